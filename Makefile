@@ -1,0 +1,67 @@
+# make help    what there is
+#
+# Everything runs in a virtual environment of its own, made on first use from pinned versions.
+# PY=python (or any other interpreter with the requirements) uses that one instead, so that
+# an active conda environment can serve: make book PY=python
+
+PROFILE ?= quick
+SEED ?= 0
+DEVICE ?= cpu
+DATA_ROOT ?=
+JOBS ?= 2
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+ifdef PY
+READY :=
+else
+PY := $(VENV)/bin/python
+READY := $(VENV)/.installed
+endif
+
+# Notebooks run elsewhere than here; give them a folder they can find.
+DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
+BOOK := $(PY) -m reconrisk.cli book
+
+.DEFAULT_GOAL := help
+.PHONY: book html refresh test lint links clean help
+
+book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS
+	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
+	    --data-root "$(DATA)" --jobs "$(JOBS)" $(ARGS)
+
+html: $(READY) ## compile the book from the stored outputs; run nothing
+	@$(BOOK) html $(ARGS)
+
+refresh: $(READY) ## run every notebook with its own parameters and store the outputs
+	@$(BOOK) refresh --jobs "$(JOBS)" $(ARGS)
+
+# nbval runs the notebooks in this very environment and compares all they store;
+# --whole-suite fails the run if any group of tests ran nothing.
+test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings
+	@$(PY) -m pytest tests notebooks lib/reconrisk --doctest-modules --whole-suite \
+	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
+
+lint: $(READY) ## check style and types
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+links: $(READY) ## check the book's external links (needs the network)
+	@$(BOOK) links
+
+clean: ## remove what was built; the environment stays
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build
+	find lib tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "make %-9s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "Python 3.11 or newer is needed; name one with PYTHON=..."; exit 1; }
+	@test -x $(VENV)/bin/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the requirements (a few minutes)"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(VENV)/bin/python -m pip \
+	    install --quiet -c constraints.txt -e '.[train,images,book,test]'
+	@touch $@

@@ -1,0 +1,82 @@
+"""What every test run shares: how notebooks are compared, and a count of what ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+
+#: part of nbval's comparison that is left out. The HTML of a table is the same object as its plain
+#: text and, for results, as the JSON beside it; both of those are compared, and HTML differs with
+#: the version of pandas. Pictures nbval leaves out itself: their data are held by digests.
+NOT_COMPARED = ("text/html",)
+
+GROUPS = ("unit", "property", "notebook cells", "consistency", "book", "docstrings")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole-suite",
+        action="store_true",
+        help="fail if any group of tests ran nothing",
+    )
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if getattr(collector, "path", ROOT).suffix == ".ipynb" and hasattr(collector, "skip_compare"):
+        collector.skip_compare += NOT_COMPARED
+
+
+def group_of(nodeid: str) -> str:
+    """Return the group a test belongs to, by where it lives."""
+    path = nodeid.partition("::")[0]
+    if path.endswith(".ipynb"):
+        return "notebook cells"
+    if path.startswith("lib/"):
+        return "docstrings"
+    parts = path.split("/")
+    return parts[1] if parts[0] == "tests" and len(parts) > 2 else "other"
+
+
+def counts(reporter: pytest.TerminalReporter) -> dict[str, Counter[str]]:
+    """Return how many tests of each group passed, failed or were skipped."""
+    by_group: dict[str, Counter[str]] = {name: Counter() for name in GROUPS}
+    for outcome in ("passed", "failed", "error", "skipped", "xfailed", "xpassed"):
+        for report in reporter.stats.get(outcome, []):
+            if outcome == "passed" and report.when != "call":
+                continue
+            by_group.setdefault(group_of(report.nodeid), Counter())[outcome] += 1
+    return by_group
+
+
+def empty_groups(by_group: dict[str, Counter[str]]) -> list[str]:
+    """Return the groups of which no test ran to an end."""
+    return [name for name in GROUPS if not by_group[name]["passed"] + by_group[name]["failed"]]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not session.config.getoption("--whole-suite") or reporter is None:
+        return
+    if exitstatus == pytest.ExitCode.OK and empty_groups(counts(reporter)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    by_group = counts(terminalreporter)
+    terminalreporter.section("tests by group")
+    for name, tally in by_group.items():
+        if not tally and not config.getoption("--whole-suite"):
+            continue
+        told = ", ".join(f"{number} {outcome}" for outcome, number in tally.items()) or "none ran"
+        ran = tally["passed"] + tally["failed"] + tally["xfailed"] + tally["xpassed"]
+        terminalreporter.line(f"{name:<15} {ran:>5} ran: {told}")
+    empty = empty_groups(by_group)
+    if config.getoption("--whole-suite") and empty:
+        terminalreporter.line(f"FAILED: nothing ran of: {', '.join(empty)}", red=True)

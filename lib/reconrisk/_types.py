@@ -1,0 +1,70 @@
+"""The two values that travel between rooms: what was run, and a certified interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reconrisk import _check
+
+__all__ = ["DPSGD", "Enclosure"]
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """One run of DP-SGD, as a privacy accountant sees it.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the clipping norm, sigma > 0.
+    sampling_rate : float
+        Probability that a record takes part in a step, q in (0, 1].
+    steps : int
+        Number of steps T >= 1.
+    max_grad_norm : float
+        Clipping norm C > 0 of a per-example gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a number or is out of its range.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float = 1.0
+    steps: int = 1
+    max_grad_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
+        _check.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        _check.integer("steps", self.steps, 1)
+        _check.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A certified interval: the true value lies in ``[lower, upper]``.
+
+    It is not a number: ``float()`` of it is refused, so that nobody quotes one end by accident.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(f"lower must not exceed upper; got [{self.lower!r}, {self.upper!r}]")
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __float__(self) -> float:
+        raise TypeError("an Enclosure is an interval; take .lower, .upper or .width")

@@ -1,0 +1,100 @@
+"""What each attack sees, changes and knows: the book's table of threat models is made from this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["THREAT_MODELS", "ThreatModel"]
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """One attacker, declared.
+
+    Attributes
+    ----------
+    name : str
+    paper_key : str
+        Whose attacker it is.
+    sees, changes, knows : str
+        What is released to it, what it may alter beforehand, what it has besides.
+    success : str
+        What counts as success.
+    bound : str
+        What bounds it: a name in :mod:`reconrisk.bounds`, or the issue that brings it.
+    """
+
+    name: str
+    paper_key: str
+    sees: str
+    changes: str
+    knows: str
+    success: str
+    bound: str
+
+
+THREAT_MODELS = (
+    ThreatModel(
+        "analytic inversion, scale known",
+        "mean_to_extreme",
+        "privatised gradients of single-record steps",
+        "architecture, loss, hyper-parameters (batch size 1)",
+        "N, sigma, C and the clipping factor, hence the record's norm",
+        "MSE at most, PSNR or NCC at least a threshold",
+        "mse_tail, psnr_tail, ncc_tail (this estimator); mse_tail_sphere (every estimator)",
+    ),
+    ThreatModel(
+        "linear projection",
+        "ziller2024",
+        "privatised gradients of single-record steps",
+        "architecture, loss, hyper-parameters (batch size 1)",
+        "N, sigma, C",
+        "MSE at most, PSNR or NCC at least a threshold",
+        "mse_tail_clipped, expected_mse_clipped",
+    ),
+    ThreatModel(
+        "shrinkage",
+        "companion",
+        "as in analytic inversion",
+        "as in analytic inversion",
+        "as in analytic inversion; no more than sigma and N is used",
+        "MSE at most a threshold",
+        "mse_tail_shrunk",
+    ),
+    ThreatModel(
+        "James-Stein",
+        "companion",
+        "as in analytic inversion",
+        "as in analytic inversion",
+        "the noise's standard deviation sigma ||X||",
+        "expected MSE",
+        "expected_mse_james_stein",
+    ),
+    ThreatModel(
+        "range clipping",
+        "companion",
+        "as in analytic inversion",
+        "as in analytic inversion",
+        "the range of the values (8-bit pixels, say)",
+        "expected MSE",
+        "expected_mse_clipped_to_range",
+    ),
+    ThreatModel(
+        "offset layer",
+        "companion",
+        "as in analytic inversion",
+        "also a fixed offset in front of the layer",
+        "a typical value c (mid grey, say)",
+        "MSE at most a threshold",
+        "mse_tail at the norm ||X - c||",
+    ),
+    ThreatModel(
+        "unknown scale",
+        "companion",
+        "as in analytic inversion, with the layer's bias",
+        "as in analytic inversion",
+        "N, sigma, C; the scale is estimated from the noisy bias gradients",
+        "MSE at most a threshold",
+        "none closed; to first order that of the known scale times 1 + 1/u + (1 + u)/N",
+    ),
+)

@@ -1,0 +1,55 @@
+"""Arguments that the bounds share, checked in one place, and how they combine.
+
+Throughout, one reconstruction of a record ``X`` with norm ``data_norm`` is ``N(X, s**2 I)`` with
+``s = noise_multiplier * data_norm`` (``mean_to_extreme``, section 4.1, eq. 20), and the average of
+``repeats`` of them has ``s**2/repeats`` (Proposition 7; ``ziller2024``, Proposition 4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+
+__all__ = ["dimension", "effective_noise", "log_probability", "positive", "probability", "repeats"]
+
+MAX_DIMENSION = 1e12
+
+
+def dimension(value: ArrayLike, low: int = 1) -> np.ndarray:
+    """Return a whole dimension in ``[low, 1e12]``."""
+    return _check.real("dimension", _check.integer("dimension", value, low), low, MAX_DIMENSION)
+
+
+def positive(name: str, value: ArrayLike) -> np.ndarray:
+    """Return a finite positive argument that squares without leaving the floats."""
+    return _check.real(name, value, 1e-140, 1e140)
+
+
+def repeats(value: ArrayLike, name: str = "repeats") -> np.ndarray:
+    """Return a whole number of averaged observations in [1, 1e15]."""
+    return _check.real(name, _check.integer(name, value, 1), 1, 1e15)
+
+
+def effective_noise(noise_multiplier: ArrayLike, count: ArrayLike) -> np.ndarray:
+    """Return ``noise_multiplier/sqrt(repeats)``."""
+    return positive("noise_multiplier", noise_multiplier) / np.sqrt(repeats(count))
+
+
+def probability(log_p: ArrayLike, log: bool) -> np.ndarray:
+    """Return ``log_p`` itself or its exponential."""
+    return np.asarray(log_p)[()] if log else np.exp(log_p)[()]
+
+
+def log_probability(
+    name: str, value: ArrayLike | None, log_value: ArrayLike | None, log_name: str | None = None
+) -> np.ndarray:
+    """Return the log of a probability given in exactly one of two ways."""
+    log_name = log_name or f"log_{name}"
+    if (value is None) == (log_value is None):
+        raise ValueError(f"give exactly one of {name} and {log_name}")
+    if value is None:
+        return _check.real(log_name, log_value, -np.inf, 0)
+    with np.errstate(divide="ignore"):
+        return np.log(_check.real(name, value, 0, 1))

@@ -1,0 +1,287 @@
+"""Many steps, each of which selects the record with some probability, and their average.
+
+``mean_to_extreme``, section 4.3, leaves the composition over steps open and prints a selection
+probability without the factor of the steps that do not select. With ``K ~ Binomial(T, p)``
+selections (``p = 1/|D|`` for batches of one) the average of the K reconstructions has the law of
+``repeats = K``; an attacker who never sees the record has no reconstruction, which counts as
+failure. So the tail is exactly ``sum_k P(K = k) tail_k``, k from 1 to T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check, special
+from reconrisk.bounds import _arguments as args
+from reconrisk.bounds._mse import gamma_argument, noise_std
+from reconrisk.bounds._ncc import noncentrality
+from reconrisk.bounds._psnr import mse_of_psnr
+
+__all__ = [
+    "expected_mse_sampled",
+    "mse_tail_sampled",
+    "ncc_tail_sampled",
+    "psnr_tail_sampled",
+    "selection_log_pmf",
+    "selection_probability_printed",
+]
+
+MAX_STEPS = 1e9
+
+
+def _plan(steps: ArrayLike, selection_probability: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    t = _check.real("steps", _check.integer("steps", steps, 1), 1, MAX_STEPS)
+    return t, _check.real("selection_probability", selection_probability, 0, 1, low_open=True)
+
+
+def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) -> np.ndarray:
+    """``log P(K = k)``, K the number of steps that select the record: Binomial(steps, probability).
+
+    The corrected ``mean_to_extreme``, section 4.3.
+
+    Parameters
+    ----------
+    k : array_like
+        Whole, in [0, steps].
+    steps : array_like
+        T in [1, 1e9].
+    probability : array_like
+        That one step selects the record, in (0, 1]: ``1/|D|`` for batches of one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    t, p = _plan(steps, probability)
+    return special.log_binomial_pmf(k, t, p)
+
+
+def selection_probability_printed(
+    k: ArrayLike, steps: ArrayLike, probability: ArrayLike, *, log: bool = False
+) -> np.ndarray:
+    """The printed "probability" of ``k`` selections, ``binom(K, k) p**k``.
+
+    ``mean_to_extreme``, section 4.3, with ``p = 1/|D|``. It lacks ``(1 - p)**(K - k)``, can exceed
+    one, and adds up to ``(1 + p)**K`` over ``k``. Kept for the erratum.
+
+    Parameters
+    ----------
+    k, steps, probability : array_like
+        As in :func:`selection_log_pmf`, with ``probability`` below one.
+    log : bool
+        Return the natural logarithm instead.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or the value leaves the floats and ``log`` is not set.
+    """
+    t, p = _plan(steps, probability)
+    _check.real("probability", p, 0, 1, high_open=True)
+    value = special.log_binomial_pmf(k, t, p) - (t - np.asarray(k, dtype=float)) * np.log1p(-p)
+    if not log and np.any(value > 709.0):
+        raise ValueError("the printed value exceeds 1e308 here; ask for its logarithm (log=True)")
+    return args.probability(value, log)
+
+
+def mse_tail_sampled(
+    threshold: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    steps: ArrayLike,
+    selection_probability: ArrayLike,
+    *,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability that the average over the selecting steps has an MSE of at most a value.
+
+    Parameters
+    ----------
+    threshold, dimension, noise_multiplier, data_norm : array_like
+        As in :func:`reconrisk.bounds.mse_tail`.
+    steps : array_like
+        T in [1, 1e9].
+    selection_probability : array_like
+        In (0, 1].
+    log : bool
+        Return the natural logarithm instead.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+
+    Notes
+    -----
+    Both factors of a term are log-concave in k, so the sum is taken outwards from its largest term
+    until a geometric series bounds the rest below 1e-17 of it: every term that matters is in, also
+    in tails where they are far from ``T p``. Terms: about ``20 sqrt(T p (1 - p))``.
+    """
+    eta = _check.real("threshold", threshold, 0)
+    n = args.dimension(dimension)
+    std = noise_std(noise_multiplier, data_norm, 1)
+    x = gamma_argument(eta, n, std)
+    t, p = _plan(steps, selection_probability)
+    value = _mixture(lambda k, x, a: special.log_gamma_lower(a, k * x), t, p, x, 0.5 * n)
+    return args.probability(value, log)
+
+
+def psnr_tail_sampled(
+    threshold: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    steps: ArrayLike,
+    selection_probability: ArrayLike,
+    *,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability that the average over the selecting steps has a PSNR of at least a value.
+
+    Parameters
+    ----------
+    threshold, dimension, noise_multiplier, data_norm, data_range : array_like
+        As in :func:`reconrisk.bounds.psnr_tail`.
+    steps, selection_probability, log
+        As in :func:`mse_tail_sampled`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
+    return mse_tail_sampled(
+        eta, dimension, noise_multiplier, data_norm, steps, selection_probability, log=log
+    )
+
+
+def ncc_tail_sampled(
+    threshold: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    steps: ArrayLike,
+    selection_probability: ArrayLike,
+    signal: ArrayLike | None = None,
+    *,
+    contrast: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability that the average over the selecting steps has an NCC of at least a value.
+
+    Parameters
+    ----------
+    threshold, dimension, noise_multiplier, signal, contrast
+        As in :func:`reconrisk.bounds.ncc_tail`; without signal and contrast, data-free.
+    steps, selection_probability, log
+        As in :func:`mse_tail_sampled`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    c = _check.real("threshold", threshold, -1, 1)
+    n = args.dimension(dimension, 2)
+    delta = noncentrality(n, noise_multiplier, signal, contrast, 1)
+    t, p = _plan(steps, selection_probability)
+    _check.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
+    value = _mixture(
+        lambda k, c, d, m: special.log_cosine_tail(c, d, np.sqrt(k) * m), t, p, c, n - 1.0, delta
+    )
+    return args.probability(value, log)
+
+
+def expected_mse_sampled(
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    steps: ArrayLike,
+    selection_probability: ArrayLike,
+) -> np.ndarray:
+    """Expected MSE of the average, given that at least one step selected the record.
+
+    ``s**2 E[1/K | K >= 1]``; without the condition there is no reconstruction to measure.
+
+    Parameters
+    ----------
+    noise_multiplier, data_norm : array_like
+        As in :func:`reconrisk.bounds.mse_tail`.
+    steps, selection_probability : array_like
+        As in :func:`mse_tail_sampled`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    std = noise_std(noise_multiplier, data_norm, 1)
+    t, p = _plan(steps, selection_probability)
+    with np.errstate(divide="ignore"):
+        log_seen = special.log1mexp(t * np.log1p(-p))
+    return (std * std * np.exp(_mixture(lambda k: -np.log(k), t, p) - log_seen))[()]
+
+
+def _mixture(
+    log_tail: Callable[..., np.ndarray], t: np.ndarray, p: np.ndarray, *parameters: np.ndarray
+) -> np.ndarray:
+    """Return ``log sum_{k=1}^{T} P(K = k) exp(log_tail(k, ...))``, the terms log-concave in k."""
+    shape = np.broadcast_shapes(t.shape, p.shape, *(q.shape for q in parameters))
+    columns = [np.broadcast_to(v, shape).reshape(-1, 1) for v in (t, p, *parameters)]
+
+    def term(k: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        t, p, *rest = (c[rows] for c in columns)
+        with np.errstate(invalid="ignore"):
+            value = special.log_binomial_pmf(np.minimum(k, t), t, p) + log_tail(k, *rest)
+        return np.where(k <= t, value, -np.inf)
+
+    size = columns[0].shape[0]
+    if size == 0:
+        return np.empty(shape)
+    peak = _peak(term, columns[0][:, 0])
+    top = term(peak[:, None], np.arange(size))[:, 0]
+    total = np.where(np.isneginf(top), 0.0, 1.0)
+    for direction in (1.0, -1.0):
+        rows = np.flatnonzero(np.isfinite(top))
+        start, block = 1.0, 16
+        while rows.size:
+            k = peak[rows, None] + direction * np.arange(start, start + block)
+            valid = (k >= 1.0) & (k <= columns[0][rows])
+            value = np.full(k.shape, -np.inf)
+            for part in range(0, rows.size, max(1, 65536 // block)):
+                cut = slice(part, part + max(1, 65536 // block))
+                value[cut] = term(np.maximum(k[cut], 1.0), rows[cut])
+            value = np.where(valid, value - top[rows, None], -np.inf)
+            total[rows] += np.exp(value).sum(axis=1)
+            last, before = value[:, -1], value[:, -2]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                ratio = np.exp(np.minimum(last - before, 0.0))
+                rest = last + np.log(ratio) - np.log1p(-ratio)
+            done = ~valid[:, -1] | np.isneginf(last) | (rest < np.log(total[rows]) - 39.0)
+            rows = rows[~done]
+            start += block
+            block = min(2 * block, 8192)
+    with np.errstate(divide="ignore"):
+        value = np.where(np.isneginf(top), -np.inf, top + np.log(total))
+    return np.minimum(value, 0.0).reshape(shape)
+
+
+def _peak(term: Callable[[np.ndarray, np.ndarray], np.ndarray], t: np.ndarray) -> np.ndarray:
+    """Return the k in [1, T] of the largest term, by bisection on the sign of the difference."""
+    low, high = np.ones_like(t), t.copy()
+    while True:
+        rows = np.flatnonzero(low < high)
+        if rows.size == 0:
+            return low
+        middle = np.floor(0.5 * (low[rows] + high[rows]))
+        pair = term(np.stack([middle, middle + 1.0], axis=1), rows)
+        rising = pair[:, 1] > pair[:, 0]
+        # Where both terms vanish (k too small to reach the threshold at all) the peak is above.
+        rising |= np.isneginf(pair[:, 1])
+        low[rows] = np.where(rising, middle + 1.0, low[rows])
+        high[rows] = np.where(rising, high[rows], middle)

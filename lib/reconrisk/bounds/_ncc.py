@@ -1,0 +1,231 @@
+"""The exact law of the normalised cross-correlation (NCC) of a record and its reconstruction.
+
+Remove the mean from the record ``x`` and from ``x + s g``: both then lie in a space of N - 1
+dimensions, the noise is isotropic there, and the NCC is the cosine of the angle between the centred
+record and a Gaussian vector around it. So ``r sqrt(N-2)/sqrt(1-r**2)`` is non-central t with N - 2
+degrees of freedom and non-centrality ``|x - mean|/s``. ``mean_to_extreme`` (section 6 and Remark
+B.1) holds that no probabilistic statement about the sample NCC can be had; this is one, and as
+``|x - mean| <= |x|`` the non-centrality is at most ``sqrt(repeats)/sigma`` whatever the record,
+which gives a statement that needs the dimension and the noise multiplier only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check, special
+from reconrisk.bounds import _arguments as args
+
+__all__ = ["contrast_of", "expected_ncc", "ncc_bound_paper", "ncc_quantile", "ncc_tail"]
+
+MAX_NONCENTRALITY = 1e8
+
+
+def contrast_of(signal: ArrayLike) -> float:
+    """The contrast of a record, ``|x - mean(x)| / |x|``, in (0, 1].
+
+    Parameters
+    ----------
+    signal : array_like
+        All values of one record, any shape.
+
+    Raises
+    ------
+    ValueError
+        If the record is constant (its NCC with anything is 0/0), empty or not finite.
+    """
+    x = _check.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
+    if x.size == 0:
+        raise ValueError("signal must have at least one value; got none")
+    scale = np.max(np.abs(x))
+    if np.all(x == x[0]):
+        raise ValueError(f"signal must not be constant (its NCC is undefined); got {x[0]!r}")
+    x = x / scale
+    return float(min(1.0, np.linalg.norm(x - x.mean()) / np.linalg.norm(x)))
+
+
+def noncentrality(
+    n: np.ndarray,
+    noise_multiplier: ArrayLike,
+    signal: ArrayLike | None,
+    contrast: ArrayLike | None,
+    count: ArrayLike,
+) -> np.ndarray:
+    """Return ``contrast * sqrt(repeats)/noise_multiplier`` after checking where it comes from."""
+    if signal is not None and contrast is not None:
+        raise ValueError("give signal or contrast, not both")
+    if signal is not None:
+        size = np.size(signal)
+        if np.any(n != size):
+            raise ValueError(f"dimension must equal the size of signal, {size}; got {n!r}")
+        contrast = contrast_of(signal)
+    share = _check.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
+    delta = share / args.effective_noise(noise_multiplier, count)
+    return _check.real("contrast * sqrt(repeats) / noise_multiplier", delta, 0, MAX_NONCENTRALITY)
+
+
+def ncc_tail(
+    threshold: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    signal: ArrayLike | None = None,
+    repeats: ArrayLike = 1,
+    *,
+    contrast: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability that record and reconstruction have an NCC of at least a value.
+
+    Exact for a given record (by ``signal`` or its ``contrast``); without either, the data-free
+    bound: the largest value over all records, which is that of any record with mean zero.
+
+    Parameters
+    ----------
+    threshold : array_like
+        In [-1, 1].
+    dimension : array_like
+        Entries of a record, N in [2, 1e12]. At N = 2 the NCC is 1 or -1.
+    noise_multiplier : array_like
+        ``sigma`` > 0.
+    signal : array_like, optional
+        The N values of one record, in any shape.
+    repeats : array_like
+        Number of averaged reconstructions, whole, >= 1.
+    contrast : array_like, optional
+        ``|x - mean(x)|/|x|`` in [0, 1], instead of ``signal``.
+    log : bool
+        Return the natural logarithm instead; it does not underflow.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range, both ``signal`` and ``contrast`` are given, the
+        signal has another size than ``dimension`` or is constant, or the non-centrality
+        ``contrast sqrt(repeats)/noise_multiplier`` exceeds 1e8.
+
+    Notes
+    -----
+    :func:`reconrisk.special.log_cosine_tail` with N - 1 dimensions; accuracy and cost there.
+    """
+    c = _check.real("threshold", threshold, -1, 1)
+    n = args.dimension(dimension, 2)
+    delta = noncentrality(n, noise_multiplier, signal, contrast, repeats)
+    return args.probability(special.log_cosine_tail(c, n - 1.0, delta), log)
+
+
+def ncc_quantile(
+    probability: ArrayLike | None,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    signal: ArrayLike | None = None,
+    repeats: ArrayLike = 1,
+    *,
+    contrast: ArrayLike | None = None,
+    log_probability: ArrayLike | None = None,
+) -> np.ndarray:
+    """The largest NCC that is reached or exceeded with at least a given probability.
+
+    Inverse of :func:`ncc_tail` in its first argument.
+
+    Parameters
+    ----------
+    probability : array_like or None
+        In [0, 1]; None if ``log_probability`` is given.
+    dimension, noise_multiplier, signal, repeats, contrast
+        As in :func:`ncc_tail`.
+    log_probability : array_like, optional
+        In [-inf, 0].
+
+    Raises
+    ------
+    ValueError
+        As :func:`ncc_tail`, and if not exactly one probability is given.
+    """
+    log_p = args.log_probability("probability", probability, log_probability)
+    n = args.dimension(dimension, 2)
+    delta = noncentrality(n, noise_multiplier, signal, contrast, repeats)
+    return special.log_cosine_quantile(log_p, n - 1.0, delta)
+
+
+def expected_ncc(
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    contrast: ArrayLike = 1.0,
+    repeats: ArrayLike = 1,
+) -> np.ndarray:
+    """Exact expectation of the sample NCC of record and reconstruction.
+
+    With ``k = contrast sqrt(repeats)/sigma``,
+
+        E[r] = k sqrt(2/pi) * integral_0^1 exp(-k**2 t**2/2) (1 - t**2)**((N-2)/2) dt
+
+    (for N = 2, ``erf(k/sqrt 2)``). ``ziller2024``, Proposition 3, eq. (7)-(8), and
+    ``mean_to_extreme``, Proposition 6, eq. (28), give a ratio of expectations instead
+    (:func:`ncc_bound_paper`), which this exceeds at contrast 1 for every N.
+
+    Parameters
+    ----------
+    dimension : array_like
+        N in [2, 1e12].
+    noise_multiplier : array_like
+        ``sigma`` > 0.
+    contrast : array_like
+        In [0, 1]; 1 for a record with mean zero.
+    repeats : array_like
+        Whole, >= 1.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1); relative error below 1e-12.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    n = args.dimension(dimension, 2)
+    k = noncentrality(n, noise_multiplier, None, contrast, repeats)
+    n, k = np.broadcast_arrays(n, k)
+    flat_n, flat_k = n.reshape(-1), k.reshape(-1)
+    step = 0.7 / np.sqrt(flat_k**2 + flat_n + 25.0)
+    # t = tanh u makes the integrand even and analytic on the line; half of the whole is meant.
+    log_value = special.log_integral(_log_ncc_integrand, step, 0.5 * flat_k**2, 0.5 * flat_n)
+    value = flat_k * np.exp(log_value) / np.sqrt(2.0 * np.pi)
+    return np.minimum(value, 1.0).reshape(n.shape)[()]
+
+
+def _log_ncc_integrand(u: np.ndarray, half_k2: np.ndarray, half_n: np.ndarray) -> np.ndarray:
+    return -half_k2 * np.tanh(u) ** 2 - half_n * np.log1p(np.sinh(u) ** 2)
+
+
+def ncc_bound_paper(
+    dimension: ArrayLike, noise_multiplier: ArrayLike, repeats: ArrayLike = 1
+) -> np.ndarray:
+    """The printed "bound" on the NCC, ``sqrt(1/(1 + N sigma**2/repeats))``.
+
+    ``mean_to_extreme``, Proposition 6, eq. (28); ``ziller2024``, Proposition 3, eq. (8), and the
+    column "Max E[NCC]" of its Table 1. It is a ratio of population moments: single reconstructions
+    exceed it (how often: ``ncc_tail(ncc_bound_paper(N, s), N, s)``), and so does their mean.
+
+    Parameters
+    ----------
+    dimension : array_like
+        N in [1, 1e12].
+    noise_multiplier, repeats : array_like
+        As in :func:`ncc_tail`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    n = args.dimension(dimension)
+    noise = args.effective_noise(noise_multiplier, repeats)
+    return (1.0 / np.hypot(1.0, np.sqrt(n) * noise))[()]

@@ -1,0 +1,230 @@
+"""The law of the peak signal-to-noise ratio, ``PSNR = 10 log10(range**2 / MSE)`` in decibel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special as sc
+
+from reconrisk import _check, special
+from reconrisk.bounds import _arguments as args
+from reconrisk.bounds._mse import gamma_argument, noise_std
+
+__all__ = [
+    "expected_psnr",
+    "mse_of_psnr",
+    "psnr_bound_paper",
+    "psnr_density",
+    "psnr_quantile",
+    "psnr_tail",
+]
+
+_DECIBEL = 10.0 / np.log(10.0)
+
+
+def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
+    """The mean squared error that a peak signal-to-noise ratio stands for.
+
+    ``data_range**2 * 10**(-psnr/10)``: ``mean_to_extreme``, Proposition 4 (eta-tilde), with which
+    every statement on the MSE becomes one on the PSNR; ``ziller2024``, eq. (14).
+
+    Parameters
+    ----------
+    psnr : array_like
+        In [-1000, 1000] dB.
+    data_range : array_like
+        Largest minus smallest value, in [1e-50, 1e50], data units.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    value = _check.real("psnr", psnr, -1000, 1000)
+    return (_check.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[()]
+
+
+def psnr_tail(
+    threshold: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    repeats: ArrayLike = 1,
+    *,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability that the attack's reconstruction has a PSNR of at least a value.
+
+    ``P(PSNR >= eta) = P(N/2, N eta~ repeats/(2 sigma**2 |X|**2))``,
+    ``eta~ = data_range**2 10**(-eta/10)``: ``mean_to_extreme``, Proposition 4, eq. (25);
+    ``ziller2024``, Proposition 7, states the complement.
+
+    Parameters
+    ----------
+    threshold : array_like
+        ``eta`` in [-1000, 1000] dB.
+    dimension, noise_multiplier, data_norm, repeats : array_like
+        As in :func:`reconrisk.bounds.mse_tail`.
+    data_range : array_like
+        Largest minus smallest value, in [1e-50, 1e50], data units.
+    log : bool
+        Return the natural logarithm instead.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
+    n = args.dimension(dimension)
+    std = noise_std(noise_multiplier, data_norm, repeats)
+    x = gamma_argument(np.asarray(eta), n, std)
+    return args.probability(special.log_gamma_lower(0.5 * n, x), log)
+
+
+def psnr_quantile(
+    probability: ArrayLike | None,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    repeats: ArrayLike = 1,
+    *,
+    log_probability: ArrayLike | None = None,
+) -> np.ndarray:
+    """The PSNR that is reached or exceeded with a given probability.
+
+    Inverse of :func:`psnr_tail` in its first argument.
+
+    Parameters
+    ----------
+    probability : array_like or None
+        In (0, 1); None if ``log_probability`` is given.
+    dimension, noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+    log_probability : array_like, optional
+        In (-inf, 0).
+
+    Returns
+    -------
+    ndarray or float
+        Decibel.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or not exactly one probability is given.
+    """
+    log_p = args.log_probability("probability", probability, log_probability)
+    _check.real("log_probability", log_p, -np.inf, 0, low_open=True, high_open=True)
+    n = args.dimension(dimension)
+    std = noise_std(noise_multiplier, data_norm, repeats)
+    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    log_x = np.log(special.log_gamma_quantile(0.5 * n, log_p))
+    return (_DECIBEL * (2.0 * np.log(span / std) + np.log(0.5 * n) - log_x))[()]
+
+
+def psnr_density(
+    value: ArrayLike,
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    repeats: ArrayLike = 1,
+    *,
+    log: bool = False,
+) -> np.ndarray:
+    """Probability density of the PSNR, per decibel: minus the derivative of :func:`psnr_tail`.
+
+    The colour of ``mean_to_extreme``, Figure 2, middle column.
+
+    Parameters
+    ----------
+    value : array_like
+        In [-1000, 1000] dB.
+    dimension, noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+    log : bool
+        Return the natural logarithm instead.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    y = mse_of_psnr(_check.real("value", value, -1000, 1000), data_range)
+    n = args.dimension(dimension)
+    x = gamma_argument(np.asarray(y), n, noise_std(noise_multiplier, data_norm, repeats))
+    log_density = special.log_gamma_density(0.5 * n, x) + np.log(x) - np.log(_DECIBEL)
+    return args.probability(log_density, log)
+
+
+def expected_psnr(
+    dimension: ArrayLike,
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    repeats: ArrayLike = 1,
+) -> np.ndarray:
+    """Exact expected PSNR of the attack's reconstruction, in decibel.
+
+    ``10 log10(range**2/s**2) + (10/ln 10) (ln(N/2) - digamma(N/2))``, because the logarithm of a
+    chi-square variable has mean ``ln 2 + digamma(N/2)``. The second term, about ``4.34/N``, is what
+    ``ziller2024``, Proposition 2, eq. (6), leaves out: its printed upper bound lies below.
+
+    Parameters
+    ----------
+    dimension, noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    a = 0.5 * args.dimension(dimension)
+    std = noise_std(noise_multiplier, data_norm, repeats)
+    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    return (_DECIBEL * (2.0 * np.log(span / std) + _log_minus_digamma(a)))[()]
+
+
+def psnr_bound_paper(
+    noise_multiplier: ArrayLike,
+    data_norm: ArrayLike,
+    data_range: ArrayLike,
+    repeats: ArrayLike = 1,
+) -> np.ndarray:
+    """The printed "upper bound" on the expected PSNR, ``10 log10(range**2/s**2)``, in decibel.
+
+    ``ziller2024``, Proposition 2, eq. (6), and the column "Max E[PSNR]" of its Table 1 (with the
+    clipping norm for ``data_norm``). Jensen's inequality is applied the wrong way round there: it
+    is a lower bound without clipping. Kept for comparison with :func:`expected_psnr`.
+
+    Parameters
+    ----------
+    noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    std = noise_std(noise_multiplier, data_norm, repeats)
+    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    return (2.0 * _DECIBEL * np.log(span / std))[()]
+
+
+def _log_minus_digamma(a: np.ndarray) -> np.ndarray:
+    """Return ``ln a - digamma(a)``; by DLMF 5.11.2 where the two would cancel."""
+    large = np.maximum(a, 10.0)
+    w = 1.0 / (large * large)
+    series = 1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132))))
+    direct = np.log(a) - sc.digamma(a)
+    return np.where(a > 10.0, 0.5 / large + w * series, direct)

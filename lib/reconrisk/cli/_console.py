@@ -1,0 +1,138 @@
+"""What the commands print: tables on stdout, notes and errors on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from reconrisk.study.verdicts import Verdict
+
+__all__ = [
+    "FAILED",
+    "MISTAKE",
+    "fail",
+    "mistakes",
+    "note",
+    "print_json",
+    "print_table",
+    "show",
+    "status_text",
+    "verdict_table",
+]
+
+#: exit statuses: something does not hold; the command was not understood.
+FAILED, MISTAKE = 1, 2
+
+#: columns where stdout is not a terminal and COLUMNS does not say.
+PIPE_WIDTH = 140
+
+_STYLES = {
+    "reproduced": "green",
+    "holds on stand-in data": "cyan",
+    "not run here": "yellow",
+    "differs": "magenta",
+    "refuted": "blue",
+    "pending": "dim",
+    "stated": "dim",
+    "failed": "bold red",
+}
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    # texts of papers hold brackets and colons, which are no markup
+    return Console(markup=False, highlight=False, emoji=False, width=None if known else PIPE_WIDTH)
+
+
+def show(text: str | Table) -> None:
+    """Print to stdout."""
+    _console().print(text, soft_wrap=isinstance(text, str))
+
+
+def note(text: str) -> None:
+    """Print a line to stderr, at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON to stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def fail(message: str, code: int) -> typer.Exit:
+    """Print an error and return the exception that ends the command."""
+    note(f"error: {message}")
+    return typer.Exit(code)
+
+
+@contextlib.contextmanager
+def mistakes(
+    debug: bool = False,
+    kinds: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, OSError),
+    hint: str = "",
+) -> Iterator[None]:
+    """Turn the study's refusals into one line and exit status 2, unless ``debug`` asks for more.
+
+    ``kinds`` are the exceptions that are refusals here, by default all that the study raises.
+    """
+    try:
+        yield
+    except kinds as error:
+        if debug:
+            raise
+        # the text of a KeyError is the repr of its message
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        raise fail(f"{message}{hint}", MISTAKE) from None
+
+
+def status_text(status: str) -> Text:
+    """A verdict in its colour."""
+    from rich.text import Text
+
+    return Text(status, style=_STYLES.get(status, ""))
+
+
+def print_table(
+    columns: Iterable[str], rows: Iterable[Iterable[str | Text]], *, flexible: str = ""
+) -> None:
+    """Print a table; only the column ``flexible`` is wrapped, as far as the width allows."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        wide = not flexible or name == flexible
+        table.add_column(name, overflow="fold", no_wrap=not wide, ratio=1 if wide else None)
+    for row in rows:
+        table.add_row(*row)
+    show(table)
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> None:
+    """Print verdicts with what was compared."""
+    print_table(
+        ("what", "verdict", "checked", "ours", "paper"),
+        [
+            (
+                v.target,
+                status_text(v.status),
+                v.statement + (f"\n{v.why}" if v.why else ""),
+                v.ours,
+                "\n".join(filter(None, [v.paper, v.tolerance and f"within {v.tolerance}"])),
+            )
+            for v in verdicts
+        ],
+    )

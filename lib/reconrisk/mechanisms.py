@@ -1,0 +1,82 @@
+"""What DP-SGD does to a gradient: clip its norm, add Gaussian noise.
+
+A gradient is a mapping from parameter names to tensors whose first axis runs over examples, so
+that many single-example steps are privatised in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+__all__ = ["Gradient", "add_gaussian_noise", "clip", "global_norm"]
+
+Gradient = dict[str, torch.Tensor]
+
+
+def global_norm(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Euclidean norm over all parameters together, per example.
+
+    Parameters
+    ----------
+    gradient : mapping of str to Tensor, shape (examples, ...)
+
+    Returns
+    -------
+    Tensor, shape (examples,), float64
+        Summed in double precision: over the 1.5e8 entries of *From Mean to Extreme*, Figure 1, a
+        single-precision sum is 1.5% short, which is more than the effect it shows.
+    """
+    norms = [
+        torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float64)
+        for g in gradient.values()
+    ]
+    return torch.stack(norms, dim=1).norm(dim=1)
+
+
+def clip(
+    gradient: Mapping[str, torch.Tensor], max_grad_norm: float
+) -> tuple[Gradient, torch.Tensor]:
+    """Scale each example's gradient down to norm ``max_grad_norm`` if it is longer.
+
+    Returns
+    -------
+    clipped : Gradient
+    factor : Tensor, shape (examples,)
+        ``beta = 1 / max(1, norm / C)``, *From Mean to Extreme*, eq. (10); Ziller et al., eq. (3).
+
+    Raises
+    ------
+    ValueError
+        If ``max_grad_norm`` is not positive.
+    """
+    if not max_grad_norm > 0:
+        raise ValueError(f"max_grad_norm must be in (0, inf); got {max_grad_norm!r}")
+    factor = 1 / torch.clamp(global_norm(gradient) / max_grad_norm, min=1)
+    clipped = {
+        name: g * factor.reshape(-1, *[1] * (g.ndim - 1)).to(g.dtype)
+        for name, g in gradient.items()
+    }
+    return clipped, factor
+
+
+def add_gaussian_noise(
+    gradient: Mapping[str, torch.Tensor], noise_std: float, generator: torch.Generator
+) -> Gradient:
+    """Add independent ``N(0, noise_std^2)`` to every coordinate of every example.
+
+    Parameters
+    ----------
+    noise_std : float
+        ``C * sigma`` in DP-SGD, >= 0.
+    generator : torch.Generator
+        Source of the noise, on the gradient's device.
+    """
+    if not noise_std >= 0:
+        raise ValueError(f"noise_std must be in [0, inf); got {noise_std!r}")
+    noisy: Gradient = {}
+    for name, g in gradient.items():
+        noise = torch.empty_like(g).normal_(0, 1, generator=generator)
+        noisy[name] = noise.mul_(noise_std).add_(g)
+    return noisy

@@ -1,0 +1,170 @@
+"""Metrics of values: MSE, RMSE, PSNR, NCC, NMI, SSIM."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+
+__all__ = ["mse", "ncc", "nmi", "psnr", "rmse", "ssim"]
+
+
+def _pair(target: ArrayLike, reconstruction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    x = np.asarray(target, dtype=float)
+    y = np.asarray(reconstruction, dtype=float)
+    if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            "target and reconstruction must agree in their last axis; "
+            f"got shapes {x.shape} and {y.shape}"
+        )
+    return x, y
+
+
+def mse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
+    """Mean squared error, ``||x - y||^2 / N``.
+
+    Parameters
+    ----------
+    target, reconstruction : array_like, shape (..., N)
+        Vectors; leading axes broadcast.
+
+    Returns
+    -------
+    ndarray, shape (...)
+
+    Notes
+    -----
+    *From Mean to Extreme*, Definition 3; Ziller et al., Definition 1.
+    """
+    x, y = _pair(target, reconstruction)
+    return np.mean(np.square(x - y), axis=-1)
+
+
+def rmse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
+    """Root mean squared error, the square root of :func:`mse`."""
+    return np.sqrt(mse(target, reconstruction))
+
+
+def psnr(
+    target: ArrayLike, reconstruction: ArrayLike, data_range: ArrayLike | None = None
+) -> np.ndarray:
+    """Peak signal-to-noise ratio in dB, ``10 log10(range^2 / MSE)``; larger is more alike.
+
+    Parameters
+    ----------
+    target, reconstruction : array_like, shape (..., N)
+    data_range : array_like, optional
+        Width of the value range, > 0; by default ``max(x) - min(x)`` of each target, as in
+        *From Mean to Extreme*, Definition 4.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Infinite where the two are equal.
+
+    Raises
+    ------
+    ValueError
+        If a range is not positive.
+    """
+    x, y = _pair(target, reconstruction)
+    width = x.max(axis=-1) - x.min(axis=-1) if data_range is None else data_range
+    width = _check.real("data_range", width, 0, np.inf, low_open=True)
+    with np.errstate(divide="ignore"):
+        return 20 * np.log10(width) - 10 * np.log10(mse(x, y))
+
+
+def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
+    """Normalised cross-correlation: Pearson's correlation of the values, in [-1, 1].
+
+    Parameters
+    ----------
+    target, reconstruction : array_like, shape (..., N)
+
+    Returns
+    -------
+    ndarray, shape (...)
+
+    Raises
+    ------
+    ValueError
+        If either side of a pair is constant: the ratio is then 0/0 (always so for ``N = 1``).
+
+    Notes
+    -----
+    *From Mean to Extreme*, Definition 5; Ziller et al., Definition 3.
+    """
+    x, y = _pair(target, reconstruction)
+    x = x - x.mean(axis=-1, keepdims=True)
+    y = y - y.mean(axis=-1, keepdims=True)
+    scale = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
+    if np.any(scale == 0):
+        raise ValueError("target and reconstruction must not be constant: their NCC is 0/0")
+    return np.clip(np.sum(x * y, axis=-1) / scale, -1.0, 1.0)
+
+
+def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
+    """Normalised mutual information ``(H(X) + H(Y)) / H(X, Y)`` of binned values, in [1, 2].
+
+    1 means that the values of one say nothing about those of the other. The plug-in estimate has
+    a positive bias of about (bins - 1)^2 / (2 N) nats of mutual information, so a finite picture
+    stays a little above 1.
+
+    Parameters
+    ----------
+    target, reconstruction : array_like
+        Two pictures of one shape.
+    bins : int
+        Histogram bins per side, >= 2.
+
+    Notes
+    -----
+    Ziller et al., Definition C.1, after Studholme et al. 1999. Equal to scikit-image's
+    ``normalized_mutual_information``, which takes fifty times as long on a photograph (it goes
+    through a general d-dimensional histogram).
+    """
+    bins = int(_check.integer("bins", bins, 2))
+    x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
+    if x.shape != y.shape:
+        raise ValueError(f"target and reconstruction must share a shape; got {x.shape}, {y.shape}")
+    cell = _bin_of(x.ravel(), bins) * bins + _bin_of(y.ravel(), bins)
+    joint = np.bincount(cell, minlength=bins * bins).reshape(bins, bins) / x.size
+    joint_entropy = _entropy(joint)
+    if joint_entropy == 0:
+        raise ValueError("target and reconstruction must not both be constant: their NMI is 0/0")
+    return float((_entropy(joint.sum(axis=0)) + _entropy(joint.sum(axis=1))) / joint_entropy)
+
+
+def _bin_of(values: np.ndarray, bins: int) -> np.ndarray:
+    """The index of each value among ``bins`` equal bins from its least to its largest."""
+    edges = np.histogram_bin_edges(values, bins)
+    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+
+
+def _entropy(probability: np.ndarray) -> float:
+    positive = probability[probability > 0]
+    return float(-np.sum(positive * np.log(positive)))
+
+
+def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) -> float:
+    """Structural similarity of two pictures, 1 for equal ones.
+
+    Parameters
+    ----------
+    target, reconstruction : array_like, shape (H, W) or (H, W, channels)
+        At least 7 pixels a side (the window of Wang et al. 2004 in scikit-image).
+    data_range : float
+        Width of the value range, > 0.
+    """
+    from skimage.metrics import structural_similarity
+
+    _check.real("data_range", data_range, 0, np.inf, low_open=True)
+    x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
+    if x.shape != y.shape or x.ndim not in (2, 3) or min(x.shape[:2]) < 7:
+        raise ValueError(
+            "target and reconstruction must be two pictures (H, W) or (H, W, channels) of at "
+            f"least 7x7 pixels; got shapes {x.shape} and {y.shape}"
+        )
+    channel_axis = -1 if x.ndim == 3 else None
+    return float(structural_similarity(x, y, data_range=data_range, channel_axis=channel_axis))

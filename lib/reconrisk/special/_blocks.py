@@ -1,0 +1,57 @@
+"""Evaluate an elementwise function over broadcast arrays, one cache-sized block at a time.
+
+The functions of this room make dozens of passes over their arguments; a block that stays in the
+processor's cache makes each pass several times cheaper than one over a million numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["log1mexp", "over_blocks"]
+
+BLOCK = 8192
+
+
+def over_blocks(
+    function: Callable[..., np.ndarray], *arrays: np.ndarray, block: int = BLOCK
+) -> np.ndarray:
+    """Return ``function`` of the broadcast ``arrays``, called with one-dimensional blocks.
+
+    An argument of size one is handed over as a zero-dimensional array, so that ``function`` can
+    do once what would otherwise be done for every element.
+
+    Parameters
+    ----------
+    function : callable
+        Elementwise; takes as many arrays as given here and returns one of the broadcast length.
+    *arrays : ndarray of float
+        Anything that broadcasts.
+    block : int
+        Elements per call.
+    """
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    flat = [
+        array.reshape(()) if array.size == 1 else np.broadcast_to(array, shape).reshape(-1)
+        for array in arrays
+    ]
+    size = int(np.prod(shape, dtype=np.int64))
+    out = np.empty(size)
+    for start in range(0, size, block):
+        stop = min(start + block, size)
+        out[start:stop] = function(*(f if f.ndim == 0 else f[start:stop] for f in flat))
+    return out.reshape(shape)[()]
+
+
+def log1mexp(log_p: np.ndarray) -> np.ndarray:
+    """Return ``log(1 - exp(log_p))`` for ``log_p <= 0`` without cancellation; ``-inf`` at 0."""
+    log_p = np.minimum(log_p, 0.0)
+    near_one = log_p > -0.6931471805599453
+    with np.errstate(divide="ignore"):
+        return np.where(
+            near_one,
+            np.log(-np.expm1(np.where(near_one, log_p, -1.0))),
+            np.log1p(-np.exp(np.where(near_one, -1.0, log_p))),
+        )

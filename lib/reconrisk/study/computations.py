@@ -1,0 +1,262 @@
+"""Which function computes which exhibit, and the context it computes in.
+
+A computation is a function ``(context) -> Result`` registered with :func:`computes`, which also
+declares every exhibit, claim and erratum it settles: a run whose verdicts do not match that list
+is an error, so nothing can be forgotten silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reconrisk import _check
+from reconrisk.study import registry
+from reconrisk.study.parameters import PROFILES, Parameter, Settings, resolve
+from reconrisk.study.profiles import PARAMETERS
+from reconrisk.study.results import Result
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Computation", "Context", "Study", "all_computations", "computation", "computes"]
+
+#: the modules that register computations, by paper; imported on first use (they import PyTorch).
+MODULES: dict[str, tuple[str, ...]] = {
+    "mean_to_extreme": (
+        "mean_to_extreme_attack",
+        "mean_to_extreme_tails",
+        "mean_to_extreme_correlation",
+        "mean_to_extreme_experiments",
+        "mean_to_extreme_many_steps",
+    ),
+    "ziller2024": ("ziller2024_bounds", "ziller2024_photographs"),
+    "companion": ("companion_correlation", "companion_estimators", "companion_many_steps"),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a computation may depend on.
+
+    Attributes
+    ----------
+    settings : Settings
+        The exhibit's parameters, read as attributes (``context.settings.samples``).
+    profile, seed, device : str, int, str
+        As given to the study.
+    data_root : Path or None
+        Folder of the paper's own data; required by data-driven exhibits in the paper profile.
+    workers : int
+        Processes that sweeps may use; no result depends on it.
+    checkpoints : Path or None
+        Folder in which sweeps keep their finished tasks, or None to keep none.
+    """
+
+    exhibit: str
+    settings: Settings
+    profile: str = "quick"
+    seed: int = 0
+    device: str = "cpu"
+    data_root: Path | None = None
+    workers: int = 1
+    checkpoints: Path | None = None
+
+    def seed_of(self, *key: Any) -> int:
+        """Return a 63-bit seed that depends on the study's seed, the exhibit and ``key`` only."""
+        text = repr((self.seed, self.exhibit, *key)).encode()
+        return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
+
+    def rng(self, *key: Any) -> np.random.Generator:
+        """Return a NumPy generator for one purpose, named by ``key``."""
+        return np.random.default_rng(self.seed_of(*key))
+
+    def generator(self, *key: Any) -> torch.Generator:
+        """Return a PyTorch generator on the context's device for one purpose."""
+        import torch
+
+        return torch.Generator(device=self.device).manual_seed(self.seed_of(*key))
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether photographs are stand-ins for the paper's: true in the quick profile."""
+        return self.profile != "paper"
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A registered computation."""
+
+    exhibit: str
+    function: Callable[[Context], Result]
+    targets: frozenset[str]
+    parameters: Mapping[str, Parameter]
+
+    @property
+    def module(self) -> str:
+        return self.function.__module__
+
+    def run(self, context: Context) -> Result:
+        """Compute the exhibit and check that it judged exactly what it declares.
+
+        Raises
+        ------
+        RuntimeError
+            If a declared target got no verdict or an undeclared one did.
+        """
+        result = self.function(context)
+        judged = {v.target for v in result.verdicts}
+        if judged != self.targets:
+            raise RuntimeError(
+                f"{self.exhibit}: no verdict for {sorted(self.targets - judged)}, "
+                f"undeclared verdicts for {sorted(judged - self.targets)}"
+            )
+        return dataclasses.replace(
+            result,
+            profile=context.profile,
+            seed=context.seed,
+            settings=dict(context.settings),
+        )
+
+
+_COMPUTATIONS: dict[str, Computation] = {}
+
+
+def computes(
+    exhibit: str, *targets: str
+) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
+    """Register a computation of ``exhibit``.
+
+    ``targets`` are ids of panels (a leading ``_`` is appended to the exhibit's id), claims and
+    errata that it settles besides the exhibit itself.
+    """
+
+    def register(function: Callable[[Context], Result]) -> Callable[[Context], Result]:
+        ids = {exhibit} | {exhibit + t if t.startswith("_") else t for t in targets}
+        for target in ids:
+            registry.place_of(target)  # KeyError for an id that no CSV has
+        _COMPUTATIONS[exhibit] = Computation(
+            exhibit, function, frozenset(ids), PARAMETERS.get(exhibit, {})
+        )
+        return function
+
+    return register
+
+
+def all_computations(paper_key: str | None = None) -> dict[str, Computation]:
+    """All computations (of one paper), in registry order."""
+    for key in MODULES if paper_key is None else (paper_key,):
+        for name in MODULES.get(key, ()):
+            importlib.import_module(f"reconrisk.study.experiments.{name}")
+    order = {e: i for i, e in enumerate(registry.exhibits())}
+    return {
+        k: _COMPUTATIONS[k]
+        for k in sorted(_COMPUTATIONS, key=order.__getitem__)
+        if paper_key is None or k.startswith(f"{paper_key}/")
+    }
+
+
+def computation(exhibit_id: str) -> Computation:
+    """Return the computation of an exhibit (for a panel, that of the whole figure).
+
+    Raises
+    ------
+    KeyError
+        If there is no such exhibit, or none is registered for it yet.
+    """
+    row = registry.exhibit(exhibit_id)
+    known = all_computations(row.paper_key)
+    for candidate in (exhibit_id, registry.parent_of(exhibit_id)):
+        if candidate in known:
+            return known[candidate]
+    what = "is stated on its paper's page" if not row.computable else "is not built yet (pending)"
+    raise KeyError(f"{exhibit_id} {what}; nothing computes it")
+
+
+@dataclass(frozen=True)
+class Study:
+    """One reader's choice of profile, seed, device, data and overrides, for many exhibits.
+
+    Parameters
+    ----------
+    profile : {"quick", "paper"}
+        Whose parameters to start from.
+    seed : int
+        Non-negative; every random draw derives from it.
+    device : str
+        ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
+    data_root : str or Path
+        Folder with the papers' data sets; empty for none.
+    overrides : mapping
+        ``{exhibit id: {parameter: value}}``.
+    workers : int
+        Processes for sweeps.
+    checkpoints : str or Path
+        Folder for finished tasks of sweeps; empty for none.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError, FileNotFoundError
+        At once, if anything in it is unknown, mistyped or missing.
+    """
+
+    profile: str = "quick"
+    seed: int = 0
+    device: str = "cpu"
+    data_root: str | Path = ""
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    workers: int = 1
+    checkpoints: str | Path = ""
+
+    def __post_init__(self) -> None:
+        _check.one_of("profile", self.profile, PROFILES)
+        _check.integer("seed", self.seed, 0)
+        _check.integer("workers", self.workers, 1)
+        _check_device(self.device)
+        if self.data_root and not Path(self.data_root).is_dir():
+            raise FileNotFoundError(f"data_root must be an existing folder; got {self.data_root!r}")
+        for exhibit_id, values in self.overrides.items():
+            known = computation(exhibit_id)
+            resolve(known.exhibit, known.parameters, self.profile, values)
+
+    def context(self, exhibit_id: str) -> Context:
+        """Return the context in which an exhibit would be computed."""
+        known = computation(exhibit_id)
+        # parameters given for a panel are those of its figure
+        overrides = {
+            name: value
+            for key, values in self.overrides.items()
+            if computation(key).exhibit == known.exhibit
+            for name, value in values.items()
+        }
+        return Context(
+            exhibit=known.exhibit,
+            settings=resolve(known.exhibit, known.parameters, self.profile, overrides),
+            profile=self.profile,
+            seed=int(self.seed),
+            device=self.device,
+            data_root=Path(self.data_root) if self.data_root else None,
+            workers=int(self.workers),
+            checkpoints=Path(self.checkpoints) if self.checkpoints else None,
+        )
+
+    def run(self, exhibit_id: str) -> Result:
+        """Compute one exhibit (for a panel, the whole figure)."""
+        return computation(exhibit_id).run(self.context(exhibit_id))
+
+
+def _check_device(device: str) -> None:
+    kind = device.partition(":")[0]
+    _check.one_of("device", kind, ("cpu", "cuda"))
+    if kind == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ValueError(f"device {device!r} was asked for, but PyTorch sees no CUDA device")

@@ -1,0 +1,92 @@
+"""Small things that several computations share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from scipy import stats
+
+from reconrisk import DPSGD
+from reconrisk.attacks import known_scale, observe
+from reconrisk.study import datasets
+from reconrisk.study.computations import Context
+
+__all__ = [
+    "SIGNIFICANCE",
+    "as_numpy",
+    "attack_repeatedly",
+    "fits",
+    "mean_and_error",
+    "photographs",
+    "tensor",
+]
+
+#: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
+SIGNIFICANCE = 1e-3
+
+
+def tensor(
+    context: Context, values: np.ndarray, dtype: torch.dtype = torch.float64
+) -> torch.Tensor:
+    """Records as a (count, N) tensor on the context's device."""
+    flat = np.array(values, dtype=float).reshape(len(values), -1)
+    return torch.as_tensor(flat, dtype=dtype, device=context.device)
+
+
+def as_numpy(values: torch.Tensor) -> np.ndarray:
+    """A tensor as a float64 array."""
+    return values.detach().cpu().numpy().astype(float)
+
+
+def attack_repeatedly(
+    context: Context,
+    record: np.ndarray,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    repeats: int,
+    *,
+    rows: int = 1,
+    key: Sequence[object] = (),
+) -> np.ndarray:
+    """Rebuild one record from ``repeats`` independent DP-SGD steps, shape (repeats, N).
+
+    Runs in chunks, so that memory stays below about 100 MB for any number of rows.
+    """
+    run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
+    generator = context.generator("attack", *key, rows, noise_multiplier, max_grad_norm)
+    chunk = max(1, min(repeats, 4_000_000 // (rows * record.size)))
+    rebuilt = []
+    for start in range(0, repeats, chunk):
+        count = min(chunk, repeats - start)
+        inputs = tensor(context, np.broadcast_to(record.ravel(), (count, record.size)))
+        rebuilt.append(as_numpy(known_scale(observe(inputs, run, generator, rows=rows))))
+    return np.concatenate(rebuilt)
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean of independent values and its standard error."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(np.size(values)))
+
+
+def fits(values: np.ndarray, cdf) -> float:
+    """The p-value of a Kolmogorov-Smirnov test of values against a distribution function."""
+    return float(stats.kstest(np.ravel(values), cdf).pvalue)
+
+
+def photographs(context: Context, size: int, count: int) -> np.ndarray:
+    """The context's photographs: bundled ones in quick, the data folder's in paper.
+
+    Raises
+    ------
+    FileNotFoundError
+        In the paper profile without ``data_root``.
+    """
+    if context.profile == "paper" and context.data_root is None:
+        raise FileNotFoundError(
+            f"{context.exhibit} in the paper profile needs the paper's photographs: give "
+            "data_root, a folder in the layout root/class/*.jpg (ImageNet or a sample of it)"
+        )
+    root = context.data_root if context.profile == "paper" else None
+    return datasets.pictures(size, count, root)

@@ -1,0 +1,99 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The law of the error: MSE and PSNR
+#
+# *From Mean to Extreme*, Section 4.2.1. From the mean of the error to its tail: how probable is a
+# reconstruction that comes within a threshold? The tails here are computed in logarithms and hold
+# for a billion dimensions and probabilities far below $10^{-300}$
+# ({py:func}`reconrisk.bounds.mse_tail`).
+
+# %% tags=["parameters", "hide-cell"]
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's photographs (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"]
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## The MSE is a scaled chi-squared variable
+#
+# {prf:ref}`prf-mean_to_extreme-thm2`, tested on MSEs of real DP-SGD steps.
+
+# %% tags=["exhibit:mean_to_extreme/thm2", "hide-input"]
+figures.show(session.run("mean_to_extreme/thm2"))
+
+# %% [markdown]
+# ## In high dimension it is normal
+#
+# {prf:ref}`prf-mean_to_extreme-propB3`: the exact law's distance to its normal limit, and a test at
+# the largest dimension.
+
+# %% tags=["exhibit:mean_to_extreme/propB3", "hide-input"]
+figures.show(session.run("mean_to_extreme/propB3"))
+
+# %% [markdown]
+# ## Reconstruction robustness for the MSE
+#
+# {prf:ref}`prf-mean_to_extreme-prop3` has two halves. That the tail with the smallest norm bounds
+# $\hat X$ for every record is right. That it bounds *any* reconstruction is not: shrinking
+# $\hat X$ beats it widely. What does bound every attack of this class is on
+# {doc}`a page of its own <06_better_than_optimal>`.
+
+# %% tags=["exhibit:mean_to_extreme/prop3", "hide-input"]
+figures.show(session.run("mean_to_extreme/prop3"))
+
+# %% [markdown]
+# ## The PSNR's tail
+#
+# {prf:ref}`prf-mean_to_extreme-prop4`, for a known range of values.
+
+# %% tags=["exhibit:mean_to_extreme/prop4", "hide-input"]
+figures.show(session.run("mean_to_extreme/prop4"))
+
+# %% [markdown]
+# ## Any reconstruction, again
+#
+# {prf:ref}`prf-mean_to_extreme-prop5` repeats the overreach of Proposition 3 for the PSNR.
+
+# %% tags=["exhibit:mean_to_extreme/prop5", "hide-input"]
+figures.show(session.run("mean_to_extreme/prop5"))
+
+# %% [markdown]
+# ## Figure 3: what moves the risk
+
+# %% tags=["exhibit:mean_to_extreme/fig3", "hide-input"]
+figures.show(session.run("mean_to_extreme/fig3"))
+
+# %% [markdown]
+# ## Figure 5: the MSE follows the scale
+#
+# The same picture in other units has another MSE: $a^2$ times as large, not $a$ times.
+
+# %% tags=["exhibit:mean_to_extreme/fig5", "hide-input"]
+figures.show(session.run("mean_to_extreme/fig5"))

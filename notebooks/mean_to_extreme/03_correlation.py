@@ -1,0 +1,80 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The correlation, and its exact law
+#
+# *From Mean to Extreme*, Section 4.2.2. The paper bounds a population value of the normalised
+# cross-correlation and holds that single values cannot be bounded. They can: this page gives the
+# exact law.
+
+# %% tags=["parameters", "hide-cell"]
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's photographs (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"]
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## The population's correlation
+#
+# {prf:ref}`prf-mean_to_extreme-prop6`.
+
+# %% tags=["exhibit:mean_to_extreme/prop6", "hide-input"]
+figures.show(session.run("mean_to_extreme/prop6"))
+
+# %% [markdown]
+# ## The sample's correlation
+#
+# {prf:ref}`prf-mean_to_extreme-propB4` splits the sample NCC into a constant and a fluctuation; the
+# fluctuation carries single values over the printed bound.
+
+# %% tags=["exhibit:mean_to_extreme/propB4", "hide-input"]
+figures.show(session.run("mean_to_extreme/propB4"))
+
+# %% [markdown]
+# ## The exact law of the NCC
+#
+# Fix the record $x$. The centred noise is spherically symmetric in $N-1$ dimensions, and the NCC is
+# the cosine of the angle between $x-\bar x$ and $x-\bar x$ plus that noise. Hence
+#
+# $$
+# r\,\frac{\sqrt{N-2}}{\sqrt{1-r^2}} \sim t_{N-2}(\delta),
+# \qquad \delta = \frac{\lVert x-\bar x\rVert}{\sigma\lVert X\rVert} \le \frac1\sigma ,
+# $$ (eq-companion-ncc-law)
+#
+# a non-central $t$ variable. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
+# $\delta = 1/\sigma$ one that needs no data: {py:func}`reconrisk.bounds.ncc_tail`.
+
+# %% tags=["exhibit:companion/ncc_law", "hide-input"]
+figures.show(session.run("companion/ncc_law"))
+
+# %% [markdown]
+# ## How often the printed bound is exceeded
+
+# %% tags=["exhibit:companion/ncc_exceedance", "hide-input"]
+figures.show(session.run("companion/ncc_exceedance"))

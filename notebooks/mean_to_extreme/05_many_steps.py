@@ -1,0 +1,63 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Many steps
+#
+# *From Mean to Extreme*, Section 4.3. A record that is met in several steps can be averaged. The
+# paper leaves open what that means when the steps are sampled; the answer is an exact mixture.
+
+# %% tags=["parameters", "hide-cell"]
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's photographs (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"]
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## Averaging, and the probability of being met
+#
+# {prf:ref}`prf-mean_to_extreme-prop7`. The printed probability of being met exactly $k$ times lacks
+# the factor for the steps in which the record is *not* met.
+
+# %% tags=["exhibit:mean_to_extreme/prop7", "hide-input"]
+figures.show(session.run("mean_to_extreme/prop7"))
+
+# %% [markdown]
+# ## The exact mixture
+#
+# With $K \sim \mathrm{Binomial}(T, 1/|D|)$ meetings and $F_k$ the tail of an average of $k$,
+#
+# $$
+# P(\mathrm{MSE} \le \eta) = \sum_{k=1}^{T} \binom{T}{k} |D|^{-k}(1-1/|D|)^{T-k}\,F_k(\eta),
+# $$ (eq-companion-mixture)
+#
+# with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
+# in logarithms.
+
+# %% tags=["exhibit:companion/many_steps", "hide-input"]
+figures.show(session.run("companion/many_steps"))

@@ -1,0 +1,182 @@
+"""The book in a real browser, over a local web server, with nothing else reachable."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1400, "height": 900}
+MATH = "book/papers/mean_to_extreme.html"
+LEDGER = "book/generated/claims.html"
+
+
+def _readable(book) -> list[str]:
+    """Every page a reader can reach, less the redirects."""
+    return [
+        page
+        for page, soup in book.pages.items()
+        if soup.find("article") is not None and not page.startswith("_modules/")
+    ]
+
+
+@pytest.fixture(scope="module")
+def phone(browser):
+    context = browser.new_context(viewport=PHONE)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def desk(browser):
+    context = browser.new_context(viewport=DESK)
+    yield context
+    context.close()
+
+
+@pytest.fixture()
+def page(desk):
+    page = desk.new_page()
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("width", ["phone", "desk"])
+def test_every_page_loads_quietly_and_fits(book, address, width, request) -> None:
+    """No request leaves the machine, none fails, the console is empty, nothing sticks out."""
+    context = request.getfixturevalue(width)
+    faults = []
+    page = context.new_page()
+    here = {"name": ""}
+
+    def fault(text: str) -> None:
+        faults.append(f"{here['name']}: {text}")
+
+    def requested(sent) -> None:
+        target = urlsplit(sent.url)
+        if target.scheme not in ("data", "blob") and f"http://{target.netloc}" != address:
+            fault(f"asks for {sent.url}")
+
+    def said(message) -> None:
+        if message.type in ("error", "warning"):
+            fault(f"console {message.type}: {message.text}")
+
+    page.on("request", requested)
+    page.on("console", said)
+    page.on("pageerror", lambda error: fault(f"script error: {error}"))
+    page.on("response", lambda r: fault(f"{r.status} {r.url}") if r.status >= 400 else None)
+    pages = _readable(book)
+    assert len(pages) > 20
+    for name in pages:
+        here["name"] = name
+        page.goto(f"{address}/{name}", wait_until="load")
+        if page.locator(".math").count():
+            page.wait_for_selector("mjx-container", timeout=15_000)
+            page.wait_for_function("() => window.MathJax.startup.promise.then(() => true)")
+            left = page.locator("mjx-merror").count()
+            if left:
+                fault(f"{left} formulas MathJax cannot read")
+        excess = page.evaluate(STICKS_OUT)
+        if excess:
+            fault(f"wider than the window: {excess}")
+    page.close()
+    assert not faults, "\n".join(faults)
+
+
+#: the page itself must not scroll sideways; nor may content be cut off where overflow is hidden
+STICKS_OUT = """() => {
+  const width = document.documentElement.clientWidth;
+  const scrolls = (e) => {
+    for (let p = e; p && p !== document.body; p = p.parentElement) {
+      const o = getComputedStyle(p).overflowX;
+      if (o !== 'visible' && p.clientWidth <= width) return true;
+    }
+    return false;
+  };
+  const out = [];
+  if (document.scrollingElement.scrollWidth > width + 1) out.push('the page');
+  for (const e of document.querySelectorAll('article *')) {
+    const box = e.getBoundingClientRect();
+    if (box.width && box.right > width + 1 && !scrolls(e)) {
+      out.push(e.tagName + '.' + e.className + ' ' + Math.round(box.right));
+    }
+  }
+  return out.slice(0, 3).join('; ');
+}"""
+
+
+def test_formulas_are_typeset(address, page) -> None:
+    page.goto(f"{address}/{MATH}")
+    page.wait_for_selector("mjx-container", timeout=15_000)
+    page.wait_for_function("() => window.MathJax.startup.promise.then(() => true)")
+    assert page.locator("mjx-container").count() > 50
+    assert page.locator("mjx-merror").count() == 0
+    family = "() => [...document.fonts].filter(f => f.status === 'loaded').map(f => f.family)"
+    assert any("MJX" in name for name in page.evaluate(family))
+
+
+def test_search_finds(address, page) -> None:
+    page.goto(f"{address}/search.html?q=reconstruction")
+    page.wait_for_selector("#search-results li a", timeout=15_000)
+    links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    assert len(links) > 5
+    page.goto(links[0])
+    assert page.locator("article h1").count() >= 1
+
+
+def test_theme_toggles(address, page) -> None:
+    page.goto(f"{address}/book/index.html")
+    seen = set()
+    colours = set()
+    for _ in range(3):
+        seen.add(page.evaluate("document.documentElement.dataset.theme"))
+        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        page.locator("button.theme-switch-button:visible").first.click()
+    assert seen == {"light", "dark"}
+    assert len(colours) == 2
+
+
+def test_keyboard_reaches_the_contents(address, page) -> None:
+    page.goto(f"{address}/book/index.html")
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        place = "document.activeElement.closest('nav, #pst-primary-sidebar, .bd-sidebar-primary')"
+        if page.evaluate(f"!!{place}"):
+            reached.append(page.evaluate("document.activeElement.textContent.trim()"))
+    assert any(re.search("How to read|read", text, re.I) for text in reached)
+
+
+def test_ledger_filters(address, page) -> None:
+    page.goto(f"{address}/{LEDGER}")
+    rows = page.locator("table.ledger tbody tr")
+    every = rows.count()
+    assert every > 200
+    page.fill("form.ledger-filter input", "jensen")
+    by_word = page.locator("table.ledger tbody tr:visible").count()
+    assert 0 < by_word < every
+    assert page.locator("form.ledger-filter output").inner_text() == f"{by_word} of {every}"
+    page.fill("form.ledger-filter input", "")
+    page.select_option("form.ledger-filter select", "pending")
+    pending = page.locator("table.ledger tbody tr:visible")
+    assert 0 < pending.count() < every
+    assert set(pending.locator(".verdict").all_inner_texts()) == {"pending"}
+
+
+def test_ledger_is_whole_without_scripts(address, browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{LEDGER}")
+    assert page.locator("table.ledger tbody tr:visible").count() > 200
+    assert page.locator("form.ledger-filter:visible").count() == 0
+    context.close()
+
+
+def test_exhibit_details_open(address, page, book) -> None:
+    name = next(n for n in book.pages if n.startswith("notebooks/"))
+    page.goto(f"{address}/{name}")
+    details = page.locator("details.exhibit-details, .exhibit-details details").first
+    details.locator("summary").click()
+    assert details.get_by_text(re.compile(r"reconrisk run ")).first.is_visible()

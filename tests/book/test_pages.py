@@ -1,0 +1,175 @@
+"""The compiled pages, read as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from reconrisk.study import registry, stored
+
+ROOT = registry.project_root()
+
+
+def test_the_build_has_no_warning(book) -> None:
+    assert book.faultless, book.said
+    assert (book.folder / "index.html").is_file()
+    log = (book.folder.parent / "book.log").read_text()
+    assert not re.search("WARNING|ERROR", log)
+
+
+def test_every_picture_has_alternative_text(book) -> None:
+    pictures = [(page, img) for page, soup in book.pages.items() for img in soup.find_all("img")]
+    assert len(pictures) > len(book.pages)  # the logo alone is on every page
+    lacking = [
+        f"{page}: {img.get('src')}" for page, img in pictures if not (img.get("alt") or "").strip()
+    ]
+    assert not lacking, "\n".join(lacking)
+
+
+def test_every_exhibit_picture_is_described_in_words_of_its_own(book) -> None:
+    """Alternative text that repeats a file name or the word figure says nothing."""
+    thin = []
+    for page, soup in book.pages.items():
+        if page.startswith("notebooks/"):
+            for img in soup.select("article figure img"):
+                words = img["alt"].split()
+                if len(words) < 6 or "/" in img["alt"]:
+                    thin.append(f"{page}: {img['alt']!r}")
+    assert not thin, "\n".join(thin)
+
+
+def _links(book):
+    for page, soup in book.pages.items():
+        for tag, attribute in (("a", "href"), ("img", "src"), ("link", "href"), ("script", "src")):
+            for element in soup.find_all(tag):
+                if element.get(attribute):
+                    yield page, element, element[attribute]
+
+
+def test_internal_links_and_anchors_resolve(book) -> None:
+    ids = {
+        page: {e["id"] for e in soup.find_all(id=True)}
+        | {e["name"] for e in soup.select("a[name]")}
+        for page, soup in book.pages.items()
+    }
+    broken = []
+    checked = 0
+    for page, element, link in _links(book):
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc or "headerlink" in element.get("class", ()):
+            continue
+        checked += 1
+        path = (book.folder / page).parent / unquote(parts.path) if parts.path else None
+        target = path.resolve() if path else (book.folder / page)
+        if not target.exists():
+            broken.append(f"{page}: {link}")
+            continue
+        name = target.relative_to(book.folder.resolve()).as_posix() if path else page
+        fragment = unquote(parts.fragment)
+        if fragment and name in ids and fragment not in ids[name]:
+            broken.append(f"{page}: {link}")
+    assert checked > 1000
+    assert not broken, "\n".join(broken)
+
+
+def test_no_page_loads_anything_from_elsewhere(book) -> None:
+    """Links may lead outside; pictures, styles and scripts may not."""
+    foreign = [
+        f"{page}: {link}"
+        for page, element, link in _links(book)
+        if element.name != "a"
+        and element.get("rel") not in (["canonical"], ["license"])
+        and (urlsplit(link).netloc or urlsplit(link).scheme not in ("", "data"))
+    ]
+    assert not foreign, "\n".join(foreign)
+
+
+def test_every_exhibit_and_erratum_has_its_anchor_once(book) -> None:
+    """Sphinx turns ``exhibit-mean_to_extreme-fig2`` into an id with hyphens."""
+    found: dict[str, list[str]] = {}
+    for page, soup in book.pages.items():
+        for element in soup.select("[id^=exhibit-], [id^=erratum-], [id^=claim-]"):
+            found.setdefault(element["id"], []).append(page)
+    wanted = {_html_id(e.anchor) for e in registry.exhibits().values()}
+    wanted |= {_html_id(f"erratum-{i}") for i in registry.errata()}
+    wanted |= {_html_id(f"claim-{i}") for i in registry.claims()}
+    assert wanted - found.keys() == set()
+    assert {i: p for i, p in found.items() if len(p) > 1} == {}
+
+
+def _html_id(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+
+
+def test_exhibits_stand_on_their_notebooks_page(book) -> None:
+    for exhibit_id, result in stored.stored_results(ROOT).items():
+        page = book.pages[result.notebook.replace(".ipynb", ".html")]
+        anchor = _html_id(registry.exhibit(exhibit_id).anchor)
+        assert page.find(id=anchor) is not None, exhibit_id
+        assert f"reconrisk run {exhibit_id} --profile" in " ".join(page.get_text().split())
+
+
+@pytest.mark.parametrize("name", ["exhibits", "claims"])
+def test_ledgers_list_everything(book, name: str) -> None:
+    text = book.pages[f"book/generated/{name}.html"].get_text(" ")
+    if name == "claims":
+        assert [c for c in registry.claims() if c not in text] == []
+    else:
+        places = {e.place for e in registry.exhibits().values() if e.computable}
+        whole = {registry.exhibit(registry.parent_of(i)).place for i in registry.exhibits()}
+        assert [p for p in places & whole if p not in text] == []
+
+
+def test_verdicts_on_the_pages_are_the_stored_ones(book) -> None:
+    """Counts on the index page against a count made here from the notebooks alone."""
+    results = stored.stored_results(ROOT)
+    targets = stored.verdicts_by_target((r.notebook, r.verdicts) for r in results.values())
+    whole = [
+        t for t in targets.values()
+        if t.kind not in ("claim", "erratum") and registry.parent_of(t.id) == t.id
+    ]  # fmt: skip
+    done = sum(t.status != "pending" for t in whole)
+    text = " ".join(book.pages["book/generated/exhibits.html"].get_text(" ").split())
+    assert f"{done} of {len(whole)} are built, {len(whole) - done} are pending." in text
+
+
+def test_no_verdict_is_typed_into_the_prose() -> None:
+    """Badges come from computed results only; the reading guide alone explains the words."""
+    for path in (ROOT / "book").rglob("*.md"):
+        if "generated" in path.parts or path.name in ("read.md",):
+            continue
+        assert 'class="verdict' not in path.read_text(), path
+
+
+def test_search_index_is_filled(book) -> None:
+    text = (book.folder / "searchindex.js").read_text()
+    index = json.loads(text.removeprefix("Search.setIndex(").rstrip().rstrip(";").removesuffix(")"))
+    for path in (ROOT / "book").rglob("*.md"):
+        if not path.name.startswith("_"):
+            assert path.relative_to(ROOT).with_suffix("").as_posix() in index["docnames"]
+    assert {"reconstruct", "gradient", "nois"} <= set(index["terms"])
+
+
+def test_download_gives_the_stored_notebook(book) -> None:
+    for path in stored.notebooks(ROOT):
+        name = path.relative_to(ROOT).as_posix()
+        assert (book.folder / "_sources" / name).read_bytes() == path.read_bytes()
+        page = book.pages[name.replace(".ipynb", ".html")]
+        assert page.select(f'a[href$="_sources/{name}"]')
+
+
+def test_launch_buttons_lead_to_the_notebook(book) -> None:
+    page = book.pages[stored.notebooks(ROOT)[0].relative_to(ROOT).with_suffix(".html").as_posix()]
+    links = [a["href"] for a in page.select("a[href]")]
+    name = stored.notebooks(ROOT)[0].relative_to(ROOT).as_posix()
+    for hub in ("mybinder.org", "colab.research.google.com", "git-pull"):
+        assert [link for link in links if hub in link and name in unquote(link)], hub
+
+
+def test_mathjax_is_the_small_part(book) -> None:
+    files = [p for p in (book.folder / "_static" / "mathjax").rglob("*") if p.is_file()]
+    assert (book.folder / "_static" / "mathjax" / "tex-mml-chtml.js").is_file()
+    assert sum(p.stat().st_size for p in files) < 3e6

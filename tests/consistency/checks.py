@@ -1,0 +1,381 @@
+"""Checks that registry, notebooks and code speak of the same things.
+
+Each returns a list of problems in words, empty when all is well, so that the tests can also break
+something and see it reported.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import pandas as pd
+
+from reconrisk.study import registry, stored, verdicts
+from reconrisk.study.profiles import PARAMETERS
+from reconrisk.study.results import RESULT_MIME
+
+#: the papers whose every exhibit and claim is built.
+BUILT = ("mean_to_extreme", "ziller2024", "companion")
+
+#: the rooms in the only order in which imports may run; a set may import among itself.
+ROOMS = (
+    {"_check", "_types"},
+    {"special"},
+    {"metrics"},
+    {"privacy"},
+    {"bounds"},
+    {"mechanisms"},
+    {"models", "training"},
+    {"attacks"},
+    {"study"},
+    {"figures"},
+    {"cli"},
+)
+
+Notebook = Mapping[str, Any]
+
+
+def notebooks(root: Path) -> dict[str, Notebook]:
+    """Every stored notebook by its path from the project's root."""
+    return {
+        path.relative_to(root).as_posix(): nbformat.read(path, as_version=4)
+        for path in stored.notebooks(root)
+    }
+
+
+# --- notebooks against the registry -----------------------------------------------------------
+
+
+def without_verdict(root: Path, papers: Sequence[str] = BUILT) -> list[str]:
+    """What of the given papers no stored notebook judges: exhibits, claims, errata."""
+    found = stored.read(root)
+    judged = {v.target for result in found.results.values() for v in result.verdicts}
+    owed = [t for t in stored.targets().values() if t.paper_key in papers]
+    return list(found.problems) + [
+        f"{target.id} ({target.kind}): no notebook reaches a verdict on it"
+        for target in owed
+        if target.id not in judged
+    ]
+
+
+def unknown_ids(root: Path) -> list[str]:
+    """Exhibits shown, targets judged and errata pointing to what no CSV lists."""
+    problems = []
+    for name, notebook in notebooks(root).items():
+        for exhibit_id in stored.exhibit_cells(notebook):
+            if exhibit_id not in registry.exhibits():
+                problems.append(f"{name}: shows {exhibit_id}, which no CSV lists")
+    for erratum in registry.errata().values():
+        if erratum.exhibit not in registry.exhibits():
+            problems.append(f"{erratum.id}: points to {erratum.exhibit}, which no CSV lists")
+    for exhibit_id in PARAMETERS:
+        if exhibit_id not in registry.exhibits():
+            problems.append(f"parameters of {exhibit_id}, which no CSV lists")
+    return problems
+
+
+def contradictions(root: Path) -> list[str]:
+    """Stored results that contradict themselves or their provenance."""
+    return list(stored.inconsistencies(stored.read(root).results))
+
+
+def outdated_parameters(root: Path) -> list[str]:
+    """Stored results that were not made with the quick profile as it is now."""
+    problems = []
+    for exhibit_id, result in stored.read(root).results.items():
+        content = result.content
+        if (content["profile"], content["seed"]) != ("quick", 0):
+            problems.append(
+                f"{exhibit_id}: stored for {content['profile']}, seed {content['seed']}"
+            )
+        known = PARAMETERS.get(exhibit_id, {})
+        now = {name: _as_json(p.parse(name, p.quick)) for name, p in known.items()}
+        if _as_json(content["settings"]) != now:
+            problems.append(f"{exhibit_id}: stored with {content['settings']}, quick is {now}")
+    return problems
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def parameters_out_of_kind() -> list[str]:
+    """Values in the profiles that their own parameter would refuse from a reader."""
+    problems = []
+    for exhibit_id, parameters in PARAMETERS.items():
+        for name, parameter in parameters.items():
+            for profile in ("quick", "paper"):
+                try:
+                    parameter.parse(name, getattr(parameter, profile))
+                except (TypeError, ValueError) as error:
+                    problems.append(f"{exhibit_id}, {profile}: {error}")
+            if not parameter.printed or not parameter.meaning:
+                problems.append(f"{exhibit_id}: {name} lacks what is printed or what it means")
+    return problems
+
+
+# --- notebooks by themselves ------------------------------------------------------------------
+
+
+def unpaired(root: Path) -> list[str]:
+    """Notebooks and scripts without their pair, or whose cells differ from it."""
+    problems = []
+    folder = root / "notebooks"
+    scripts = {p.with_suffix("") for p in folder.rglob("*.py")}
+    books = {p.with_suffix("") for p in folder.rglob("*.ipynb")}
+    problems += [f"{p.relative_to(root)}.ipynb is missing" for p in sorted(scripts - books)]
+    problems += [f"{p.relative_to(root)}.py is missing" for p in sorted(books - scripts)]
+    for path in sorted(scripts & books):
+        script = jupytext.read(path.with_suffix(".py"), fmt="py:percent")
+        book = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+        if [_input(c) for c in script.cells] != [_input(c) for c in book.cells]:
+            problems.append(f"{path.relative_to(root)}: .py and .ipynb differ; `make refresh`")
+    return problems
+
+
+def _input(cell: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    return (cell["cell_type"], cell["source"], tuple(cell["metadata"].get("tags", ())))
+
+
+def unexecuted(name: str, notebook: Notebook) -> list[str]:
+    """What nbval would pass silently: cells not run, out of order, or compared to nothing.
+
+    nbval runs a cell without an execution count and compares it with nothing.
+    """
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    counts = [cell["execution_count"] for cell in code]
+    problems = []
+    if counts != list(range(1, len(code) + 1)):
+        problems.append(f"{name}: execution counts are {counts}, not 1 to {len(code)}")
+    if not any(_compared(output) for cell in code for output in cell["outputs"]):
+        problems.append(f"{name}: no cell has an output that nbval compares")
+    for exhibit_id, cell in stored.exhibit_cells(notebook).items():
+        if not any(RESULT_MIME in output.get("data", {}) for output in cell["outputs"]):
+            problems.append(f"{name}: the cell of {exhibit_id} stores no result")
+    return problems
+
+
+def _compared(output: Mapping[str, Any]) -> bool:
+    data = set(output.get("data", {})) - {"image/png", "text/html"}
+    return output["output_type"] == "stream" or bool(data)
+
+
+def silenced(name: str, notebook: Notebook) -> list[str]:
+    """Cells taken out of nbval's comparison without a reason beside the tag.
+
+    The reason is the cell's ``reason`` metadata.
+    """
+    problems = []
+    for number, cell in enumerate(notebook["cells"]):
+        marks = [t for t in cell["metadata"].get("tags", ()) if t.startswith("nbval-")]
+        marks += [t for t in cell["metadata"].get("tags", ()) if t == "raises-exception"]
+        if cell["cell_type"] == "code":
+            marks += re.findall(r"#\s*((?:NBVAL|PYTEST_VALIDATE)_\w+)", cell["source"])
+        exhibits = [t for t in cell["metadata"].get("tags", ()) if t.startswith("exhibit:")]
+        if marks and exhibits:
+            problems.append(f"{name}: cell {number}, an exhibit, is not compared ({marks})")
+        elif marks and not cell["metadata"].get("reason"):
+            problems.append(f"{name}: cell {number} is not compared ({marks}), without a reason")
+    return problems
+
+
+_VOLATILE = {"papermill", "execution", "widgets", "ExecuteTime", "collapsed", "scrolled"}
+#: roots of absolute paths, put together here so that this file does not contain them
+MACHINE_PATHS = re.compile(
+    "|".join(
+        rf"(?<![\w.]){re.escape(root)}"
+        for root in ("/ho" + "me/", "/ro" + "ot/", "/wo" + "rk/", "/Us" + "ers/", "C:" + "\\Users")
+    )
+)
+
+
+def volatile(name: str, notebook: Notebook) -> list[str]:
+    """Traces of one machine or one run: timings, kernel versions, absolute paths."""
+    problems = []
+    language = notebook["metadata"].get("language_info", {})
+    if "version" in language:
+        problems.append(f"{name}: its metadata name a Python version")
+    blocks = [("the notebook", notebook["metadata"])]
+    blocks += [(f"cell {i}", cell["metadata"]) for i, cell in enumerate(notebook["cells"])]
+    for where, metadata in blocks:
+        for key in sorted(_VOLATILE & metadata.keys()):
+            problems.append(f"{name}: {where} has {key!r} in its metadata")
+    found = MACHINE_PATHS.search(json.dumps(notebook))
+    if found:
+        problems.append(f"{name}: it names an absolute path, {found[0]}...")
+    return problems
+
+
+# --- tolerances -------------------------------------------------------------------------------
+
+_PRINTED = re.compile(
+    r"-?(?P<whole>\d*)(?:\.(?P<decimals>\d+))?\s*(?:\\?%)?"
+    r"(?:\s*(?:\\cdot|\\times|x|e)\s*(?:10)?\^?\{?(?P<exponent>-?\d+)\}?)?"
+)
+
+
+def half_unit_again(printed: str) -> float:
+    """Half a unit of a printed number's last digit, derived anew (not by the library's reader)."""
+    match = _PRINTED.fullmatch(printed.strip())
+    if match is None:
+        raise ValueError(printed)
+    places = len(match["decimals"] or "") - int(match["exponent"] or 0)
+    return float(f"5e{-places - 1}")
+
+
+def printed_numbers(root: Path) -> list[tuple[str, str]]:
+    """Every number the papers print, as printed, with where it is recorded."""
+    numbers = []
+    for path in sorted((root / "data" / "paper").glob("*/*.csv")):
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        if "printed" not in table:
+            continue
+        for text in table["printed"]:
+            if _PRINTED.fullmatch(text.strip()) and any(c.isdigit() for c in text):
+                numbers.append((path.relative_to(root).as_posix(), text.strip()))
+    return numbers
+
+
+def loosened(root: Path) -> list[str]:
+    """Printed numbers that the library would compare more or less strictly than printed."""
+    problems = []
+    for where, text in printed_numbers(root):
+        allowed, exact = verdicts.half_unit(text), half_unit_again(text)
+        if abs(allowed - exact) > 1e-9 * exact:
+            problems.append(f"{where}: {text} is compared within {allowed:g}, not {exact:g}")
+    return problems
+
+
+def misjudged(texts: Iterable[str] = ("0.12", "38.9%", "7", "1.0e-8")) -> list[str]:
+    """Comparisons that let pass what is more than half a unit off, or refuse what is less."""
+    problems = []
+    for text in texts:
+        unit = 2 * half_unit_again(text)
+        printed = 1000 * unit
+        for share, fits in ((0.0, True), (0.49, True), (0.51, False), (-0.51, False), (2.0, False)):
+            try:
+                verdicts.compare("A-001", "a number", [printed + share * unit], [printed], [text])
+                held = True
+            except verdicts.VerdictError:
+                held = False
+            if held is not fits:
+                word = "accepted" if held else "refused"
+                problems.append(f"{text}: {share:g} units off is {word}")
+    return problems
+
+
+#: what a comparison of printed numbers may store as its tolerance, and nothing looser.
+TOLERANCE = re.compile(r"half a unit of the last printed digit( \+ 4 standard errors)?")
+
+
+def edited_tolerances(root: Path) -> list[str]:
+    """Stored verdicts on printed numbers whose tolerance is not the one that is allowed."""
+    problems = []
+    if verdicts.STANDARD_ERRORS != 4:
+        problems.append(f"comparisons allow {verdicts.STANDARD_ERRORS} standard errors, not 4")
+    for exhibit_id, result in stored.read(root).results.items():
+        for verdict in result.verdicts:
+            of_numbers = verdict.paper.endswith("printed numbers")
+            if of_numbers and not TOLERANCE.fullmatch(verdict.tolerance):
+                problems.append(f"{exhibit_id}: {verdict.target} within {verdict.tolerance!r}")
+    return problems
+
+
+# --- code -------------------------------------------------------------------------------------
+
+
+def wrong_imports(library: Path) -> list[str]:
+    """Imports between the library's rooms that run against DESIGN's order."""
+    rank = {room: i for i, rooms in enumerate(ROOMS) for room in rooms}
+    problems = []
+    for path in sorted(library.rglob("*.py")):
+        parts = path.relative_to(library).with_suffix("").parts
+        own = parts[0]
+        if own == "__init__":
+            continue  # the package's face: it hands all rooms on, and imports none by itself
+        if own not in rank:
+            problems.append(f"{'/'.join(parts)}: {own} is no room of the design")
+            continue
+        for line, room in _rooms_imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if room not in rank:
+                problems.append(f"{'/'.join(parts)}:{line}: imports the unknown room {room}")
+            elif rank[room] > rank[own]:
+                problems.append(f"{'/'.join(parts)}:{line}: {own} imports {room}, to its right")
+    return problems
+
+
+def _rooms_imported(tree: ast.AST) -> list[tuple[int, str]]:
+    """Rooms that a module needs; imports for type checkers only do not count."""
+    typing_only = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "reconrisk":
+            names = [f"reconrisk.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            head, _, rest = name.partition(".")
+            room = rest.partition(".")[0]
+            if head == "reconrisk" and room and not room[0].isupper() and room != "__version__":
+                found.append((node.lineno, room))
+    return found
+
+
+# --- the tree ---------------------------------------------------------------------------------
+
+
+def tracked(root: Path) -> list[Path]:
+    """The project's own files: those git knows or would take, without git all but what is built."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        return [
+            root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()
+        ]
+    built = {".git", ".venv", "_build", "__pycache__", ".hypothesis", ".pytest_cache"}
+    return [p for p in root.rglob("*") if p.is_file() and not built & set(p.parts)]
+
+
+def machine_paths(root: Path) -> list[str]:
+    """Files of the project that name a folder of one machine."""
+    problems = []
+    for path in tracked(root):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture
+        found = MACHINE_PATHS.search(text)
+        if found:
+            line = text[: found.start()].count("\n") + 1
+            problems.append(f"{path.relative_to(root)}:{line}: names {found[0]}...")
+    return problems
+
+
+def addresses_of_project(root: Path) -> set[str]:
+    """Every address that the project gives for its own repository."""
+    cited = re.search(r"^repository-code: (\S+)", (root / "CITATION.cff").read_text(), re.M)
+    configured = re.search(r"^  url: (\S+)", (root / "_config.yml").read_text(), re.M)
+    return {m[1] for m in (cited, configured) if m}

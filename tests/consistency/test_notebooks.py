@@ -1,0 +1,58 @@
+"""Stored notebooks against the registry, against their scripts, and by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from consistency import checks
+from reconrisk.study import registry
+
+ROOT = registry.project_root()
+NOTEBOOKS = checks.notebooks(ROOT)
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("paper", checks.BUILT)
+def test_every_exhibit_claim_and_erratum_has_a_verdict(paper: str) -> None:
+    assert checks.without_verdict(ROOT, [paper]) == []
+
+
+def test_every_id_shown_is_registered() -> None:
+    assert checks.unknown_ids(ROOT) == []
+
+
+def test_stored_results_do_not_contradict_themselves() -> None:
+    assert checks.contradictions(ROOT) == []
+
+
+def test_golden_parameters_are_the_quick_profile() -> None:
+    assert checks.outdated_parameters(ROOT) == []
+
+
+def test_scripts_and_notebooks_are_in_step() -> None:
+    assert checks.unpaired(ROOT) == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_cell_was_executed_in_order_and_is_compared(name: str) -> None:
+    assert checks.unexecuted(name, NOTEBOOKS[name]) == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_nothing_is_silenced_without_a_reason(name: str) -> None:
+    assert checks.silenced(name, NOTEBOOKS[name]) == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_nothing_of_one_machine_is_stored(name: str) -> None:
+    assert checks.volatile(name, NOTEBOOKS[name]) == []
+
+
+def test_tolerances_are_those_of_the_printed_digits() -> None:
+    assert checks.printed_numbers(ROOT)
+    assert checks.loosened(ROOT) == []
+    assert checks.misjudged() == []
+    assert checks.edited_tolerances(ROOT) == []

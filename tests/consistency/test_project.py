@@ -1,0 +1,100 @@
+"""The code's order of imports, what the light rooms load, and the project's own files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from consistency import checks
+from reconrisk.study import registry
+
+ROOT = registry.project_root()
+HEAVY = ("torch", "pandas", "matplotlib", "torchvision", "skimage", "sklearn")
+
+
+def test_imports_run_one_way() -> None:
+    assert checks.wrong_imports(ROOT / "lib" / "reconrisk") == []
+
+
+@pytest.mark.parametrize("room", ["bounds", "special"])
+def test_bounds_load_without_heavy_libraries(room: str) -> None:
+    code = f"import sys, reconrisk.{room}; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
+
+
+def test_profiles_hold_values_of_their_own_kind() -> None:
+    assert checks.parameters_out_of_kind() == []
+
+
+def test_no_file_names_a_folder_of_one_machine() -> None:
+    assert checks.machine_paths(ROOT) == []
+
+
+def test_the_project_gives_one_address() -> None:
+    assert len(checks.addresses_of_project(ROOT)) == 1
+
+
+def test_environments_install_the_same() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    assert pip == ["-c constraints.txt", "-e .[train,images,book,test]"]
+    assert "'.[train,images,book,test]'" in (ROOT / "Makefile").read_text()
+
+
+def test_constraints_pin_what_is_asked_for() -> None:
+    """Every requirement has a pin that satisfies it; none is of one machine's builds."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            name, _, version = line.partition("==")
+            pins[canonicalize_name(name)] = version
+    assert not [v for v in pins.values() if "+" in v or "@" in v or not v]
+    assert not [n for n in pins if n.startswith("nvidia")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    for text in asked:
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(pins[canonicalize_name(wanted.name)]), text
+
+
+WORKFLOWS = {
+    "test.yml": {"push", "pull_request"},
+    "book.yml": {"push"},
+    "weekly.yml": {"schedule", "workflow_dispatch"},
+    "release.yml": {"push"},
+}
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflows_are_well_formed(name: str) -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())
+    triggers = workflow[True]  # YAML reads the key `on` as a truth value
+    assert WORKFLOWS[name] <= set(triggers)
+    assert workflow["permissions"]
+    for job in workflow["jobs"].values():
+        assert job["runs-on"] and job["timeout-minutes"] <= 120
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            if "uses" in step:
+                assert "@" in step["uses"]
+
+
+def test_workflows_run_the_projects_own_commands() -> None:
+    texts = {p.name: p.read_text() for p in (ROOT / ".github" / "workflows").glob("*.yml")}
+    assert set(texts) == set(WORKFLOWS)
+    assert "make test" in texts["test.yml"]
+    assert "make html" in texts["book.yml"] and "deploy-pages" in texts["book.yml"]
+    assert "make book" in texts["weekly.yml"] and "make links" in texts["weekly.yml"]
+    assert "sha256sum" in texts["release.yml"] and "gh release" in texts["release.yml"]
+    assert yaml.safe_load(texts["release.yml"])[True]["push"]["tags"]
+    assert yaml.safe_load(texts["weekly.yml"])[True]["schedule"][0]["cron"]

@@ -1,0 +1,295 @@
+"""Break something on purpose and see it reported: a check that cannot fail checks nothing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from consistency import checks
+from reconrisk.study import registry, stored, verdicts
+from reconrisk.study.results import RESULT_MIME
+
+ROOT = registry.project_root()
+
+
+@pytest.fixture()
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the project's notebooks and data, which the registry reads instead."""
+    for folder in ("notebooks", "data"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    readers = (registry.exhibits, registry.claims, registry.errata, registry.printed)
+    with monkeypatch.context() as patch:
+        patch.setenv("RECONRISK_ROOT", str(tmp_path))
+        for reader in readers:
+            reader.cache_clear()
+        yield tmp_path
+    for reader in readers:
+        reader.cache_clear()
+
+
+def change(path: Path, edit: Callable[[nbformat.NotebookNode], None]) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    edit(notebook)
+    nbformat.write(notebook, path)
+
+
+def any_notebook(project: Path) -> Path:
+    return stored.notebooks(project)[0]
+
+
+def first_exhibit(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    return next(iter(stored.exhibit_cells(notebook).values()))
+
+
+def result_of(cell: nbformat.NotebookNode) -> dict:
+    return next(o["data"] for o in cell["outputs"] if RESULT_MIME in o.get("data", {}))
+
+
+# --- a golden number --------------------------------------------------------------------------
+
+
+def cheapest() -> tuple[nbformat.NotebookNode, str]:
+    """The notebook whose first exhibit is the quickest, cut off after it, and the exhibit's id."""
+    options = []
+    for path in stored.notebooks(ROOT):
+        notebook = nbformat.read(path, as_version=4)
+        exhibit_id, cell = next(iter(stored.exhibit_cells(notebook).items()))
+        seconds = stored.stored_provenance(notebook)[exhibit_id]["seconds"]
+        options.append((seconds, path, notebook, exhibit_id, notebook.cells.index(cell)))
+    _, _, notebook, exhibit_id, index = min(options, key=lambda o: o[:2])
+    notebook.cells = notebook.cells[: index + 1]
+    return notebook, exhibit_id
+
+
+def with_another_digit(text: str) -> str:
+    """The text with its last digit changed."""
+    place = [m.start() for m in re.finditer(r"\d", text)][-1]
+    return text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
+
+
+def test_nbval_fails_on_a_changed_number(tmp_path: Path) -> None:
+    """As stored it passes; with one number changed, in the text or in the JSON, it fails."""
+    good, exhibit_id = cheapest()
+    in_text, in_json = copy.deepcopy(good), copy.deepcopy(good)
+    data = result_of(stored.exhibit_cells(in_text)[exhibit_id])
+    data["text/plain"] = with_another_digit(data["text/plain"])
+    content = result_of(stored.exhibit_cells(in_json)[exhibit_id])[RESULT_MIME]
+    content["seed"] += 1
+    for name, notebook in (("good", good), ("text", in_text), ("json", in_json)):
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-rA"]
+        + ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval.cfg"]
+        + ["-c", "pyproject.toml", "--rootdir", str(tmp_path), "--color=no", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    failed = re.findall(r"^FAILED (\w+)\.ipynb", ran.stdout, re.M)
+    passed = re.findall(r"^PASSED (\w+)\.ipynb", ran.stdout, re.M)
+    assert sorted(failed) == ["json", "text"], ran.stdout
+    code_cells = sum(c.cell_type == "code" for c in good.cells)
+    assert passed.count("good") == code_cells
+
+
+# --- a tolerance ------------------------------------------------------------------------------
+
+
+def test_a_loosened_reading_of_printed_digits_is_caught(monkeypatch) -> None:
+    exact = verdicts.half_unit
+    monkeypatch.setattr(verdicts, "half_unit", lambda text: 10 * exact(text))
+    assert len(checks.loosened(ROOT)) == len(checks.printed_numbers(ROOT))
+    assert checks.misjudged()
+
+
+def test_a_slightly_loosened_one_is_caught(monkeypatch) -> None:
+    exact = verdicts.half_unit
+    monkeypatch.setattr(verdicts, "half_unit", lambda text: 1.05 * exact(text))
+    assert checks.loosened(ROOT)
+    assert checks.misjudged()
+
+
+def test_more_standard_errors_are_caught(monkeypatch) -> None:
+    monkeypatch.setattr(verdicts, "STANDARD_ERRORS", 40.0)
+    assert checks.edited_tolerances(ROOT)
+
+
+def test_an_edited_stored_tolerance_is_caught(project: Path) -> None:
+    compared = [
+        (project / result.notebook, exhibit_id, number)
+        for exhibit_id, result in stored.read(project).results.items()
+        for number, verdict in enumerate(result.verdicts)
+        if verdict.paper.endswith("printed numbers")
+    ]
+    assert compared, "no verdict on printed numbers is stored"
+    assert checks.edited_tolerances(project) == []
+    path, exhibit_id, number = compared[0]
+
+    def edit(notebook: nbformat.NotebookNode) -> None:
+        content = result_of(stored.exhibit_cells(notebook)[exhibit_id])[RESULT_MIME]
+        content["verdicts"][number]["tolerance"] = "ten units of the last printed digit"
+
+    change(path, edit)
+    assert len(checks.edited_tolerances(project)) == 1
+
+
+# --- an exhibit -------------------------------------------------------------------------------
+
+
+def test_a_deleted_exhibit_is_missed(project: Path) -> None:
+    path = any_notebook(project)
+    exhibit_id = next(iter(stored.exhibit_cells(nbformat.read(path, as_version=4))))
+
+    def edit(notebook: nbformat.NotebookNode) -> None:
+        notebook.cells.remove(stored.exhibit_cells(notebook)[exhibit_id])
+
+    before = checks.without_verdict(project)
+    change(path, edit)
+    after = set(checks.without_verdict(project)) - set(before)
+    assert any(problem.startswith(f"{exhibit_id} ") for problem in after)
+    assert checks.unpaired(project)  # and the script still has it
+    assert checks.unexecuted("n", nbformat.read(path, as_version=4))  # and a count is missing
+
+
+def test_an_added_row_is_missed(project: Path) -> None:
+    table = project / "data" / "paper" / "exhibits.csv"
+    row = "ziller2024/fig99,ziller2024,figure,Figure 99,A figure nobody drew,,,,,,,"
+    with table.open("a") as stream:
+        stream.write(row + "\n")
+    registry.exhibits.cache_clear()
+    assert any(p.startswith("ziller2024/fig99 ") for p in checks.without_verdict(project))
+
+
+def test_an_added_claim_is_missed(project: Path) -> None:
+    with (project / "data" / "paper" / "claims.csv").open("a") as stream:
+        stream.write("B-999,ziller2024,Section 9,Nothing is as it seems,Look,stated in paper\n")
+    registry.claims.cache_clear()
+    assert any(p.startswith("B-999 ") for p in checks.without_verdict(project))
+
+
+def test_a_misspelt_id_is_reported(project: Path) -> None:
+    path = any_notebook(project)
+
+    def edit(notebook: nbformat.NotebookNode) -> None:
+        cell = first_exhibit(notebook)
+        cell.metadata["tags"] = [t.replace("fig", "figg") + "x" for t in cell.metadata["tags"]]
+
+    assert checks.unknown_ids(project) == []
+    change(path, edit)
+    assert checks.unknown_ids(project)
+
+
+def test_a_stored_verdict_that_contradicts_its_result_is_reported(project: Path) -> None:
+    path = any_notebook(project)
+
+    def edit(notebook: nbformat.NotebookNode) -> None:
+        result_of(first_exhibit(notebook))[RESULT_MIME]["status"] = "pending"
+
+    assert checks.contradictions(project) == []
+    change(path, edit)
+    assert checks.contradictions(project)
+
+
+# --- execution --------------------------------------------------------------------------------
+
+
+def test_an_unexecuted_notebook_is_reported(project: Path) -> None:
+    path = any_notebook(project)
+
+    def edit(notebook: nbformat.NotebookNode) -> None:
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.execution_count, cell.outputs = None, []
+
+    change(path, edit)
+    notebook = nbformat.read(path, as_version=4)
+    assert len(checks.unexecuted("n", notebook)) >= 2
+    assert stored.read(project).problems
+
+
+def test_cells_run_out_of_order_are_reported() -> None:
+    notebook = nbformat.read(any_notebook(ROOT), as_version=4)
+    code = [c for c in notebook.cells if c.cell_type == "code"]
+    code[0].execution_count, code[1].execution_count = 2, 1
+    assert checks.unexecuted("n", notebook)
+
+
+def test_other_parameters_are_reported(project: Path) -> None:
+    for path in stored.notebooks(project):
+        notebook = nbformat.read(path, as_version=4)
+        for cell in stored.exhibit_cells(notebook).values():
+            result_of(cell)[RESULT_MIME]["seed"] = 1
+        nbformat.write(notebook, path)
+    assert len(checks.outdated_parameters(project)) == len(stored.read(project).results)
+
+
+@pytest.mark.parametrize("mark", ["nbval-ignore-output", "nbval-skip", "raises-exception"])
+def test_a_silenced_cell_is_reported(mark: str) -> None:
+    notebook = nbformat.read(any_notebook(ROOT), as_version=4)
+    first_exhibit(notebook).metadata["tags"].append(mark)
+    assert checks.silenced("n", notebook)
+
+
+def test_a_comment_that_silences_is_reported() -> None:
+    notebook = nbformat.read(any_notebook(ROOT), as_version=4)
+    first_exhibit(notebook).source += "\n# NBVAL_IGNORE_OUTPUT"
+    assert checks.silenced("n", notebook)
+
+
+@pytest.mark.parametrize("trace", ["path", "timing", "version"])
+def test_traces_of_a_machine_are_reported(trace: str) -> None:
+    notebook = nbformat.read(any_notebook(ROOT), as_version=4)
+    if trace == "path":
+        notebook.cells[0].source += " " + str(Path("/ho" + "me") / "someone" / "data")
+    elif trace == "timing":
+        notebook.cells[0].metadata["execution"] = {}
+    else:
+        notebook.metadata["language_info"] = {"name": "python", "version": "3.11.0"}
+    assert checks.volatile("n", notebook)
+
+
+def test_an_edited_script_is_reported(project: Path) -> None:
+    script = any_notebook(project).with_suffix(".py")
+    script.write_text(script.read_text() + "\n# %%\nprint(1)\n")
+    assert checks.unpaired(project)
+
+
+# --- code -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("bounds/extra.py", "from reconrisk.study import registry"),
+        ("special/extra.py", "import reconrisk.metrics.pixel"),
+        ("metrics/extra.py", "from reconrisk import attacks"),
+        ("_check.py", "def f():\n    from reconrisk import special"),
+        ("study/extra.py", "import reconrisk.figures"),
+    ],
+)
+def test_an_import_to_the_right_is_reported(tmp_path: Path, name: str, line: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"from reconrisk import DPSGD\n{line}\n")
+    assert len(checks.wrong_imports(tmp_path)) == 1
+
+
+def test_a_named_folder_of_one_machine_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("see " + "/ho" + "me/someone/notes\n")
+    assert len(checks.machine_paths(tmp_path)) == 1
+
+
+def test_json_of_a_notebook_keeps_its_paths_visible() -> None:
+    """The search for paths runs on JSON, which doubles a backslash but leaves slashes alone."""
+    assert checks.MACHINE_PATHS.search(json.dumps("/ho" + "me/x"))

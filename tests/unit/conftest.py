@@ -1,0 +1,199 @@
+"""A small project of its own for the tests of the study machinery and of the command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXHIBITS = """\
+id,paper_key,kind,place,title
+ziller2024/fig1,ziller2024,figure,Figure 1,Metrics [0; 1] over the noise
+ziller2024/fig1_mse,ziller2024,figure,Figure 1 (MSE),The MSE over the noise
+ziller2024/fig1_psnr,ziller2024,figure,Figure 1 (PSNR),The PSNR over the noise
+ziller2024/table1,ziller2024,table,Table 1,Worst-case success
+ziller2024/alg_linear,ziller2024,algorithm,Algorithm 1,The attack
+ziller2024/def1,ziller2024,definition,Definition 1,The threat model
+hayes2023/fig5,hayes2023,figure,Figure 5,Success over epsilon
+hayes2023/fig5a,hayes2023,figure,Figure 5a,Success over epsilon on MNIST
+"""
+CLAIMS = """\
+id,paper_key,place,claim,how_to_check,origin
+B-001,ziller2024,Section 3,The MSE grows with the noise,compute it,stated in paper
+B-002,ziller2024,Section 4,The success falls with the noise,compute it,stated in paper
+C-001,hayes2023,Section 5,The bound is tight,compute it,stated in paper
+"""
+ERRATA = """\
+id,paper_key,place,printed,corrected,exhibit
+E-B-01,ziller2024,Section 3,The MSE is sigma,The MSE is sigma^2,ziller2024/fig1
+"""
+TABLE1 = """\
+place,metric,value,printed
+Table 1,success,38.9,38.9\\%
+Table 1,mse,1.0,1.0
+"""
+EXPERIMENT = '''
+"""Computations that are quick and known in advance."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reconrisk import _check
+from reconrisk.study import registry
+from reconrisk.study.computations import Context, computes
+from reconrisk.study.results import Result
+from reconrisk.study.verdicts import check, compare, refute
+
+
+@computes("ziller2024/fig1", "_mse", "_psnr", "B-001", "E-B-01")
+def fig1(context: Context) -> Result:
+    s = context.settings
+    if s.scale == 13:
+        raise ValueError(f"scale must not be unlucky; got {s.scale}")
+    draws = s.scale * context.rng("noise").standard_normal(s.samples)
+    figure = "ziller2024/fig1"
+    return Result(
+        figure,
+        [
+            check(figure, s.scale > 0, "the scale is positive", ours=f"{s.scale:g}"),
+            check(figure + "_mse", True, "the MSE is in [0, 1]", stand_in=context.stand_in),
+            check(figure + "_psnr", False, "the PSNR agrees", differs="other photographs"),
+            check("B-001", True, "it grows"),
+            refute("E-B-01", "it is sigma", holds=False, corrected="sigma^2", corrected_holds=True),
+        ],
+        {"draws": pd.DataFrame({"draw": range(s.samples), "value": draws})},
+        ran=f"{s.samples} draws.",
+    )
+
+
+@computes("ziller2024/table1", "B-002", "C-001")
+def table1(context: Context) -> Result:
+    printed = registry.printed("ziller2024/table1")
+    ours = [38.94, 1.0]
+    values = [float(v) for v in printed["value"]]
+    table = pd.DataFrame({"metric": printed["metric"], "ours": ours})
+    return Result(
+        "ziller2024/table1",
+        [
+            compare("ziller2024/table1", "all cells", ours, values, list(printed["printed"])),
+            check("B-002", ours[0] < 100, "it falls"),
+            check("C-001", True, "it is tight"),
+        ],
+        {"cells": table},
+        exact=("cells",),
+    )
+'''
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checkout with two computations of one paper and none of another's."""
+
+    root: Path
+    experiment: Path
+
+    def notebook(
+        self, name: str, outputs: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Write an executed notebook with one cell per exhibit.
+
+        ``outputs`` maps exhibit ids to what their cells store, None for a cell never executed.
+        """
+        from reconrisk.study.results import RESULT_MIME
+
+        cells: list[dict[str, Any]] = [
+            {"cell_type": "markdown", "id": "top", "metadata": {}, "source": "# A notebook"},
+        ]
+        for number, (exhibit, content) in enumerate(outputs.items(), 1):
+            shown = {
+                "output_type": "display_data",
+                "metadata": {},
+                "data": {"text/plain": "", RESULT_MIME: content},
+            }
+            cells.append(
+                {
+                    "cell_type": "code",
+                    "id": f"cell-{number}",
+                    "metadata": {"tags": [f"exhibit:{exhibit}"]},
+                    "execution_count": None if content is None else number,
+                    "source": f'figures.show(session.run("{exhibit}"))',
+                    "outputs": [] if content is None else [shown],
+                }
+            )
+        metadata = {"reconrisk": {"provenance": dict(provenance or {})}}
+        path = self.root / "notebooks" / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+        )
+        return path
+
+    def refreshed(self) -> Path:
+        """Write the notebook of both exhibits as a refresh would."""
+        from reconrisk.study import Study
+        from reconrisk.study.records import provenance
+
+        session = Study()
+        ids = ["ziller2024/fig1", "ziller2024/table1"]
+        return self.notebook(
+            "ziller2024/01_bounds",
+            {i: session.run(i).as_dict() for i in ids},
+            {i: provenance(session, i, 0.4).as_dict() for i in ids},
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """A small project that is the registry's root while the test runs."""
+    from reconrisk.study import profiles, registry
+    from reconrisk.study.parameters import Parameter
+
+    # the package hands on the function of that name
+    computations = importlib.import_module("reconrisk.study.computations")
+
+    root = tmp_path / "project"
+    for name, text in {
+        "data/paper/exhibits.csv": EXHIBITS,
+        "data/paper/claims.csv": CLAIMS,
+        "data/paper/ziller2024/table1.csv": TABLE1,
+        "data/companion/exhibits.csv": EXHIBITS.splitlines()[0] + "\n",
+        "data/companion/claims.csv": CLAIMS.splitlines()[0] + "\n",
+        "data/companion/errata.csv": ERRATA,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    source = tmp_path / "code" / "quick_experiment.py"
+    source.parent.mkdir()
+    source.write_text(textwrap.dedent(EXPERIMENT))
+    cached = [registry.exhibits, registry.claims, registry.errata, registry.printed]
+
+    monkeypatch.setenv("RECONRISK_ROOT", str(root))
+    monkeypatch.setattr(computations, "_COMPUTATIONS", {})
+    monkeypatch.setattr(computations, "MODULES", {"ziller2024": ("quick_experiment",)})
+    monkeypatch.setitem(
+        profiles.PARAMETERS,
+        "ziller2024/fig1",
+        {
+            "samples": Parameter("int", 5, 1000, "1000", "draws", low=1),
+            "scale": Parameter("float", 0.5, 0.5, "not printed", "standard deviation", low=-10),
+            "norms": Parameter("floats", (1.0, 2.0), (1.0,), "1, 2", "clipping norms", low=0),
+        },
+    )
+    monkeypatch.delitem(profiles.PARAMETERS, "ziller2024/table1", raising=False)
+    monkeypatch.syspath_prepend(str(source.parent))
+    for function in cached:
+        function.cache_clear()
+    module = importlib.import_module("quick_experiment")
+    monkeypatch.setitem(sys.modules, "reconrisk.study.experiments.quick_experiment", module)
+    yield Project(root, source)
+    del sys.modules["quick_experiment"]
+    for function in cached:
+        function.cache_clear()

@@ -1,0 +1,368 @@
+"""Running notebooks and dressing them: parameters, failures, order, Markdown, addresses."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from rich.console import Console
+from typer.testing import CliRunner
+
+from reconrisk.cli import _markdown, _refresh, book, execute, stage
+from reconrisk.cli._gallery import gallery
+from reconrisk.study import registry
+from reconrisk.study.results import RESULT_MIME
+
+ROOT = registry.project_root()
+PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
+
+
+def write(path: Path, *cells: tuple[str, str], parameters: str = PARAMETERS) -> Path:
+    """A notebook with a parameters cell and (source, tag) cells."""
+    notebook = new_notebook(cells=[new_code_cell(parameters, metadata={"tags": ["parameters"]})])
+    notebook.metadata = nbformat.from_dict(_refresh.METADATA)
+    notebook.cells.insert(0, new_markdown_cell("# A title"))
+    for source, tag in cells:
+        notebook.cells.append(new_code_cell(source, metadata={"tags": [tag]} if tag else {}))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+    return path
+
+
+# --- parameters -------------------------------------------------------------------------------
+
+
+def test_declared_parameters_are_read_with_their_values(tmp_path: Path) -> None:
+    declared = execute.declared_parameters(write(tmp_path / "a.ipynb"))
+    assert declared == {"profile": "quick", "seed": 0, "rate": 0.5, "overrides": {}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sed": 1}, "no parameter 'sed'"),
+        ({"seed": "one"}, "seed must be of type int"),
+        ({"seed": True}, "seed must be of type int"),
+        ({"seed": 1.5}, "seed must be of type int"),
+        ({"rate": "high"}, "rate must be of type float"),
+        ({"overrides": [1]}, "overrides must be of type dict"),
+    ],
+)
+def test_unknown_and_mistyped_parameters_are_refused(tmp_path: Path, given, said) -> None:
+    problems = execute.check_parameters(write(tmp_path / "a.ipynb"), given)
+    assert len(problems) == 1
+    assert said in problems[0]
+    for name in ("profile", "seed", "rate", "overrides"):  # it lists those there are
+        assert name in problems[0]
+
+
+def test_fitting_parameters_are_let_through(tmp_path: Path) -> None:
+    given = {"seed": 3, "rate": 1, "overrides": {"a": {}}}
+    assert execute.check_parameters(write(tmp_path / "a.ipynb"), given) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--profile", "fast"],
+        ["--seed", "-1"],
+        ["--seed", "one"],
+        ["--data-root", "no/such/folder"],
+        ["-p", "nonsense=1"],
+        ["-p", "profile"],
+        ["--jobs", "0"],
+        ["no_such/notebook"],
+    ],
+)
+def test_build_refuses_before_anything_runs(tmp_path: Path, monkeypatch, arguments) -> None:
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    write(tmp_path / "notebooks" / "paper" / "01_a.ipynb")
+    monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
+    ran = CliRunner().invoke(book.app, ["build", *arguments])
+    assert ran.exit_code == 2, ran.output
+    assert isinstance(ran.exception, SystemExit)  # told, not raised
+    assert not (tmp_path / "_build").exists()
+
+
+# --- execution --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[execute.Outcome], str]:
+    """Three notebooks, two at a time: one good, one that fails, one whose kernel dies."""
+    folder = tmp_path_factory.mktemp("run")
+    good = write(folder / "good.ipynb", ("import os\nprint(seed, os.getcwd())", "show"))
+    bad = write(
+        folder / "bad.ipynb",
+        ("x = 1", ""),
+        ("raise ValueError('no such luck')", "exhibit:mean_to_extreme/fig2"),
+        ("y = 2", ""),
+    )
+    dead = write(folder / "dead.ipynb", ("import os\nos.kill(os.getpid(), 9)", "exhibit:b/c"))
+    said = io.StringIO()
+    outcomes = execute.execute(
+        [("p/good", good), ("p/bad", bad), ("p/dead", dead)],
+        folder / "out",
+        {"seed": 7, "checkpoints": "somewhere"},
+        jobs=2,
+        console=Console(file=said, width=200),
+    )
+    return outcomes, said.getvalue()
+
+
+def test_outcomes_come_in_order_and_failures_do_not_stop_the_others(run) -> None:
+    outcomes, _ = run
+    assert [o.name for o in outcomes] == ["p/good", "p/bad", "p/dead"]
+    assert [o.failure is None for o in outcomes] == [True, False, False]
+
+
+def test_parameters_reach_the_notebook_that_declares_them(run) -> None:
+    good = nbformat.read(run[0][0].path, as_version=4)
+    said = good.cells[-1].outputs[0].text
+    assert said.startswith("7 ")
+    assert said.strip().endswith("/out/p")  # it works beside its output, not in the checkout
+    assert "checkpoints" not in "".join(c.source for c in good.cells)
+
+
+def test_a_failure_is_told_by_exhibit_and_cell(run) -> None:
+    failure = run[0][1].failure
+    assert failure.label == "mean_to_extreme/fig2"
+    assert failure.cell == 4  # parameters, those given, x = 1, this one
+    assert failure.error == "ValueError: no such luck"
+    assert run[0][1].path.is_file()
+
+
+def test_a_dead_kernel_is_a_failure_too(run) -> None:
+    failure = run[0][2].failure
+    assert failure.label == "b/c"
+    assert "Kernel died" in failure.error
+
+
+def test_progress_names_notebook_cell_and_label(run) -> None:
+    assert "p/bad  cell 4/5  mean_to_extreme/fig2" in run[1]
+    assert "p/good  cell 3/3  show" in run[1]
+    assert "p/bad  failed in" in run[1]
+    assert "3/3 done" in run[1]
+
+
+def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
+    import os
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    path = write(tmp_path / "a.ipynb", ("import os\nprint(os.environ['OMP_NUM_THREADS'])", ""))
+    outcome = execute.execute([("a", path)], tmp_path / "out", console=Console(file=io.StringIO()))
+    shown = nbformat.read(outcome[0].path, as_version=4).cells[-1].outputs[0].text
+    assert int(shown) >= 1
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "label"),
+    [
+        ("x = 1", ["exhibit:a/b", "other"], "a/b"),
+        ("x = 1", ["other", "exhibit:a/b"], "a/b"),
+        ("x = 1", ["setup"], "setup"),
+        ("\n  import   numpy as np\nx", [], "import numpy as np"),
+        ("", [], "(empty)"),
+    ],
+)
+def test_labels(source: str, tags: list[str], label: str) -> None:
+    assert execute.label_of(new_code_cell(source, metadata={"tags": tags})) == label
+
+
+# --- storing ----------------------------------------------------------------------------------
+
+
+def test_stored_outputs_carry_nothing_of_the_run(tmp_path: Path) -> None:
+    script = tmp_path / "a.py"
+    script.write_text(
+        "# %% [markdown]\n# # T\n\n# %% tags=['parameters']\nseed = 0\n\n# %%\nseed\n"
+    )
+    source = _refresh.source_of(script)
+    path = tmp_path / "a.ipynb"
+    nbformat.write(source, path)
+    cleaned = []
+    for folder in ("one", "two"):
+        quiet = Console(file=io.StringIO())
+        outcome = execute.execute([("a", path)], tmp_path / folder, console=quiet)[0]
+        executed = nbformat.read(outcome.path, as_version=4)
+        cleaned.append(_refresh.clean(executed, source))
+    first = cleaned[0]
+    assert cleaned[0] == cleaned[1]
+    assert [c.get("execution_count") for c in first.cells] == [None, 1, 2]
+    assert first.cells[-1].outputs[0].data["text/plain"] == "0"
+    assert first.metadata == _refresh.METADATA
+    assert all(set(c.metadata) <= {"tags"} for c in first.cells)
+    nbformat.validate(first)
+
+
+def test_pieces_of_one_stream_are_joined() -> None:
+    source = new_notebook(cells=[new_code_cell("f()")])
+    executed = new_notebook(cells=[new_code_cell("f()", execution_count=1)])
+    executed.cells[0].outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text=t) for t in ("a\n", "b\n")
+    ] + [nbformat.v4.new_output("stream", name="stderr", text="c\n")]
+    outputs = _refresh.clean(executed, source).cells[0].outputs
+    assert [(o.name, o.text) for o in outputs] == [("stdout", "a\nb\n"), ("stderr", "c\n")]
+    assert len(executed.cells[0].outputs) == 3  # its input is left alone
+
+
+def test_cells_out_of_order_are_not_stored() -> None:
+    source = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
+    executed = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
+    executed.cells[0].execution_count, executed.cells[1].execution_count = 2, 1
+    with pytest.raises(ValueError, match="order"):
+        _refresh.clean(executed, source)
+
+
+# --- dressing ---------------------------------------------------------------------------------
+
+
+def result(exhibit: str, status: str = "reproduced") -> dict:
+    verdict = {"target": exhibit, "status": status, "statement": "s", "ours": "1", "paper": "1"}
+    return {
+        "exhibit": exhibit,
+        "profile": "quick",
+        "seed": 0,
+        "settings": {},
+        "ran": "something on <data> with a_name",
+        "status": status,
+        "verdicts": [verdict | {"tolerance": "", "why": ""}],
+        "digests": {},
+    }
+
+
+def picture() -> str:
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (40, 30), "white").save(stream, format="png")
+    return base64.b64encode(stream.getvalue()).decode()
+
+
+@pytest.fixture()
+def dressed(tmp_path: Path, monkeypatch) -> nbformat.NotebookNode:
+    from reconrisk import figures
+
+    told = figures.Description("What it shows: $x_1$.", "A curve\nthat rises.")
+    monkeypatch.setattr(figures, "describe", lambda exhibit: told)
+    monkeypatch.setattr(stage, "computation", _pending)
+    ids = ("mean_to_extreme/fig1", "mean_to_extreme/prop1")
+    path = write(tmp_path / "mean_to_extreme" / "01_a.ipynb", *[("1", f"exhibit:{i}") for i in ids])
+    notebook = nbformat.read(path, as_version=4)
+    for cell, exhibit in zip(notebook.cells[2:], ids, strict=True):
+        shown = {"text/plain": "r", RESULT_MIME: result(exhibit)}
+        cell.outputs = [nbformat.v4.new_output("display_data", data=shown)]
+        if "fig" in exhibit:
+            data = {"image/png": picture(), "text/plain": "<Figure>"}
+            cell.outputs.insert(0, nbformat.v4.new_output("display_data", data=data))
+    nbformat.write(notebook, path)
+    where = stage.Addresses("https://example.org/us/it", "trunk", "https://hub.example.org")
+    return stage.dress(notebook, gallery(tmp_path), where, ROOT)
+
+
+def _pending(exhibit: str):
+    raise KeyError(exhibit)
+
+
+def test_every_exhibit_gets_its_anchors_and_its_command(dressed) -> None:
+    text = "\n\n".join(c.source for c in dressed.cells if c.cell_type == "markdown")
+    for anchor in ("fig1", "fig1_left", "fig1_middle", "fig1_right", "prop1"):
+        assert f"(exhibit-mean_to_extreme-{anchor})=" in text
+    assert "**Figure 1. " in text
+    assert "{doc}`From Mean to Extreme </book/papers/mean_to_extreme>`" in text
+    assert "reconrisk run mean_to_extreme/prop1 --profile quick --seed 0" in text
+    assert '<span class="verdict verdict-reproduced">' in text
+
+
+def test_pictures_get_caption_name_and_alternative_text(dressed) -> None:
+    cell = next(c for c in dressed.cells if "mystnb" in c.metadata)
+    figure = cell.metadata["mystnb"]["figure"]
+    assert figure["name"] == "fig-mean_to_extreme-fig1"
+    assert figure["caption"] == (
+        r"What it shows: $x_1$. Run here: something on \<data\> with a\_name. Verdict: reproduced."
+    )
+    assert cell.metadata["mystnb"]["image"]["alt"] == "A curve that rises."
+    assert [list(o.data) for o in cell.outputs] == [["image/png", "text/plain"]]
+    after = dressed.cells[dressed.cells.index(cell) + 1]
+    assert [list(o.data) for o in after.outputs] == [["text/plain"]]
+
+
+def test_dressed_notebooks_are_valid_and_setup_is_folded(dressed) -> None:
+    nbformat.validate(dressed)
+    setup = next(c for c in dressed.cells if "parameters" in c.metadata.get("tags", []))
+    assert "hide-input" in setup.metadata["tags"]
+    assert RESULT_MIME not in nbformat.writes(dressed)
+
+
+def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path, monkeypatch) -> None:
+    from reconrisk import figures
+
+    monkeypatch.setattr(figures, "describe", _pending)
+    notebook = nbformat.read(tmp_path / "mean_to_extreme" / "01_a.ipynb", as_version=4)
+    where = stage.Addresses("u", "b", "h")
+    with pytest.raises(KeyError):
+        stage.dress(notebook, gallery(tmp_path), where, ROOT)
+
+
+def test_one_exhibit_in_two_notebooks_is_an_error(tmp_path: Path) -> None:
+    for name in ("01_a", "02_b"):
+        write(tmp_path / "p" / f"{name}.ipynb", ("1", "exhibit:mean_to_extreme/fig1"))
+    with pytest.raises(ValueError, match="shown twice"):
+        gallery(tmp_path)
+
+
+def test_addresses_follow_the_environment() -> None:
+    config = {
+        "repository": {"url": "https://a", "branch": "main"},
+        "launch_buttons": {"jupyterhub_url": "https://h"},
+    }
+    assert stage.addresses(config, {}) == stage.Addresses("https://a", "main", "https://h")
+    fork = {"BOOK_REPOSITORY_URL": "https://b", "BOOK_BRANCH": "x", "BOOK_HUB_URL": ""}
+    assert stage.addresses(config, fork) == stage.Addresses("https://b", "x", "https://h")
+    assert stage.addresses(config, fork).source("a.py") == "https://b/blob/x/a.py"
+
+
+# --- Markdown ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"a_b*c* `d` $e$ {f} [g](h) <i> |j| \k ~l~ #m ^n^ &amp; {{o}}",
+        "1. not a list",
+        "- not a list",
+        "+ not a list",
+        "# no heading",
+        "> no quotation",
+        "```no code",
+        ":::{note}",
+        "||X||_2^2 >= sigma^2 (1 - 1/|D|)^(K-k)",
+    ],
+)
+def test_escaped_text_is_shown_as_it_is(text: str) -> None:
+    """CommonMark renders it as one paragraph with exactly that text."""
+    import html
+    import re
+
+    from markdown_it import MarkdownIt
+
+    rendered = MarkdownIt("commonmark").render(_markdown.escape(text))
+    inner = re.fullmatch(r"<p>(.*)</p>\n", rendered, re.S)
+    assert inner is not None, rendered
+    assert html.unescape(inner[1]) == text
+
+
+def test_slugs() -> None:
+    assert _markdown.anchor("erratum", "E-A-01") == "erratum-e-a-01"
+    assert "verdict-holds-on-stand-in-data" in _markdown.badge("holds on stand-in data")
+
+
+def test_list_table_keeps_cells_together() -> None:
+    table = _markdown.list_table(("A", "B"), [("x\n\ny", "")], widths=(1, 2), classes="c")
+    assert "* - x\n\n    y\n  - \n" in table
+    assert table.startswith(":::{list-table}") and table.endswith(":::\n")

@@ -1,0 +1,344 @@
+"""The command line: what it prints, what it writes, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from reconrisk.cli.app import app
+from reconrisk.study.records import read_record
+
+FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
+
+
+@pytest.fixture
+def reconrisk(project, tmp_path, monkeypatch):
+    """Call the command line in an empty folder; returns its result."""
+    from reconrisk import figures
+
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(figures, "draw", lambda result: Figure(figsize=(1, 1)))
+
+    def call(*arguments, code=0):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+def _no_traceback(result):
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    return result.stderr
+
+
+# list
+
+
+def test_list_shows_figures_with_their_panels_folded(reconrisk):
+    shown = reconrisk("list").stdout
+    assert "ziller2024/fig1 " in shown
+    assert "fig1_mse" not in shown
+    assert "fig5a" not in shown
+    assert "Metrics [0; 1] over the noise" in shown  # brackets are no markup
+    assert "5 exhibits (4 pending, 1 stated)" in shown
+    assert "fig1_mse" in reconrisk("list", "--panels").stdout
+
+
+def test_list_knows_verdicts_and_costs_of_refreshed_notebooks(reconrisk, project):
+    project.refreshed()
+    rows = {r["id"]: r for r in json.loads(reconrisk("list", "--json", "--panels").stdout)}
+    assert rows[FIG1]["status"] == "reproduced"
+    assert rows[FIG1]["seconds"] == 0.4
+    assert rows[FIG1 + "_psnr"]["status"] == "differs"
+    assert rows[FIG1 + "_psnr"]["seconds"] == 0.4
+    assert rows["hayes2023/fig5"]["seconds"] is None
+    assert rows["ziller2024/def1"]["status"] == "stated"
+    assert "0.4 s" in reconrisk("list").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--paper", "hayes2023"], ["hayes2023/fig5"]),
+        (["--kind", "table"], [TABLE1]),
+        (["--kind", "table", "--kind", "definition"], [TABLE1, "ziller2024/def1"]),
+        (["--status", "reproduced"], [FIG1, TABLE1]),
+        (["--status", "Holds-on-stand-in-data", "--panels"], [FIG1 + "_mse"]),
+        (["--cost", "1"], [FIG1, TABLE1]),
+        (["--cost", "0.1"], []),
+    ],
+)
+def test_list_filters(reconrisk, project, options, expected):
+    project.refreshed()
+    shown = json.loads(reconrisk("list", "--json", *options).stdout)
+    assert [r["id"] for r in shown] == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "lists"),
+    [("--paper", "zil", "ziller2024"), ("--kind", "plot", "figure"), ("--status", "ok", "refuted")],
+)
+def test_unknown_filters_list_the_known(reconrisk, option, value, lists):
+    error = _no_traceback(reconrisk("list", option, value, code=2))
+    assert f"{option} must be one of" in error
+    assert lists in error
+
+
+# run
+
+
+def test_run_writes_figure_tables_and_record(reconrisk, tmp_path):
+    result = reconrisk("run", FIG1)
+    assert "ziller2024/fig1: reproduced" in result.stdout
+    assert "the MSE is in [0, 1]" in result.stdout
+    assert "other photographs" in result.stdout
+    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    assert {p.name for p in folder.iterdir()} == {"figure.png", "draws.csv", "record.json"}
+    record = read_record(folder)
+    assert record.provenance.parameters["samples"] == 5
+    assert len(record.tables["draws"]) == 5
+
+
+def test_run_takes_parameters_and_a_folder(reconrisk, tmp_path):
+    out = tmp_path / "there"
+    reconrisk(
+        "run", FIG1, "--set", "samples=7", "--set", "scale=1e-3", "--set", "norms=[1e-3, 2]",
+        "--seed", 3, "--out", out, "--no-figure",
+    )  # fmt: skip
+    record = read_record(out)
+    assert record.result["settings"] == {"samples": 7, "scale": 1e-3, "norms": [1e-3, 2.0]}
+    assert record.provenance.seed == 3
+    assert record.figure is None
+    assert record.tables["draws"]["value"].abs().max() < 0.01
+
+
+def test_run_of_a_panel_runs_its_figure(reconrisk, tmp_path):
+    result = reconrisk("run", FIG1 + "_mse", "--set", "samples=9")
+    assert "of which ziller2024/fig1_mse is a part" in result.stderr
+    assert len(read_record(tmp_path / "work/reconrisk-out/ziller2024-fig1").tables["draws"]) == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ziller2024/fig9"], "no exhibit 'ziller2024/fig9'; did you mean ziller2024/fig1"),
+        (["nonsense"], "`reconrisk list` shows them all"),
+        (["ziller2024/def1"], "is stated on its paper's page"),
+        (["hayes2023/fig5"], "is not built yet (pending)"),
+        ([FIG1, "--set", "sample=3"], "has no parameter 'sample'; its parameters: samples (int)"),
+        ([TABLE1, "--set", "a=1"], "its parameters: none"),
+        ([FIG1, "--set", "samples"], "--set takes NAME=VALUE; got 'samples'"),
+        ([FIG1, "--set", "samples=many"], "samples must be a whole number; got 'many'"),
+        ([FIG1, "--set", "samples=1.5"], "samples must be a whole number; got 1.5"),
+        ([FIG1, "--set", "samples=0"], "samples must be finite and at least 1; got 0"),
+        ([FIG1, "--set", "norms=[1, x]"], "norms must be a list of numbers"),
+        ([FIG1, "--set", "norms=[1, "], "norms must be a list of numbers; got '[1, '"),
+        ([FIG1, "--profile", "fast"], "profile must be one of quick, paper; got 'fast'"),
+        ([FIG1, "--seed", "-1"], "seed must be in [0, inf]"),
+        ([FIG1, "--device", "tpu"], "device must be one of cpu, cuda; got 'tpu'"),
+        ([FIG1, "--workers", "0"], "workers must be in [1, inf]"),
+        ([FIG1, "--data-root", "/nowhere"], "data_root must be an existing folder"),
+        ([FIG1, "--set", "scale=13"], "scale must not be unlucky; got 13.0 (--debug shows where)"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(reconrisk, tmp_path, arguments, message):
+    error = _no_traceback(reconrisk("run", *arguments, code=2))
+    assert message in error
+    assert error.splitlines()[-1].startswith("error: ")
+    assert not (tmp_path / "work" / "reconrisk-out").exists()
+
+
+def test_debug_shows_where_a_refusal_comes_from(reconrisk):
+    with pytest.raises(ValueError, match="unlucky"):
+        reconrisk("--debug", "run", FIG1, "--set", "scale=13")
+
+
+def test_a_failed_verdict_is_status_1(reconrisk):
+    error = _no_traceback(reconrisk("run", FIG1, "--set", "scale=-1", code=1))
+    assert "error: ziller2024/fig1: the scale is positive: does not hold" in error
+
+
+def test_sweeps_of_a_killed_run_are_kept_until_it_is_over(reconrisk, tmp_path, monkeypatch):
+    from reconrisk.study import Study
+
+    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    seen = []
+
+    def run(self, exhibit):
+        (self.checkpoints).mkdir(parents=True, exist_ok=True)
+        seen.append(sorted(p.name for p in self.checkpoints.iterdir()))
+        (self.checkpoints / "task.json").write_text("")
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+        return original(self, exhibit)
+
+    original = Study.run
+    monkeypatch.setattr(Study, "run", run)
+    reconrisk("run", FIG1, code=130)
+    assert (folder / "tasks" / "task.json").exists()
+    reconrisk("run", FIG1)
+    assert not (folder / "tasks").exists()
+    reconrisk("run", FIG1, "--checkpoints", tmp_path / "kept")
+    assert (tmp_path / "kept" / "task.json").exists()
+    assert seen == [[], ["task.json"], []]
+
+
+# parameters
+
+
+def test_parameters_are_shown_beside_the_papers(reconrisk):
+    shown = reconrisk("parameters", FIG1).stdout
+    for text in ("samples", "int", "1000", "not printed", "[1.0, 2.0]", "clipping norms"):
+        assert text in shown
+    assert "has no parameters" in reconrisk("parameters", TABLE1).stdout
+    assert "did you mean" in _no_traceback(reconrisk("parameters", "ziller2024/fig", code=2))
+
+
+def test_the_values_of_a_run_are_shown_without_running_it(reconrisk, tmp_path):
+    shown = reconrisk("run", FIG1, "--set", "samples=77", "--show-parameters").stdout
+    assert "this run" in shown
+    assert "77" in shown
+    assert not (tmp_path / "work" / "reconrisk-out").exists()
+
+
+# verdicts
+
+
+def test_verdicts_without_notebooks_are_pending_and_status_1(reconrisk):
+    shown = reconrisk("verdicts", code=1).stdout
+    assert "11 targets: 11 pending" in shown
+    assert "8 pending of ziller2024: ziller2024/fig1, " in shown
+
+
+def test_stored_verdicts_are_complete_only_with_all_of_the_paper(reconrisk, project):
+    project.refreshed()
+    answer = json.loads(reconrisk("verdicts", "--json", code=1).stdout)
+    assert answer["problems"] == ["1 pending of ziller2024: ziller2024/alg_linear"]
+    exhibits = project.root / "data/paper/exhibits.csv"
+    kept = [row for row in exhibits.read_text().splitlines() if "alg_linear" not in row]
+    exhibits.write_text("\n".join(kept))
+    from reconrisk.study import registry
+
+    registry.exhibits.cache_clear()
+    answer = json.loads(reconrisk("verdicts", "--json").stdout)
+    assert answer["ok"] is True
+    assert answer["summary"]["pending"] == 2  # of papers not built yet
+    shown = reconrisk("verdicts", "--paper", "ziller2024").stdout
+    assert "every verdict of ziller2024 is there and sound" in shown
+    assert "C-001" not in shown
+    shown = reconrisk("verdicts", "--paper", "hayes2023", code=1).stdout
+    assert "2 pending of hayes2023" in shown
+
+
+def test_tampered_verdicts_are_status_1(reconrisk, project):
+    path = project.refreshed()
+    path.write_text(path.read_text().replace('"status": "differs"', '"status": "reproduced"'))
+    shown = reconrisk("verdicts", code=1).stdout
+    assert "ziller2024/fig1_psnr is 'reproduced' but says 'other photographs'" in shown
+    text = path.read_text().replace('"status": "refuted"', '"status": "confirmed"')
+    path.write_text(text)
+    answer = json.loads(reconrisk("verdicts", "--json", code=1).stdout)
+    assert any("unknown verdict 'confirmed'" in p for p in answer["problems"])
+
+
+def test_fresh_verdicts_are_computed_with_progress(reconrisk):
+    result = reconrisk("verdicts", "--fresh", "--json", code=1)
+    answer = json.loads(result.stdout)
+    assert answer["problems"] == ["1 pending of ziller2024: ziller2024/alg_linear"]
+    assert answer["summary"] == {
+        "reproduced": 5,
+        "holds on stand-in data": 1,
+        "differs": 1,
+        "pending": 3,
+        "refuted": 1,
+    }
+    assert "[1/2] ziller2024/fig1: reproduced (" in result.stderr
+    assert "[2/2] ziller2024/table1: reproduced (" in result.stderr
+
+
+def test_fresh_verdicts_of_a_paper_run_whatever_settles_its_claims(reconrisk):
+    result = reconrisk("verdicts", "--fresh", "--paper", "hayes2023", "--json", code=1)
+    assert json.loads(result.stdout)["summary"] == {"pending": 2, "reproduced": 1}
+    assert "[1/1] ziller2024/table1: reproduced (" in result.stderr
+
+
+def test_a_fresh_failure_does_not_stop_the_others(reconrisk, project):
+    from reconrisk.study import registry
+
+    printed = project.root / "data/paper/ziller2024/table1.csv"
+    printed.write_text(printed.read_text().replace("1.0,1.0", "1.2,1.2"))
+    registry.printed.cache_clear()
+    result = reconrisk("verdicts", "--fresh", "--json", code=1)
+    problems = json.loads(result.stdout)["problems"]
+    assert "1 of 2 agree; first: 1 against 1.2" in problems[0]
+    assert "[2/2] ziller2024/table1: failed" in result.stderr
+    assert "[1/2] ziller2024/fig1: reproduced" in result.stderr
+
+
+# why
+
+
+def test_why_says_what_would_run_again(reconrisk, project):
+    assert "nothing recorded" in reconrisk("why", FIG1, code=1).stdout
+    project.refreshed()
+    shown = reconrisk("why", FIG1).stdout
+    assert "nothing would run again; notebooks/ziller2024/01_bounds.ipynb holds" in shown
+    shown = reconrisk("why", FIG1, "--set", "samples=6", "--seed", "2", code=1).stdout
+    assert "parameters: samples was 5, is 6" in shown
+    assert "seed: 0 stored, 2 asked for" in shown
+    project.experiment.write_text(project.experiment.read_text() + "#")
+    assert "code: quick_experiment.py changed" in reconrisk("why", FIG1, code=1).stdout
+    assert "no exhibit" in _no_traceback(reconrisk("why", "x", code=2))
+
+
+# the command itself
+
+
+def _start(*arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+
+
+def test_help_and_version_load_nothing_heavy():
+    for argument in ("--help", "--version", "run --help"):
+        code = (
+            "import sys; from reconrisk.cli import main\n"
+            f"sys.argv = ['reconrisk', *{argument.split()!r}]\n"
+            "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            "heavy = {'torch', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+            "assert not heavy, heavy"
+        )
+        assert _start("-c", code).stdout.strip()
+
+
+def test_help_names_every_command_with_an_example(reconrisk):
+    shown = _start("-m", "reconrisk.cli", "--help").stdout
+    for command in ("list", "run", "parameters", "verdicts", "why"):
+        assert command in shown
+        assert f"Example: reconrisk {command}" in reconrisk(command, "--help").stdout
+    assert "book" in shown
+    assert "build" in reconrisk("book", "--help").stdout
+
+
+def test_the_package_alone_loads_no_torch():
+    code = "import sys, reconrisk, reconrisk.study; assert 'torch' not in sys.modules"
+    _start("-c", code)
+
+
+def test_output_in_a_pipe_has_no_colour_codes(reconrisk, project):
+    project.refreshed()
+    assert "\x1b" not in reconrisk("list").output
+    assert "\x1b" not in reconrisk("run", FIG1).output

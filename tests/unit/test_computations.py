@@ -1,0 +1,129 @@
+"""The study: contexts, seeds, declared targets, data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from reconrisk import study
+from reconrisk.study import computations, datasets, registry
+from reconrisk.study.results import Result
+from reconrisk.study.verdicts import check
+
+
+def test_every_computation_declares_only_ids_of_the_registry_and_no_id_twice():
+    seen: dict[str, str] = {}
+    for exhibit_id, computation in study.all_computations().items():
+        for target in computation.targets:
+            registry.place_of(target)
+            assert target not in seen, f"{target} is settled by {seen[target]} and {exhibit_id}"
+            seen[target] = exhibit_id
+
+
+@pytest.mark.parametrize("paper", ["mean_to_extreme", "ziller2024", "companion"])
+def test_nothing_of_the_built_papers_is_left_without_a_computation(paper):
+    settled = {t for c in study.all_computations().values() for t in c.targets}
+    rows = [e.id for e in registry.exhibits().values() if e.paper_key == paper and e.computable]
+    rows += [c.id for c in registry.claims().values() if c.paper_key == paper]
+    rows += [e.id for e in registry.errata().values() if e.paper_key == paper]
+    assert sorted(set(rows) - settled) == []
+
+
+def test_errata_are_computed_where_their_row_says():
+    settled = {t: e for e, c in study.all_computations().items() for t in c.targets}
+    assert {e.id: settled.get(e.id) for e in registry.errata().values()} == {
+        e.id: e.exhibit for e in registry.errata().values()
+    }
+
+
+def test_a_computation_that_judges_something_else_is_an_error(monkeypatch):
+    def lazy(context):
+        return Result("mean_to_extreme/prop2", [check("A-014", True, "")])
+
+    known = study.computation("mean_to_extreme/prop2")
+    broken = computations.Computation(known.exhibit, lazy, known.targets, known.parameters)
+    context = study.Study().context("mean_to_extreme/prop2")
+    with pytest.raises(RuntimeError, match="no verdict for"):
+        broken.run(context)
+
+
+def test_seeds_depend_on_study_exhibit_and_purpose_only():
+    context = study.Study(seed=3).context("mean_to_extreme/prop2")
+    same = study.Study(seed=3, workers=2).context("mean_to_extreme/prop2")
+    other = study.Study(seed=4).context("mean_to_extreme/prop2")
+    assert context.seed_of("a") == same.seed_of("a")
+    assert len({context.seed_of("a"), context.seed_of("b"), other.seed_of("a")}) == 3
+    assert context.rng("x").random() == same.rng("x").random()
+
+
+def test_the_same_seed_gives_the_same_result():
+    overrides = {"mean_to_extreme/prop2": {"repeats": 200}}
+    first, second = (
+        study.Study(overrides=overrides).run("mean_to_extreme/prop2") for _ in range(2)
+    )
+    assert first.as_dict() == second.as_dict()
+    assert first.tables["errors"].equals(second.tables["errors"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"profile": "fast"}, ValueError, "quick, paper"),
+        ({"seed": -1}, ValueError, "seed must be in"),
+        ({"workers": 0}, ValueError, "workers must be in"),
+        ({"device": "tpu"}, ValueError, "cpu, cuda"),
+        ({"data_root": "/nowhere/at/all"}, FileNotFoundError, "existing folder"),
+        ({"overrides": {"mean_to_extreme/fig99": {}}}, KeyError, "did you mean"),
+        (
+            {"overrides": {"mean_to_extreme/fig2": {"sample": 3}}},
+            TypeError,
+            r"has no parameter 'sample'; its parameters: samples \(int\)",
+        ),
+        (
+            {"overrides": {"mean_to_extreme/fig2": {"samples": 3.5}}},
+            TypeError,
+            "samples must be a whole number",
+        ),
+        ({"overrides": {"hayes2023/fig1": {}}}, KeyError, "not built yet"),
+    ],
+)
+def test_a_study_refuses_what_it_does_not_know_at_once(arguments, error, message):
+    with pytest.raises(error, match=message):
+        study.Study(**arguments)
+
+
+def test_the_paper_profile_names_the_data_it_lacks():
+    with pytest.raises(FileNotFoundError, match=r"data_root, a folder in the layout root/class"):
+        study.Study(profile="paper").run("mean_to_extreme/fig5")
+
+
+def test_bundled_pictures_are_square_colour_and_in_range():
+    pictures = datasets.pictures(32, 10)
+    assert pictures.shape == (10, 32, 32, 3)
+    assert pictures.min() >= 0 and pictures.max() <= 1
+    assert all(p.std() > 0.03 for p in pictures)  # no blank one
+    np.testing.assert_array_equal(datasets.pictures(32, 4), pictures[:4])
+    with pytest.raises(ValueError, match="count must be at most 40"):
+        datasets.pictures(32, 41)
+
+
+def test_a_folder_of_pictures_is_read_in_order_and_checked(tmp_path):
+    for index, name in enumerate(("b/two.png", "a/one.jpg", "c/three.png")):
+        path = tmp_path / name
+        path.parent.mkdir()
+        Image.fromarray(np.full((40, 60, 3), 80 * index, dtype=np.uint8)).save(path)
+    pictures = datasets.pictures(16, 3, tmp_path)
+    assert [round(float(p.mean()) * 255) for p in pictures] == [80, 0, 160]  # a, b, c
+    with pytest.raises(ValueError, match="at most 3"):
+        datasets.pictures(16, 4, tmp_path)
+    (tmp_path / "a" / "one.jpg").write_bytes(b"not a picture")
+    with pytest.raises(ValueError, match=r"one\.jpg cannot be read"):
+        datasets.pictures(16, 1, tmp_path)
+    with pytest.raises(FileNotFoundError, match="no picture below"):
+        datasets.pictures(16, 1, tmp_path / "nothing")
+
+
+def test_digits_are_the_bundled_ones():
+    digits = datasets.digits()
+    assert digits.shape == (1797, 64) and digits.max() == 1 and digits.min() == 0

@@ -1,0 +1,133 @@
+"""Metrics: definitions, limits, and agreement with independent implementations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from skimage.metrics import normalized_mutual_information, peak_signal_noise_ratio
+
+from reconrisk import metrics
+
+
+@pytest.fixture
+def pair() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    target = rng.random((5, 60))
+    return target, target + 0.2 * rng.standard_normal(target.shape)
+
+
+def test_mse_is_the_mean_of_squares(pair):
+    x, y = pair
+    assert metrics.mse([0.0, 0.0], [3.0, 4.0]) == 12.5
+    np.testing.assert_allclose(metrics.rmse(x, y) ** 2, metrics.mse(x, y), rtol=1e-14)
+
+
+def test_psnr_agrees_with_scikit_image_and_uses_the_targets_own_range(pair):
+    x, y = pair
+    for a, b, value in zip(x, y, metrics.psnr(x, y), strict=True):
+        assert value == pytest.approx(
+            peak_signal_noise_ratio(a, b, data_range=np.ptp(a)), rel=1e-12
+        )
+    assert metrics.psnr([0.0, 1.0], [0.0, 1.0]) == np.inf
+    # scaling the data by a and the range with it changes nothing; scaling the data alone does
+    assert metrics.psnr(10 * x, 10 * y, 10.0) == pytest.approx(metrics.psnr(x, y, 1.0))
+    np.testing.assert_allclose(
+        metrics.psnr(10 * x, 10 * y, 1.0), metrics.psnr(x, y, 1.0) - 20, rtol=1e-12
+    )
+
+
+def test_ncc_is_pearsons_correlation_and_ignores_positive_affine_maps(pair):
+    x, y = pair
+    for a, b, value in zip(x, y, metrics.ncc(x, y), strict=True):
+        assert value == pytest.approx(stats.pearsonr(a, b).statistic, abs=1e-13)
+    np.testing.assert_allclose(metrics.ncc(3 * x + 1, 0.5 * y - 2), metrics.ncc(x, y), rtol=1e-12)
+    np.testing.assert_allclose(metrics.ncc(x, -y), -metrics.ncc(x, y), rtol=1e-12)
+
+
+def test_ncc_of_a_constant_is_refused():
+    with pytest.raises(ValueError, match="constant"):
+        metrics.ncc([0.5, 0.5], [0.1, 0.2])
+    with pytest.raises(ValueError, match="0/0"):
+        metrics.ncc([0.3], [0.4])  # N = 1
+
+
+@pytest.mark.parametrize("bins", [2, 10, 100])
+def test_nmi_equals_scikit_image(bins):
+    rng = np.random.default_rng(3)
+    x = rng.random((40, 40, 3))
+    y = x + 0.3 * rng.standard_normal(x.shape)
+    expected = normalized_mutual_information(x, y, bins=bins)
+    assert metrics.nmi(x, y, bins) == pytest.approx(expected, rel=1e-12)
+
+
+def test_nmi_runs_from_two_for_equal_pictures_towards_one_for_unrelated_ones():
+    rng = np.random.default_rng(4)
+    x = rng.random((200, 200))
+    assert metrics.nmi(x, x) == pytest.approx(2, rel=1e-12)
+    unrelated = metrics.nmi(x, rng.random(x.shape), bins=10)
+    # the plug-in bias of the mutual information is (bins - 1)^2 / (2 N) nats of 2 ln(bins)
+    assert 0 < unrelated - 1 < 3 * 81 / (2 * x.size) / (2 * np.log(10))
+
+
+def test_ssim_of_equal_pictures_is_one_and_falls_with_noise():
+    rng = np.random.default_rng(5)
+    x = rng.random((32, 32, 3))
+    values = [metrics.ssim(x, x + s * rng.standard_normal(x.shape)) for s in (0, 0.05, 0.2, 1)]
+    assert values[0] == pytest.approx(1)
+    assert all(a > b for a, b in zip(values, values[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.mse([1.0, 2.0], [1.0]), "last axis"),
+        (lambda: metrics.psnr([0.0, 1.0], [0.0, 0.5], 0.0), "data_range must be in"),
+        (lambda: metrics.nmi(np.zeros((3, 3)), np.zeros((2, 2))), "share a shape"),
+        (lambda: metrics.nmi(np.eye(3), np.eye(3), bins=1), "bins must be in"),
+        (lambda: metrics.nmi(np.ones((3, 3)), np.ones((3, 3))), "constant"),
+        (lambda: metrics.ssim(np.zeros((3, 3)), np.zeros((3, 3))), "7x7"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_perceptual_stand_in_says_so_and_orders_noise(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    measure = metrics.load_perceptual()
+    assert measure.stand_in and "untrained" in measure.name
+    rng = np.random.default_rng(6)
+    picture = rng.random((64, 64, 3))
+    noise = rng.standard_normal(picture.shape)
+    values = [measure(picture, picture + s * noise) for s in (0.0, 0.02, 0.1, 0.5)]
+    assert values[0] == pytest.approx(0, abs=1e-6)
+    assert all(a < b for a, b in zip(values, values[1:], strict=False))
+    assert metrics.load_perceptual()(picture, picture + 0.1 * noise) == values[2]  # seeded
+    with pytest.raises(ValueError, match="32x32"):
+        measure(picture[:8, :8], picture[:8, :8])
+
+
+def test_with_the_backbone_in_place_the_same_loader_gives_lpips(monkeypatch, tmp_path):
+    """A file in the place of the pretrained weights is loaded: here one with known weights."""
+    import torch
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    metrics.load_perceptual()  # makes torchvision importable
+    from torchvision.models import alexnet
+
+    from reconrisk.metrics.perceptual import backbone_file
+
+    torch.manual_seed(11)
+    backbone = alexnet(weights=None)
+    backbone_file().parent.mkdir(parents=True)
+    torch.save(backbone.state_dict(), backbone_file())
+    measure = metrics.load_perceptual()
+    assert (measure.name, measure.stand_in) == ("LPIPS (AlexNet)", False)
+    loaded = measure.network.net.slice1[0].weight
+    assert torch.equal(loaded, backbone.features[0].weight)
+    rng = np.random.default_rng(6)
+    picture = rng.random((64, 64, 3))
+    assert measure(picture, picture) == pytest.approx(0, abs=1e-6)
+    assert measure(picture, rng.random((64, 64, 3))) > 0

@@ -1,0 +1,294 @@
+"""Records: what is written can be read back, and every change that matters is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reconrisk.study import Study, computation, records
+from reconrisk.study.records import (
+    Provenance,
+    RecordError,
+    code_stamp,
+    explain,
+    fingerprint,
+    provenance,
+    read_record,
+    source_files,
+    write_record,
+)
+from reconrisk.study.results import Result
+
+FIG1 = "ziller2024/fig1"
+
+
+@pytest.fixture
+def session(project):
+    return Study()
+
+
+def _reasons(stored, session):
+    return {str(reason) for reason in explain(FIG1, stored, session)}
+
+
+# the code a result rests on
+
+
+def test_the_closure_follows_imports_and_packages(project):
+    files = source_files("quick_experiment")
+    assert files["quick_experiment"] == project.experiment
+    assert {
+        "reconrisk",
+        "reconrisk._check",
+        "reconrisk.study",
+        "reconrisk.study.computations",
+        "reconrisk.study.results",
+    } <= files.keys()
+    assert not any(name.startswith("reconrisk.cli") for name in files)
+    assert "pandas" not in files
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import reconrisk.metrics",
+        "from reconrisk import metrics",
+        "import reconrisk\n\ndef f():\n    return reconrisk.metrics.mse",
+        "def f():\n    from reconrisk.metrics import pixel",
+    ],
+)
+def test_every_way_to_import_is_seen(project, line):
+    assert "reconrisk.metrics" not in source_files("quick_experiment")
+    project.experiment.write_text(line)
+    assert "reconrisk.metrics" in source_files("quick_experiment")
+
+
+def test_relative_imports_are_resolved(tmp_path, monkeypatch):
+    package = tmp_path / "reconrisk"
+    for name, text in {
+        "__init__.py": "from ._types import A",
+        "_types.py": "A = 1",
+        "room/__init__.py": "from .first import f",
+        "room/first.py": "from . import second\nfrom .. import _types\nfrom .second import g as f",
+        "room/second.py": "from ..other import *",
+        "other.py": "",
+        "apart.py": "",
+    }.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    monkeypatch.setattr(records, "_package_folder", lambda: package)
+    assert set(source_files("reconrisk.room.first")) == {
+        "reconrisk",
+        "reconrisk._types",
+        "reconrisk.room",
+        "reconrisk.room.first",
+        "reconrisk.room.second",
+        "reconrisk.other",
+    }
+
+
+def test_parameter_values_of_other_exhibits_do_not_outdate_a_result(project):
+    code = fingerprint(computation(FIG1))["code"]
+    assert not any(name.startswith("reconrisk/study/profiles") for name in code)
+    assert "reconrisk/study/verdicts.py" in code
+    assert "quick_experiment.py" in code
+    assert all(len(h) == 64 for h in code.values())
+
+
+def test_the_stamp_of_tasks_follows_the_code_they_run(project):
+    before = code_stamp("quick_experiment")
+    assert code_stamp("quick_experiment") == before
+    project.experiment.write_text(project.experiment.read_text() + "\n# changed")
+    assert code_stamp("quick_experiment") != before
+
+
+def test_the_data_a_result_is_held_against(project):
+    data = fingerprint(computation("ziller2024/table1"))["data"]
+    assert set(data) == {
+        "data/paper/ziller2024/table1.csv",
+        "registry:ziller2024/table1",
+        "registry:B-002",
+        "registry:C-001",
+    }
+
+
+# provenance
+
+
+def test_provenance_says_what_was_run(session):
+    made = provenance(session, "ziller2024/fig1_mse", 1.23456)
+    assert made.exhibit == FIG1
+    assert (made.profile, made.seed, made.device, made.seconds) == ("quick", 0, "cpu", 1.235)
+    assert made.parameters == {"samples": 5, "scale": 0.5, "norms": [1.0, 2.0]}
+    assert made.packages["numpy"] == np.__version__
+    assert made.time.endswith("+00:00")
+    again = Provenance.from_dict(json.loads(json.dumps(made.as_dict())))
+    assert again == made
+
+
+def test_provenance_names_no_machine(session):
+    text = json.dumps(provenance(session, FIG1, 1.0).as_dict())
+    assert os.sep + "home" not in text
+    assert str(os.getcwd()) not in text
+
+
+def test_damaged_provenance_is_refused(session):
+    made = provenance(session, FIG1, 1.0).as_dict()
+    made["code"]["quick_experiment.py"] = "0" * 64
+    with pytest.raises(RecordError, match="hashes of the code do not agree"):
+        Provenance.from_dict(made)
+    del made["seed"]
+    with pytest.raises(RecordError, match="incomplete.*seed"):
+        Provenance.from_dict(made)
+
+
+def test_git_commit_and_changes(project, session):
+    assert provenance(session, FIG1, 1.0).commit == ""
+    assert provenance(session, FIG1, 1.0).dirty is None
+    git = ["git", "-C", str(project.root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert provenance(session, FIG1, 1.0).commit == ""  # no commit yet
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    clean = provenance(session, FIG1, 1.0)
+    assert len(clean.commit) == 40
+    assert clean.dirty is False
+    (project.root / "new").write_text("")
+    assert provenance(session, FIG1, 1.0).dirty is True
+
+
+# why
+
+
+def test_nothing_has_changed(session):
+    assert explain(FIG1, provenance(session, FIG1, 1.0), session) == []
+    assert explain(FIG1, provenance(session, FIG1, 1.0).as_dict(), session) == []
+    assert explain("ziller2024/fig1_psnr", provenance(session, FIG1, 1.0), session) == []
+
+
+def test_nothing_is_recorded(session):
+    (reason,) = explain(FIG1, None, session)
+    assert reason.kind == "nothing recorded"
+
+
+def test_changed_code_is_named(project, session):
+    stored = provenance(session, FIG1, 1.0)
+    project.experiment.write_text(project.experiment.read_text() + "\n# changed")
+    assert _reasons(stored, session) == {"code: quick_experiment.py changed"}
+    project.experiment.write_text("from reconrisk.metrics import pixel\n")
+    reasons = _reasons(stored, session)
+    assert "code: quick_experiment.py changed" in reasons
+    assert "code: reconrisk/metrics/pixel.py is new" in reasons
+    assert "code: reconrisk/study/results.py is no longer used" in reasons
+
+
+def test_changed_data_is_named(project):
+    from reconrisk.study import registry
+
+    session = Study()
+    table = provenance(session, "ziller2024/table1", 1.0)
+    figure = provenance(session, FIG1, 1.0)
+    printed = project.root / "data/paper/ziller2024/table1.csv"
+    printed.write_text(printed.read_text().replace("38.9", "38.8"))
+    claims = project.root / "data/paper/claims.csv"
+    claims.write_text(claims.read_text().replace("grows with", "grows like"))
+    registry.claims.cache_clear()
+    reasons = {str(r) for r in explain("ziller2024/table1", table, session)}
+    assert reasons == {"data: data/paper/ziller2024/table1.csv changed"}
+    assert _reasons(figure, session) == {"data: registry:B-001 changed"}
+
+
+def test_changed_requests_are_named(session):
+    stored = provenance(session, FIG1, 1.0)
+    other = Study(seed=1, overrides={FIG1: {"samples": 6, "norms": "[1, 2]"}})
+    assert _reasons(stored, other) == {
+        "seed: 0 stored, 1 asked for",
+        "parameters: samples was 5, is 6",
+    }
+    assert "profile: quick stored, paper asked for" in _reasons(stored, Study(profile="paper"))
+    fewer = dataclasses.replace(stored, parameters={"samples": 5, "norms": [1.0, 2.0], "old": 1})
+    assert _reasons(fewer, session) == {
+        "parameters: scale is new (0.5)",
+        "parameters: old no longer exists",
+    }
+
+
+# records
+
+
+@pytest.fixture
+def result(session):
+    return session.run(FIG1)
+
+
+def test_a_record_comes_back_exact(session, result, tmp_path):
+    made = provenance(session, FIG1, 1.0)
+    path = write_record(result, tmp_path / "a" / "b", b"a picture", provenance=made)
+    assert path == tmp_path / "a" / "b" / "record.json"
+    record = read_record(path.parent)
+    assert record.result == json.loads(json.dumps(result.as_dict()))
+    assert record.provenance == made
+    assert record.figure.read_bytes() == b"a picture"
+    pd.testing.assert_frame_equal(record.tables["draws"], result.tables["draws"], check_exact=True)
+
+
+def test_figures_are_written_as_png(session, result, tmp_path):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1, 1))
+    figure.add_subplot().plot([0, 1])
+    made = provenance(session, FIG1, 1.0)
+    for name in "ab":
+        write_record(result, tmp_path / name, figure, provenance=made)
+    first = (tmp_path / "a" / "figure.png").read_bytes()
+    assert first.startswith(b"\x89PNG")
+    assert first == (tmp_path / "b" / "figure.png").read_bytes()
+
+
+def test_writing_again_leaves_nothing_of_the_former_record(session, result, tmp_path):
+    made = provenance(session, FIG1, 1.0)
+    tmp_path = tmp_path / "out"
+    write_record(result, tmp_path, b"x", provenance=made)
+    (tmp_path / "mine.csv").write_text("a\n1\n")
+    renamed = dataclasses.replace(result, tables={"others": result.tables["draws"]})
+    write_record(renamed, tmp_path, provenance=made)
+    assert {p.name for p in tmp_path.iterdir()} == {"others.csv", "mine.csv", "record.json"}
+    assert list(read_record(tmp_path).tables) == ["others"]
+
+
+def test_damaged_records_are_refused(session, result, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_record(tmp_path)
+    path = write_record(result, tmp_path, provenance=provenance(session, FIG1, 1.0))
+    text = path.read_text()
+    table = tmp_path / "draws.csv"
+    kept = table.read_text()
+    table.write_text(kept.replace("0", "1", 1))
+    with pytest.raises(RecordError, match=r"draws\.csv is missing or not the file"):
+        read_record(tmp_path)
+    table.write_text(kept)
+    read_record(tmp_path)
+    for wrong, message in (
+        (text[:-20], "is not JSON"),
+        (text.replace('"schema": 1', '"schema": 2'), "not a record of layout 1"),
+        (text.replace('"files"', '"other"'), "lacks files"),
+    ):
+        path.write_text(wrong)
+        with pytest.raises(RecordError, match=message):
+            read_record(tmp_path)
+
+
+def test_wrong_names_are_refused(session, result, tmp_path):
+    made = provenance(session, FIG1, 1.0)
+    with pytest.raises(ValueError, match="cannot be a file name"):
+        bad = Result(FIG1, [], {"../x": result.tables["draws"]})
+        write_record(bad, tmp_path, provenance=made)
+    with pytest.raises(ValueError, match="is not that of ziller2024/table1"):
+        write_record(Result("ziller2024/table1", []), tmp_path, provenance=made)
+    assert list(tmp_path.glob("record.json")) == []

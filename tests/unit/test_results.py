@@ -1,0 +1,118 @@
+"""Results: what a notebook stores of them, and what nbval can hold to account."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reconrisk.study import Result, Study, Verdict, registry
+from reconrisk.study.results import RESULT_MIME, digest
+
+TABLE = pd.DataFrame({"name": ["a", "b"], "n": [1, 2], "value": [0.1, -1e-300]})
+
+
+def test_a_digest_follows_every_value_and_name():
+    same = digest(TABLE)
+    assert digest(TABLE.copy()) == same
+    assert len(same) == 16
+    for changed in (
+        TABLE.assign(value=[0.1001, -1e-300]),
+        TABLE.assign(value=[0.1, -1.1e-300]),
+        TABLE.assign(n=[1, 3]),
+        TABLE.assign(name=["a", "c"]),
+        TABLE.rename(columns={"n": "m"}),
+        TABLE.iloc[::-1],
+        TABLE.iloc[:1],
+    ):
+        assert digest(changed) != same
+
+
+def test_a_digest_forgives_the_last_bits_and_the_sign_of_zero():
+    ulp = TABLE.assign(value=np.nextafter(TABLE["value"], 1))
+    assert digest(ulp) == digest(TABLE)
+    assert digest(pd.DataFrame({"a": [0.0]})) == digest(pd.DataFrame({"a": [-0.0]}))
+    assert digest(TABLE.assign(value=[0.1 + 1e-9, -1e-300])) == digest(TABLE)
+    assert digest(TABLE, digits=12) != digest(TABLE.assign(value=[0.1 + 1e-9, -1e-300]), digits=12)
+
+
+def test_a_result_shows_itself_as_text_table_and_data(project):
+    result = Study(seed=2).run("ziller2024/fig1")
+    bundle = result._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", RESULT_MIME}
+    assert json.loads(json.dumps(bundle[RESULT_MIME])) == bundle[RESULT_MIME]
+    assert bundle[RESULT_MIME]["seed"] == 2
+    assert bundle[RESULT_MIME]["settings"] == {"samples": 5, "scale": 0.5, "norms": [1.0, 2.0]}
+    assert bundle[RESULT_MIME]["status"] == "reproduced"
+    assert bundle[RESULT_MIME]["digests"] == {}
+    text = bundle["text/plain"]
+    assert text.startswith("ziller2024/fig1: reproduced\n")
+    assert "other photographs" in text
+    for verdict in result.verdicts:
+        assert verdict.target in text
+        assert verdict.statement in text
+    assert "verdict-holds-on-stand-in-data" in bundle["text/html"]
+    assert "Figure 1 (MSE)" in bundle["text/html"]
+
+
+def test_exact_tables_are_held_by_their_digest(project):
+    result = Study().run("ziller2024/table1")
+    expected = digest(result.tables["cells"])
+    assert result.as_dict()["digests"] == {"cells": expected}
+    assert expected in repr(result)
+
+
+def test_texts_cannot_break_the_page(project):
+    verdict = Verdict("ziller2024/fig1", "differs", "a < b & c", "<i>", "1", why="<script>")
+    page = Result("ziller2024/fig1", [verdict])._repr_html_()
+    assert "a &lt; b &amp; c" in page
+    assert "<script>" not in page
+    assert "<i>" not in page
+
+
+def test_the_status_is_that_of_the_exhibit_itself(project):
+    good = Verdict("ziller2024/fig1", "reproduced", "")
+    bad = Verdict("ziller2024/fig1_mse", "differs", "", why="x")
+    result = Result("ziller2024/fig1", [good, bad])
+    assert result.status == "reproduced"
+    assert list(result.of("ziller2024/fig1_mse")) == [bad]
+    assert Result("ziller2024/fig1", [bad]).status == "pending"
+
+
+def test_a_computation_must_judge_what_it_declares(project):
+    from reconrisk.study import computation
+    from reconrisk.study.computations import Computation
+
+    known = computation("ziller2024/fig1")
+    context = Study().context("ziller2024/fig1")
+    for targets, message in (
+        (known.targets | {"C-001"}, r"no verdict for \['C-001'\]"),
+        (known.targets - {"B-001"}, r"undeclared verdicts for \['B-001'\]"),
+    ):
+        other = Computation(known.exhibit, known.function, frozenset(targets), known.parameters)
+        with pytest.raises(RuntimeError, match=message):
+            other.run(context)
+    with pytest.raises(KeyError, match="'B-999' is neither"):
+        from reconrisk.study.computations import computes
+
+        computes("ziller2024/fig1", "B-999")(known.function)
+
+
+def test_random_numbers_depend_on_seed_exhibit_and_purpose(project):
+    fig1 = Study(seed=1).context("ziller2024/fig1")
+    draws = {
+        fig1.rng("noise").random(),
+        fig1.rng("other").random(),
+        fig1.rng("noise", 1).random(),
+        Study(seed=2).context("ziller2024/fig1").rng("noise").random(),
+        Study(seed=1).context("ziller2024/table1").rng("noise").random(),
+    }
+    assert len(draws) == 5
+    assert fig1.rng("noise").random() in draws
+    assert Study(seed=1, profile="paper").context("ziller2024/fig1").rng("noise").random() in draws
+
+
+def test_the_registry_is_that_of_the_small_project(project):
+    assert len(registry.exhibits()) == 8

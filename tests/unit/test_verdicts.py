@@ -1,0 +1,159 @@
+"""Verdicts: computed, and an error when the outcome is not the expected one."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconrisk.study.verdicts import (
+    STATUSES,
+    Verdict,
+    VerdictError,
+    check,
+    compare,
+    half_unit,
+    not_run,
+    overall,
+    refute,
+    rounded,
+)
+
+
+def test_a_statement_that_holds_is_reproduced():
+    verdict = check("A-001", True, "it holds", ours="1", paper="2", tolerance="3")
+    assert verdict == Verdict("A-001", "reproduced", "it holds", "1", "2", "3")
+    assert check("A-001", True, "", stand_in=True).status == "holds on stand-in data"
+
+
+def test_a_statement_that_does_not_hold_raises_with_both_values():
+    with pytest.raises(VerdictError, match=r"A-001: it holds: does not hold \(ours: 1; paper: 2"):
+        check("A-001", False, "it holds", ours="1", paper="2")
+    assert issubclass(VerdictError, AssertionError)
+
+
+def test_a_known_difference_needs_its_reason_and_must_persist():
+    verdict = check("A-001", False, "it holds", differs="other networks", stand_in=True)
+    assert (verdict.status, verdict.why) == ("differs", "other networks")
+    with pytest.raises(VerdictError, match="holds after all"):
+        check("A-001", True, "it holds", differs="other networks")
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("38.9%", 0.05),
+        (r"38.9\%", 0.05),
+        ("100", 0.5),
+        ("0.0", 0.05),
+        ("-40.0", 0.05),
+        (".25", 0.005),
+        (" 3 ", 0.5),
+        ("1e-5", 5e-6),
+        ("1.25E+3", 5.0),
+        ("1e105", 5e104),
+        ("1.0 x 10^-8", 5e-10),
+        (r"1.0\cdot 10^{-8}", 5e-10),
+        (r"2 \times 10^{5}", 5e4),
+        (r"1.7\cdot 10^4", 500.0),
+    ],
+)
+def test_half_a_unit_of_the_last_printed_digit(printed, expected):
+    assert half_unit(printed) == expected
+
+
+@pytest.mark.parametrize("text", ["", "about 3", "1,540", "28x28", "5 x 10", "0.1-0.2", "1e", "e5"])
+def test_what_is_no_printed_number_is_refused(text):
+    with pytest.raises(ValueError, match="printed must be a number"):
+        half_unit(text)
+
+
+def test_printed_numbers_are_compared_to_their_last_digit():
+    verdict = compare("A-001", "cells", [38.94, 1.02e-8], [38.9, 1e-8], ["38.9%", "1.0e-8"])
+    assert verdict.status == "reproduced"
+    assert verdict.ours == "2 of 2 agree"
+    assert verdict.paper == "2 printed numbers"
+    assert "standard errors" not in verdict.tolerance
+    with pytest.raises(VerdictError, match=r"1 of 2 agree; first: 38\.96 against 38\.9%"):
+        compare("A-001", "cells", [38.96, 1e-8], [38.9, 1e-8], ["38.9%", "1.0e-8"])
+
+
+def test_a_tie_in_the_last_digit_counts_as_agreement():
+    # 0.15 and 0.25 are not floats; a paper may have rounded either way
+    assert compare("A-001", "", [0.15], [0.1], ["0.1"]).status == "reproduced"
+    assert compare("A-001", "", [0.15], [0.2], ["0.2"]).status == "reproduced"
+    with pytest.raises(VerdictError):
+        compare("A-001", "", [0.1501], [0.1], ["0.1"])
+
+
+def test_monte_carlo_errors_widen_the_tolerance_by_four():
+    arguments = ("A-001", "", [10.0], [10.44], ["10.4"])
+    assert compare(*arguments, standard_error=0.1).status == "reproduced"
+    assert "4 standard errors" in compare(*arguments, standard_error=[0.1]).tolerance
+    with pytest.raises(VerdictError):
+        compare(*arguments, standard_error=0.09)
+    with pytest.raises(VerdictError):
+        compare("A-001", "", [1.0, 9.0], [1.0, 5.0], ["1", "5"], standard_error=[1.0, 0.0])
+
+
+def test_nan_never_agrees():
+    with pytest.raises(VerdictError, match="first: nan"):
+        compare("A-001", "", [float("nan")], [1.0], ["1.0"])
+    with pytest.raises(VerdictError):
+        compare("A-001", "", [1.0], [1.0], ["1.0"], standard_error=float("nan"))
+
+
+def test_comparisons_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match="one length; got 2, 1, 1"):
+        compare("A-001", "", [1.0, 2.0], [1.0], ["1"])
+
+
+def test_known_differences_between_numbers():
+    verdict = compare("A-001", "", [2.0], [1.0], ["1.0"], differs="another data set")
+    assert (verdict.status, verdict.why) == ("differs", "another data set")
+    with pytest.raises(VerdictError, match="holds after all"):
+        compare("A-001", "", [1.0], [1.0], ["1.0"], differs="another data set")
+
+
+def test_a_refutation_needs_a_correction_that_holds():
+    verdict = refute("E-A-01", "it is C", holds=False, corrected="it is C^2", corrected_holds=True)
+    assert (verdict.status, verdict.why) == ("refuted", "it is C^2")
+    with pytest.raises(VerdictError, match="the printed statement holds"):
+        refute("E-A-01", "", holds=True, corrected="", corrected_holds=True)
+    with pytest.raises(VerdictError, match="the corrected statement fails"):
+        refute("E-A-01", "", holds=False, corrected="", corrected_holds=False)
+    with pytest.raises(VerdictError):
+        refute("E-A-01", "", holds=True, corrected="", corrected_holds=False)
+
+
+def test_what_was_not_run_says_what_it_needs():
+    assert not_run("A-001", "it holds", "ImageNet").as_dict() == {
+        "target": "A-001", "status": "not run here", "statement": "it holds",
+        "ours": "", "paper": "", "tolerance": "", "why": "ImageNet",
+    }  # fmt: skip
+
+
+def test_several_verdicts_are_as_good_as_the_worst():
+    def of(*statuses):
+        return overall(Verdict("A-001", s, "") for s in statuses)
+
+    assert of() == "pending"
+    for i, better in enumerate(STATUSES):
+        assert of(better) == better
+        for worse in STATUSES[i:]:
+            assert of(better, worse) == of(worse, better) == worse
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (0.123456, 0.01, "0.12"),
+        (0.123456, 0.099, "0.12"),
+        (0.123456, 0.0001, "0.1235"),
+        (123.456, 1.0, "123"),
+        (126.0, 30.0, "130"),
+        (-0.001, 0.01, "0.00"),
+        (0.123456, 0.0, "0.1235"),
+        (1e-9, 0.0, "1e-09"),
+    ],
+)
+def test_values_are_shown_to_the_digits_they_support(value, error, expected):
+    assert rounded(value, error) == expected
