@@ -63,5 +63,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(VENV)/bin/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing the requirements (a few minutes)"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(VENV)/bin/python -m pip \
-	    install --quiet -c constraints.txt -e '.[train,images,book,test]'
+	    install -qq -c constraints.txt -e '.[train,images,book,test]'
 	@touch $@

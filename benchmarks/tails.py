@@ -2,10 +2,10 @@
 
     python benchmarks/tails.py [--size 1000000]
 
-Prints, for each law and setting, CPU seconds per million evaluations of both, their ratio (above one:
-ours is faster), and in how many of the evaluations SciPy returns zero, nan or a probability that is
-off by more than 1e-6 of it. A value is judged only where ours is a float (above 1e-300), by ours,
-which the unit tests hold against 30 to 50 digits.
+Prints, for each law and setting, CPU seconds per million evaluations of both, their ratio (above
+one: ours is faster), and in how many of the evaluations SciPy returns zero, nan or a probability
+that is off by more than 1e-6 of it. A value is judged only where ours is a float (above 1e-300), by
+ours, which the unit tests hold against 30 to 50 digits.
 """
 
 from __future__ import annotations

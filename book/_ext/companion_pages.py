@@ -51,7 +51,10 @@ def _number_equations(app, doctree) -> None:
 CORRECTIONS = [
     # WCAG 2.5.3: what a button shows has to be part of its accessible name. The search
     # button shows "Search Ctrl+K" and is labelled "Search"; its text names it well enough.
-    (re.compile(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?) aria-label="Search"'), r"\1"),
+    (
+        re.compile(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?) aria-label="Search"'),
+        r"\1",
+    ),
     # The theme button's three icons have titles, of which its label is no part.
     (
         re.compile(r'<i class="theme-switch ([^"]*)" data-mode="(\w+)"\s+title="[^"]*">'),

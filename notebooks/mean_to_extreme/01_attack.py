@@ -19,7 +19,7 @@
 # which of them are wrong. Statements, with our corrections, are on the
 # {doc}`paper's page </book/papers/mean_to_extreme>`.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -28,7 +28,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -45,40 +45,40 @@ session = study.Study(
 # ## The attack itself
 #
 # The layer $f(X) = WX$ with $M$ rows and loss $\mathbf 1^\top f(X)$ has the record in every row of
-# its gradient ({prf:ref}`prf-mean_to_extreme-cor1`). A step of DP-SGD clips that gradient to norm
+# its gradient ({prf:ref}`Corollary 1 <prf-mean_to_extreme-cor1>`). A step of DP-SGD clips that gradient to norm
 # $C$ and adds noise; the attacker averages the rows and divides by the clipping factor. The result
 # should be $\mathcal N(X, \sigma^2\lVert X\rVert^2 I)$, whatever $C$ is.
 
-# %% tags=["exhibit:mean_to_extreme/alg_cor1_attack", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/alg_cor1_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/alg_cor1_attack"))
 
 # %% [markdown]
 # ## Without the scale
 #
-# Why the clipping factor must be known or estimated ({prf:ref}`prf-mean_to_extreme-propB1`): two
+# Why the clipping factor must be known or estimated ({prf:ref}`Proposition B.1 <prf-mean_to_extreme-propB1>`): two
 # clipped records of one direction release the same distribution, and dividing noisy weight
 # gradients by noisy bias gradients gives ratios without moments.
 
-# %% tags=["exhibit:mean_to_extreme/propB1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/propB1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/propB1"))
 
 # %% [markdown]
 # ## How low the variance goes
 #
 # More rows mean more looks at the record but a longer gradient, hence more clipping
-# ({prf:ref}`prf-mean_to_extreme-propB2`). The variance tends to $\sigma^2\lVert X\rVert^2$ from
+# ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to $\sigma^2\lVert X\rVert^2$ from
 # above. If the layer keeps its bias, the limit is $\sigma^2(\lVert X\rVert^2 + 1)$.
 
-# %% tags=["exhibit:mean_to_extreme/propB2", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/propB2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/propB2"))
 
 # %% [markdown]
 # ## How many rows it takes
 #
-# {prf:ref}`prf-mean_to_extreme-prop1` prints a threshold on $M$ that lacks a square. At the printed
+# {prf:ref}`Proposition 1 <prf-mean_to_extreme-prop1>` prints a threshold on $M$ that lacks a square. At the printed
 # value the variance is still $C/\lVert X\rVert$ times too large.
 
-# %% tags=["exhibit:mean_to_extreme/prop1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop1"))
 
 # %% [markdown]
@@ -87,41 +87,41 @@ figures.show(session.run("mean_to_extreme/prop1"))
 # The paper's own setting: $\sigma = 5\cdot10^{-4}$, $C = 5000$, $N = 150{,}528$. The layer with a
 # thousand rows has 150 million weights; its gradient is really computed, clipped and noised.
 
-# %% tags=["exhibit:mean_to_extreme/fig1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig1"))
 
 # %% [markdown]
 # ## Is the estimator efficient?
 #
-# {prf:ref}`prf-mean_to_extreme-lemB1` takes the noise for independent of the record. It is not: its
+# {prf:ref}`Lemma B.1 <prf-mean_to_extreme-lemB1>` takes the noise for independent of the record. It is not: its
 # standard deviation is $\sigma\lVert X\rVert$, and that carries information too.
 
-# %% tags=["exhibit:mean_to_extreme/lemB1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/lemB1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/lemB1"))
 
 # %% [markdown]
 # ## Expected error
 #
-# {prf:ref}`prf-mean_to_extreme-prop2`: the estimator is unbiased with expected MSE
+# {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>`: the estimator is unbiased with expected MSE
 # $\sigma^2\lVert X\rVert^2$, and an older bound from Rényi privacy lies far below it.
 
-# %% tags=["exhibit:mean_to_extreme/prop2", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop2"))
 
 # %% [markdown]
 # ## The best achievable reconstruction?
 #
-# {prf:ref}`prf-mean_to_extreme-thm1` calls the estimator the best achievable one. Four other
+# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls the estimator the best achievable one. Four other
 # reconstructions of the same handwritten digits from the same gradients say otherwise.
 
-# %% tags=["exhibit:mean_to_extreme/thm1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/thm1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/thm1"))
 
 # %% [markdown]
 # ## The best architecture?
 #
-# {prf:ref}`prf-mean_to_extreme-cor1` says that no other network gives an unbiased estimator of lower
+# {prf:ref}`Corollary 1 <prf-mean_to_extreme-cor1>` says that no other network gives an unbiased estimator of lower
 # variance. A fixed offset in front of the layer does.
 
-# %% tags=["exhibit:mean_to_extreme/cor1", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/cor1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/cor1"))

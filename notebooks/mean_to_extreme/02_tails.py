@@ -18,7 +18,7 @@
 # for a billion dimensions and probabilities far below $10^{-300}$
 # ({py:func}`reconrisk.bounds.mse_tail`).
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -27,7 +27,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -43,51 +43,61 @@ session = study.Study(
 # %% [markdown]
 # ## The MSE is a scaled chi-squared variable
 #
-# {prf:ref}`prf-mean_to_extreme-thm2`, tested on MSEs of real DP-SGD steps.
+# {prf:ref}`Theorem 2 <prf-mean_to_extreme-thm2>`, tested on MSEs of real DP-SGD steps.
 
-# %% tags=["exhibit:mean_to_extreme/thm2", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/thm2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/thm2"))
+
+# %% [markdown]
+# ## Where the usual implementation fails
+#
+# The tail is a regularised gamma function, and every library has one. For a billion dimensions
+# SciPy's stops its series after 2,000 terms, a few standard deviations from the mean, and returns a
+# wrong digit without a word. Ours is held against quadrature with 30 digits.
+
+# %% tags=["exhibit:companion/plain_tails", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("companion/plain_tails"))
 
 # %% [markdown]
 # ## In high dimension it is normal
 #
-# {prf:ref}`prf-mean_to_extreme-propB3`: the exact law's distance to its normal limit, and a test at
+# {prf:ref}`Proposition B.3 <prf-mean_to_extreme-propB3>`: the exact law's distance to its normal limit, and a test at
 # the largest dimension.
 
-# %% tags=["exhibit:mean_to_extreme/propB3", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/propB3", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/propB3"))
 
 # %% [markdown]
 # ## Reconstruction robustness for the MSE
 #
-# {prf:ref}`prf-mean_to_extreme-prop3` has two halves. That the tail with the smallest norm bounds
+# {prf:ref}`Proposition 3 <prf-mean_to_extreme-prop3>` has two halves. That the tail with the smallest norm bounds
 # $\hat X$ for every record is right. That it bounds *any* reconstruction is not: shrinking
 # $\hat X$ beats it widely. What does bound every attack of this class is on
 # {doc}`a page of its own <06_better_than_optimal>`.
 
-# %% tags=["exhibit:mean_to_extreme/prop3", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop3"))
 
 # %% [markdown]
 # ## The PSNR's tail
 #
-# {prf:ref}`prf-mean_to_extreme-prop4`, for a known range of values.
+# {prf:ref}`Proposition 4 <prf-mean_to_extreme-prop4>`, for a known range of values.
 
-# %% tags=["exhibit:mean_to_extreme/prop4", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop4", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop4"))
 
 # %% [markdown]
 # ## Any reconstruction, again
 #
-# {prf:ref}`prf-mean_to_extreme-prop5` repeats the overreach of Proposition 3 for the PSNR.
+# {prf:ref}`Proposition 5 <prf-mean_to_extreme-prop5>` repeats the overreach of Proposition 3 for the PSNR.
 
-# %% tags=["exhibit:mean_to_extreme/prop5", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop5"))
 
 # %% [markdown]
 # ## Figure 3: what moves the risk
 
-# %% tags=["exhibit:mean_to_extreme/fig3", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig3", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig3"))
 
 # %% [markdown]
@@ -95,5 +105,5 @@ figures.show(session.run("mean_to_extreme/fig3"))
 #
 # The same picture in other units has another MSE: $a^2$ times as large, not $a$ times.
 
-# %% tags=["exhibit:mean_to_extreme/fig5", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig5"))

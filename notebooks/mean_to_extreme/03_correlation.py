@@ -17,7 +17,7 @@
 # cross-correlation and holds that single values cannot be bounded. They can: this page gives the
 # exact law.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -26,7 +26,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -42,18 +42,18 @@ session = study.Study(
 # %% [markdown]
 # ## The population's correlation
 #
-# {prf:ref}`prf-mean_to_extreme-prop6`.
+# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>`.
 
-# %% tags=["exhibit:mean_to_extreme/prop6", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop6"))
 
 # %% [markdown]
 # ## The sample's correlation
 #
-# {prf:ref}`prf-mean_to_extreme-propB4` splits the sample NCC into a constant and a fluctuation; the
+# {prf:ref}`Proposition B.4 <prf-mean_to_extreme-propB4>` splits the sample NCC into a constant and a fluctuation; the
 # fluctuation carries single values over the printed bound.
 
-# %% tags=["exhibit:mean_to_extreme/propB4", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/propB4", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/propB4"))
 
 # %% [markdown]
@@ -70,11 +70,11 @@ figures.show(session.run("mean_to_extreme/propB4"))
 # a non-central $t$ variable. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
 # $\delta = 1/\sigma$ one that needs no data: {py:func}`reconrisk.bounds.ncc_tail`.
 
-# %% tags=["exhibit:companion/ncc_law", "hide-input"]
+# %% tags=["exhibit:companion/ncc_law", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/ncc_law"))
 
 # %% [markdown]
 # ## How often the printed bound is exceeded
 
-# %% tags=["exhibit:companion/ncc_exceedance", "hide-input"]
+# %% tags=["exhibit:companion/ncc_exceedance", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/ncc_exceedance"))

@@ -17,7 +17,7 @@
 # DP-SGD through the manipulated network. In the quick profile the photographs are those that
 # scikit-image ships, not ImageNet.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -26,7 +26,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -42,7 +42,7 @@ session = study.Study(
 # %% [markdown]
 # ## Figure 2: three regimes of the clipping norm
 
-# %% tags=["exhibit:mean_to_extreme/fig2", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig2"))
 
 # %% [markdown]
@@ -52,11 +52,11 @@ figures.show(session.run("mean_to_extreme/fig2"))
 # pretrained weights. Where these cannot be loaded the same code runs on an untrained network, and
 # the axis says so.
 
-# %% tags=["exhibit:mean_to_extreme/fig4", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig4", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig4"))
 
 # %% [markdown]
 # ## Figure 6: no threshold for all
 
-# %% tags=["exhibit:mean_to_extreme/fig6", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/fig6", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/fig6"))

@@ -16,7 +16,7 @@
 # *From Mean to Extreme*, Section 4.3. A record that is met in several steps can be averaged. The
 # paper leaves open what that means when the steps are sampled; the answer is an exact mixture.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -25,7 +25,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -41,10 +41,10 @@ session = study.Study(
 # %% [markdown]
 # ## Averaging, and the probability of being met
 #
-# {prf:ref}`prf-mean_to_extreme-prop7`. The printed probability of being met exactly $k$ times lacks
+# {prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`. The printed probability of being met exactly $k$ times lacks
 # the factor for the steps in which the record is *not* met.
 
-# %% tags=["exhibit:mean_to_extreme/prop7", "hide-input"]
+# %% tags=["exhibit:mean_to_extreme/prop7", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("mean_to_extreme/prop7"))
 
 # %% [markdown]
@@ -59,5 +59,5 @@ figures.show(session.run("mean_to_extreme/prop7"))
 # with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
 # in logarithms.
 
-# %% tags=["exhibit:companion/many_steps", "hide-input"]
+# %% tags=["exhibit:companion/many_steps", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/many_steps"))

@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Better than "optimal", and what bounds every attack
 #
-# {prf:ref}`prf-mean_to_extreme-thm1` calls $\hat X$ the best reconstruction. Four standard remedies
+# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls $\hat X$ the best reconstruction. Four standard remedies
 # beat it, one of them at every record and with no more knowledge than the paper grants. So the
 # statements about *any* reconstruction need to be replaced; here is what can be said instead.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -26,7 +26,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -48,8 +48,19 @@ session = study.Study(
 # - **Clipped** to the range of the values: needs the range.
 # - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer.
 
-# %% tags=["exhibit:companion/estimators", "hide-input"]
+# %% tags=["exhibit:companion/estimators", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/estimators"))
+
+# %% [markdown]
+# ## How good can a reconstruction be at every record?
+#
+# The shrunken reconstruction has the relative error $N\sigma^2/(1+N\sigma^2)$ at every record. No
+# other does better at its worst ({prf:ref}`our own statement <prf-companion-minimax>`): a prior on the record gives a
+# lower bound on the worst error of *any* reconstruction, and as the prior on the norm widens these
+# bounds climb to that very value.
+
+# %% tags=["exhibit:companion/minimax", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("companion/minimax"))
 
 # %% [markdown]
 # ## The corrected ReRo statement
@@ -63,7 +74,7 @@ figures.show(session.run("companion/estimators"))
 #
 # $$
 # P\bigl(\cos\angle(X,\hat X) \ge \sqrt{1 - N\eta/r^2}\bigr),
-# $$ (eq-companion-sphere)
+# $$ (eq-companion-sphere-attained)
 #
 # and $\sqrt{r^2-N\eta}\,\hat X/\lVert\hat X\rVert$ attains it at *every* record. (The uniform
 # prior on the sphere is least favourable, because rotations form a compact group; its best estimate
@@ -74,7 +85,7 @@ figures.show(session.run("companion/estimators"))
 # the prior success of the best ball, here the cap's share of the sphere:
 # {py:func}`reconrisk.bounds.rero_sphere`.
 
-# %% tags=["exhibit:companion/corrected_rero", "hide-input"]
+# %% tags=["exhibit:companion/corrected_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/corrected_rero"))
 
 # %% [markdown]
@@ -91,5 +102,5 @@ figures.show(session.run("companion/corrected_rero"))
 #
 # to first order in $\sigma$, least at $u = \sqrt N$. For a photograph that is half a per cent.
 
-# %% tags=["exhibit:companion/unknown_scale", "hide-input"]
+# %% tags=["exhibit:companion/unknown_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("companion/unknown_scale"))

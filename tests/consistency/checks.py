@@ -218,7 +218,7 @@ def volatile(name: str, notebook: Notebook) -> list[str]:
 
 _PRINTED = re.compile(
     r"-?(?P<whole>\d*)(?:\.(?P<decimals>\d+))?\s*(?:\\?%)?"
-    r"(?:\s*(?:\\cdot|\\times|x|e)\s*(?:10)?\^?\{?(?P<exponent>-?\d+)\}?)?"
+    r"(?:\s*(?:(?:\\cdot|\\times|x)\s*10\^|e)\s*\{?(?P<exponent>-?\d+)\}?)?"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -98,3 +99,23 @@ def test_workflows_run_the_projects_own_commands() -> None:
     assert "sha256sum" in texts["release.yml"] and "gh release" in texts["release.yml"]
     assert yaml.safe_load(texts["release.yml"])[True]["push"]["tags"]
     assert yaml.safe_load(texts["weekly.yml"])[True]["schedule"][0]["cron"]
+
+
+def test_the_readme_tells_no_lie() -> None:
+    """Its Python runs, its make targets exist, its commands are known."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", readme, re.M)) <= targets
+    from typer.main import get_command
+
+    from reconrisk.cli.app import app
+
+    assert set(re.findall(r"reconrisk (list|run|\w+)(?= )", readme)) <= set(
+        get_command(app).commands
+    ) | {"import"}
+    for folder in re.findall(r"^\| `([\w/]+)/", readme, re.M):
+        assert (ROOT / folder).is_dir(), folder

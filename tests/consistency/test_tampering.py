@@ -96,8 +96,8 @@ def test_nbval_fails_on_a_changed_number(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    failed = re.findall(r"^FAILED (\w+)\.ipynb", ran.stdout, re.M)
-    passed = re.findall(r"^PASSED (\w+)\.ipynb", ran.stdout, re.M)
+    failed = re.findall(r"^FAILED \S*?(\w+)\.ipynb", ran.stdout, re.M)
+    passed = re.findall(r"^PASSED \S*?(\w+)\.ipynb", ran.stdout, re.M)
     assert sorted(failed) == ["json", "text"], ran.stdout
     code_cells = sum(c.cell_type == "code" for c in good.cells)
     assert passed.count("good") == code_cells
@@ -109,7 +109,9 @@ def test_nbval_fails_on_a_changed_number(tmp_path: Path) -> None:
 def test_a_loosened_reading_of_printed_digits_is_caught(monkeypatch) -> None:
     exact = verdicts.half_unit
     monkeypatch.setattr(verdicts, "half_unit", lambda text: 10 * exact(text))
-    assert len(checks.loosened(ROOT)) == len(checks.printed_numbers(ROOT))
+    # a number like 1e-1850 has no half unit that a float could hold
+    finite = [text for _, text in checks.printed_numbers(ROOT) if checks.half_unit_again(text)]
+    assert len(checks.loosened(ROOT)) == len(finite) > 800
     assert checks.misjudged()
 
 

@@ -153,11 +153,8 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A small project that is the registry's root while the test runs."""
-    from reconrisk.study import profiles, registry
+    from reconrisk.study import computations, profiles, registry
     from reconrisk.study.parameters import Parameter
-
-    # the package hands on the function of that name
-    computations = importlib.import_module("reconrisk.study.computations")
 
     root = tmp_path / "project"
     for name, text in {

@@ -16,6 +16,7 @@ from reconrisk.cli import _markdown, _refresh, book, execute, stage
 from reconrisk.cli._gallery import gallery
 from reconrisk.study import registry
 from reconrisk.study.results import RESULT_MIME
+from reconrisk.study.typeset import typeset
 
 ROOT = registry.project_root()
 PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
@@ -166,6 +167,8 @@ def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
         ("x = 1", ["exhibit:a/b", "other"], "a/b"),
         ("x = 1", ["other", "exhibit:a/b"], "a/b"),
         ("x = 1", ["setup"], "setup"),
+        ("x = 1", ["hide-input", "setup"], "setup"),
+        ("x = 1", ["hide-cell"], "x = 1"),
         ("\n  import   numpy as np\nx", [], "import numpy as np"),
         ("", [], "(empty)"),
     ],
@@ -354,7 +357,7 @@ def test_escaped_text_is_shown_as_it_is(text: str) -> None:
     rendered = MarkdownIt("commonmark").render(_markdown.escape(text))
     inner = re.fullmatch(r"<p>(.*)</p>\n", rendered, re.S)
     assert inner is not None, rendered
-    assert html.unescape(inner[1]) == text
+    assert html.unescape(inner[1]) == typeset(text)  # signs for words, nothing else
 
 
 def test_slugs() -> None:

@@ -77,7 +77,10 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
         "room/__init__.py": "from .first import f",
         "room/first.py": "from . import second\nfrom .. import _types\nfrom .second import g as f",
         "room/second.py": "from ..other import *",
-        "other.py": "",
+        "other.py": "import reconrisk.deep.leaf",
+        "deep/__init__.py": "from reconrisk.deep import _run_on_import",
+        "deep/_run_on_import.py": "",
+        "deep/leaf.py": "",
         "apart.py": "",
     }.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +93,9 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
         "reconrisk.room.first",
         "reconrisk.room.second",
         "reconrisk.other",
+        "reconrisk.deep",
+        "reconrisk.deep._run_on_import",
+        "reconrisk.deep.leaf",
     }
 
 

@@ -49,7 +49,8 @@ def log_probability(
     log_name = log_name or f"log_{name}"
     if (value is None) == (log_value is None):
         raise ValueError(f"give exactly one of {name} and {log_name}")
-    if value is None:
+    if log_value is not None:
         return _check.real(log_name, log_value, -np.inf, 0)
+    assert value is not None
     with np.errstate(divide="ignore"):
         return np.log(_check.real(name, value, 0, 1))

@@ -28,9 +28,14 @@ def gamma_argument(threshold: np.ndarray, n: np.ndarray, std: np.ndarray) -> np.
 
 
 def in_floats(name: str, value: np.ndarray, threshold: np.ndarray) -> np.ndarray:
-    """Return ``value``, a multiple of ``threshold``, unless it over- or underflowed."""
-    if np.any((np.isinf(value) & np.isfinite(threshold)) | ((value == 0.0) & (threshold > 0.0))):
-        raise ValueError(f"threshold must be such that {name} is a float; got {threshold!r}")
+    """Return ``value``, a multiple of ``threshold``, unless it is close to leaving the floats."""
+    inner = (threshold > 0.0) & np.isfinite(threshold)
+    wrong = inner & ((value < 1e-280) | (value > 1e300))
+    if np.any(wrong):
+        at = np.broadcast_to(threshold, wrong.shape)[wrong].flat[0]
+        raise ValueError(
+            f"threshold must be 0, inf, or such that {name} is in [1e-280, 1e+300]; got {at!r}"
+        )
     return value
 
 

@@ -42,7 +42,7 @@ def contrast_of(signal: ArrayLike) -> float:
     if np.all(x == x[0]):
         raise ValueError(f"signal must not be constant (its NCC is undefined); got {x[0]!r}")
     x = x / scale
-    return float(min(1.0, np.linalg.norm(x - x.mean()) / np.linalg.norm(x)))
+    return min(1.0, float(np.linalg.norm(x - x.mean()) / np.linalg.norm(x)))
 
 
 def noncentrality(

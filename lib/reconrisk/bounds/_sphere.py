@@ -54,7 +54,7 @@ def mse_tail_sphere(
     """Largest probability, for any estimator, of a mean squared error of at most a value.
 
     For records spread uniformly over the sphere of radius ``data_norm`` (or the worst of them),
-    observed as the analytic attack observes them, ``N(X, sigma**2 |X|**2 I)``:
+    observed as the analytic attack observes them, ``N(X, sigma**2 |X|**2 I)``::
 
         P(cos(X, X_hat) >= sqrt(1 - N eta/|X|**2)),   and 1 from N eta = |X|**2 on.
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reconrisk.study import registry
+from reconrisk.study.typeset import typeset
 
 __all__ = ["anchor", "badge", "escape", "exhibit_link", "list_table", "slug"]
 
@@ -15,7 +16,7 @@ _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")
 
 def escape(text: str) -> str:
     """Return plain text such that Markdown shows it as it is, on one line."""
-    escaped = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    escaped = _SPECIAL.sub(r"\\\1", typeset(" ".join(text.split())))
     return _LIST_START.sub(r"\1\\\2", escaped)
 
 

@@ -143,7 +143,7 @@ def _provenances(
         seconds = ran[exhibit_id]["metadata"]["papermill"]["duration"]
         new = provenance(session, exhibit_id, seconds).as_dict()
         before = old.get(exhibit_id, {})
-        same = exhibit_id in old_cells and old_cells[exhibit_id].get("outputs") == cell.outputs
+        same = exhibit_id in old_cells and old_cells[exhibit_id]["outputs"] == cell["outputs"]
         same = same and _lasting(before) == _lasting(new)
         found[exhibit_id] = before if same else new
     return found

@@ -217,9 +217,8 @@ def _refuse(notebooks: Sequence[tuple[str, Path]], parameters: Mapping[str, Any]
 
 
 def _tell_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
-    failed = [o for o in outcomes if o.failure is not None]
-    for outcome in failed:
-        failure = outcome.failure
+    failed = [(o, o.failure) for o in outcomes if o.failure is not None]
+    for outcome, failure in failed:
         where = f"cell {failure.cell} ({failure.label})" if failure.cell else "its start"
         console.print(
             f"\n{outcome.name} failed at {where}:\n  {failure.error}\n  saved: {outcome.path}",

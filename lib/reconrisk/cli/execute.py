@@ -45,6 +45,9 @@ __all__ = [
 #: a cell tagged ``exhibit:<id>`` makes that exhibit.
 EXHIBIT_TAG = "exhibit:"
 
+#: beginnings of tags that say how a cell is shown or compared, not what it is.
+_LOOKS = ("hide-", "remove-", "nbval-")
+
 ENGINE = "reconrisk"
 
 #: libraries that start one thread per core unless told otherwise.
@@ -76,13 +79,17 @@ def notebooks_of(folder: Path) -> list[Path]:
 
 
 def label_of(cell: Mapping[str, Any]) -> str:
-    """Return what to call a code cell: its exhibit, else its first tag, else its first words."""
+    """Return what to call a code cell: its exhibit, else its first tag, else its first words.
+
+    Tags that only say how a page shows the cell do not count.
+    """
     tags = cell.get("metadata", {}).get("tags", [])
     for tag in tags:
         if tag.startswith(EXHIBIT_TAG):
             return tag.removeprefix(EXHIBIT_TAG)
-    if tags:
-        return tags[0]
+    named = [tag for tag in tags if not tag.startswith(_LOOKS)]
+    if named:
+        return named[0]
     lines = [line.strip() for line in cell.get("source", "").splitlines() if line.strip()]
     return " ".join(lines[0].split()[:6])[:60] if lines else "(empty)"
 

@@ -142,7 +142,7 @@ def dress(
         tags = cell.metadata.get("tags", [])
         if "papermill-error-cell-tag" in tags:
             continue  # papermill's banner is raw HTML with its own colours; ours follows below
-        if SETUP_TAGS & set(tags):
+        if SETUP_TAGS & set(tags) and "hide-cell" not in tags:
             cell.metadata["tags"] = sorted({*tags, "hide-input"})
         exhibit_id = ids.get(cell["id"])
         if exhibit_id is None:

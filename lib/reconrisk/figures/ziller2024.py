@@ -118,11 +118,11 @@ def figure1(result: Result) -> Figure:
         figure,
         [
             _line("reconstructions, one dot each", BLUE, "", "o"),
-            _line("exact expectation", BLUE),
-            _line("bound on the expectation", ORANGE, "--"),
-            _line("dimension-aware bound", PURPLE, "--"),
+            _line("exact expectation (median; band: all pictures)", BLUE),
+            _line("bound on the expectation (NCC: data-free)", ORANGE, "--"),
+            _line("dimension-aware bound on the NCC", PURPLE, "--"),
         ],
-        4,
+        2,
     )
     return figure
 
@@ -136,11 +136,13 @@ def _cloud(axis: Axes, points: pd.DataFrame, metric: str, colour: str = BLUE) ->
     caption="The same reconstructions judged by three measures without a bound: normalised mutual "
     "information, structural similarity and a perceptual distance (lower is better). The NMI falls "
     "to one like the NCC. The other two are poor for the smallest C, where the pictures are almost "
-    "black, and for the largest, where more noise than needed is added.",
+    "black, and for the largest, where more noise than needed is added. Where the pretrained "
+    "network of LPIPS is not at hand, a distance of untrained features stands in for it, and the "
+    "axis says so.",
     alt="Grid of four rows and three columns over the noise multiplier. NMI falls towards one in "
-    "every row, earlier in the lowest. SSIM is near zero throughout the top row, and falls from "
-    "one to zero in the others, earliest in the lowest. The perceptual distance is high throughout "
-    "the top row and grows from zero in the others.",
+    "every row, earlier in the lowest. SSIM is near zero throughout the top row, falls from one "
+    "half in the second and from one in the third, and earlier in the lowest. The perceptual "
+    "distance is high throughout the two upper rows and grows from zero in the two lower ones.",
 )
 def figure4(result: Result) -> Figure:
     table = result.tables["metrics"]
@@ -160,7 +162,8 @@ def figure4(result: Result) -> Figure:
             _sigma_axis(axis, i == len(rows) - 1)
         axes[i][0].set_title(_row_title(row, points["C"].iloc[0]), loc="left")
         if i == 0:
-            axes[i][2].set_title(distance, loc="left", color=GREY)
+            named = distance if distance.startswith("LPIPS") else f"{distance} (stand-in)"
+            axes[i][2].set_title(named, loc="right", color=GREY, fontsize=9)
     _legend(
         figure,
         [_line("reconstructions, one dot each", BLUE, "", "o"), _line("mean over pictures", BLUE)],
@@ -273,16 +276,29 @@ def figure3(result: Result) -> Figure:
 # Figures 5 to 8 ----------------------------------------------------------------------------------
 
 
+def _tens(value: float) -> str:
+    """A small number as a multiple of a power of ten."""
+    exponent = int(np.floor(np.log10(value) + 1e-9))
+    if exponent > -3:
+        return f"{value:g}"
+    factor = round(value / 10.0**exponent, 6)
+    return rf"$10^{{{exponent}}}$" if factor == 1 else rf"${factor:g}\cdot10^{{{exponent}}}$"
+
+
 def _grid(result: Result) -> Figure:
     """Rows are resolutions, columns noise multipliers, the original first."""
     table = result.tables["grid"]
     sizes, sigmas = list(table["size"].unique()), list(table["sigma"].unique())
-    columns = ["original", *(f"{sigma:g}" for sigma in sigmas)]
-    side = 9.1 / (len(columns) + 0.25)
+    titles = {"original": "original", **{f"{v:g}": rf"$\sigma$ = {_tens(v)}" for v in sigmas}}
+    for name in result.images:
+        _, _, sigma = name.partition(" rescaled ")
+        if sigma:
+            titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
+    side = 9.1 / (len(titles) + 0.25)
     figure, axes = plt.subplots(
         len(sizes),
-        len(columns),
-        figsize=(9.1, side * len(sizes) + 0.75),
+        len(titles),
+        figsize=(9.1, side * len(sizes) + 0.62),
         squeeze=False,
         layout="constrained",
     )
@@ -290,7 +306,7 @@ def _grid(result: Result) -> Figure:
     for i, size in enumerate(sizes):
         of_size = table[table["size"] == size]
         beta = of_size["beta"].iloc[0]
-        for axis, column in zip(axes[i], columns, strict=True):
+        for axis, column in zip(axes[i], titles, strict=True):
             # averaged where the picture has more pixels than the panel, as on any screen
             axis.imshow(result.images[f"{size} {column}"], interpolation="auto")
             axis.set(xticks=[], yticks=[])
@@ -298,8 +314,8 @@ def _grid(result: Result) -> Figure:
             for spine in axis.spines.values():
                 spine.set(visible=True, color="#B0B0B0", linewidth=0.6)
         axes[i][0].set_ylabel(f"{size}\u00d7{size}\n" + rf"$\beta$ = {beta:.2g}")
-    for axis, column in zip(axes[0], columns, strict=True):
-        axis.set_title(column if column == "original" else rf"$\sigma$ = {float(column):g}")
+    for axis, title in zip(axes[0], titles.values(), strict=True):
+        axis.set_title(title, fontsize=9.5)
     norms = ", ".join(f"{v:.0f}" for v in table.groupby("size")["norm"].first())
     figure.supxlabel(
         f"C = {_plain(table['C'].iloc[0])}, norms {norms}; values clipped to [0, 1] for display",
@@ -311,11 +327,12 @@ def _grid(result: Result) -> Figure:
 @draws(
     f"{KEY}/fig5",
     caption="Reconstructions for a very small clipping norm: everything is almost black. Divided "
-    "by the clipping factor, which a viewer who knows the range of pixels can guess, they would be "
-    "those of C = ||X||. Rows are resolutions, columns noise multipliers; values are clipped to "
-    "[0, 1] for display. The paper prints neither C nor sigma.",
-    alt="Three rows of six pictures. The first of each row is the original portrait; the other "
-    "five are black.",
+    "by the clipping factor, which a viewer who knows the range of pixels can guess, they are "
+    "those of C = ||X||; the last column, added here, shows that. Rows are resolutions, columns "
+    "noise multipliers; values are clipped to [0, 1] for display. The paper prints neither C nor "
+    "sigma.",
+    alt="Three rows of seven pictures. The first of each row is the original portrait, the next "
+    "five are black. The last, rescaled, shows the portrait again.",
 )
 def figure5(result: Result) -> Figure:
     return _grid(result)
@@ -327,8 +344,8 @@ def figure5(result: Result) -> Figure:
     "lowest resolution keeps its brightness, the others are clipped and darker. Values are clipped "
     "to [0, 1] for display. The paper prints neither C nor sigma.",
     alt="Three rows of six pictures: original and growing noise. At 32 pixels the pictures keep "
-    "their brightness, at 224 they are dark, at 1024 almost black; noise covers them from the "
-    "third noise level on, last at 1024.",
+    "their brightness, at 224 they are dark, at 1024 almost black; noise shows at sigma = 0.001 "
+    "and hides everything at 0.01.",
 )
 def figure6(result: Result) -> Figure:
     return _grid(result)
@@ -354,8 +371,8 @@ def figure7(result: Result) -> Figure:
     "with C, hides the lowest resolution even at the smallest sigma. Values are clipped to [0, 1] "
     "for display. The paper prints neither C nor sigma.",
     alt="Three rows of six pictures: original and growing noise. At the smallest noise multiplier "
-    "the 32-pixel picture is grainy and the 1024-pixel one clear; from the second on all are "
-    "coloured noise.",
+    "the 32-pixel picture is grainy and the 1024-pixel one clear; at the second the first is "
+    "pure noise while the other two can still be made out; at the largest all are noise.",
 )
 def figure8(result: Result) -> Figure:
     return _grid(result)
@@ -372,8 +389,8 @@ def figure8(result: Result) -> Figure:
     "NCC of the same reconstruction, which exceed the columns called Max.",
     alt="Table of 17 rows: noise multiplier, clipping norm, dimension, steps and prior, then "
     "worst-case success, least expected MSE, largest expected PSNR and NCC, and the exact "
-    "expectations of PSNR and NCC. The exact ones differ visibly only at dimension 10: 0.45 dB "
-    "instead of 0 and 31.0% instead of 30.2%.",
+    "expectations of PSNR and NCC. The exact ones differ most at dimension 10: 0.45 dB instead "
+    "of 0 and 31.0% instead of 30.2%.",
 )
 def table1(result: Result) -> Figure:
     table = result.tables["table"]
@@ -489,7 +506,8 @@ def proposition3(result: Result) -> Figure:
     "histograms (Definition C.1) it falls from two to one.",
     alt="NMI against the noise over the data's standard deviation. The curve of differential "
     "entropies is negative for little noise, falls to minus infinity at the pole near 0.06, comes "
-    "back from plus infinity and settles at one; the histogram points fall smoothly from near two to one.",
+    "back from plus infinity and settles at one; the histogram points fall smoothly from near two "
+    "to one.",
 )
 def proposition_c1(result: Result) -> Figure:
     curve, points = result.tables["densities"], result.tables["nmi"]

@@ -42,6 +42,7 @@ def over_blocks(
     for start in range(0, size, block):
         stop = min(start + block, size)
         out[start:stop] = function(*(f if f.ndim == 0 else f[start:stop] for f in flat))
+    out += 0.0  # turns the -0.0 of a probability of one into 0.0
     return out.reshape(shape)[()]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 __all__ = ["log_integral"]
 
-CUTOFF = 36.0
+CUTOFF = 34.0
 _NODES = 6
 _ROWS = 8192
 _MAX_BLOCKS = 4000

@@ -38,7 +38,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "mean_to_extreme_many_steps",
     ),
     "ziller2024": ("ziller2024_bounds", "ziller2024_photographs"),
-    "companion": ("companion_correlation", "companion_estimators", "companion_many_steps"),
+    "companion": (
+        "companion_correlation",
+        "companion_estimators",
+        "companion_many_steps",
+        "companion_minimax",
+        "companion_tails",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from reconrisk.study import registry
+from reconrisk.study.typeset import typeset
 from reconrisk.study.verdicts import Verdict, overall
 
 __all__ = ["RESULT_MIME", "Result", "digest"]
@@ -51,6 +52,8 @@ class Result:
         The data behind the figure, or the table itself.
     exact : sequence of str
         Names of the tables that hold no random number: their digest is compared by nbval.
+    shown : sequence of str
+        Names of the tables that are shown as such (a table's exhibit has no picture).
     images : mapping of str to ndarray
         Pictures (height, width, 3) in [0, 1] before display; not stored in records.
     ran : str
@@ -63,6 +66,7 @@ class Result:
     verdicts: Sequence[Verdict]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     exact: Sequence[str] = ()
+    shown: Sequence[str] = ()
     images: Mapping[str, np.ndarray] = field(default_factory=dict)
     ran: str = ""
     profile: str = ""
@@ -127,11 +131,13 @@ def _plain(value: Any) -> Any:
 
 
 def _row(verdict: Verdict) -> str:
-    cells = [html.escape(part) for part in (verdict.statement, verdict.ours, verdict.paper)]
+    cells = [
+        html.escape(typeset(part)) for part in (verdict.statement, verdict.ours, verdict.paper)
+    ]
     if verdict.why:
-        cells[0] += f'<div class="why">{html.escape(verdict.why)}</div>'
+        cells[0] += f'<div class="why">{html.escape(typeset(verdict.why))}</div>'
     if verdict.tolerance:
-        cells[2] += f'<div class="why">within {html.escape(verdict.tolerance)}</div>'
+        cells[2] += f'<div class="why">within {html.escape(typeset(verdict.tolerance))}</div>'
     slug = verdict.status.replace(" ", "-")
     return (
         f"<tr><td>{html.escape(_label(verdict.target))}</td>"

@@ -9,6 +9,31 @@ __all__ = ["PARAMETERS"]
 _OURS = "our own exhibit"
 
 PARAMETERS: dict[str, dict[str, P]] = {
+    "companion/minimax": {
+        "dimensions": P("ints", (2, 4, 16), (2, 4, 16), _OURS, "N", 2),
+        "noise_multiplier": P("float", 0.5, 0.5, _OURS, "sigma", 1e-12),
+        "half_widths": P(
+            "floats",
+            (1.0, 2.0, 4.0, 8.0),
+            (1.0, 2.0, 4.0, 8.0, 16.0),
+            _OURS,
+            "L of the log-uniform prior on the norm",
+            0.1,
+        ),
+    },
+    "companion/plain_tails": {
+        "dimensions": P(
+            "ints", (1000, 150_528, 10**7, 10**9), (1000, 150_528, 10**7, 10**9), _OURS, "N", 1
+        ),
+        "deviations": P(
+            "floats",
+            (2.0, 5.0, 8.0, 20.0, 60.0),
+            (2.0, 5.0, 8.0, 20.0, 60.0),
+            _OURS,
+            "standard deviations below the mean",
+            0.1,
+        ),
+    },
     "companion/ncc_law": {
         "repeats": P("int", 20_000, 200_000, _OURS, "DP-SGD steps per record", 1000),
         "dimensions": P("ints", (4, 16, 1000), (4, 16, 64, 1000), _OURS, "N", 3),

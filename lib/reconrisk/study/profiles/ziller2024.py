@@ -107,7 +107,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     },
     "ziller2024/prop3": {
         "dimensions": _dimensions(2, 3, 4, 10, 100, 1000, low=2),
-        "noise_multipliers": _noise(0.3, 1.0),
+        "noise_multipliers": _noise(0.5, 1.0),
         "samples": _samples(4000, 100000),
     },
     "ziller2024/prop4": {

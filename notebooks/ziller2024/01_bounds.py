@@ -1,0 +1,171 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Expectations, laws and Table 1
+#
+# Ziller et al., Sections 2, 3.2 and the appendix. The attacker replaces the model by one linear
+# projection and takes the released gradient itself as the reconstruction: the clipped record plus
+# noise, $\hat X = \beta X + \mathcal N(0, C^2\sigma^2 I)$. Every statement about it is held here
+# against DP-SGD steps through that projection. Statements, with our corrections, are on the
+# {doc}`paper's page </book/papers/ziller2024>`.
+
+# %% tags=["parameters", "hide-cell"]
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's photographs (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"]
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## The attack
+#
+# ### Equations (1) to (3)
+#
+# With the projection's output as the loss, the gradient with respect to the weights is the record
+# ({prf:ref}`prf-ziller2024-alg_linear_attack`). The paper calls the attack the most frugal in
+# parameters and concludes that frugality pays under differential privacy. The first is a count; the
+# second depends on what the further parameters are: rows that are read and averaged do no harm, and
+# help where $\lVert X\rVert < C$.
+
+# %% tags=["exhibit:ziller2024/alg_linear_attack", "hide-input"]
+figures.show(session.run("ziller2024/alg_linear_attack"))
+
+# %% [markdown]
+# ## Expectations
+#
+# ### Proposition 1: the MSE
+#
+# Clipping adds a bias, noise adds $C^2\sigma^2$ ({prf:ref}`prf-ziller2024-prop1`); so the
+# expectation is *at least* $C^2\sigma^2$. Equation (21) in the proof prints *at most*.
+
+# %% tags=["exhibit:ziller2024/prop1", "hide-input"]
+figures.show(session.run("ziller2024/prop1"))
+
+# %% [markdown]
+# ### Proposition 2: the PSNR
+#
+# The proof swaps $\mathbb E[1/\mathrm{MSE}]$ for $1/\mathbb E[\mathrm{MSE}]$. Jensen's inequality
+# goes the other way, so the printed upper bound ({prf:ref}`prf-ziller2024-prop2`) is a lower one
+# where nothing is clipped. The gap, $4.34/N$ dB, is large for small records and nothing for
+# photographs.
+
+# %% tags=["exhibit:ziller2024/prop2", "hide-input"]
+figures.show(session.run("ziller2024/prop2"))
+
+# %% [markdown]
+# ### Proposition 3: the NCC
+#
+# What {prf:ref}`prf-ziller2024-prop3` calls the expectation is a ratio of expectations. The exact
+# one follows from {prf:ref}`prf-companion-ncc`. For centred, clipped data it lies above the printed
+# bound at every $N$, and at $N = 2$ and small $\sigma$ even above the data-free bound (9).
+
+# %% tags=["exhibit:ziller2024/prop3", "hide-input"]
+figures.show(session.run("ziller2024/prop3"))
+
+# %% [markdown]
+# ### Proposition 4: many steps
+#
+# Averaging $T$ reconstructions divides the variance by $T$ ({prf:ref}`prf-ziller2024-prop4`). To
+# undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`prf-ziller2024-rem1`); Section 3.2 divides
+# by $\sqrt T$ and calls it an increase.
+
+# %% tags=["exhibit:ziller2024/prop4", "hide-input"]
+figures.show(session.run("ziller2024/prop4"))
+
+# %% [markdown]
+# ## Laws
+#
+# ### Proposition 5: the MSE
+#
+# For a known record the MSE is a scaled non-central chi-square variable
+# ({prf:ref}`prf-ziller2024-prop5`). The test below also shows that it can fail: the central law is
+# refused where the record is clipped.
+
+# %% tags=["exhibit:ziller2024/prop5", "hide-input"]
+figures.show(session.run("ziller2024/prop5"))
+
+# %% [markdown]
+# ### Proposition 6: a bound without the data
+#
+# Dropping the bias can only raise $\mathbb P(\mathrm{MSE}\le\eta)$
+# ({prf:ref}`prf-ziller2024-prop6`). The bound holds; the variable that attains it lies below the
+# MSE, not above as printed.
+
+# %% tags=["exhibit:ziller2024/prop6", "hide-input"]
+figures.show(session.run("ziller2024/prop6"))
+
+# %% [markdown]
+# ### Proposition 7: the PSNR
+#
+# The printed equality ({prf:ref}`prf-ziller2024-prop7`) needs $\beta = 1$. And since a higher PSNR
+# is a better reconstruction, the risk is the other tail, $\mathbb P(\mathrm{PSNR}\ge\eta)$.
+
+# %% tags=["exhibit:ziller2024/prop7", "hide-input"]
+figures.show(session.run("ziller2024/prop7"))
+
+# %% [markdown]
+# ### Proposition A.1: the NCC
+#
+# The appendix assembles the distribution of the NCC from four Gaussian and chi-square parts, to be
+# combined numerically ({prf:ref}`prf-ziller2024-propA1`). Most of the parts carry a slip. With them
+# put right, no numerical work is left: the law is a non-central $t$.
+
+# %% tags=["exhibit:ziller2024/propA1", "hide-input"]
+figures.show(session.run("ziller2024/propA1"))
+
+# %% [markdown]
+# ### Figure 2: three distribution functions
+#
+# The record behind the picture is centred, exhausts $C$ and has range one, so that all three laws
+# are those of one and the same attack.
+
+# %% tags=["exhibit:ziller2024/fig2", "hide-input"]
+figures.show(session.run("ziller2024/fig2"))
+
+# %% [markdown]
+# ## Table 1
+#
+# The worst case is the closed form $\Phi(\Phi^{-1}(\kappa) + \sqrt T/\sigma)$; the other columns
+# are {eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6` and {eq}`eq-ziller2024-8` at $\sigma/\sqrt T$.
+# All 68 numbers come out as printed. What the columns are *called* does not: "Min" and "Max" speak
+# of one estimator, and a plain grey picture does better in most rows.
+
+# %% tags=["exhibit:ziller2024/table1", "hide-input"]
+figures.show(session.run("ziller2024/table1"))
+
+# %% [markdown]
+# ## Mutual information
+#
+# ### Proposition C.1
+#
+# The rewriting with conditional entropies ({prf:ref}`prf-ziller2024-propC1`) is the chain rule. The
+# quantity it rewrites is the difficulty: with densities ({prf:ref}`prf-ziller2024-defC2`) it is no
+# similarity; with histograms ({prf:ref}`prf-ziller2024-defC1`) it is, up to a bias of the estimate.
+
+# %% tags=["exhibit:ziller2024/propC1", "hide-input"]
+figures.show(session.run("ziller2024/propC1"))
