@@ -19,7 +19,7 @@
 # against DP-SGD steps through that projection. Statements, with our corrections, are on the
 # {doc}`paper's page </book/papers/ziller2024>`.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -28,7 +28,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -47,12 +47,12 @@ session = study.Study(
 # ### Equations (1) to (3)
 #
 # With the projection's output as the loss, the gradient with respect to the weights is the record
-# ({prf:ref}`prf-ziller2024-alg_linear_attack`). The paper calls the attack the most frugal in
+# ({prf:ref}`Eqs. (1)-(3) (the attack) <prf-ziller2024-alg_linear_attack>`). The paper calls the attack the most frugal in
 # parameters and concludes that frugality pays under differential privacy. The first is a count; the
 # second depends on what the further parameters are: rows that are read and averaged do no harm, and
 # help where $\lVert X\rVert < C$.
 
-# %% tags=["exhibit:ziller2024/alg_linear_attack", "hide-input"]
+# %% tags=["exhibit:ziller2024/alg_linear_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/alg_linear_attack"))
 
 # %% [markdown]
@@ -60,41 +60,41 @@ figures.show(session.run("ziller2024/alg_linear_attack"))
 #
 # ### Proposition 1: the MSE
 #
-# Clipping adds a bias, noise adds $C^2\sigma^2$ ({prf:ref}`prf-ziller2024-prop1`); so the
+# Clipping adds a bias, noise adds $C^2\sigma^2$ ({prf:ref}`Proposition 1 <prf-ziller2024-prop1>`); so the
 # expectation is *at least* $C^2\sigma^2$. Equation (21) in the proof prints *at most*.
 
-# %% tags=["exhibit:ziller2024/prop1", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop1"))
 
 # %% [markdown]
 # ### Proposition 2: the PSNR
 #
 # The proof swaps $\mathbb E[1/\mathrm{MSE}]$ for $1/\mathbb E[\mathrm{MSE}]$. Jensen's inequality
-# goes the other way, so the printed upper bound ({prf:ref}`prf-ziller2024-prop2`) is a lower one
+# goes the other way, so the printed upper bound ({prf:ref}`Proposition 2 <prf-ziller2024-prop2>`) is a lower one
 # where nothing is clipped. The gap, $4.34/N$ dB, is large for small records and nothing for
 # photographs.
 
-# %% tags=["exhibit:ziller2024/prop2", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop2"))
 
 # %% [markdown]
 # ### Proposition 3: the NCC
 #
-# What {prf:ref}`prf-ziller2024-prop3` calls the expectation is a ratio of expectations. The exact
-# one follows from {prf:ref}`prf-companion-ncc`. For centred, clipped data it lies above the printed
+# What {prf:ref}`Proposition 3 <prf-ziller2024-prop3>` calls the expectation is a ratio of expectations. The exact
+# one follows from {prf:ref}`the exact law <prf-companion-ncc>`. For centred, clipped data it lies above the printed
 # bound at every $N$, and at $N = 2$ and small $\sigma$ even above the data-free bound (9).
 
-# %% tags=["exhibit:ziller2024/prop3", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop3"))
 
 # %% [markdown]
 # ### Proposition 4: many steps
 #
-# Averaging $T$ reconstructions divides the variance by $T$ ({prf:ref}`prf-ziller2024-prop4`). To
-# undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`prf-ziller2024-rem1`); Section 3.2 divides
+# Averaging $T$ reconstructions divides the variance by $T$ ({prf:ref}`Proposition 4 <prf-ziller2024-prop4>`). To
+# undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`Remark 1 <prf-ziller2024-rem1>`); Section 3.2 divides
 # by $\sqrt T$ and calls it an increase.
 
-# %% tags=["exhibit:ziller2024/prop4", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop4", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop4"))
 
 # %% [markdown]
@@ -103,39 +103,39 @@ figures.show(session.run("ziller2024/prop4"))
 # ### Proposition 5: the MSE
 #
 # For a known record the MSE is a scaled non-central chi-square variable
-# ({prf:ref}`prf-ziller2024-prop5`). The test below also shows that it can fail: the central law is
+# ({prf:ref}`Proposition 5 <prf-ziller2024-prop5>`). The test below also shows that it can fail: the central law is
 # refused where the record is clipped.
 
-# %% tags=["exhibit:ziller2024/prop5", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop5"))
 
 # %% [markdown]
 # ### Proposition 6: a bound without the data
 #
 # Dropping the bias can only raise $\mathbb P(\mathrm{MSE}\le\eta)$
-# ({prf:ref}`prf-ziller2024-prop6`). The bound holds; the variable that attains it lies below the
+# ({prf:ref}`Proposition 6 <prf-ziller2024-prop6>`). The bound holds; the variable that attains it lies below the
 # MSE, not above as printed.
 
-# %% tags=["exhibit:ziller2024/prop6", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop6"))
 
 # %% [markdown]
 # ### Proposition 7: the PSNR
 #
-# The printed equality ({prf:ref}`prf-ziller2024-prop7`) needs $\beta = 1$. And since a higher PSNR
+# The printed equality ({prf:ref}`Proposition 7 <prf-ziller2024-prop7>`) needs $\beta = 1$. And since a higher PSNR
 # is a better reconstruction, the risk is the other tail, $\mathbb P(\mathrm{PSNR}\ge\eta)$.
 
-# %% tags=["exhibit:ziller2024/prop7", "hide-input"]
+# %% tags=["exhibit:ziller2024/prop7", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/prop7"))
 
 # %% [markdown]
 # ### Proposition A.1: the NCC
 #
 # The appendix assembles the distribution of the NCC from four Gaussian and chi-square parts, to be
-# combined numerically ({prf:ref}`prf-ziller2024-propA1`). Most of the parts carry a slip. With them
+# combined numerically ({prf:ref}`Proposition A.1 <prf-ziller2024-propA1>`). Most of the parts carry a slip. With them
 # put right, no numerical work is left: the law is a non-central $t$.
 
-# %% tags=["exhibit:ziller2024/propA1", "hide-input"]
+# %% tags=["exhibit:ziller2024/propA1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/propA1"))
 
 # %% [markdown]
@@ -144,7 +144,7 @@ figures.show(session.run("ziller2024/propA1"))
 # The record behind the picture is centred, exhausts $C$ and has range one, so that all three laws
 # are those of one and the same attack.
 
-# %% tags=["exhibit:ziller2024/fig2", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig2"))
 
 # %% [markdown]
@@ -155,7 +155,7 @@ figures.show(session.run("ziller2024/fig2"))
 # All 68 numbers come out as printed. What the columns are *called* does not: "Min" and "Max" speak
 # of one estimator, and a plain grey picture does better in most rows.
 
-# %% tags=["exhibit:ziller2024/table1", "hide-input"]
+# %% tags=["exhibit:ziller2024/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/table1"))
 
 # %% [markdown]
@@ -163,9 +163,9 @@ figures.show(session.run("ziller2024/table1"))
 #
 # ### Proposition C.1
 #
-# The rewriting with conditional entropies ({prf:ref}`prf-ziller2024-propC1`) is the chain rule. The
-# quantity it rewrites is the difficulty: with densities ({prf:ref}`prf-ziller2024-defC2`) it is no
-# similarity; with histograms ({prf:ref}`prf-ziller2024-defC1`) it is, up to a bias of the estimate.
+# The rewriting with conditional entropies ({prf:ref}`Proposition C.1 <prf-ziller2024-propC1>`) is the chain rule. The
+# quantity it rewrites is the difficulty: with densities ({prf:ref}`Definition C.2 <prf-ziller2024-defC2>`) it is no
+# similarity; with histograms ({prf:ref}`Definition C.1 <prf-ziller2024-defC1>`) it is, up to a bias of the estimate.
 
-# %% tags=["exhibit:ziller2024/propC1", "hide-input"]
+# %% tags=["exhibit:ziller2024/propC1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/propC1"))

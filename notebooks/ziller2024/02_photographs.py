@@ -20,7 +20,7 @@
 # profile reads an ImageNet-style folder from `data_root`. The laws that the measurements follow
 # are on {doc}`the page before <01_bounds>`.
 
-# %% tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -29,7 +29,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from reconrisk import figures, study
 
 session = study.Study(
@@ -49,12 +49,12 @@ session = study.Study(
 #
 # Once $C \ge \max\lVert X\rVert$ nothing is clipped and the bounds on MSE and PSNR
 # ({eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6`) are met; below, the bias of
-# {prf:ref}`prf-ziller2024-prop1` takes over. With the NCC it is the other way round: its bound
+# {prf:ref}`Proposition 1 <prf-ziller2024-prop1>` takes over. With the NCC it is the other way round: its bound
 # {eq}`eq-ziller2024-8` is near while everything is clipped and far above the data once $C$ exceeds
 # their norm. What is left of the gap at small $C$ is the contrast
 # $\lVert x-\bar x\rVert/\lVert x\rVert$ and vanishes for centred pictures.
 
-# %% tags=["exhibit:ziller2024/fig1", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig1"))
 
 # %% [markdown]
@@ -64,7 +64,7 @@ figures.show(session.run("ziller2024/fig1"))
 # weights are not at hand, the same code runs on an untrained one, which orders noise levels but
 # does not give LPIPS values.
 
-# %% tags=["exhibit:ziller2024/fig4", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig4", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig4"))
 
 # %% [markdown]
@@ -75,7 +75,7 @@ figures.show(session.run("ziller2024/fig4"))
 # The norm grows with the number of pixels, so one $C$ clips a large picture and leaves a small one
 # alone.
 
-# %% tags=["exhibit:ziller2024/fig3", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig3", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig3"))
 
 # %% [markdown]
@@ -84,13 +84,13 @@ figures.show(session.run("ziller2024/fig3"))
 # Black to the eye, and to the MSE; but the factor that was lost is one number. Dividing by it gives
 # exactly what $C = \lVert X\rVert$ would have released.
 
-# %% tags=["exhibit:ziller2024/fig5", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig5"))
 
 # %% [markdown]
 # ### Figure 6: only the lowest resolution is not clipped
 
-# %% tags=["exhibit:ziller2024/fig6", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig6", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig6"))
 
 # %% [markdown]
@@ -99,11 +99,11 @@ figures.show(session.run("ziller2024/fig6"))
 # The paper sees more noise in the first row than in the second. Per pixel the two carry the same
 # noise, $C\sigma$; seen at one size, the larger picture averages it away.
 
-# %% tags=["exhibit:ziller2024/fig7", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig7", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig7"))
 
 # %% [markdown]
 # ### Figure 8: a very large clipping norm
 
-# %% tags=["exhibit:ziller2024/fig8", "hide-input"]
+# %% tags=["exhibit:ziller2024/fig8", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("ziller2024/fig8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -70,17 +70,28 @@ def address(book: Book) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    """A headless Chromium; on the build machine its absence is a failure, elsewhere a skip."""
-    from playwright.sync_api import sync_playwright
-
+def _find_chromium() -> str:
+    """The browser's path; on the build machine its absence is a failure, elsewhere a skip."""
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         absent = "no Chromium is installed, so nothing was tried in a browser"
         if os.environ.get("CI") == "true":
             pytest.fail(absent)
         pytest.skip(absent)
+    return found
+
+
+@pytest.fixture(scope="session")
+def find_chromium() -> Callable[[], str]:
+    return _find_chromium
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    found = _find_chromium()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium

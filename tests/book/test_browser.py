@@ -180,3 +180,13 @@ def test_exhibit_details_open(address, page, book) -> None:
     details = page.locator("details.exhibit-details, .exhibit-details details").first
     details.locator("summary").click()
     assert details.get_by_text(re.compile(r"reconrisk run ")).first.is_visible()
+
+
+def test_a_missing_browser_fails_the_build_machine_only(find_chromium, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        find_chromium()
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception):
+        find_chromium()

@@ -52,9 +52,7 @@ def test_offset_and_input_scale_are_undone():
     record = _record(9)
     run = DPSGD(1e-300, max_grad_norm=0.1)
     offset = torch.full((9,), 0.5, dtype=torch.float64)
-    observed = attacks.observe(
-        record[None], run, torch.Generator(), offset=offset, input_scale=2.0
-    )
+    observed = attacks.observe(record[None], run, torch.Generator(), offset=offset, input_scale=2.0)
     torch.testing.assert_close(attacks.known_scale(observed)[0], record)
 
 
@@ -94,9 +92,7 @@ def test_james_stein_has_its_exact_expectation_before_the_positive_part():
     errors = metrics.mse(record.numpy(), (plain[:, None] * rebuilt).numpy())
     exact = float(bounds.expected_mse_james_stein(10, sigma, norm))
     assert errors.mean() == pytest.approx(exact, abs=5 * errors.std() / math.sqrt(50_000))
-    positive = metrics.mse(
-        record.numpy(), attacks.james_stein(rebuilt, sigma * norm).numpy()
-    )
+    positive = metrics.mse(record.numpy(), attacks.james_stein(rebuilt, sigma * norm).numpy())
     assert positive.mean() <= errors.mean()
     with pytest.raises(ValueError, match="at least 3"):
         attacks.james_stein(rebuilt[:, :2], 1.0)

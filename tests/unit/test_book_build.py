@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import shutil
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -87,6 +89,51 @@ def test_build_refuses_before_anything_runs(tmp_path: Path, monkeypatch, argumen
     assert ran.exit_code == 2, ran.output
     assert isinstance(ran.exception, SystemExit)  # told, not raised
     assert not (tmp_path / "_build").exists()
+
+
+@pytest.fixture()
+def checkout(tmp_path: Path, monkeypatch) -> Path:
+    """A small project under git, with one notebook that runs and one that fails."""
+    declared = 'profile = "quick"\nseed = 0\ndevice = "cpu"\ndata_root = ""'
+    folder = tmp_path / "notebooks" / "paper"
+    write(
+        folder / "01_good.ipynb", ("open('left_behind.txt', 'w').close()", ""), parameters=declared
+    )
+    write(folder / "02_bad.ipynb", ("1 / 0", "exhibit:a/b"), parameters=declared)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
+    git(tmp_path, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "t")
+    return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> str:
+    ran = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+    )
+    return ran.stdout
+
+
+def test_a_run_leaves_the_tree_clean(checkout: Path) -> None:
+    ran = CliRunner().invoke(book.app, ["build", "paper/01_good", "--seed", "3"])
+    assert ran.exit_code == 0, ran.output
+    executed = checkout / "_build" / "run" / "quick" / "notebooks" / "paper" / "01_good.ipynb"
+    assert "seed = 3" in executed.read_text()
+    assert git(checkout, "status", "--porcelain") == ""
+
+
+def test_a_failing_notebook_fails_the_build_and_says_where(checkout: Path) -> None:
+    ran = CliRunner().invoke(book.app, ["build", "paper/01_good", "paper/02_bad"])
+    assert ran.exit_code == 1
+    assert "paper/02_bad failed at cell 3 (a/b)" in ran.output
+    assert "ZeroDivisionError: division by zero" in ran.output
+    saved = checkout / "_build" / "run" / "quick" / "notebooks" / "paper" / "02_bad.ipynb"
+    assert f"saved: {saved}" in ran.output
+    assert saved.is_file()
+    assert "paper/01_good  done" in ran.output
+    assert git(checkout, "status", "--porcelain") == ""
 
 
 # --- execution --------------------------------------------------------------------------------

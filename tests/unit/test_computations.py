@@ -124,6 +124,16 @@ def test_a_folder_of_pictures_is_read_in_order_and_checked(tmp_path):
         datasets.pictures(16, 1, tmp_path / "nothing")
 
 
+def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tmp_path):
+    (tmp_path / "holiday").mkdir()
+    assert not datasets.is_imagenet(tmp_path) and not datasets.is_imagenet(None)
+    context = study.Study(profile="paper", data_root=tmp_path).context("mean_to_extreme/fig5")
+    assert context.stand_in
+    (tmp_path / "n02088364_beagle").mkdir()
+    assert datasets.is_imagenet(tmp_path) and not context.stand_in
+    assert study.Study().context("mean_to_extreme/fig5").stand_in
+
+
 def test_digits_are_the_bundled_ones():
     digits = datasets.digits()
     assert digits.shape == (1797, 64) and digits.max() == 1 and digits.min() == 0

@@ -157,3 +157,8 @@ def test_several_verdicts_are_as_good_as_the_worst():
 )
 def test_values_are_shown_to_the_digits_they_support(value, error, expected):
     assert rounded(value, error) == expected
+
+
+def test_comparing_nothing_is_refused():
+    with pytest.raises(ValueError, match="at least one number"):
+        compare("B-014", "no numbers", [], [], [])

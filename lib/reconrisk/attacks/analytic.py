@@ -71,7 +71,8 @@ def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
             "max_grad_norm and data_norm must be in (0, inf); "
             f"got {max_grad_norm!r} and {data_norm!r}"
         )
-    return max(1, math.ceil((max_grad_norm / data_norm) ** 2))
+    # a ratio that should be whole must not be carried over by its last bit
+    return max(1, math.ceil((max_grad_norm / data_norm) ** 2 * (1 - 1e-12)))
 
 
 def observe(

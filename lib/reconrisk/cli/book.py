@@ -102,7 +102,8 @@ def links() -> None:
     """Look up every address outside the book (needs the network)."""
     project = registry.project_root()
     console = Console()
-    report = compile_book(project, project / "notebooks", console, builder="linkcheck")
+    folder = project / "_build" / "links"
+    report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
     _closing(console, "Every address answers." if report else "", report is None)
 
 
@@ -144,8 +145,8 @@ def compile_book(
             env={**os.environ, "PYTHONPATH": _python_path()},
             check=False,
         )
-    first = {"html": "html/index.html", "linkcheck": "linkcheck/output.txt"}[builder]
-    page = folder / "_build" / first
+    first = {"html": "index.html", "linkcheck": "output.txt"}[builder]
+    page = folder / "_build" / "html" / first
     if builder == "html" and page.is_file():
         _offer_originals(notebooks, page.parent)
     if done.returncode == 0 and page.is_file():

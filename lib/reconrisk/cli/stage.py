@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     config["launch_buttons"]["jupyterhub_url"] = where.hub
     sphinx = config["sphinx"]["config"]
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
+    sphinx["linkcheck_anchors"] = False  # lines of a source file are no anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     (target / "_config.yml").write_text(text, encoding="utf-8")
@@ -247,6 +249,7 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     lines.append(_parameters(known))
     if seconds is not None:
         lines += [f"The run shown took {_duration(seconds)}.", ""]
+    lines += [_paper_profile(known), ""]
     path, line = _source_of(known)
     lines += [
         f"Computed by [`{known.function.__name__}`]({where.source(path)}#L{line}) in `{path}`.",
@@ -269,6 +272,21 @@ def _parameters(known: Computation) -> str:
     ]
     header = ("Parameter", "quick", "paper", "printed", "Meaning")
     return list_table(header, rows, widths=(18, 14, 14, 24, 30), classes="parameters")
+
+
+def _paper_profile(known: Computation) -> str:
+    """What a run in the paper's own settings takes more than the quick one."""
+    larger = [f"`{name}`" for name, p in known.parameters.items() if p.quick != p.paper]
+    text = "The paper profile "
+    text += f"changes {', '.join(larger)}." if larger else "has the same parameters."
+    row = registry.exhibit(known.exhibit)
+    # data that neither a formula nor a generator makes, nor a package brings along
+    if re.match(r"ImageNet|one image", row.dataset):
+        text += (
+            f" It reads the paper's own data ({escape(row.dataset)}) from a folder: add "
+            f"`--profile paper --data-root FOLDER`; {{doc}}`/book/rerun` shows the layout."
+        )
+    return text
 
 
 def _value(value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reconrisk import _check
-from reconrisk.study import registry
+from reconrisk.study import datasets, registry
 from reconrisk.study.parameters import PROFILES, Parameter, Settings, resolve
 from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.results import Result
@@ -92,8 +92,11 @@ class Context:
 
     @property
     def stand_in(self) -> bool:
-        """Whether photographs are stand-ins for the paper's: true in the quick profile."""
-        return self.profile != "paper"
+        """Whether photographs are stand-ins for the paper's, which are from ImageNet.
+
+        They are unless the paper profile reads a folder of ImageNet's classes.
+        """
+        return self.profile != "paper" or not datasets.is_imagenet(self.data_root)
 
 
 @dataclass(frozen=True)

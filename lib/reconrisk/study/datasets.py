@@ -5,13 +5,14 @@ Pictures are float arrays (count, height, width, 3) in [0, 1].
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 
 from reconrisk import _check
 
-__all__ = ["PHOTOGRAPHS", "digits", "folder_photographs", "pictures"]
+__all__ = ["PHOTOGRAPHS", "digits", "folder_photographs", "is_imagenet", "pictures"]
 
 #: colour photographs that scikit-image ships (none is fetched), as its data functions.
 PHOTOGRAPHS = (
@@ -94,6 +95,13 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
         except (UnidentifiedImageError, OSError) as error:
             raise ValueError(f"the picture {path} cannot be read: {error}") from error
     return np.stack([_resize(_central_square(picture), size) for picture in taken])
+
+
+def is_imagenet(root: Path | None) -> bool:
+    """Say whether a folder's classes are named as ImageNet's, by WordNet ids (``n02088364``)."""
+    if root is None:
+        return False
+    return any(re.match(r"n\d{8}(?!\d)", p.name) for p in Path(root).iterdir() if p.is_dir())
 
 
 def digits() -> np.ndarray:

@@ -169,7 +169,7 @@ def compare(
     VerdictError
         If any number is off and ``differs`` is not given, or all fit although it is.
     ValueError
-        If the three sequences differ in length.
+        If the three sequences differ in length or are empty.
     """
     values = np.asarray(ours, dtype=float)
     paper = np.asarray(printed_value, dtype=float)
@@ -178,6 +178,8 @@ def compare(
             f"ours, printed_value and printed_text must be of one length; got {len(values)}, "
             f"{len(paper)}, {len(printed_text)}"
         )
+    if not len(values):
+        raise ValueError("ours must hold at least one number to compare; got none")
     allowed = np.array([half_unit(text) for text in printed_text])
     # a printed digit is a decimal rounding: the last ulp of our float must not decide a tie
     allowed = allowed * (1 + 1e-9) + STANDARD_ERRORS * np.asarray(standard_error, dtype=float)

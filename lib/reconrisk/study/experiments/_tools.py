@@ -55,7 +55,8 @@ def attack_repeatedly(
     Runs in chunks, so that memory stays below about 100 MB for any number of rows.
     """
     run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
-    generator = context.generator("attack", *key, rows, noise_multiplier, max_grad_norm)
+    # no computed number in the key: the last bit of a norm would change every draw
+    generator = context.generator("attack", *key, rows, record.size, repeats)
     chunk = max(1, min(repeats, 4_000_000 // (rows * record.size)))
     rebuilt = []
     for start in range(0, repeats, chunk):

@@ -17,7 +17,7 @@ from reconrisk.study.verdicts import check
 
 @computes("companion/plain_tails", "O-011")
 def plain_tails(context: Context) -> Result:
-    """P(MSE <= share of its mean) by SciPy's chi-squared law, by ours, and by 30-digit quadrature."""
+    """P(MSE <= share of its mean) by SciPy's law, by ours, and by 30-digit quadrature."""
     p = context.settings
     rows = []
     for dimension in p.dimensions:

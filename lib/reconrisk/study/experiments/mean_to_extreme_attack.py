@@ -50,10 +50,10 @@ def attack(context: Context) -> Result:
     # eq. (20): N(X, sigma^2 ||X||^2 I) whatever C is, once M follows C
     rows_table = []
     p_values = []
-    for clipping in (0.5 * norm, norm, 5 * norm):
+    for index, clipping in enumerate((0.5 * norm, norm, 5 * norm)):
         rows = rows_for_least_noise(clipping, norm)
         rebuilt = attack_repeatedly(
-            context, record, p.noise_multiplier, clipping, p.repeats // 4, rows=rows
+            context, record, p.noise_multiplier, clipping, p.repeats // 4, rows=rows, key=(index,)
         )
         standardised = (rebuilt - record) / (p.noise_multiplier * norm)
         p_values.append(fits(standardised, stats.norm.cdf))

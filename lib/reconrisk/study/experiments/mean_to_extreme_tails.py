@@ -90,12 +90,12 @@ def _errors(context: Context, records: np.ndarray, clipping: float) -> np.ndarra
     p = context.settings
     inputs = tensor(context, np.repeat(records, p.repeats, axis=0))
     run = DPSGD(p.noise_multiplier, max_grad_norm=clipping)
-    rebuilt = as_numpy(known_scale(observe(inputs, run, context.generator("errors", clipping))))
+    rebuilt = as_numpy(known_scale(observe(inputs, run, context.generator("errors"))))
     flat = metrics.mse(np.repeat(records, p.repeats, axis=0), rebuilt)
     return flat.reshape(len(records), p.repeats)
 
 
-@computes(f"{KEY}/prop3", "A-005", "A-020", "A-021", "A-045", "E-A-09")
+@computes(f"{KEY}/prop3", "A-005", "A-020", "A-021", "A-045", "E-A-09", "E-A-15")
 def proposition3(context: Context) -> Result:
     """The ReRo statement for the MSE: right for X_hat, wrong for "any reconstruction"."""
     p = context.settings
@@ -145,6 +145,8 @@ def proposition3(context: Context) -> Result:
         - bounds.mse_tail(thresholds, dimension, sigma, 0.5 * least, repeats=t).max()
         for t in (1, 10, 100)
     )
+    # eq. (24) takes its minimum over D, not over D without the zero record
+    with_zero = float(bounds.mse_tail(thresholds[0], dimension, sigma, 1e-12))
     statements = (
         (f"{KEY}/prop3", "the mechanism is (eta, gamma)-ReRo for any reconstruction"),
         ("E-A-09", "eq. (60): no reconstruction comes within eta more often than X_hat"),
@@ -199,6 +201,15 @@ def proposition3(context: Context) -> Result:
                 bool((exact <= bound_c * (1 + 1e-12)).all()) and abs(over) < 1e-12,
                 "sigma, C, T (and N) give a bound on the tail of X_hat when C <= min ||X||",
                 ours="T steps enter as sigma / sqrt(T)",
+            ),
+            refute(
+                "E-A-15",
+                "the minimum over all of D, as printed, gives a bound below one",
+                holds=with_zero < 0.99,
+                corrected="The zero record must be left out of the minimum, as in Propositions 4 "
+                "and 5: with it the bound is 1 at every threshold.",
+                corrected_holds=valid and bool((bound < 1).all()),
+                ours=f"bound with a record of norm 1e-12 in the set: {with_zero:.6f}",
             ),
         ],
         {
@@ -272,7 +283,7 @@ def proposition4(context: Context) -> Result:
     )
 
 
-@computes(f"{KEY}/prop5")
+@computes(f"{KEY}/prop5", "E-A-14")
 def proposition5(context: Context) -> Result:
     """The PSNR statement for "any reconstruction" is exceeded."""
     p = context.settings
@@ -289,6 +300,7 @@ def proposition5(context: Context) -> Result:
     exact = float(bounds.mse_tail_sphere(level, dimension, sigma, norm))
     error = math.sqrt(exact * (1 - exact) / p.repeats)
     own = float(np.mean(metrics.psnr(record, as_numpy(rebuilt), width) >= eta))
+    negative = -eta
     return Result(
         f"{KEY}/prop5",
         [
@@ -304,7 +316,16 @@ def proposition5(context: Context) -> Result:
                 ours=f"N = {dimension}, sigma = {sigma:g}, eta = {eta:.1f} dB: scaled direction "
                 f"{rounded(best, error)}",
                 paper=f"at most {claimed:.2g}",
-            )
+            ),
+            refute(
+                "E-A-14",
+                "-PSNR is a reconstruction error function in the sense of Definition 2",
+                holds=negative >= 0,
+                corrected="Definition 2 asks for errors in [0, inf); -PSNR is negative for every "
+                "PSNR above 0 dB. MSE / range^2 = 10^(-PSNR/10) is of the same order and >= 0.",
+                corrected_holds=negative < 0 and level / width**2 >= 0,
+                ours=f"-PSNR of a threshold used here: {negative:.1f}",
+            ),
         ],
         {"eta": pd.DataFrame({"eta (dB)": [eta], "claimed": [claimed], "sphere bound": [exact]})},
         exact=("eta",),

@@ -177,6 +177,7 @@ PARAMETERS: dict[str, dict[str, P]] = {
             "ints", (100, 10_000, 1_000_000), (100, 10_000, 1_000_000, 10_000_000), _THEOREM, "N", 2
         ),
         "noise_multiplier": P("float", 0.05, 0.05, _THEOREM, "sigma", 1e-12),
+        "digits": P("int", 300, 1797, _THEOREM, "digits rebuilt for erratum E-A-13", 10),
     },
     "mean_to_extreme/propB4": {
         "repeats": _REPEATS,
