@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import nbformat
 import typer
 import yaml
 from rich.console import Console
@@ -20,6 +21,7 @@ from reconrisk.cli.execute import Outcome, check_parameters, execute
 from reconrisk.cli.stage import stage
 from reconrisk.study import registry
 from reconrisk.study.computations import Study
+from reconrisk.study.stored import stored_provenance
 
 __all__ = ["app", "compile_book"]
 
@@ -193,7 +195,17 @@ def _chosen(
     unknown = [name for name in only or [] if name not in every]
     if unknown or not every:
         raise KeyError(f"no notebook {', '.join(unknown)}; there are: {', '.join(every) or 'none'}")
-    return [(name, path) for name, path in every.items() if not only or name in only]
+    chosen = [(name, path) for name, path in every.items() if not only or name in only]
+    # the longest first, as stored: the others then fill the gaps beside it
+    return sorted(chosen, key=lambda item: -_seconds(folder / f"{item[0]}.ipynb"))
+
+
+def _seconds(notebook: Path) -> float:
+    """How long a notebook's exhibits took when they were stored; 0 if they never were."""
+    if not notebook.is_file():
+        return 0.0
+    stored = stored_provenance(nbformat.read(notebook, as_version=4))
+    return sum(entries["seconds"] for entries in stored.values())
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, Any]:

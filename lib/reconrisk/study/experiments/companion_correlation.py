@@ -153,8 +153,8 @@ def ncc_exceedance(context: Context) -> Result:
                 "the NCC between target and reconstruction is at most sqrt(1/(1 + sigma^2 N))",
                 holds=not exceeds,
                 corrected="It bounds a ratio of population moments. Half or more of the single "
-                "values of centred data exceed it, and at every N so does their expectation, in the "
-                "end by 1 / (4 N) of it.",
+                "values of centred data exceed it, and at every N so does their expectation, "
+                "in the end by 1 / (4 N) of it.",
                 corrected_holds=exceeds
                 and mean_above
                 and bool(np.allclose((4 * excess * table["N"])[table["N"] >= 1e6], 1, rtol=0.05)),
