@@ -65,6 +65,8 @@ CORRECTIONS = [
         re.compile(r'<summary>(<span class="toctree-toggle")'),
         r'<summary aria-label="Show or hide the pages below">\1',
     ),
+    # What folds a cell away shows "Show code cell source" and is labelled otherwise.
+    (re.compile(r'<summary aria-label="Toggle hidden content">'), "<summary>"),
     # A list's children have to be list items; docutils gives citations a role that is
     # deprecated and is none.
     (

@@ -40,7 +40,7 @@ session = study.Study(
 )
 
 # %% [markdown]
-# ## Five reconstructions on three kinds of data
+# ## Better reconstructions, measured
 #
 # - **Shrunken**, $\hat X/(1+N\sigma^2)$: because the noise grows with the record's own norm, one
 #   fixed factor is best for all records. Needs $\sigma$ and $N$.

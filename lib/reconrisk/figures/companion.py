@@ -104,14 +104,18 @@ _STYLE = {
     caption='Measured MSE over that of the "optimal" reconstruction (1, dotted) on three data '
     "sets. Points: measured through the real DP-SGD step; lines: exact expectations (James-Stein: "
     "through the points).",
-    alt="Three log-log panels over the noise multiplier. Shrunken, James-Stein, clipped and offset "
+    alt="Six log-log panels over the noise multiplier. Shrunken, James-Stein, clipped and offset "
     "reconstructions all lie below the line at one; at large noise shrinkage and clipping are "
     "smaller by orders of magnitude.",
 )
 def estimators(result: Result) -> Figure:
     table = result.tables["ratios"]
-    figure, (row,) = panels(1, 3, 3.4, 3.2)
-    for axis, name in zip(row, dict.fromkeys(table["data"]), strict=True):
+    names = list(dict.fromkeys(table["data"]))
+    figure, rows = panels(-(-len(names) // 3), 3, 3.4, 2.7)
+    axes = [axis for row in rows for axis in row]
+    for axis in axes[len(names) :]:
+        axis.set_visible(False)
+    for index, (axis, name) in enumerate(zip(axes, names, strict=False)):
         own = table[table["data"] == name]
         for label, cells in own.groupby("reconstruction", sort=False):
             colour, marker, line = _STYLE[label]
@@ -124,11 +128,13 @@ def estimators(result: Result) -> Figure:
         axis.set(
             xscale="log",
             yscale="log",
-            title=f"{name}, N = {own['N'].iloc[0]:,}",
-            xlabel=r"noise multiplier $\sigma$",
+            title=name if " N = " in name else f"{name}, N = {own['N'].iloc[0]:,}",
         )
-    row[0].set_ylabel(r"MSE / $\sigma^2\|X\|^2$")
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+        if index % 3 == 0:
+            axis.set_ylabel(r"MSE / $\sigma^2\|X\|^2$")
+        if index + 3 >= len(names):
+            axis.set_xlabel(r"noise multiplier $\sigma$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 

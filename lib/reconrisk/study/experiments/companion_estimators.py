@@ -26,11 +26,16 @@ from reconrisk.study.verdicts import check
 
 def _data_sets(context: Context) -> dict[str, np.ndarray]:
     p = context.settings
-    return {
-        "photographs": photographs(context, p.size, p.pictures).reshape(p.pictures, -1),
-        "digits": datasets.digits()[: p.digits],
-        "synthetic": context.rng("synthetic").random((p.synthetic, p.dimension)),
+    data = {
+        f"photographs, {size} px": photographs(context, size, p.pictures).reshape(p.pictures, -1)
+        for size in p.sizes
     }
+    data["digits"] = datasets.digits()[: p.digits]
+    for dimension in p.dimensions:
+        data[f"synthetic, N = {dimension}"] = context.rng("synthetic", dimension).random(
+            (p.synthetic, dimension)
+        )
+    return data
 
 
 @computes("companion/estimators", "O-005", "O-006")
@@ -93,14 +98,15 @@ def estimators(context: Context) -> Result:
         columns=["data", "N", "sigma", "reconstruction", "ratio", "error", "theory", "z-score"],
     )
     by = table.set_index(["reconstruction", "data", "sigma"]).sort_index()
+    largest = f"photographs, {max(p.sizes)} px"
     shrunk = by.loc["shrunken"]
-    offset_rows = by.loc["offset 1/2"].loc["photographs"]
+    offset_rows = by.loc["offset 1/2"].loc[largest]
     beats = all(
         bool((by.loc[label, "ratio"] < 1 + 4 * by.loc[label, "error"]).all())
         for label in ("shrunken", "James-Stein", "clipped to [0, 1]")
     )
     exact_fits = bool((table["z-score"].abs().dropna() < 5).all())
-    gain = by.loc["shrunken"].loc["photographs"]
+    gain = by.loc["shrunken"].loc[largest]
     first, last = gain.iloc[0], gain.iloc[-1]
     stand_in = context.stand_in
     return Result(
@@ -140,8 +146,9 @@ def estimators(context: Context) -> Result:
             ),
         ],
         {"ratios": table},
-        ran=f"{p.pictures} photographs ({p.size}x{p.size}x3), {p.digits} digits (N = 64), "
-        f"{p.synthetic} synthetic records (N = {p.dimension}), one DP-SGD step each per sigma.",
+        ran=f"{p.pictures} photographs at {' and '.join(map(str, p.sizes))} pixels a side, "
+        f"{p.digits} digits (N = 64), {p.synthetic} synthetic records for each N, one DP-SGD "
+        "step per sigma.",
     )
 
 

@@ -67,11 +67,13 @@ PARAMETERS: dict[str, dict[str, P]] = {
         "trials": P("int", 20_000, 200_000, _OURS, "simulated runs for the check", 1000),
     },
     "companion/estimators": {
-        "pictures": P("int", 6, 100, _OURS, "photographs", 1),
-        "size": P("int", 64, 224, _OURS, "pixels a side", 8),
+        "pictures": P("int", 6, 50, _OURS, "photographs", 2),
+        "sizes": P("ints", (16, 64), (32, 224), _OURS, "pixels a side", 8),
         "digits": P("int", 200, 1797, _OURS, "handwritten digits", 10),
         "synthetic": P("int", 200, 2000, _OURS, "records from U(0, 1)^N", 10),
-        "dimension": P("int", 1024, 1024, _OURS, "N of the synthetic records", 3),
+        "dimensions": P(
+            "ints", (4, 64, 1024), (4, 64, 1024), _OURS, "N of the synthetic records", 3
+        ),
         "noise_multipliers": P(
             "floats",
             (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0),

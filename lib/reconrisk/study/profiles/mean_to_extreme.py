@@ -65,9 +65,9 @@ PARAMETERS: dict[str, dict[str, P]] = {
         "records": P("int", 200, 1000, _THEOREM, "digits rebuilt", 10),
     },
     "mean_to_extreme/cor1": {
-        "pictures": P("int", 4, 100, _THEOREM, "photographs rebuilt", 1),
+        "pictures": P("int", 4, 20, _THEOREM, "photographs rebuilt", 1),
         "size": P("int", 32, 224, _THEOREM, "pixels a side", 8),
-        "repeats": P("int", 200, 200, _THEOREM, "steps per photograph", 10),
+        "repeats": P("int", 200, 50, _THEOREM, "steps per photograph", 10),
         "noise_multiplier": P("float", 0.01, 0.01, _THEOREM, "sigma", 1e-12),
         "hidden": P("int", 16, 64, _THEOREM, "hidden units of the network that goes on", 1),
     },
