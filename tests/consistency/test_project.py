@@ -119,3 +119,13 @@ def test_the_readme_tells_no_lie() -> None:
     ) | {"import"}
     for folder in re.findall(r"^\| `([\w/]+)/", readme, re.M):
         assert (ROOT / folder).is_dir(), folder
+
+
+def test_the_landing_page_says_what_the_exhibit_computed() -> None:
+    from reconrisk.study import stored
+
+    page = " ".join((ROOT / "book" / "index.md").read_text().split())
+    said = re.search(r"SciPy gives (0\.\d+) of the true tail", page)
+    results = stored.stored_results(ROOT)["companion/plain_tails"].content
+    computed = next(v["ours"] for v in results["verdicts"] if v["target"] == "O-011")
+    assert said is not None and f"SciPy gives {said[1]} of the true tail" in computed

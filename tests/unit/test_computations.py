@@ -37,6 +37,13 @@ def test_errata_are_computed_where_their_row_says():
     }
 
 
+def test_every_exhibit_states_what_its_paper_profile_costs():
+    costs = registry.costs()
+    assert set(costs) == set(study.all_computations())
+    assert all(float(c.seconds) >= 0 and 0 < float(c.memory_gb) < 64 for c in costs.values())
+    assert costs["mean_to_extreme/fig4"].needs_data and not costs["ziller2024/table1"].needs_data
+
+
 def test_a_computation_that_judges_something_else_is_an_error(monkeypatch):
     def lazy(context):
         return Result("mean_to_extreme/prop2", [check("A-014", True, "")])

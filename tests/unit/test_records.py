@@ -298,3 +298,10 @@ def test_wrong_names_are_refused(session, result, tmp_path):
     with pytest.raises(ValueError, match="is not that of ziller2024/table1"):
         write_record(Result("ziller2024/table1", []), tmp_path, provenance=made)
     assert list(tmp_path.glob("record.json")) == []
+
+
+def test_a_table_with_spaces_in_its_name_gets_a_file(session, tmp_path):
+    result = Result(FIG1, [], {"any reconstruction": pd.DataFrame({"a": [1]})})
+    write_record(result, tmp_path, provenance=provenance(session, FIG1, 1.0))
+    assert (tmp_path / "any-reconstruction.csv").read_text() == "a\n1\n"
+    assert list(read_record(tmp_path).tables) == ["any-reconstruction"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -279,14 +278,16 @@ def _paper_profile(known: Computation) -> str:
     larger = [f"`{name}`" for name, p in known.parameters.items() if p.quick != p.paper]
     text = "The paper profile "
     text += f"changes {', '.join(larger)}." if larger else "has the same parameters."
-    row = registry.exhibit(known.exhibit)
-    # data that neither a formula nor a generator makes, nor a package brings along
-    if re.match(r"ImageNet|one image", row.dataset):
+    cost = registry.costs().get(known.exhibit)
+    if cost is None:
+        return text
+    if cost.needs_data:
         text += (
-            f" It reads the paper's own data ({escape(row.dataset)}) from a folder: add "
-            f"`--profile paper --data-root FOLDER`; {{doc}}`/book/rerun` shows the layout."
+            " It reads photographs from a folder: add `--profile paper --data-root FOLDER`; "
+            "{doc}`/book/rerun` shows the layout."
         )
-    return text
+    text += f" A run took {_duration(float(cost.seconds))} with its start and "
+    return text + f"{cost.memory_gb} GB of memory on {cost.device}."
 
 
 def _value(value: Any) -> str:

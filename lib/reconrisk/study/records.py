@@ -502,9 +502,10 @@ def write_record(
         raise ValueError(f"the provenance of {provenance.exhibit} is not that of {result.exhibit}")
     files: dict[str, bytes] = {}
     for name, table in result.tables.items():
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        file = name.replace(" ", "-")
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", file):
             raise ValueError(f"the table name {name!r} cannot be a file name")
-        files[f"{name}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()
+        files[f"{file}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()
     if figure is not None:
         files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
     folder = Path(folder)

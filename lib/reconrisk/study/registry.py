@@ -19,9 +19,11 @@ import pandas as pd
 __all__ = [
     "PAPERS",
     "Claim",
+    "Cost",
     "Erratum",
     "Exhibit",
     "claims",
+    "costs",
     "errata",
     "exhibit",
     "exhibits",
@@ -95,6 +97,27 @@ class Erratum:
     exhibit: str
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a run of an exhibit in the paper profile took, as measured once.
+
+    Attributes
+    ----------
+    seconds, memory_gb : str
+        Wall time and peak memory of the process.
+    device : str
+        Where it ran.
+    needs_data : str
+        ``"yes"`` if it reads the paper's photographs.
+    """
+
+    exhibit: str
+    seconds: str
+    memory_gb: str
+    device: str
+    needs_data: str
+
+
 def project_root() -> Path:
     """Return the folder that holds ``data/paper`` (a checkout of the project).
 
@@ -120,7 +143,7 @@ def project_root() -> Path:
     )
 
 
-T = TypeVar("T", Exhibit, Claim, Erratum)
+T = TypeVar("T", Exhibit, Claim, Erratum, Cost)
 
 
 def _read(kind: type[T], *names: str) -> Iterator[T]:
@@ -156,6 +179,14 @@ def claims() -> dict[str, Claim]:
 def errata() -> dict[str, Erratum]:
     """All errata by id."""
     return _index(_read(Erratum, "companion/errata.csv"))
+
+
+@functools.cache
+def costs() -> dict[str, Cost]:
+    """Measured costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
+    if not (project_root() / "data" / "companion" / "costs.csv").is_file():
+        return {}  # nothing has been measured yet
+    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
 
 
 def exhibit(exhibit_id: str) -> Exhibit:

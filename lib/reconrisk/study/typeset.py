@@ -45,7 +45,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         lambda m: _GREEK[m[1]] + m[2].translate(_SUBSCRIPT),
     ),
     (
-        re.compile(r"\^(?:\((-?\d+)\)|(-?(?:\d+|[kNT])))(?![\d./A-Za-z])"),
+        re.compile(r"\^(?:\((-?\d+)\)|(-?(?:\d+|[kNT])))(?![\d/A-Za-z]|\.\d)"),
         lambda m: (m[1] or m[2]).translate(_SUPERSCRIPT),
     ),
 )
@@ -58,6 +58,8 @@ def typeset(text: str) -> str:
     --------
     >>> typeset("the variance is sigma^2 ||X||^2 from M >= (C/||X||)^2 rows on")
     'the variance is σ² ‖X‖² from M ≥ (C/‖X‖)² rows on'
+    >>> typeset("It is sigma^2 ||X||^2. Not 10^-1.5 of it.")
+    'It is σ² ‖X‖². Not 10^-1.5 of it.'
     >>> typeset("P(cos >= sqrt(1 - N eta / ||X||^2)) for X_hat, N^-1/2")
     'P(cos ≥ √(1 - N η / ‖X‖²)) for X̂, N^-1/2'
     """

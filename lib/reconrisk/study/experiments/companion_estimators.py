@@ -101,10 +101,15 @@ def estimators(context: Context) -> Result:
     largest = f"photographs, {max(p.sizes)} px"
     shrunk = by.loc["shrunken"]
     offset_rows = by.loc["offset 1/2"].loc[largest]
-    beats = all(
-        bool((by.loc[label, "ratio"] < 1 + 4 * by.loc[label, "error"]).all())
-        for label in ("shrunken", "James-Stein", "clipped to [0, 1]")
+    # the gain at small sigma is too small to measure: the exact expectations decide, and the
+    # measurements must agree with them; the positive part improves on plain James-Stein
+    beats = bool((by.loc[["shrunken", "clipped to [0, 1]"], "theory"] < 1).all()) and all(
+        float(bounds.expected_mse_james_stein(n, sigma, 1.0)) < sigma**2
+        for n in table["N"].unique()
+        for sigma in p.noise_multipliers
     )
+    james_stein_rows = by.loc["James-Stein"]
+    beats &= bool((james_stein_rows["ratio"] < 1 + 4 * james_stein_rows["error"]).all())
     exact_fits = bool((table["z-score"].abs().dropna() < 5).all())
     gain = by.loc["shrunken"].loc[largest]
     first, last = gain.iloc[0], gain.iloc[-1]
@@ -115,8 +120,8 @@ def estimators(context: Context) -> Result:
             check(
                 "companion/estimators",
                 beats and exact_fits,
-                "shrinkage, James-Stein and clipping beat X_hat at every sigma on every data "
-                "set, each as its exact expectation says",
+                "shrinkage, James-Stein and clipping have a lower expected MSE than X_hat at every "
+                "sigma on every data set, and the measured ones agree",
                 ours=f"photographs, shrunken: {first['ratio']:.3g} at sigma = "
                 f"{p.noise_multipliers[0]:g}, {last['ratio']:.2g} at "
                 f"{p.noise_multipliers[-1]:g}",

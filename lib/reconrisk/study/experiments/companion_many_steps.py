@@ -57,18 +57,14 @@ def many_steps(context: Context) -> Result:
     record = context.rng("record").random(p.dimension)
     record /= np.linalg.norm(record)
     hits = context.rng("selection").binomial(steps, 1 / records, p.trials)
-    pool = attack_repeatedly(
-        context, record, p.noise_multiplier, 0.5, min(p.trials, 20_000), key=("pool",)
+    rebuilt = attack_repeatedly(
+        context, record, p.noise_multiplier, 0.5, int(hits.sum()), key=("steps",)
     )
-    noise = pool - record
-    draws = context.rng("draws")
     within = np.zeros(p.trials, dtype=bool)
-    for k in np.unique(hits[hits > 0]):
-        chosen = np.flatnonzero(hits == k)
-        mean = np.zeros((chosen.size, p.dimension))
-        for _ in range(k):
-            mean += noise[draws.integers(len(noise), size=chosen.size)]
-        within[chosen] = np.square(mean / k).mean(axis=1) <= eta
+    met = np.flatnonzero(hits)
+    first = np.concatenate([[0], np.cumsum(hits[met])[:-1]])  # each run's own steps
+    average = np.add.reduceat(rebuilt, first, axis=0) / hits[met, None]
+    within[met] = np.square(average - record).mean(axis=1) <= eta
     measured = float(within.mean())
     exact = float(
         bounds.mse_tail_sampled(eta, p.dimension, p.noise_multiplier, 1.0, steps, 1 / records)

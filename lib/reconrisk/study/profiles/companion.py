@@ -64,7 +64,7 @@ PARAMETERS: dict[str, dict[str, P]] = {
             1,
         ),
         "threshold": P("float", 0.02, 0.02, _OURS, "eta, in units of ||X||^2 / N", 1e-12),
-        "trials": P("int", 20_000, 200_000, _OURS, "simulated runs for the check", 1000),
+        "trials": P("int", 10_000, 100_000, _OURS, "simulated runs for the check", 1000),
     },
     "companion/estimators": {
         "pictures": P("int", 6, 50, _OURS, "photographs", 2),

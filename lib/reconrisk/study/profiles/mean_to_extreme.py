@@ -95,7 +95,7 @@ PARAMETERS: dict[str, dict[str, P]] = {
         "noise_multiplier": P("float", 1.0, 1.0, _THEOREM, "sigma", 1e-12),
     },
     "mean_to_extreme/propB3": {
-        "repeats": P("int", 2000, 20_000, _THEOREM, "steps", 100),
+        "repeats": P("int", 2000, 5_000, _THEOREM, "steps", 100),
         "noise_multiplier": _SIGMA,
         "dimensions": P("ints", (4, 64, 1024, 8192), (4, 64, 1024, 16_384), _THEOREM, "N", 1),
     },

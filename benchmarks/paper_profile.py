@@ -1,0 +1,75 @@
+"""Measure what every exhibit costs in the paper profile, and store it for the book.
+
+    python benchmarks/paper_profile.py DATA_ROOT [--workers 2] [EXHIBIT ...]
+
+Each exhibit runs in a process of its own through the command line, so that the peak memory is its
+own. The table goes to ``data/companion/costs.csv``; rows of exhibits that are not run again stay.
+DATA_ROOT is a folder of photographs in the layout ``root/class/*.jpg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from reconrisk.study import all_computations, registry
+
+COLUMNS = ("exhibit", "seconds", "memory_gb", "device", "needs_data")
+
+
+def run(exhibit: str, workers: int, data_root: str | None) -> tuple[int, float, float, str]:
+    """Return exit status, wall seconds, peak gigabytes and messages of one run."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, "-m", "reconrisk.cli", "run", exhibit, "--profile", "paper"]
+        command += ["--workers", str(workers), "--out", out]
+        command += ["--data-root", data_root] if data_root else []
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        messages = process.stderr.read()
+        # wait4 gives the usage of this child and of the workers it waited for
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+    return os.waitstatus_to_exitcode(status), seconds, usage.ru_maxrss / 1e6, messages
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data_root")
+    parser.add_argument("exhibits", nargs="*")
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    path = registry.project_root() / "data" / "companion" / "costs.csv"
+    rows = {}
+    if path.is_file():
+        with path.open(newline="") as file:
+            rows = {row["exhibit"]: row for row in csv.DictReader(file)}
+    device = f"{os.cpu_count()} CPU cores"
+    for exhibit in arguments.exhibits or list(all_computations()):
+        status, seconds, memory, messages = run(exhibit, arguments.workers, None)
+        needs_data = "data_root" in messages
+        if needs_data:
+            root = str(Path(arguments.data_root).resolve())
+            status, seconds, memory, messages = run(exhibit, arguments.workers, root)
+        print(f"{exhibit}: {seconds:.0f} s, {memory:.1f} GB, exit {status}", flush=True)
+        if status:
+            print(messages, file=sys.stderr)
+            continue
+        values = (exhibit, f"{seconds:.0f}", f"{memory:.1f}", device, "yes" if needs_data else "")
+        rows[exhibit] = dict(zip(COLUMNS, values, strict=True))
+        with path.open("w", newline="") as file:  # each finished run is kept
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[e] for e in registry.exhibits() if e in rows)
+
+
+if __name__ == "__main__":
+    main()
