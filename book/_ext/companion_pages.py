@@ -73,6 +73,8 @@ CORRECTIONS = [
         re.compile(r'(<div class="citation" id="[^"]*") role="doc-biblioentry"'),
         r'\1 role="listitem"',
     ),
+    # On a phone a wide figure scrolls in its own box; the keyboard has to reach that box.
+    (re.compile(r'(<figure class="[^"]*" id="fig-[^"]*")>'), r'\1 tabindex="0">'),
     # The sidebar's logo and search lie in no landmark.
     (
         re.compile(r'<div id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar'),

@@ -286,8 +286,8 @@ def _paper_profile(known: Computation) -> str:
             " It reads photographs from a folder: add `--profile paper --data-root FOLDER`; "
             "{doc}`/book/rerun` shows the layout."
         )
-    text += f" A run took {_duration(float(cost.seconds))} with its start and "
-    return text + f"{cost.memory_gb} GB of memory on {cost.device}."
+    text += f" Measured on {cost.device}: {_duration(float(cost.seconds))} from start to end, "
+    return text + f"{cost.memory_gb} GB of memory."
 
 
 def _value(value: Any) -> str:
