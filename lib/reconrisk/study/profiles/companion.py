@@ -69,6 +69,7 @@ PARAMETERS: dict[str, dict[str, P]] = {
     "companion/estimators": {
         "pictures": P("int", 6, 50, _OURS, "photographs", 2),
         "sizes": P("ints", (16, 64), (32, 224), _OURS, "pixels a side", 8),
+        "repeats": P("int", 8, 1, _OURS, "steps per photograph, sigma and estimator", 1),
         "digits": P("int", 200, 1797, _OURS, "handwritten digits", 10),
         "synthetic": P("int", 200, 2000, _OURS, "records from U(0, 1)^N", 10),
         "dimensions": P(
