@@ -144,6 +144,7 @@ def project_root() -> Path:
 
 
 T = TypeVar("T", Exhibit, Claim, Erratum, Cost)
+Identified = TypeVar("Identified", Exhibit, Claim, Erratum)
 
 
 def _read(kind: type[T], *names: str) -> Iterator[T]:
@@ -154,8 +155,8 @@ def _read(kind: type[T], *names: str) -> Iterator[T]:
             yield kind(**{str(k): v for k, v in row.items() if k in wanted})
 
 
-def _index(rows: Iterator[T]) -> dict[str, T]:
-    indexed: dict[str, T] = {}
+def _index(rows: Iterator[Identified]) -> dict[str, Identified]:
+    indexed: dict[str, Identified] = {}
     for row in rows:
         if row.id in indexed:
             raise ValueError(f"the registry lists {row.id} twice")

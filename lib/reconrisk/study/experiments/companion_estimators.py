@@ -154,8 +154,8 @@ def estimators(context: Context) -> Result:
         ],
         {"ratios": table},
         ran=f"{p.pictures} photographs ({p.repeats} steps each) at "
-        f"{' and '.join(map(str, p.sizes))} pixels a side, {p.digits} digits (N = 64), {p.synthetic} synthetic records for each N, one DP-SGD "
-        "step per sigma.",
+        f"{' and '.join(map(str, p.sizes))} pixels a side, {p.digits} digits (N = 64), "
+        f"{p.synthetic} synthetic records for each N, one DP-SGD step per sigma.",
     )
 
 

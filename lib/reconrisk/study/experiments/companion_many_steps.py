@@ -61,10 +61,10 @@ def many_steps(context: Context) -> Result:
         context, record, p.noise_multiplier, 0.5, int(hits.sum()), key=("steps",)
     )
     within = np.zeros(p.trials, dtype=bool)
-    met = np.flatnonzero(hits)
-    first = np.concatenate([[0], np.cumsum(hits[met])[:-1]])  # each run's own steps
-    average = np.add.reduceat(rebuilt, first, axis=0) / hits[met, None]
-    within[met] = np.square(average - record).mean(axis=1) <= eta
+    hit = np.flatnonzero(hits)
+    first = np.concatenate([[0], np.cumsum(hits[hit])[:-1]])  # each run's own steps
+    average = np.add.reduceat(rebuilt, first, axis=0) / hits[hit, None]
+    within[hit] = np.square(average - record).mean(axis=1) <= eta
     measured = float(within.mean())
     exact = float(
         bounds.mse_tail_sampled(eta, p.dimension, p.noise_multiplier, 1.0, steps, 1 / records)
