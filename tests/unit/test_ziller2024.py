@@ -10,7 +10,7 @@ import pytest
 
 from reconrisk import DPSGD, bounds, figures, metrics, study
 from reconrisk.study import datasets, registry
-from reconrisk.study.experiments import ziller2024_bounds, ziller2024_photographs
+from reconrisk.study.experiments import _tools, ziller2024_bounds, ziller2024_photographs
 
 KEY = "ziller2024"
 SMALL = {"pictures": 2, "size": 64, "noise_multipliers": [1e-4, 1e-3, 1e-1]}
@@ -63,13 +63,13 @@ def test_table1_refuses_to_compare_fewer_numbers_than_the_paper_prints(monkeypat
 
 def test_wrong_noise_is_noticed(monkeypatch) -> None:
     """A step that forgot the clipping norm in its noise fails the verdict on Proposition 1."""
-    honest = ziller2024_bounds.observe
+    honest = _tools.observe
 
     def forgetful(inputs, run, *args, **kwargs):
         weaker = DPSGD(0.9 * run.noise_multiplier, max_grad_norm=run.max_grad_norm)
         return honest(inputs, weaker, *args, **kwargs)
 
-    monkeypatch.setattr(ziller2024_bounds, "observe", forgetful)
+    monkeypatch.setattr(_tools, "observe", forgetful)
     with pytest.raises(study.VerdictError, match="prop1"):
         run("prop1", samples=500)
 

@@ -5,6 +5,8 @@ Pictures are float arrays (count, height, width, 3) in [0, 1].
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from pathlib import Path
 
@@ -55,15 +57,16 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
     _check.integer("count", count, 1)
     if data_root is not None:
         return folder_photographs(data_root, size, count)
-    squares = [_central_square(_bundled(name)) for name in PHOTOGRAPHS]
-    quarters = [q for square in squares for q in _quarters(square)]
-    available = [*squares, *quarters]
-    if count > len(available):
+    most = 5 * len(PHOTOGRAPHS)  # each whole, and its four quarters
+    if count > most:
         raise ValueError(
-            f"count must be at most {len(available)} with the bundled photographs; got {count} "
+            f"count must be at most {most} with the bundled photographs; got {count} "
             "(give data_root for more)"
         )
-    return np.stack([_resize(square, size) for square in available[:count]])
+    squares = map(_bundled_square, PHOTOGRAPHS)
+    quarters = (q for name in PHOTOGRAPHS for q in _quarters(_bundled_square(name)))
+    chosen = itertools.islice(itertools.chain(squares, quarters), int(count))
+    return np.stack([_resize(square, size) for square in chosen])
 
 
 def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
@@ -111,11 +114,14 @@ def digits() -> np.ndarray:
     return load_digits().data / 16.0
 
 
-def _bundled(name: str) -> np.ndarray:
+@functools.cache
+def _bundled_square(name: str) -> np.ndarray:
     from skimage import data
 
     picture = getattr(data, name)()
-    return picture[0] if isinstance(picture, tuple) else picture  # the left of a stereo pair
+    if isinstance(picture, tuple):  # the left of a stereo pair
+        picture = picture[0]
+    return _central_square(picture)
 
 
 def _central_square(picture: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ class Result:
     @property
     def status(self) -> str:
         """The verdict on the exhibit itself (the worst, if it was judged in several ways)."""
-        return overall(v for v in self.verdicts if v.target == self.exhibit)
+        return overall(self.of(self.exhibit))
 
     def of(self, target: str) -> Iterator[Verdict]:
         """The verdicts on one target."""

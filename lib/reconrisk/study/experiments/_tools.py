@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from scipy import stats
 
 from reconrisk import DPSGD
-from reconrisk.attacks import known_scale, observe
+from reconrisk.attacks import Observation, known_scale, observe
+from reconrisk.metrics import PerceptualMetric, load_perceptual
 from reconrisk.study import datasets
 from reconrisk.study.computations import Context
 
@@ -19,7 +22,10 @@ __all__ = [
     "attack_repeatedly",
     "fits",
     "mean_and_error",
+    "perceptual",
     "photographs",
+    "reconstructions",
+    "task_pictures",
     "tensor",
 ]
 
@@ -57,13 +63,26 @@ def attack_repeatedly(
     run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
     # no computed number in the key: the last bit of a norm would change every draw
     generator = context.generator("attack", *key, rows, record.size, repeats)
-    chunk = max(1, min(repeats, 4_000_000 // (rows * record.size)))
-    rebuilt = []
-    for start in range(0, repeats, chunk):
-        count = min(chunk, repeats - start)
-        inputs = tensor(context, np.broadcast_to(record.ravel(), (count, record.size)))
-        rebuilt.append(as_numpy(known_scale(observe(inputs, run, generator, rows=rows))))
-    return np.concatenate(rebuilt)
+    parts = reconstructions(context, record, run, repeats, generator, known_scale, rows=rows)
+    return np.concatenate(list(parts))
+
+
+def reconstructions(
+    context: Context,
+    record: np.ndarray,
+    run: DPSGD,
+    count: int,
+    generator: torch.Generator,
+    reconstruct: Callable[[Observation], torch.Tensor],
+    *,
+    rows: int = 1,
+) -> Iterator[np.ndarray]:
+    """Rebuild one record from ``count`` independent DP-SGD steps, in chunks (chunk, N) of 32 MB."""
+    chunk = max(1, min(count, 4_000_000 // (rows * record.size)))
+    for start in range(0, count, chunk):
+        size = min(chunk, count - start)
+        inputs = tensor(context, np.broadcast_to(record.ravel(), (size, record.size)))
+        yield as_numpy(reconstruct(observe(inputs, run, generator, rows=rows)))
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -91,3 +110,15 @@ def photographs(context: Context, size: int, count: int) -> np.ndarray:
         )
     root = context.data_root if context.profile == "paper" else None
     return datasets.pictures(size, count, root)
+
+
+@functools.lru_cache(maxsize=4)
+def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
+    """The pictures that a sweep's task names, kept for the process's next tasks."""
+    return datasets.pictures(size, count, Path(data_root) if data_root else None)
+
+
+@functools.cache
+def perceptual(device: str) -> PerceptualMetric:
+    """The perceptual metric, loaded once in each process."""
+    return load_perceptual(device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -12,13 +11,14 @@ from scipy import stats
 
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
-from reconrisk.metrics import load_perceptual
 from reconrisk.study.computations import Context, computes
 from reconrisk.study.experiments._tools import (
     SIGNIFICANCE,
     as_numpy,
     fits,
+    perceptual,
     photographs,
+    task_pictures,
     tensor,
 )
 from reconrisk.study.results import Result
@@ -228,21 +228,16 @@ def _expected_curves(p, norms: np.ndarray, records: np.ndarray) -> pd.DataFrame:
     )
 
 
-@functools.lru_cache(maxsize=1)
-def _perceptual(device: str):
-    return load_perceptual(device)
-
-
 def picture_metrics(task: dict, seed: int) -> dict:
     """Rebuild one photograph by one DP-SGD step and measure all six similarities.
 
     A pure task of a sweep: the picture is named by its index, everything else is in the task.
     """
-    context = Context(**{**task["context"], "settings": None, "data_root": task["data_root"]})
-    original = photographs(context, task["size"], task["index"] + 1)[task["index"]]
-    generator = torch.Generator(device=context.device).manual_seed(seed)
+    device = task["context"]["device"]
+    original = task_pictures(task["size"], task["index"] + 1, task["data_root"])[task["index"]]
+    generator = torch.Generator(device=device).manual_seed(seed)
     run = DPSGD(task["noise_multiplier"], max_grad_norm=task["max_grad_norm"])
-    inputs = tensor(context, original[None], torch.float32)
+    inputs = torch.as_tensor(original.reshape(1, -1), dtype=torch.float32, device=device)
     rebuilt = as_numpy(known_scale(observe(inputs, run, generator)))[0]
     flat, picture = original.ravel(), rebuilt.reshape(original.shape)
     return {
@@ -251,7 +246,7 @@ def picture_metrics(task: dict, seed: int) -> dict:
         "ncc": float(metrics.ncc(flat, rebuilt)),
         "nmi": metrics.nmi(original, picture),
         "ssim": metrics.ssim(original, picture),
-        "perceptual_loss": _perceptual(context.device)(original, picture),
+        "perceptual_loss": perceptual(device)(original, picture),
         "norm": float(np.linalg.norm(flat)),
         "contrast": float(np.linalg.norm(flat - flat.mean()) / np.linalg.norm(flat)),
     }
@@ -276,6 +271,7 @@ def figure4(context: Context) -> Result:
     """Six similarities over sigma on photographs."""
     p = context.settings
     photographs(context, 8, 1)  # a missing folder is said before anything is computed
+    paper = context.profile == "paper"
     tasks = [
         {
             "context": {
@@ -283,7 +279,7 @@ def figure4(context: Context) -> Result:
                 "profile": context.profile,
                 "device": context.device,
             },
-            "data_root": str(context.data_root) if context.data_root else None,
+            "data_root": str(context.data_root) if paper and context.data_root else None,
             "index": index,
             "size": p.size,
             "noise_multiplier": sigma,
@@ -306,7 +302,7 @@ def figure4(context: Context) -> Result:
             for t, row in zip(tasks, rows, strict=True)
         ]
     )
-    name = _perceptual(context.device).name
+    name = perceptual(context.device).name
     verdicts, trend = [], {}
     for metric, larger in LARGER_IS_BETTER.items():
         means = table.groupby("sigma")[metric].mean()

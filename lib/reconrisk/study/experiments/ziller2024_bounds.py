@@ -27,6 +27,7 @@ from reconrisk.study.experiments._tools import (
     as_numpy,
     fits,
     mean_and_error,
+    reconstructions,
     tensor,
 )
 from reconrisk.study.results import Result
@@ -78,13 +79,8 @@ def released(
         Computed in chunks, so that memory stays at about 100 MB.
     """
     generator = context.generator("noise", *key, record.size)
-    chunk = max(1, min(samples, 3_000_000 // record.size))
-    parts = []
-    for start in range(0, samples, chunk):
-        count = min(chunk, samples - start)
-        inputs = tensor(context, np.broadcast_to(record, (count, record.size)))
-        parts.append(statistic(as_numpy(unscaled(observe(inputs, run, generator, rows=1)))))
-    return np.concatenate(parts)
+    steps = reconstructions(context, record, run, samples, generator, unscaled)
+    return np.concatenate([statistic(rebuilt) for rebuilt in steps])
 
 
 def _record(

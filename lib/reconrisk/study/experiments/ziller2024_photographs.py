@@ -8,10 +8,8 @@ Figures 1 and 4 share, so that they judge the same reconstructions.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, unscaled
-from reconrisk.study import datasets
 from reconrisk.study.computations import Context, computes
-from reconrisk.study.experiments._tools import as_numpy, photographs
+from reconrisk.study.experiments._tools import as_numpy, perceptual, photographs, task_pictures
 from reconrisk.study.results import Result
 from reconrisk.study.sweep import as_table, run_sweep
 from reconrisk.study.verdicts import Verdict, check, refute
@@ -79,7 +76,7 @@ def attack_picture(task: dict[str, Any], seed: int) -> list[dict[str, float]]:
         The sweep's own seed of this task; not used, see the module's docstring.
     """
     del seed
-    loaded = _pictures(task["size"], task["count"], task["data_root"])
+    loaded = task_pictures(task["size"], task["count"], task["data_root"])
     picture = loaded[task["picture"]]
     if task["centred"]:
         picture = picture - picture.mean()
@@ -100,19 +97,9 @@ def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) ->
         values = (
             metrics.nmi(picture, rebuilt, task["bins"]),
             metrics.ssim(picture, rebuilt),
-            _perceptual(task["device"])(picture, rebuilt),
+            perceptual(task["device"])(picture, rebuilt),
         )
     return dict(zip(METRICS[task["metrics"]], map(float, values), strict=True))
-
-
-@functools.lru_cache(maxsize=4)
-def _pictures(size: int, count: int, data_root: str) -> np.ndarray:
-    return datasets.pictures(size, count, Path(data_root) if data_root else None)
-
-
-@functools.cache
-def _perceptual(device: str) -> metrics.PerceptualMetric:
-    return metrics.load_perceptual(device)
 
 
 # Many tasks --------------------------------------------------------------------------------------
@@ -455,7 +442,7 @@ def figure4(context: Context) -> Result:
     p = context.settings
     table = _many_pictures(context, "structure", bins=p.bins)
     rows = list(dict.fromkeys(table["row"]))
-    perceptual = _perceptual(context.device)
+    measure = perceptual(context.device)
     means = table.groupby(["row", "sigma"])[list(METRICS["structure"])].mean()
     back = {row: _steps_back(means.loc[row]) for row in rows}
     worst_nmi = max(b["NMI"] for b in back.values())
@@ -482,9 +469,9 @@ def figure4(context: Context) -> Result:
         holds=cleanest["perceptual"][dark] > 2 * cleanest["perceptual"][near]
         and _at(means, noisy, 1e-3, "perceptual") > 1.2 * _at(means, near, 1e-3, "perceptual")
         and back[near]["perceptual"] < STEP_BACK,
-        ours=f"{perceptual.name}; at the least noise {cleanest['perceptual'][dark]:.2f} at the "
+        ours=f"{measure.name}; at the least noise {cleanest['perceptual'][dark]:.2f} at the "
         f"smallest C against {cleanest['perceptual'][near]:.2f} at C = {near} ||X||",
-        stand_in=stand_in or perceptual.stand_in,
+        stand_in=stand_in or measure.stand_in,
     )
     both = dict(
         holds=nmi["holds"] and ssim["holds"] and distance["holds"],
@@ -497,7 +484,7 @@ def figure4(context: Context) -> Result:
                 f"{KEY}/fig4",
                 statement="the NMI falls to one for every C; SSIM and perceptual distance follow "
                 "sigma where C is near the norms and are bad far below and far above",
-                ours=f"perceptual distance: {perceptual.name}",
+                ours=f"perceptual distance: {measure.name}",
                 **both,
             ),
             check(f"{KEY}/fig4_nmi", statement="the NMI falls to one like the NCC", **nmi),
@@ -532,10 +519,10 @@ def figure4(context: Context) -> Result:
                 stand_in=distance["stand_in"],
             ),
         ],
-        {"metrics": table.assign(distance=perceptual.name)},
+        {"metrics": table.assign(distance=measure.name)},
         ran=f"{p.pictures} photographs of {p.size}x{p.size}x3 values, the reconstructions of "
-        f"Figure 1; perceptual distance: {perceptual.name}"
-        + (" (stand-in for LPIPS, whose backbone is not here)." if perceptual.stand_in else "."),
+        f"Figure 1; perceptual distance: {measure.name}"
+        + (" (stand-in for LPIPS, whose backbone is not here)." if measure.stand_in else "."),
     )
 
 
