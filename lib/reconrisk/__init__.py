@@ -1,8 +1,8 @@
 """How much of a training example can be rebuilt from what training leaks, and what bounds it.
 
 The public rooms, each imported on first use so that the bounds load without PyTorch:
-``special``, ``metrics``, ``bounds``, ``mechanisms``, ``models``, ``training``, ``attacks``,
-``study``, ``figures``.
+``special``, ``metrics``, ``privacy``, ``bounds``, ``mechanisms``, ``models``, ``training``,
+``attacks``, ``study``, ``figures``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from reconrisk._types import DPSGD, Enclosure
 _ROOMS = (
     "special",
     "metrics",
+    "privacy",
     "bounds",
     "mechanisms",
     "models",

@@ -1,15 +1,23 @@
-"""The networks of the papers; so far the manipulated ones of papers A and B.
+"""The networks of the papers: manipulated ones (A, B), small classifiers (C), no biases (D).
 
 The attacker of *From Mean to Extreme* (Section 3.2) puts a fully connected layer in front of a
-network or in its place; Ziller et al. (eq. 1) replace everything by one projection.
+network or in its place; Ziller et al. (eq. 1) replace everything by one projection. Hayes et al.
+(Appendix A) train a small classifier, or the last layer of a large one. Biswas et al. (Section VI)
+train a perceptron with sigmoid activations and no biases.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
-__all__ = ["AttackLayer", "PrependedNetwork", "sum_of_outputs"]
+from reconrisk import _check
+
+__all__ = ["AttackLayer", "Classifier", "PrependedNetwork", "SigmoidNetwork", "sum_of_outputs"]
 
 
 class AttackLayer(nn.Module):
@@ -83,3 +91,163 @@ class PrependedNetwork(nn.Module):
 def sum_of_outputs(outputs: torch.Tensor) -> torch.Tensor:
     """The attacker's loss ``1^T f(X)`` of one record (*From Mean to Extreme*, Corollary 1)."""
     return outputs.sum()
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A classifier with one ELU layer, or none: its shape, not its weights.
+
+    Weights travel as a mapping of names to tensors (``"hidden.weight"`` (h, d), ``"hidden.bias"``
+    (h,), ``"output.weight"`` (c, h), ``"output.bias"`` (c,)), with leading axes where there are
+    many models. Without a hidden layer only ``"output.*"`` remain, with ``"output.weight"`` (c, d):
+    fine-tuning the last layer on fixed features.
+
+    Parameters
+    ----------
+    inputs : int
+        d, values of a record.
+    hidden : int or None
+        h, width of the hidden layer; None for a linear classifier.
+    classes : int
+        c, at least 2.
+
+    Notes
+    -----
+    Hayes et al., Appendix A: 784-10-10 with ELU, 7,960 parameters.
+    """
+
+    inputs: int
+    hidden: int | None = 10
+    classes: int = 10
+
+    def __post_init__(self) -> None:
+        _check.integer("inputs", self.inputs, 1)
+        if self.hidden is not None:
+            _check.integer("hidden", self.hidden, 1)
+        _check.integer("classes", self.classes, 2)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of each parameter of one model."""
+        if self.hidden is None:
+            return {"output.weight": (self.classes, self.inputs), "output.bias": (self.classes,)}
+        return {
+            "hidden.weight": (self.hidden, self.inputs),
+            "hidden.bias": (self.hidden,),
+            "output.weight": (self.classes, self.hidden),
+            "output.bias": (self.classes,),
+        }
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of trained values, biases included."""
+        return sum(torch.Size(shape).numel() for shape in self.shapes.values())
+
+    def initialise(
+        self, generator: torch.Generator, dtype: torch.dtype = torch.float32
+    ) -> dict[str, torch.Tensor]:
+        """Draw one model's first weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            Source of the draws; the weights are made on its device.
+        """
+        weights = {}
+        for name, shape in self.shapes.items():
+            fan_in = self.shapes[f"{name.split('.')[0]}.weight"][1]
+            drawn = torch.rand(shape, generator=generator, device=generator.device, dtype=dtype)
+            weights[name] = (2 * drawn - 1) / fan_in**0.5
+        return weights
+
+    def module(self, weights: Mapping[str, torch.Tensor]) -> nn.Sequential:
+        """Return one model as a module of PyTorch with these weights."""
+        # built on the meta device: PyTorch's own initialisation would draw from a global seed
+        if self.hidden is None:
+            layers = [("output", nn.Linear(self.inputs, self.classes, device="meta"))]
+        else:
+            layers = [
+                ("hidden", nn.Linear(self.inputs, self.hidden, device="meta")),
+                ("activation", nn.ELU()),
+                ("output", nn.Linear(self.hidden, self.classes, device="meta")),
+            ]
+        network = nn.Sequential(OrderedDict(layers))
+        network.load_state_dict({name: w.clone() for name, w in weights.items()}, assign=True)
+        return network.requires_grad_()
+
+
+@dataclass(frozen=True)
+class SigmoidNetwork:
+    """A fully connected classifier with sigmoid activations and no biases: its shape.
+
+    Weights travel as a mapping of names to tensors, in the order of the layers: ``"layer1.weight"``
+    (h1, d), ``"layer2.weight"`` (h2, h1), ..., with a leading axis where there are many models.
+
+    Parameters
+    ----------
+    widths : tuple of int
+        Values of a record, units of each hidden layer, classes; at least two entries.
+
+    Notes
+    -----
+    Biswas et al., Section VI: 13,700 parameters on 16 x 16 images with an input, a hidden and an
+    output layer and no biases. The widths were lost from the text at hand; 256-50-15-10 gives
+    13,700 and no single hidden width does.
+    """
+
+    widths: tuple[int, ...] = (256, 50, 15, 10)
+
+    def __post_init__(self) -> None:
+        if len(self.widths) < 2:
+            raise ValueError(f"widths must have at least two entries; got {self.widths!r}")
+        _check.integer("widths", self.widths, 1)
+        _check.integer("widths[-1]", self.widths[-1], 2)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Name and shape of each layer's weights of one model, first layer first."""
+        return {
+            f"layer{number}.weight": (self.widths[number], self.widths[number - 1])
+            for number in range(1, len(self.widths))
+        }
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of trained values."""
+        return sum(rows * columns for rows, columns in self.shapes.values())
+
+    def initialise(
+        self,
+        generator: torch.Generator,
+        models: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> dict[str, torch.Tensor]:
+        """Draw first weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            Source of the draws; the weights are made on its device.
+        models : int, optional
+            K: draw this many models, stacked along a leading axis; by default one, without it.
+        """
+        leading = () if models is None else (models,)
+        weights = {}
+        for name, shape in self.shapes.items():
+            drawn = torch.rand(
+                (*leading, *shape), generator=generator, device=generator.device, dtype=dtype
+            )
+            weights[name] = (2 * drawn - 1) / shape[1] ** 0.5
+        return weights
+
+    def module(self, weights: Mapping[str, torch.Tensor]) -> nn.Sequential:
+        """Return one model as a module of PyTorch with these weights."""
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        for number, (name, (rows, columns)) in enumerate(self.shapes.items(), 1):
+            if number > 1:
+                layers[f"activation{number - 1}"] = nn.Sigmoid()
+            # on the meta device: PyTorch's own initialisation would draw from a global seed
+            layers[name.split(".")[0]] = nn.Linear(columns, rows, bias=False, device="meta")
+        network = nn.Sequential(layers)
+        network.load_state_dict({name: w.clone() for name, w in weights.items()}, assign=True)
+        return network.requires_grad_()

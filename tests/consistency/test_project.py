@@ -20,7 +20,7 @@ def test_imports_run_one_way() -> None:
     assert checks.wrong_imports(ROOT / "lib" / "reconrisk") == []
 
 
-@pytest.mark.parametrize("room", ["bounds", "special"])
+@pytest.mark.parametrize("room", ["bounds", "privacy", "special"])
 def test_bounds_load_without_heavy_libraries(room: str) -> None:
     code = f"import sys, reconrisk.{room}; print(*[m for m in {HEAVY!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -30,6 +30,8 @@ def threshold_at(score: float, n: int, sigma: float, norm: float) -> float:
 
 
 def not_above(a: np.ndarray, b: np.ndarray) -> bool:
+    if np.any(np.isneginf(b)):  # no slack around minus infinity
+        return bool(np.all(a <= b))
     return bool(np.all(a <= b + SLACK * np.maximum(1.0, np.abs(b))))
 
 

@@ -122,8 +122,12 @@ def test_refuses():
         bounds.rero_gaussian(0.0, 0.5)
     with pytest.raises(ValueError, match="steps"):
         bounds.rero_gaussian(1.0, 0.5, steps=1.5)
-    with pytest.raises(ValueError, match="sampling_rate = 0.1, steps = 2"):
-        bounds.rero(DPSGD(1.0, 0.1, 2), 0.1)
+    with pytest.raises(ValueError, match="tolerance must be in"):
+        bounds.rero(DPSGD(1.0, 0.1, 2), 0.5, tolerance=0.0)
+    with pytest.raises(TypeError, match="DPSGD"):
+        bounds.rero_curve(1.0, [0.5])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="prior_success must be in"):
+        bounds.rero_curve(DPSGD(1.0), [0.5, 1.5])
     with pytest.raises(TypeError, match="DPSGD"):
         bounds.rero(1.0, 0.1)
     with pytest.raises(TypeError, match="single number"):

@@ -12,7 +12,7 @@ from reconrisk.figures import drawings
 
 @pytest.fixture(scope="module")
 def drawn() -> list[str]:
-    for paper in ("mean_to_extreme", "ziller2024", "companion"):
+    for paper in ("mean_to_extreme", "ziller2024", "hayes2023", "companion"):
         drawings._find(f"{paper}/none")
     return sorted(drawings._DRAWINGS)
 

@@ -77,6 +77,7 @@ def test_definitions_are_stated_and_not_computed():
         ("mean_to_extreme/fig2", "mean_to_extreme/fig2"),
         ("mean_to_extreme/alg_cor1_attack", "mean_to_extreme/alg_cor1_attack"),
         ("hayes2023/fig12d", "hayes2023/fig12"),
+        ("hayes2023/fig13a", "hayes2023/fig13"),
         ("hayes2023/fig14_prior100", "hayes2023/fig14"),
         ("liu2024/prop3_1", "liu2024/prop3_1"),
         ("companion/ncc_law", "companion/ncc_law"),

@@ -4,6 +4,20 @@ NumPy and SciPy only. Arguments are scalars or arrays and broadcast; probabiliti
 such, or with ``log=True`` as natural logarithms that do not underflow.
 """
 
+from reconrisk.bounds._bayes_capacity import (
+    bayes_capacity_discrete,
+    bayes_capacity_gaussian,
+    bayes_capacity_vmf,
+)
+from reconrisk.bounds._bayes_success import (
+    bayes_success,
+    bayes_success_simulated,
+    bayes_success_subsampled,
+    bayes_success_two,
+    equicorrelated_bound,
+    smallest_cosine,
+    sum_score_success,
+)
 from reconrisk.bounds._clipped import expected_mse_clipped, mse_tail_clipped
 from reconrisk.bounds._estimators import (
     expected_mse_clipped_to_range,
@@ -11,6 +25,13 @@ from reconrisk.bounds._estimators import (
     expected_mse_shrunk,
     mse_tail_shrunk,
     shrinkage_factor,
+)
+from reconrisk.bounds._information import (
+    advantage,
+    fano_success,
+    mutual_information_bound,
+    mutual_information_monte_carlo,
+    mutual_information_orthogonal,
 )
 from reconrisk.bounds._many_steps import (
     expected_mse_sampled,
@@ -28,6 +49,14 @@ from reconrisk.bounds._ncc import (
     ncc_quantile,
     ncc_tail,
 )
+from reconrisk.bounds._priors import (
+    log_prior_success_pixels,
+    log_prior_success_pixels_printed,
+    prior_success,
+    prior_success_ball,
+    prior_success_ball_any_centre,
+    prior_success_from_samples,
+)
 from reconrisk.bounds._psnr import (
     expected_psnr,
     mse_of_psnr,
@@ -36,7 +65,15 @@ from reconrisk.bounds._psnr import (
     psnr_quantile,
     psnr_tail,
 )
-from reconrisk.bounds._rero import rero, rero_gaussian
+from reconrisk.bounds._renyi import (
+    mse_lower_bound,
+    mse_lower_bound_renyi,
+    rero_pure,
+    rero_rdp,
+    rero_renyi,
+)
+from reconrisk.bounds._rero import rero, rero_curve, rero_gaussian
+from reconrisk.bounds._rero_samples import rero_algorithm1, rero_monte_carlo
 from reconrisk.bounds._sphere import (
     log_prior_success_box,
     mse_tail_sphere,
@@ -45,7 +82,16 @@ from reconrisk.bounds._sphere import (
 )
 
 __all__ = [
+    "advantage",
+    "bayes_capacity_discrete",
+    "bayes_capacity_gaussian",
+    "bayes_capacity_vmf",
+    "bayes_success",
+    "bayes_success_simulated",
+    "bayes_success_subsampled",
+    "bayes_success_two",
     "contrast_of",
+    "equicorrelated_bound",
     "expected_mse",
     "expected_mse_clipped",
     "expected_mse_clipped_to_range",
@@ -54,8 +100,13 @@ __all__ = [
     "expected_mse_shrunk",
     "expected_ncc",
     "expected_psnr",
+    "fano_success",
     "log_prior_success_box",
+    "log_prior_success_pixels",
+    "log_prior_success_pixels_printed",
     "mse_density",
+    "mse_lower_bound",
+    "mse_lower_bound_renyi",
     "mse_of_psnr",
     "mse_quantile",
     "mse_tail",
@@ -63,20 +114,35 @@ __all__ = [
     "mse_tail_sampled",
     "mse_tail_shrunk",
     "mse_tail_sphere",
+    "mutual_information_bound",
+    "mutual_information_monte_carlo",
+    "mutual_information_orthogonal",
     "ncc_bound_paper",
     "ncc_quantile",
     "ncc_tail",
     "ncc_tail_sampled",
+    "prior_success",
+    "prior_success_ball",
+    "prior_success_ball_any_centre",
+    "prior_success_from_samples",
     "psnr_bound_paper",
     "psnr_density",
     "psnr_quantile",
     "psnr_tail",
     "psnr_tail_sampled",
     "rero",
+    "rero_algorithm1",
+    "rero_curve",
     "rero_box",
     "rero_gaussian",
+    "rero_monte_carlo",
+    "rero_pure",
+    "rero_rdp",
+    "rero_renyi",
     "rero_sphere",
     "selection_log_pmf",
     "selection_probability_printed",
     "shrinkage_factor",
+    "smallest_cosine",
+    "sum_score_success",
 ]

@@ -1,4 +1,4 @@
-"""Reconstruction robustness (ReRo) of DP-SGD where it has a closed form.
+"""Reconstruction robustness (ReRo) of DP-SGD, certified.
 
 ``(eta, gamma)``-ReRo: no attack reconstructs a record within error ``eta`` with more than
 probability ``gamma`` (Balle et al. 2022, Definition 2). For the Gaussian mechanism the trade-off
@@ -11,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import special
+from reconrisk import _check, special
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds import _arguments as args
+from reconrisk.privacy._targets import mechanism_of
+from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
-__all__ = ["rero", "rero_gaussian"]
+__all__ = ["rero", "rero_curve", "rero_gaussian"]
 
 _ULP = 2.0**-52
 
@@ -71,14 +73,17 @@ def rero(
     log_prior_success: float | None = None,
     *,
     log: bool = False,
+    tolerance: float = 1e-4,
 ) -> Enclosure:
-    """Certified success of any attack on a run of DP-SGD, where there is a closed form.
+    """Certified success of any attack on a run of DP-SGD.
+
+    Hayes et al. (2023), Corollary 4; one-sided as there: the record is added to a fixed data set.
 
     - sampling rate 1, any number of steps: ``Phi(Phi**-1(kappa) + sqrt(T)/sigma)``;
     - one step, any sampling rate q: ``(1 - q) kappa + q Phi(Phi**-1(kappa) + 1/sigma)``, because
-      the likelihood ratio of the mixture is an increasing function of that at q = 1.
-
-    One-sided as in Hayes et al. (2023): the record is added to a fixed data set.
+      the likelihood ratio of the mixture is an increasing function of that at q = 1;
+    - otherwise privacy-loss distributions on a lattice: a dominating pair from above, a test that
+      an attacker can carry out from below, with roundings and truncations on the safe side.
 
     Parameters
     ----------
@@ -90,22 +95,29 @@ def rero(
         ``log kappa`` in [-inf, 0] instead.
     log : bool
         Enclose ``log gamma`` instead of ``gamma``.
+    tolerance : float
+        Width aimed at, relative to ``gamma``, where there is no closed form; in [1e-12, 1].
 
     Returns
     -------
     Enclosure
-        Contains ``gamma``; its half-width is a bound on the rounding errors of the closed form,
+        Contains ``gamma``. Closed forms: its half-width is a bound on the rounding errors,
         ``2**-52 (64 + 8 (1 + mu)(|z| + mu) + 8 |log gamma|)`` relative to ``gamma``, with
         ``z = Phi**-1(kappa)`` and ``mu = sqrt(T)/sigma`` (the last two without effect where
-        ``Phi`` has reached one).
+        ``Phi`` has reached one). Otherwise it is wider than ``tolerance`` where memory or
+        roundings do not allow more, and below ``kappa`` = 1e-200 as wide as closed forms bound it.
 
     Raises
     ------
     TypeError
         If ``run`` is not a :class:`~reconrisk.DPSGD` or a prior is not a single number.
     ValueError
-        If not exactly one prior is given or it is out of range, or if the run has a sampling rate
-        below one and more than one step: the sub-sampled composition has no closed form.
+        If not exactly one prior is given or an argument is out of range.
+
+    Notes
+    -----
+    Cost without a closed form: 10 to 50 milliseconds, growing like ``tolerance**-0.5`` and hardly
+    with T; see :func:`rero_curve` for many ``kappa`` at once.
     """
     if not isinstance(run, DPSGD):
         raise TypeError(f"run must be a DPSGD; got {run!r}")
@@ -113,32 +125,108 @@ def rero(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
     )
     if log_kappa.ndim:
-        raise TypeError("the prior success of rero must be a single number; see rero_gaussian")
-    if run.sampling_rate < 1 and run.steps > 1:
-        raise ValueError(
-            "rero has closed forms for sampling_rate = 1 or steps = 1 only; the sub-sampled "
-            f"composition at sampling_rate = {run.sampling_rate!r}, steps = {run.steps!r} is not "
-            "computed here"
-        )
-    if log_kappa == -np.inf:
-        return Enclosure(-np.inf, -np.inf) if log else Enclosure(0.0, 0.0)
-    shift = np.sqrt(float(run.steps)) / float(run.noise_multiplier)
+        raise TypeError("the prior success of rero must be a single number; see rero_curve")
+    _check.real("tolerance", tolerance, 1e-12, 1)
+    low, high = _enclose(run, log_kappa[None], float(tolerance))
+    if log:
+        return Enclosure(float(low[0]), float(high[0]))
+    return Enclosure(*(float(v[0]) for v in _probabilities(low, high)))
+
+
+def rero_curve(
+    run: DPSGD, prior_success: ArrayLike, *, tolerance: float = 1e-4
+) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`rero` at many prior successes, for little more than the price of one.
+
+    Parameters
+    ----------
+    run : DPSGD
+    prior_success : array_like
+        ``kappa`` in [0, 1].
+    tolerance : float
+        Width aimed at, relative to ``gamma``; in [1e-12, 1].
+
+    Returns
+    -------
+    lower, upper : ndarray
+        Of the shape of ``prior_success``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`rero`.
+
+    Notes
+    -----
+    Cost: one discretisation of a step for all, and three compositions for each group of levels
+    within three standard deviations of the privacy loss: 50 values from 1e-12 to 0.99 at T = 1000,
+    q = 0.02 take about 0.1 s.
+    """
+    if not isinstance(run, DPSGD):
+        raise TypeError(f"run must be a DPSGD; got {run!r}")
+    kappa = _check.real("prior_success", prior_success, 0, 1)
+    _check.real("tolerance", tolerance, 1e-12, 1)
+    with np.errstate(divide="ignore"):
+        low, high = _enclose(run, np.log(kappa).ravel(), float(tolerance))
+    lower, upper = _probabilities(low, high)
+    return lower.reshape(kappa.shape), upper.reshape(kappa.shape)
+
+
+def _enclose(run: DPSGD, log_kappa: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Enclose ``log gamma`` for an array of ``log kappa``."""
+    full = _closed(run, run.steps, 1.0, log_kappa)
+    one = _closed(run, 1, float(run.sampling_rate), log_kappa)
+    if run.sampling_rate == 1.0:
+        return full
+    if run.steps == 1:
+        return one
+    # One step is less than all of them, and sub-sampling less than none.
+    low, high = one[0].copy(), full[1].copy()
+    never = run.steps * np.log1p(-run.sampling_rate)  # log P(the record takes part in no step)
+    some = np.logaddexp(never + log_kappa, np.log(-np.expm1(never)))
+    possible = log_kappa > -np.inf
+    some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 8.0 * abs(never))
+    high[possible] = np.minimum(high, some)[possible]
+    inside = (log_kappa > np.log(SMALLEST) + 1e-9) & (log_kappa < 0.0)
+    inside[inside] = high[inside] - low[inside] > 0.1 * tolerance
+    if np.any(inside):
+        lower, upper = success_curve(mechanism_of(run), np.exp(log_kappa[inside]), tolerance)
+        # what exp rounds: gamma is concave in kappa, so log gamma has slope at most one
+        slip = 8.0 * _ULP * (1.0 + np.abs(log_kappa[inside]))
+        low[inside] = np.maximum(low[inside], np.log(lower) - slip)
+        high[inside] = np.minimum(high[inside], np.log(upper) + slip)
+    return low, np.maximum(low, np.minimum(high, 0.0))
+
+
+def _closed(
+    run: DPSGD, steps: float, sampling_rate: float, log_kappa: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Enclose ``log gamma`` of one step, or of all at sampling rate one."""
+    shift = np.sqrt(float(steps)) / float(run.noise_multiplier)
+    low, high = np.empty(log_kappa.size), np.empty(log_kappa.size)
+    for i, value in enumerate(log_kappa):
+        low[i], high[i] = _closed_at(float(value), shift, sampling_rate)
+    return low, high
+
+
+def _closed_at(log_kappa: float, shift: float, q: float) -> tuple[float, float]:
+    if log_kappa in (-np.inf, 0.0):
+        return log_kappa, log_kappa
     log_gamma = float(special.log_normal_cdf_shifted(log_kappa, shift))
-    error = _rounding(float(log_kappa), shift, log_gamma)
-    q = float(run.sampling_rate)
+    error = _rounding(log_kappa, shift, log_gamma)
     if q < 1.0:
         log_gamma = float(np.logaddexp(np.log1p(-q) + log_kappa, np.log(q) + log_gamma))
-        error += _ULP * (16.0 + 4.0 * (abs(np.log(q)) + abs(np.log1p(-q)) + abs(float(log_kappa))))
+        error += _ULP * (16.0 + 4.0 * (abs(np.log(q)) + abs(np.log1p(-q)) + abs(log_kappa)))
     # gamma lies between kappa and one, whatever the rounding.
-    low = float(max(log_gamma - error, float(log_kappa) * (1.0 + _ULP)))
-    high = float(min(log_gamma + error, 0.0))
-    if log:
-        return Enclosure(low, high)
-    smallest = 5e-324
-    return Enclosure(
-        max(float(np.exp(low)) * (1.0 - 4.0 * _ULP) - smallest, 0.0),
-        min(float(np.exp(high)) * (1.0 + 4.0 * _ULP) + smallest, 1.0),
-    )
+    low = float(max(log_gamma - error, log_kappa * (1.0 + _ULP)))
+    return low, float(min(log_gamma + error, 0.0))
+
+
+def _probabilities(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities from their logarithms, rounded outwards; zero stays zero."""
+    smallest = np.where(high > -np.inf, 5e-324, 0.0)
+    lower = np.maximum(np.exp(low) * (1.0 - 4.0 * _ULP) - smallest, 0.0)
+    return lower, np.minimum(np.exp(high) * (1.0 + 4.0 * _ULP) + smallest, 1.0)
 
 
 def _rounding(log_kappa: float, shift: float, log_gamma: float) -> float:

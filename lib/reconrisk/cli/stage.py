@@ -283,10 +283,11 @@ def _paper_profile(known: Computation) -> str:
         return text
     if cost.needs_data:
         text += (
-            " It reads photographs from a folder: add `--profile paper --data-root FOLDER`; "
+            f" It reads {cost.needs_data} from a folder: add `--profile paper --data-root FOLDER`; "
             "{doc}`/book/rerun` shows the layout."
         )
-    text += f" Measured on {cost.device}: {_duration(float(cost.seconds))} from start to end, "
+    how = cost.basis[:1].upper() + cost.basis[1:]
+    text += f" {how} on {cost.device}: {_duration(float(cost.seconds))} from start to end, "
     return text + f"{cost.memory_gb} GB of memory."
 
 
@@ -298,6 +299,8 @@ def _duration(seconds: float) -> str:
     if seconds < 1:
         return "less than a second"
     minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 

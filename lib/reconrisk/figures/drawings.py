@@ -19,7 +19,14 @@ __all__ = ["Description", "describe", "draw", "draws"]
 _MODULES = {
     "mean_to_extreme": ("mean_to_extreme",),
     "ziller2024": ("ziller2024",),
-    "companion": ("companion",),
+    "hayes2023": (
+        "hayes2023_bounds",
+        "hayes2023_prior_aware",
+        "hayes2023_threat",
+        "hayes2023_gradients",
+        "hayes2023_hyperparameters",
+    ),
+    "companion": ("companion", "companion_success", "companion_risk"),
 }
 
 

@@ -208,8 +208,15 @@ def figure2(result: Result) -> Figure:
         figure,
         [
             _line("exact law", BLUE),
-            Line2D([], [], color=BLUE, linestyle="", marker="o", markerfacecolor="white",
-                   label="simulated"),
+            Line2D(
+                [],
+                [],
+                color=BLUE,
+                linestyle="",
+                marker="o",
+                markerfacecolor="white",
+                label="simulated",
+            ),
             _line("paper's bound on the expectation", PURPLE, "--"),
             _line("exact expectation", GREEN, ":"),
         ],
@@ -247,8 +254,9 @@ def figure3(result: Result) -> Figure:
                 points = table[(table["C"] == c) & (table["size"] == size)]
                 axis.plot(at["sigma"], at[f"expected {metric}"], color=colour, linewidth=1.3)
                 dashed = colour if metric == "NCC" else GREY
-                axis.plot(at["sigma"], at[f"bound {metric}"], color=dashed, linestyle="--",
-                          linewidth=1.3)
+                axis.plot(
+                    at["sigma"], at[f"bound {metric}"], color=dashed, linestyle="--", linewidth=1.3
+                )
                 _cloud(axis, points.assign(alpha=1), metric, colour)
             if metric == "MSE":
                 axis.set_yscale("log")
@@ -394,15 +402,24 @@ def figure8(result: Result) -> Figure:
 )
 def table1(result: Result) -> Figure:
     table = result.tables["table"]
-    heads = ["vary", r"$\sigma$", "C", "N", "T", r"$\kappa$", "worst-case\nsuccess",
-             "min\nE[MSE]", "max\nE[PSNR]", "max\nE[NCC]", "exact\nE[PSNR]", "exact\nE[NCC]"]
+    heads = [
+        "vary",
+        r"$\sigma$",
+        "C",
+        "N",
+        "T",
+        r"$\kappa$",
+        "worst-case\nsuccess",
+        "min\nE[MSE]",
+        "max\nE[PSNR]",
+        "max\nE[NCC]",
+        "exact\nE[PSNR]",
+        "exact\nE[NCC]",
+    ]
     text = [
         [
             "" if row["varied"] == "baseline" else str(row["varied"]),
-            *(
-                _power(row[k], bold=k == row["varied"])
-                for k in ("sigma", "C", "N", "T", "kappa")
-            ),
+            *(_power(row[k], bold=k == row["varied"]) for k in ("sigma", "C", "N", "T", "kappa")),
             f"{row['success (%)']:.1f}%",
             _power(row["E[MSE]"]),
             f"{row['E[PSNR] (dB)'] + 0.0:.1f} dB".replace("-", "\u2212"),
@@ -419,8 +436,16 @@ def table1(result: Result) -> Figure:
     named = {"sigma": r"$\sigma$", "kappa": r"$\kappa$"}
     varied = {"sigma": 1, "C": 2, "N": 3, "T": 4, "kappa": 5}
     for x, head in zip(centres, heads, strict=True):
-        axis.text(x, -0.4, head, ha="center", va="bottom", fontsize=9.5, weight="bold",
-                  color=GREEN if head.startswith("exact") else "black")
+        axis.text(
+            x,
+            -0.4,
+            head,
+            ha="center",
+            va="bottom",
+            fontsize=9.5,
+            weight="bold",
+            color=GREEN if head.startswith("exact") else "black",
+        )
     previous = "baseline"
     for i, cells in enumerate(text):
         kind = table["varied"].iloc[i]
@@ -431,9 +456,16 @@ def table1(result: Result) -> Figure:
         for j, (x, cell) in enumerate(zip(centres, cells, strict=True)):
             if j == 0:
                 cell = named.get(cell, cell) if first else ""
-            axis.text(x, i + 0.5, cell, ha="center", va="center", fontsize=9.5,
-                      weight="bold" if varied.get(kind) == j else "normal",
-                      color=GREEN if j >= 10 else "black")
+            axis.text(
+                x,
+                i + 0.5,
+                cell,
+                ha="center",
+                va="center",
+                fontsize=9.5,
+                weight="bold" if varied.get(kind) == j else "normal",
+                color=GREEN if j >= 10 else "black",
+            )
     axis.set(xlim=(0, edges[-1]), ylim=(len(text) + 0.1, -1.6))
     return figure
 
@@ -460,14 +492,29 @@ def proposition2(result: Result) -> Figure:
     measured = free["mean"] - free["printed bound"]
     sure = free[measured > 2 * free["standard error"]].index
     curve = result.tables["excess"]
-    axis.plot(curve["N"], curve["excess"], color=BLUE,
-              label="exact: (10/ln 10)(ln(N/2) \u2212 digamma(N/2))")
-    axis.plot(curve["N"], 10 / np.log(10) / curve["N"], color=GREY, linestyle=":",
-              label="4.34 / N")
-    axis.errorbar(free["N"][sure], measured[sure], 2 * free["standard error"][sure], fmt="o",
-                  color=ORANGE, markersize=5, capsize=3, label="DP-SGD steps, \u00b1 2 std. errors")
-    axis.set(xscale="log", yscale="log", xlabel="dimension N",
-             ylabel="E[PSNR] \u2212 printed upper bound (dB)")
+    axis.plot(
+        curve["N"],
+        curve["excess"],
+        color=BLUE,
+        label="exact: (10/ln 10)(ln(N/2) \u2212 digamma(N/2))",
+    )
+    axis.plot(curve["N"], 10 / np.log(10) / curve["N"], color=GREY, linestyle=":", label="4.34 / N")
+    axis.errorbar(
+        free["N"][sure],
+        measured[sure],
+        2 * free["standard error"][sure],
+        fmt="o",
+        color=ORANGE,
+        markersize=5,
+        capsize=3,
+        label="DP-SGD steps, \u00b1 2 std. errors",
+    )
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="dimension N",
+        ylabel="E[PSNR] \u2212 printed upper bound (dB)",
+    )
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.legend()
     return figure
@@ -489,10 +536,22 @@ def proposition3(result: Result) -> Figure:
     for colour, (sigma, part) in zip(COLOURS, centred.groupby("sigma"), strict=False):
         curve = curves[curves["sigma"] == sigma]
         axis.plot(curve["N"], curve["exact"], color=colour, label=rf"exact, $\sigma$ = {sigma:g}")
-        axis.plot(curve["N"], curve["eq. (8)"], color=colour, linestyle="--",
-                  label=rf"eq. (8), $\sigma$ = {sigma:g}")
-        axis.errorbar(part["N"], part["mean"], 2 * part["standard error"], fmt="o", color=colour,
-                      markersize=4, capsize=3)
+        axis.plot(
+            curve["N"],
+            curve["eq. (8)"],
+            color=colour,
+            linestyle="--",
+            label=rf"eq. (8), $\sigma$ = {sigma:g}",
+        )
+        axis.errorbar(
+            part["N"],
+            part["mean"],
+            2 * part["standard error"],
+            fmt="o",
+            color=colour,
+            markersize=4,
+            capsize=3,
+        )
     axis.set(xscale="log", xlabel="dimension N", ylabel="E[NCC]", ylim=(0, 1.05))
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.legend()
@@ -514,13 +573,27 @@ def proposition_c1(result: Result) -> Figure:
     figure, [[axis]] = panels(1, 1, width=5.6, height=3.3)
     pole = 1 / (2 * np.pi * np.e)
     for k, side in enumerate((curve["noise"] < pole, curve["noise"] > pole)):
-        axis.plot(curve["noise"][side], curve["NMI"][side], color=BLUE,
-                  label=None if k else "differential entropies")
-    axis.plot(points["noise"], points["NMI of histograms"], "o", color=ORANGE, markersize=5,
-              label="histograms, measured")
+        axis.plot(
+            curve["noise"][side],
+            curve["NMI"][side],
+            color=BLUE,
+            label=None if k else "differential entropies",
+        )
+    axis.plot(
+        points["noise"],
+        points["NMI of histograms"],
+        "o",
+        color=ORANGE,
+        markersize=5,
+        label="histograms, measured",
+    )
     axis.axvline(pole, color=GREY, linestyle=":", label=r"pole, $1/(2\pi e)$")
     axis.axhspan(1, 2, color=GREEN, alpha=0.12, linewidth=0, label="range of a similarity, [1, 2]")
-    axis.set(xscale="log", xlabel=r"$C\sigma$ over the data's standard deviation", ylabel="NMI",
-             ylim=(-4, 6))
+    axis.set(
+        xscale="log",
+        xlabel=r"$C\sigma$ over the data's standard deviation",
+        ylabel="NMI",
+        ylim=(-4, 6),
+    )
     axis.legend()
     return figure

@@ -1,19 +1,32 @@
 """How alike a record and its reconstruction are.
 
 Errors and similarities of vectors reduce the last axis and broadcast over the others; SSIM and
-the NMI take one picture each. The perceptual distance needs PyTorch and is imported on first use.
+the NMI take one picture each; a set without an order is matched to its targets first. The
+perceptual distance needs PyTorch and is imported on first use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reconrisk.metrics.matching import Matching, match
 from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
 
 if TYPE_CHECKING:
     from reconrisk.metrics.perceptual import PerceptualMetric, load_perceptual
 
-__all__ = ["PerceptualMetric", "load_perceptual", "mse", "ncc", "nmi", "psnr", "rmse", "ssim"]
+__all__ = [
+    "Matching",
+    "PerceptualMetric",
+    "load_perceptual",
+    "match",
+    "mse",
+    "ncc",
+    "nmi",
+    "psnr",
+    "rmse",
+    "ssim",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,15 @@
-"""Log-domain special functions: gamma, normal, non-central t and chi-square tails.
+"""Log-domain special functions: tails of gamma, normal, non-central t and chi-square; Bessel.
 
-Every function takes and returns natural logarithms of probabilities, broadcasts its arguments, and
-raises where an argument is outside the range that its docstring states.
+Probabilities go in and come out as natural logarithms; every function broadcasts its arguments and
+raises where one is outside the range that its docstring states.
 """
 
+from reconrisk.special._bessel import (
+    bessel_ratio,
+    bessel_ratio_inverse,
+    log_iv,
+    log_iv_reduced,
+)
 from reconrisk.special._blocks import log1mexp
 from reconrisk.special._cosine import log_cap_tail, log_cosine_tail
 from reconrisk.special._cosine_quantile import log_cosine_quantile
@@ -23,6 +29,8 @@ from reconrisk.special._quadrature import log_integral
 from reconrisk.special._stirling import log_binomial_pmf
 
 __all__ = [
+    "bessel_ratio",
+    "bessel_ratio_inverse",
     "log1mexp",
     "log_binomial_pmf",
     "log_cap_tail",
@@ -33,6 +41,8 @@ __all__ = [
     "log_gamma_quantile",
     "log_gamma_upper",
     "log_integral",
+    "log_iv",
+    "log_iv_reduced",
     "log_noncentral_chi2_cdf",
     "log_normal_cdf",
     "log_normal_cdf_shifted",

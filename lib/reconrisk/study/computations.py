@@ -38,12 +38,22 @@ MODULES: dict[str, tuple[str, ...]] = {
         "mean_to_extreme_many_steps",
     ),
     "ziller2024": ("ziller2024_bounds", "ziller2024_photographs"),
+    "hayes2023": (
+        "hayes2023_theorems",
+        "hayes2023_bounds",
+        "hayes2023_prior_aware",
+        "hayes2023_threat",
+        "hayes2023_gradients",
+        "hayes2023_hyperparameters",
+    ),
     "companion": (
         "companion_correlation",
         "companion_estimators",
         "companion_many_steps",
         "companion_minimax",
         "companion_tails",
+        "companion_success",
+        "companion_risk",
     ),
 }
 

@@ -99,7 +99,7 @@ class Erratum:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run of an exhibit in the paper profile took, as measured once.
+    """What a run of an exhibit in the paper profile takes.
 
     Attributes
     ----------
@@ -108,7 +108,9 @@ class Cost:
     device : str
         Where it ran.
     needs_data : str
-        ``"yes"`` if it reads the paper's photographs.
+        What it reads from the data folder (``"photographs"``, ``"MNIST"``, ...), or nothing.
+    basis : str
+        ``"measured"``, or from which smaller run the figures were scaled up.
     """
 
     exhibit: str
@@ -116,6 +118,7 @@ class Cost:
     memory_gb: str
     device: str
     needs_data: str
+    basis: str
 
 
 def project_root() -> Path:
@@ -184,7 +187,7 @@ def errata() -> dict[str, Erratum]:
 
 @functools.cache
 def costs() -> dict[str, Cost]:
-    """Measured costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
+    """Costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
     if not (project_root() / "data" / "companion" / "costs.csv").is_file():
         return {}  # nothing has been measured yet
     return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}

@@ -1,7 +1,29 @@
 """Every exhibit's parameters: the quick profile, the paper profile, and what the paper prints."""
 
-from reconrisk.study.profiles import companion, mean_to_extreme, ziller2024
+from reconrisk.study.profiles import (
+    companion,
+    companion_risk,
+    companion_success,
+    hayes2023_bounds,
+    hayes2023_gradients,
+    hayes2023_hyperparameters,
+    hayes2023_prior_aware,
+    hayes2023_threat,
+    mean_to_extreme,
+    ziller2024,
+)
 
 __all__ = ["PARAMETERS"]
 
-PARAMETERS = {**mean_to_extreme.PARAMETERS, **ziller2024.PARAMETERS, **companion.PARAMETERS}
+PARAMETERS = {
+    **mean_to_extreme.PARAMETERS,
+    **ziller2024.PARAMETERS,
+    **hayes2023_bounds.PARAMETERS,
+    **hayes2023_prior_aware.PARAMETERS,
+    **hayes2023_threat.PARAMETERS,
+    **hayes2023_gradients.PARAMETERS,
+    **hayes2023_hyperparameters.PARAMETERS,
+    **companion.PARAMETERS,
+    **companion_success.PARAMETERS,
+    **companion_risk.PARAMETERS,
+}

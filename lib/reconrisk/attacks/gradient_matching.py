@@ -1,0 +1,625 @@
+"""Reconstruction from all intermediate gradients of DP-SGD, with no prior but the pixels' range.
+
+Hayes et al., Section 2.1 and Appendix A: an informed adversary subtracts the known records'
+clipped gradients from every privatised one and looks for the record whose clipped gradients fit
+what is left, over all steps at once (eq. 1). The model is a small classifier, or the last layer on
+top of a frozen feature map, so that a gradient is an outer product: no gradient is formed, save
+where the L1 distance asks for its entries one at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from reconrisk import _check
+from reconrisk._types import DPSGD
+from reconrisk.training import Weights
+
+__all__ = [
+    "LOSSES",
+    "Fit",
+    "Reconstruction",
+    "absolute_distance",
+    "cosine_distance",
+    "infer_labels",
+    "inner_and_absolute",
+    "inner_product",
+    "linearised_variance",
+    "match_gradients",
+    "rank_one_start",
+    "squared_distance",
+]
+
+FeatureMap = Callable[[torch.Tensor], torch.Tensor]
+
+
+# How well candidates fit -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How candidates' clipped gradients compare with the residuals, in units of C.
+
+    K targets, T steps, R candidates for each target.
+
+    Attributes
+    ----------
+    inner : Tensor, shape (K, T, R)
+        Inner products of the clipped gradient with the residual, over C^2.
+    squared_norm : Tensor, shape (K, T, R)
+        Squared norm of the clipped gradient, over C^2; one where it is clipped.
+    residual_norm : Tensor, shape (K, T, 1)
+        Norm of the residual, over C.
+    absolute : callable
+        Returns the L1 distance of clipped gradient and residual over C, summed over steps, (K, R);
+        computed only if a loss asks for it, because it is the one part that looks at every entry.
+    max_grad_norm : float
+        C.
+    """
+
+    inner: torch.Tensor
+    squared_norm: torch.Tensor
+    residual_norm: torch.Tensor
+    absolute: Callable[[], torch.Tensor]
+    max_grad_norm: float
+
+
+Loss = Callable[[Fit], torch.Tensor]
+
+
+def inner_and_absolute(fit: Fit) -> torch.Tensor:
+    """Eq. (1): minus the inner product, plus the L1 distance; shape (K, R), over C^2.
+
+    The two terms scale differently with C, so that the smaller C, the more the L1 term counts.
+    """
+    return fit.absolute() / fit.max_grad_norm - fit.inner.sum(dim=1)
+
+
+def squared_distance(fit: Fit) -> torch.Tensor:
+    """Squared distance up to a constant: under Gaussian noise, minus the log likelihood."""
+    return (fit.squared_norm - 2 * fit.inner).sum(dim=1)
+
+
+def absolute_distance(fit: Fit) -> torch.Tensor:
+    """L1 distance: minus the log likelihood under Laplace noise."""
+    return fit.absolute()
+
+
+def inner_product(fit: Fit) -> torch.Tensor:
+    """Minus the inner product: equals the squared distance where every gradient is clipped."""
+    return -fit.inner.sum(dim=1)
+
+
+def cosine_distance(fit: Fit) -> torch.Tensor:
+    """One minus the cosine, averaged over steps (as Geiping et al., 2020, for a single one)."""
+    sizes = fit.squared_norm.clamp(min=1e-24).sqrt() * fit.residual_norm
+    return 1 - (fit.inner / sizes.clamp(min=1e-24)).mean(dim=1)
+
+
+#: the losses compared, by the name shown in tables and figures
+LOSSES: dict[str, Loss] = {
+    "eq. (1)": inner_and_absolute,
+    "squared distance": squared_distance,
+    "cosine": cosine_distance,
+    "L1 distance": absolute_distance,
+    "inner product": inner_product,
+}
+
+
+class _Evidence:
+    """Some targets' models and residuals, in the layout in which candidates are compared fast.
+
+    The large layer (the hidden one, or the output layer of a linear classifier) is kept as one
+    matrix per target, (K, 2 T rows, d): every step's weights, then every step's residual. One
+    batched product with the candidates then gives all steps' responses at once.
+    """
+
+    def __init__(self, weights: Weights, residuals: Weights, max_grad_norm: float) -> None:
+        self.max_grad_norm = max_grad_norm
+        self.linear = "hidden.weight" not in weights
+        large = "output" if self.linear else "hidden"
+        scaled = {name: r / max_grad_norm for name, r in residuals.items()}
+        w, g = weights[f"{large}.weight"], scaled[f"{large}.weight"]
+        self.steps, self.targets, self.rows, self.fed = w.shape
+        self.large = torch.cat([_by_target(w), _by_target(g)], dim=1)
+        self.large_bias = _bias(weights, large)
+        self.large_residual_bias = _bias(scaled, large)
+        if not self.linear:
+            pair = weights["output.weight"], scaled["output.weight"]
+            self.small = torch.cat(pair, dim=2).transpose(0, 1).contiguous()  # (K, T, 2 c, h)
+            self.small_bias = _bias(weights, "output")
+            self.small_residual_bias = _bias(scaled, "output")
+        squares = (g.flatten(2).square().sum(dim=2) for g in scaled.values())
+        self.residual_norm = sum(squares, torch.zeros(())).sqrt().T[:, :, None]
+
+    @property
+    def classes(self) -> int:
+        return self.rows if self.linear else self.small.shape[2] // 2
+
+    def fit(self, candidates: torch.Tensor, one_hot: torch.Tensor) -> Fit:
+        """Compare candidates (K, R, d) with labels (K, 1, c, R)."""
+        candidates_last = candidates.mT
+        both = self.large @ candidates_last
+        both = both.view(self.targets, 2, self.steps, self.rows, -1)
+        responses = both[:, 0] + self.large_bias
+        seen = both[:, 1] + self.large_residual_bias  # the residual applied to (candidate, 1)
+        size = candidates.square().sum(dim=2)[:, None] + 1  # (K, 1, R)
+        if self.linear:
+            delta = responses.softmax(dim=2) - one_hot
+            squared = delta.square().sum(dim=2) * size
+            factor = self._factor(squared)
+            inner = factor * (delta * seen).sum(dim=2)
+
+            def absolute() -> torch.Tensor:
+                return self._large_absolute(factor, delta, candidates)
+        else:
+            hidden = torch.nn.functional.elu(responses)
+            small = self.small @ hidden  # (K, T, 2 c, R)
+            logits, small_seen = small.chunk(2, dim=2)
+            output_delta = (logits + self.small_bias).softmax(dim=2) - one_hot
+            back = self.small[:, :, : self.classes].mT @ output_delta
+            hidden_delta = back * (hidden.clamp(max=0) + 1)
+            squared = output_delta.square().sum(dim=2) * (hidden.square().sum(dim=2) + 1)
+            squared = squared + hidden_delta.square().sum(dim=2) * size
+            factor = self._factor(squared)
+            inner = (hidden_delta * seen).sum(dim=2)
+            inner = inner + (output_delta * (small_seen + self.small_residual_bias)).sum(dim=2)
+            inner = factor * inner
+
+            def absolute() -> torch.Tensor:
+                return self._large_absolute(factor, hidden_delta, candidates) + (
+                    self._small_absolute(factor, output_delta, hidden)
+                )
+
+        return Fit(
+            inner, factor.square() * squared, self.residual_norm, absolute, self.max_grad_norm
+        )
+
+    def _factor(self, squared: torch.Tensor) -> torch.Tensor:
+        """The clipping factor over C, (K, T, R)."""
+        floor = torch.finfo(squared.dtype).tiny
+        return squared.clamp(min=floor).rsqrt().clamp(max=1 / self.max_grad_norm)
+
+    def _large_absolute(
+        self, factor: torch.Tensor, delta: torch.Tensor, candidates: torch.Tensor
+    ) -> torch.Tensor:
+        scaled = factor[:, :, None] * delta  # (K, T, rows, R)
+        residual = self.large[:, self.steps * self.rows :]
+        entries = _OuterAbsolute.apply(scaled.flatten(1, 2), candidates, residual)
+        return entries + (scaled - self.large_residual_bias).abs().sum(dim=(1, 2))
+
+    def _small_absolute(
+        self, factor: torch.Tensor, delta: torch.Tensor, hidden: torch.Tensor
+    ) -> torch.Tensor:
+        scaled = factor[:, :, None] * delta
+        residual = self.small[:, :, self.classes :, :, None]  # (K, T, c, h, 1)
+        entries = (scaled[:, :, :, None] * hidden[:, :, None] - residual).abs().sum(dim=(1, 2, 3))
+        return entries + (scaled - self.small_residual_bias).abs().sum(dim=(1, 2))
+
+
+def _by_target(stacked: torch.Tensor) -> torch.Tensor:
+    """(T, K, rows, d) as (K, T rows, d)."""
+    return stacked.transpose(0, 1).flatten(1, 2)
+
+
+def _bias(weights: Mapping[str, torch.Tensor], layer: str) -> torch.Tensor:
+    """(T, K, rows) as (K, T, rows, 1)."""
+    return weights[f"{layer}.bias"].transpose(0, 1)[..., None]
+
+
+class _OuterAbsolute(torch.autograd.Function):
+    """``sum |u x' - G|`` over the entries, without keeping the outer products for the way back.
+
+    The derivatives are ``S x`` and ``S' u`` with S the signs; both are formed on the way forward,
+    one candidate and some rows at a time, so that no array leaves the cache but G.
+    """
+
+    @staticmethod
+    def forward(ctx, scaled, candidates, residual):
+        targets, rows, fed = residual.shape
+        count = candidates.shape[1]
+        value = candidates.new_zeros(targets, count)
+        to_scaled = torch.empty_like(scaled)
+        to_candidates = torch.zeros_like(candidates)
+        size = max(1, (2**18 if residual.device.type == "cpu" else 2**30) // (targets * fed))
+        for r in range(count):
+            x = candidates[:, r, :, None]
+            for start in range(0, rows, size):
+                part = slice(start, start + size)
+                u = scaled[:, part, r, None]
+                difference = torch.baddbmm(residual[:, part], u, x.mT, beta=-1)
+                signs = difference.sign()
+                value[:, r] += difference.abs_().sum(dim=(1, 2))
+                to_scaled[:, part, r] = (signs @ x)[:, :, 0]
+                to_candidates[:, r] += (signs.mT @ u)[:, :, 0]
+        ctx.save_for_backward(to_scaled, to_candidates)
+        return value
+
+    @staticmethod
+    def backward(ctx, *grads):
+        to_scaled, to_candidates = ctx.saved_tensors
+        (grad,) = grads
+        return to_scaled * grad[:, None], to_candidates * grad[:, :, None], None
+
+
+# The attack --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What the attack returns.
+
+    Attributes
+    ----------
+    inputs : Tensor, shape (K, d)
+        The best candidate of each target, in [0, 1].
+    labels : Tensor of integers, shape (K,)
+        Its label: the known one, or the one with the least loss.
+    loss : Tensor, shape (K,)
+        Its loss.
+    """
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    loss: torch.Tensor
+
+
+class Watcher(Protocol):
+    """Called after each iteration with the best candidates so far."""
+
+    def __call__(self, iteration: int, best: Reconstruction, targets: slice) -> None:
+        """``iteration`` counts from 1; ``targets`` says which targets ``best`` belongs to."""
+
+
+def match_gradients(
+    weights: Weights,
+    residuals: Weights,
+    run: DPSGD,
+    labels: torch.Tensor | None,
+    *,
+    generator: torch.Generator,
+    loss: Loss = inner_and_absolute,
+    iterations: int = 300,
+    restarts: int = 1,
+    learning_rate: float = 0.05,
+    start: torch.Tensor | None = None,
+    feature_map: FeatureMap | None = None,
+    dimension: int | None = None,
+    watch: Watcher | None = None,
+    block: int | None = None,
+) -> Reconstruction:
+    """Reconstruct every target from its model's steps: Hayes et al., Section 2.1, eq. (1).
+
+    Adam with a cosine schedule on the candidates' values, projected to [0, 1] after each
+    iteration; of all candidates and iterations the one with the least loss is returned.
+
+    Parameters
+    ----------
+    weights, residuals : Weights, shape (T, K, ...)
+        As :func:`reconrisk.training.record_trajectories` stores them, full batch.
+    run : DPSGD
+        Its clipping norm is used; the sampling rate must be 1.
+    labels : Tensor of integers, shape (K,), or None
+        The targets' labels if known. None searches all of them, which multiplies the cost by the
+        number of classes; :func:`infer_labels` reads them off the residuals for nothing.
+    generator : torch.Generator
+        Source of the first candidates (uniform noise).
+    loss : callable
+        One of this module's losses.
+    iterations, restarts : int
+        Iterations of Adam, and first candidates per target and label.
+    learning_rate : float
+        Adam's, at the start, in units of the pixels' range.
+    start : Tensor, shape (K, d), optional
+        A first candidate for each target, in place of the first restart's noise.
+    feature_map : callable, optional
+        For a model on top of a frozen feature map: takes images (count, d) to features (count, f).
+    dimension : int, optional
+        d, needed with a feature map.
+    watch : callable, optional
+        Called after each iteration.
+    block : int, optional
+        Targets attacked together; by default as many as keep their steps in the cache. No result
+        depends on it beyond rounding.
+
+    Raises
+    ------
+    ValueError
+        If the sampling rate is below one or shapes do not fit.
+
+    Notes
+    -----
+    Cost per target, candidate and iteration: ``8 T h d`` multiplications (h rows of the large
+    layer), forward and back; with the L1 distance ``8 T h d`` more. Memory per target of a block:
+    ``2 T h d`` values, once more while the L1 distance is computed. The paper ran 10^6 iterations
+    of plain gradient descent with five restarts; a few hundred of Adam reach what the noise allows.
+    """
+    if run.sampling_rate != 1:
+        raise ValueError(f"run must have sampling_rate 1 (full batch); got {run.sampling_rate!r}")
+    _check.integer("iterations", iterations, 1)
+    _check.integer("restarts", restarts, 1)
+    _check.real("learning_rate", learning_rate, 0, low_open=True)
+    output = weights["output.bias"]
+    steps, count, classes = output.shape
+    large = weights["hidden.weight" if "hidden.weight" in weights else "output.weight"]
+    if feature_map is None:
+        dimension = large.shape[-1]
+    elif dimension is None:
+        raise ValueError("dimension must be given with a feature_map; got None")
+    if labels is not None and labels.shape != (count,):
+        raise ValueError(f"labels must have shape ({count},); got {tuple(labels.shape)}")
+    if start is not None and start.shape != (count, dimension):
+        raise ValueError(f"start must have shape ({count}, {dimension}); got {tuple(start.shape)}")
+    tried = classes if labels is None else 1
+    noise = torch.rand(
+        (count, restarts, dimension), generator=generator, device=output.device, dtype=output.dtype
+    )
+    if start is not None:
+        noise[:, 0] = start.to(noise).clamp(0, 1)
+    if block is None:
+        block = _block_size(large)
+    parts = []
+    for first in range(0, count, block):
+        chosen = slice(first, first + block)
+        evidence = _Evidence(
+            {name: w[:, chosen] for name, w in weights.items()},
+            {name: r[:, chosen] for name, r in residuals.items()},
+            run.max_grad_norm,
+        )
+        kept = noise[chosen]
+        if labels is None:
+            trial = torch.arange(classes, device=output.device).expand(len(kept), classes)
+        else:
+            trial = labels[chosen, None]
+        observed = None if watch is None else functools.partial(watch, targets=chosen)
+        parts.append(
+            _descend(
+                evidence,
+                kept.repeat(1, tried, 1),
+                trial.repeat_interleave(restarts, dim=1),
+                loss,
+                iterations,
+                learning_rate,
+                feature_map,
+                observed,
+            )
+        )
+    return Reconstruction(
+        torch.cat([p.inputs for p in parts]),
+        torch.cat([p.labels for p in parts]),
+        torch.cat([p.loss for p in parts]),
+    )
+
+
+def _block_size(large: torch.Tensor) -> int:
+    """Targets whose steps stay in the cache over the iterations, enough to hide the calls' cost."""
+    steps, _, rows, fed = large.shape
+    room = 2**21 if large.device.type == "cpu" else 2**31
+    return max(8, room // (2 * steps * rows * fed))
+
+
+def _descend(
+    evidence: _Evidence,
+    candidates: torch.Tensor,
+    labels: torch.Tensor,
+    loss: Loss,
+    iterations: int,
+    learning_rate: float,
+    feature_map: FeatureMap | None,
+    watch: Callable[..., None] | None,
+) -> Reconstruction:
+    """Adam on candidates (K, R, d) with labels (K, R); the best of each target's."""
+    classes = torch.arange(evidence.classes, device=labels.device)[:, None]
+    one_hot = (labels[:, None, None] == classes).to(candidates.dtype)  # (K, 1, c, R)
+    values = candidates.clone().requires_grad_()
+    optimiser = torch.optim.Adam([values], lr=learning_rate)
+    best = candidates.clone()
+    least = torch.full(labels.shape, math.inf, dtype=candidates.dtype, device=labels.device)
+
+    def losses() -> torch.Tensor:
+        fed = values
+        if feature_map is not None:
+            fed = feature_map(values.flatten(0, 1)).unflatten(0, labels.shape)
+        return loss(evidence.fit(fed, one_hot))
+
+    def keep(current: torch.Tensor) -> None:
+        better = current < least  # false for nan: a candidate that diverged is never kept
+        least[better] = current[better]
+        best[better] = values.detach()[better]
+
+    for iteration in range(iterations):
+        for settings in optimiser.param_groups:
+            settings["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * iteration / iterations))
+        optimiser.zero_grad()
+        current = losses()
+        current.sum().backward()
+        keep(current.detach())
+        if watch is not None and iteration:
+            watch(iteration, _best_of(best, labels, least))
+        optimiser.step()
+        with torch.no_grad():
+            values.clamp_(0, 1)
+    with torch.no_grad():
+        keep(losses())
+    result = _best_of(best, labels, least)
+    if watch is not None:
+        watch(iterations, result)
+    return result
+
+
+def _best_of(best: torch.Tensor, labels: torch.Tensor, least: torch.Tensor) -> Reconstruction:
+    chosen = least.argmin(dim=1)
+    rows = torch.arange(len(best), device=best.device)
+    return Reconstruction(best[rows, chosen].clone(), labels[rows, chosen], least[rows, chosen])
+
+
+# What needs no descent ---------------------------------------------------------------------------
+
+
+def infer_labels(residuals: Weights) -> torch.Tensor:
+    """Return each target's label as read off the output biases' residuals, shape (K,).
+
+    A record's gradient with respect to the output bias is the predicted probabilities minus one at
+    its label: only the label's entry is negative. Summed over the steps the noise averages out.
+    """
+    return residuals["output.bias"].sum(dim=0).argmin(dim=-1)
+
+
+def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
+    """Return a first candidate for each target, shape (K, d), exact where there is no noise.
+
+    All steps' residuals of the first layer, bias included, are multiples of the record with a one
+    appended: stacked they have rank one, and the leading right singular vector, divided by its
+    last entry, is the record. Clipped to [0, 1].
+
+    Parameters
+    ----------
+    residuals : Weights, shape (T, K, ...)
+    iterations : int
+        Of the power method; the singular value's gap is large wherever the start is of use.
+
+    Notes
+    -----
+    Cost: ``2 T h d`` multiplications per target and iteration.
+    """
+    layer = "hidden" if "hidden.weight" in residuals else "output"
+    rows = torch.cat([residuals[f"{layer}.weight"], residuals[f"{layer}.bias"][..., None]], dim=3)
+    matrix = _by_target(rows).double()
+    scale = matrix.abs().amax(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    matrix = matrix / scale
+    # the sum of rows weighted by their last entries is close to the record already
+    vector = matrix.mT @ matrix[:, :, -1:]
+    for _ in range(iterations):
+        vector = matrix.mT @ (matrix @ vector)
+        vector = vector / vector.norm(dim=1, keepdim=True).clamp(min=1e-300)
+    last = vector[:, -1:, 0]
+    tiny = torch.finfo(torch.float64).tiny
+    safe = torch.where(last.abs() > tiny, last, torch.full_like(last, tiny))
+    return (vector[:, :-1, 0] / safe).clamp(0, 1).to(residuals[f"{layer}.weight"].dtype)
+
+
+def linearised_variance(
+    weights: Weights,
+    inputs: torch.Tensor,
+    labels: torch.Tensor,
+    run: DPSGD,
+    feature_map: FeatureMap | None = None,
+) -> torch.Tensor:
+    """Return the Cramer-Rao bound on each value's variance at the true record, shape (K, d).
+
+    The residuals are the record's clipped gradients plus Gaussian noise of variance
+    ``C^2 sigma^2``, with the models known. With J the Jacobian of all steps' clipped gradients in
+    the record, an *unbiased* reconstruction has covariance at least ``C^2 sigma^2 (J'J)^-1``, and
+    the least squared distance attains it for small noise. It does not bind a biased attack: one
+    that knows the pixels' range, or a prior, can and does go below it.
+
+    Parameters
+    ----------
+    weights : Weights, shape (T, K, ...)
+    inputs : Tensor, shape (K, d)
+    labels : Tensor of integers, shape (K,)
+    run : DPSGD
+        sigma and C.
+    feature_map : callable, optional
+        As in :func:`match_gradients`; the information about the features is carried back to the
+        pixels through its Jacobian.
+
+    Returns
+    -------
+    Tensor, shape (K, d), float64
+        The diagonal, infinite where a record's values cannot be told apart.
+
+    Notes
+    -----
+    With u the clipped delta of a layer fed v, and U, V their Jacobians, one step adds
+    ``|u|^2 V'V + (V'v)(u'U) + (u'U)'(V'v)' + (|v|^2 + 1) U'U``; the first layer has V = I. Cost
+    per target: ``O(T h d^2 + d^3)``, memory ``O(T h d + d^2)``.
+    """
+    wide = {name: w.double() for name, w in weights.items()}
+    noise = (run.noise_multiplier * run.max_grad_norm) ** 2
+    rows = [inputs.new_empty(0, inputs.shape[1], dtype=torch.float64)]
+    for k in range(len(inputs)):
+        own = {name: w[:, k] for name, w in wide.items()}
+        record = inputs[k].double()
+        if feature_map is None:
+            information = _information(own, record, labels[k], run.max_grad_norm)
+        else:
+            fed, jacobian = _features_and_jacobian(feature_map, record)
+            about_features = _information(own, fed, labels[k], run.max_grad_norm)
+            information = jacobian.mT @ about_features @ jacobian
+        inverse, failed = torch.linalg.inv_ex(information)
+        diagonal = noise * inverse.diagonal()
+        usable = int(failed) == 0 and bool((diagonal > 0).all())
+        rows.append((diagonal if usable else torch.full_like(diagonal, math.inf))[None])
+    return torch.cat(rows)
+
+
+def _features_and_jacobian(
+    feature_map: FeatureMap, record: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features (f,) of one record (d,) and their Jacobian (f, d)."""
+
+    def mapped(values: torch.Tensor) -> torch.Tensor:
+        return feature_map(values[None])[0]
+
+    return mapped(record), torch.autograd.functional.jacobian(mapped, record)
+
+
+def _information(
+    weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float
+) -> torch.Tensor:
+    """J'J of one target, (d, d); weights (T, ...)."""
+    size = record.square().sum()
+    layer = "hidden" if "hidden.weight" in weights else "output"
+    large = weights[f"{layer}.weight"]  # (T, rows, d)
+    responses = large @ record + weights[f"{layer}.bias"]
+    small = {name: w for name, w in weights.items() if layer == "hidden" and name[0] == "o"}
+
+    def step(small: Weights, responses: torch.Tensor, size: torch.Tensor):
+        """Clipped deltas of one step, as functions of what the record enters through."""
+        if layer == "output":
+            delta = responses.softmax(dim=0) - _one_hot(label, responses)
+            squared = delta.square().sum() * (size + 1)
+            factor = (max_grad_norm * squared.rsqrt()).clamp(max=1)
+            return (factor * delta,)
+        hidden = torch.nn.functional.elu(responses)
+        logits = small["output.weight"] @ hidden + small["output.bias"]
+        output_delta = logits.softmax(dim=0) - _one_hot(label, logits)
+        hidden_delta = (small["output.weight"].mT @ output_delta) * (hidden.clamp(max=0) + 1)
+        squared = output_delta.square().sum() * (hidden.square().sum() + 1)
+        squared = squared + hidden_delta.square().sum() * (size + 1)
+        factor = (max_grad_norm * squared.rsqrt()).clamp(max=1)
+        return factor * hidden_delta, factor * output_delta, hidden
+
+    sizes = size.expand(len(large))
+    values = torch.func.vmap(step)(small, responses, sizes)
+    jacobians = torch.func.vmap(torch.func.jacrev(step, argnums=(1, 2)))(small, responses, sizes)
+    # by the chain rule through the responses (rows of the layer) and the record's squared norm
+    chained = [by_rows @ large + 2 * by_size[..., None] * record for by_rows, by_size in jacobians]
+    u, slope = values[0], chained[0]  # (T, rows), (T, rows, d)
+    mixed = torch.einsum("tr,trd->d", u, slope)
+    flat = slope.flatten(0, 1)
+    information = torch.diag(u.square().sum().expand(len(record)))
+    information = information + torch.outer(record, mixed) + torch.outer(mixed, record)
+    information = information + (size + 1) * (flat.mT @ flat)
+    if len(values) == 1:
+        return information
+    _, v, hidden = values
+    _, v_slope, h_slope = chained
+    for t in range(len(large)):  # a loop keeps memory at one step's (d, d)
+        felt = h_slope[t].mT @ hidden[t]
+        given = v_slope[t].mT @ v[t]
+        information += v[t].square().sum() * (h_slope[t].mT @ h_slope[t])
+        information += torch.outer(felt, given) + torch.outer(given, felt)
+        information += (hidden[t].square().sum() + 1) * (v_slope[t].mT @ v_slope[t])
+    return information
+
+
+def _one_hot(label: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    return (torch.arange(len(logits), device=logits.device) == label).to(logits.dtype)

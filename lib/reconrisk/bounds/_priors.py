@@ -1,0 +1,286 @@
+"""Probability of success before seeing any output: kappa of a prior.
+
+``kappa = sup over z0 of P(rho(Z, z0) <= eta)`` (``hayes2023``, Section 3.1): exactly for discrete
+priors, from samples with a stated confidence (Proposition 6 and Appendix L), and for independent
+pixels in the log domain (Appendix I).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from reconrisk import _check, special
+from reconrisk._types import Enclosure
+from reconrisk.bounds._information import probabilities
+
+__all__ = [
+    "log_prior_success_pixels",
+    "log_prior_success_pixels_printed",
+    "prior_success",
+    "prior_success_ball",
+    "prior_success_ball_any_centre",
+    "prior_success_from_samples",
+]
+
+#: one pixel uniform in [0, 1], within 32/255 of a guess that is not near the ends
+PIXEL_TOLERANCE = 32.0 / 255.0
+
+
+def prior_success(prior: ArrayLike) -> float:
+    """Probability of naming the record without seeing anything: the largest weight.
+
+    ``hayes2023``, Section 3.3: ``1/n`` for the uniform prior and exact reconstruction.
+
+    Parameters
+    ----------
+    prior : int or array_like, shape (n,)
+        A whole number n >= 1 for the uniform prior, or probabilities that sum to one.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if np.ndim(prior) == 0:
+        return float(1.0 / _check.integer("prior", prior, 1))
+    return float(probabilities(prior, 1).max())
+
+
+def _masses(distances: ArrayLike, threshold: float, weights: ArrayLike | None) -> np.ndarray:
+    """Prior mass of the points within ``threshold`` of each centre."""
+    d = _check.real("distances", distances, 0)
+    if d.ndim != 2:
+        raise ValueError(f"distances must have shape (centres, points); got {d.shape}")
+    points = d.shape[1]
+    p = np.full(points, 1.0 / points) if weights is None else probabilities(weights, 1)
+    if p.size != points:
+        raise ValueError(f"weights must have one entry per point; got {p.size} for {points}")
+    eta = float(_check.real("threshold", threshold, 0))
+    return (d <= eta) @ p
+
+
+def prior_success_ball(
+    distances: ArrayLike, threshold: float, weights: ArrayLike | None = None
+) -> float:
+    """Largest prior mass within an error of one of the given centres.
+
+    ``hayes2023``, Section 3.3, *Estimating kappa*. It is ``kappa`` if a best guess is among the
+    centres; always if only the points themselves may be guessed, or if balls of that radius hold
+    one point each. A guess between points may do better:
+    :func:`prior_success_ball_any_centre` encloses that.
+
+    Parameters
+    ----------
+    distances : array_like, shape (centres, points)
+        Error ``rho(point, centre)`` >= 0, in any metric or none.
+    threshold : float
+        ``eta`` >= 0.
+    weights : array_like, shape (points,), optional
+        Prior probabilities; uniform if left out.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan, out of its range or of a wrong shape.
+
+    Notes
+    -----
+    ``centres * points`` comparisons.
+    """
+    return float(min(_masses(distances, threshold, weights).max(), 1.0))
+
+
+def prior_success_ball_any_centre(
+    distances: ArrayLike, threshold: float, weights: ArrayLike | None = None
+) -> Enclosure:
+    """Enclose the largest prior mass within an error of any centre, from the points' distances.
+
+    A ball of radius ``eta`` around any centre that holds a point lies, by the triangle inequality,
+    in the ball of radius ``2 eta`` around that point; so ``kappa`` lies between the largest masses
+    of balls of radius ``eta`` and ``2 eta`` around points.
+
+    Parameters
+    ----------
+    distances : array_like, shape (points, points)
+        A *metric* between the points: symmetric, zero on the diagonal. A mean squared error is not
+        one; its root is, with the root of the threshold.
+    threshold, weights
+        As in :func:`prior_success_ball`.
+
+    Returns
+    -------
+    Enclosure
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan, out of its range or of a wrong shape, or the matrix is not symmetric
+        with a zero diagonal.
+    """
+    d = _check.real("distances", distances, 0)
+    if d.ndim != 2 or d.shape[0] != d.shape[1]:
+        raise ValueError(f"distances must be square; got shape {d.shape}")
+    slack = 1e-9 * (1.0 + np.max(d, initial=0.0))
+    if np.any(np.abs(d - d.T) > slack) or np.any(np.diag(d) > slack):
+        raise ValueError("distances must be symmetric with a zero diagonal")
+    near = prior_success_ball(d, threshold, weights)
+    wide = prior_success_ball(d, 2.0 * float(threshold) * (1.0 + 1e-12), weights)
+    return Enclosure(near, max(near, wide))
+
+
+def prior_success_from_samples(
+    estimate: float, samples: int, confidence: float = 0.95, *, method: str = "binomial"
+) -> float:
+    """Upper confidence bound on ``kappa`` from its value on samples of the prior.
+
+    ``estimate`` is ``kappa`` of the empirical distribution of N independent samples. For the best
+    guess ``z*`` of the true prior, the share of samples near it is Binomial(N, kappa)/N and not
+    above the estimate, so a one-sided interval for that share bounds ``kappa``.
+
+    Parameters
+    ----------
+    estimate : float
+        ``kappa_hat`` in [0, 1], a supremum over all centres (of
+        :func:`prior_success_ball_any_centre`, the upper end).
+    samples : int
+        N >= 1.
+    confidence : float
+        In (0, 1): probability, over the samples, that the result is at least ``kappa``.
+    method : {"binomial", "chernoff"}
+        "chernoff" is ``hayes2023``, Proposition 6, solved for its unknown: ``kappa`` with
+        ``kappa (1 - tau) <= kappa_hat`` and ``exp(-N tau**2 kappa/2) = 1 - confidence``, that is
+        ``(a + sqrt(a**2 + kappa_hat))**2`` with ``a**2 = log(1/(1 - confidence))/(2 N)``.
+        "binomial" is the exact interval of Clopper and Pearson (1934), never larger.
+
+    Returns
+    -------
+    float
+        In [kappa_hat, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    share = float(_check.real("estimate", estimate, 0, 1))
+    count = float(_check.integer("samples", samples, 1))
+    level = float(_check.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
+    if _check.one_of("method", method, ("binomial", "chernoff")) == "chernoff":
+        a = np.sqrt(-np.log1p(-level) / (2.0 * count))
+        return float(min((a + np.sqrt(a * a + share)) ** 2, 1.0))
+    hits = np.ceil(share * count * (1.0 - 1e-12))
+    if hits >= count:
+        return 1.0
+    return float(max(stats.beta.ppf(level, hits + 1.0, count - hits), share))
+
+
+def log_prior_success_pixels(
+    dimension: ArrayLike,
+    share: ArrayLike = 1.0,
+    tolerance: ArrayLike = PIXEL_TOLERANCE,
+    *,
+    probability: ArrayLike | None = None,
+) -> np.ndarray:
+    """Log of the chance that a constant guess has a share of the pixels within a tolerance.
+
+    ``log P(Bin(d, p) >= share d)``: for independent pixels any ``share d`` of the d may fit. The
+    pixels are uniform in [0, 1], where no guess is within ``tolerance`` more often than
+    ``p = min(2 tolerance, 1)``, so this is ``kappa`` itself. ``hayes2023``, Appendix I, with its
+    prior success put right for shares below one (see :func:`log_prior_success_pixels_printed`).
+
+    Parameters
+    ----------
+    dimension : array_like
+        d, whole, in [1, 1e7].
+    share : array_like
+        ``rho`` in [0, 1].
+    tolerance : array_like
+        ``delta`` in (0, 1]: half the width of the interval that counts as a hit.
+    probability : array_like, optional
+        ``p`` in (0, 1] instead of ``2 tolerance``; the paper's ``2 x 32/256 = 1/4``.
+
+    Returns
+    -------
+    ndarray or float
+        In [-inf, 0]; relative error about 1e-14 of the probability for each unit of ``1e-2 |log|``
+        (1e-11 at 1e-1850).
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+
+    Notes
+    -----
+    About ``40 sqrt(d)`` terms of the tail for each set of arguments, at most d.
+    """
+    d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
+    rho = _check.real("share", share, 0, 1)
+    if probability is None:
+        p = np.minimum(2.0 * _check.real("tolerance", tolerance, 0, 1, low_open=True), 1.0)
+    else:
+        p = _check.real("probability", probability, 0, 1, low_open=True)
+    # a share that is meant as a fraction k/d must not round up to k + 1
+    needed = np.ceil(rho * d * (1.0 - 4e-16 * 4.0))
+    needed, d, p = np.broadcast_arrays(needed, d, p)
+    flat = [
+        _log_binomial_tail(float(k), float(n), float(c))
+        for k, n, c in zip(needed.ravel(), d.ravel(), p.ravel(), strict=True)
+    ]
+    return np.array(flat).reshape(d.shape)[()]
+
+
+def _log_binomial_tail(k: float, n: float, p: float) -> float:
+    """``log P(Bin(n, p) >= k)``, from the side of the tail that is smaller."""
+    if k <= 0 or p >= 1.0:
+        return 0.0
+    reach = 45.0 * np.sqrt(n) + 60.0
+    if k > n * p:
+        counts = np.arange(k, min(n, k + reach) + 0.5)
+        return _log_sum(special.log_binomial_pmf(counts, n, p))
+    counts = np.arange(max(0.0, k - 1.0 - reach), k - 0.5)
+    return float(special.log1mexp(np.asarray(_log_sum(special.log_binomial_pmf(counts, n, p)))))
+
+
+def _log_sum(logs: np.ndarray) -> float:
+    top = float(np.max(logs))
+    return min(top + float(np.log(np.exp(logs - top).sum())), 0.0)
+
+
+def log_prior_success_pixels_printed(
+    dimension: ArrayLike, share: ArrayLike = 1.0, probability: ArrayLike = 0.25
+) -> np.ndarray:
+    """The prior success as ``hayes2023``, Appendix I, prints it: ``log p**(share d)``.
+
+    It counts one fixed choice of the pixels that fit; for a share below one
+    :func:`log_prior_success_pixels` is larger, by hundreds of orders of magnitude at the paper's
+    dimensions.
+
+    Parameters
+    ----------
+    dimension : array_like
+        d, whole, in [1, 1e7].
+    share : array_like
+        ``rho`` in [0, 1].
+    probability : array_like
+        ``p`` in (0, 1].
+
+    Returns
+    -------
+    ndarray or float
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
+    rho = _check.real("share", share, 0, 1)
+    return (rho * d * np.log(_check.real("probability", probability, 0, 1, low_open=True)))[()]

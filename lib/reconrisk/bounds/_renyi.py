@@ -1,0 +1,223 @@
+"""What Renyi and pure differential privacy alone say about reconstruction.
+
+The bounds that the blow-up function of Hayes et al. (2023) improves on: reconstruction robustness
+from Renyi privacy (Balle et al. 2022), from pure privacy, and the mean squared error of unbiased
+attacks (Guo et al. 2022a). All of them in the log domain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check, special
+from reconrisk.bounds import _arguments as args
+
+__all__ = [
+    "mse_lower_bound",
+    "mse_lower_bound_renyi",
+    "rero_pure",
+    "rero_rdp",
+    "rero_renyi",
+]
+
+
+def rero_rdp(
+    noise_multiplier: ArrayLike,
+    prior_success: ArrayLike | None = None,
+    *,
+    steps: ArrayLike = 1,
+    log_prior_success: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Success of any attack on full-batch DP-SGD, from its Renyi privacy at the best order.
+
+    ``exp(-max(0, sqrt(log 1/kappa) - sqrt(T/(2 sigma**2)))**2)``: ``hayes2023``, eq. (2), after
+    Balle et al. (2022). It is :func:`rero_renyi` with ``epsilon = order T/(2 sigma**2)`` at
+    ``order = sqrt(log(1/kappa)/(T/(2 sigma**2)))``.
+
+    Parameters
+    ----------
+    noise_multiplier : array_like
+        ``sigma`` > 0.
+    prior_success : array_like, optional
+        ``kappa`` in [0, 1]; zero gives zero.
+    steps : array_like
+        T, whole, >= 1.
+    log_prior_success : array_like, optional
+        ``log kappa`` in [-inf, 0] instead, for priors that underflow.
+    log : bool
+        Return ``log gamma``.
+
+    Returns
+    -------
+    ndarray or float
+        ``gamma`` in [kappa, 1] (or its logarithm); one as soon as
+        ``T/(2 sigma**2) >= log(1/kappa)``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range, or not exactly one prior is given.
+    """
+    surprise = -args.log_probability(
+        "prior_success", prior_success, log_prior_success, "log_prior_success"
+    )
+    sigma = args.positive("noise_multiplier", noise_multiplier)
+    root = np.sqrt(0.5 * args.repeats(steps, "steps")) / sigma
+    return args.probability(-(np.maximum(np.sqrt(surprise) - root, 0.0) ** 2), log)
+
+
+def rero_renyi(
+    order: ArrayLike,
+    epsilon: ArrayLike,
+    prior_success: ArrayLike | None = None,
+    *,
+    log_prior_success: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Success of any attack on an ``(order, epsilon)``-Renyi private mechanism.
+
+    ``min(1, (kappa exp(epsilon))**((order - 1)/order))``: Balle et al. (2022), Theorem 2, as
+    ``hayes2023``, Section 3.1, states it. At ``order = inf`` it reads ``kappa exp(epsilon)``, what
+    ``hayes2023`` (after Theorem 2) gives for pure privacy; :func:`rero_pure` is sharper.
+
+    Parameters
+    ----------
+    order : array_like
+        ``alpha`` in (1, inf].
+    epsilon : array_like
+        The Renyi divergence of that order, >= 0, nats.
+    prior_success, log_prior_success, log
+        As in :func:`rero_rdp`.
+
+    Returns
+    -------
+    ndarray or float
+        ``gamma`` in [kappa, 1] (or its logarithm).
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range, or not exactly one prior is given.
+    """
+    log_kappa = args.log_probability(
+        "prior_success", prior_success, log_prior_success, "log_prior_success"
+    )
+    alpha = _check.real("order", order, 1, low_open=True)
+    budget = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    share = 1.0 - 1.0 / alpha
+    return args.probability(np.minimum(share * (log_kappa + budget), 0.0), log)
+
+
+def rero_pure(
+    epsilon: ArrayLike,
+    prior_success: ArrayLike | None = None,
+    *,
+    log_prior_success: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Success of any attack on an ``(epsilon, 0)``-differentially private mechanism.
+
+    ``min(e**epsilon kappa, 1 - e**-epsilon (1 - kappa))``: the blow-up function of the worst pair
+    with likelihood ratios in ``[e**-epsilon, e**epsilon]``, so the best that pure privacy gives.
+    The first term is what ``hayes2023`` states after Theorem 2; the second, from the other
+    direction of the definition applied to the complement, is smaller for
+    ``kappa > 1/(1 + e**epsilon)``.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        >= 0, nats, between the data sets with and without the record, in both directions.
+    prior_success, log_prior_success, log
+        As in :func:`rero_rdp`.
+
+    Returns
+    -------
+    ndarray or float
+        ``gamma`` in [kappa, 1] (or its logarithm).
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range, or not exactly one prior is given.
+    """
+    log_kappa = args.log_probability(
+        "prior_success", prior_success, log_prior_success, "log_prior_success"
+    )
+    budget = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    other = special.log1mexp(special.log1mexp(log_kappa) - budget)
+    return args.probability(np.minimum(log_kappa + budget, other), log)
+
+
+def mse_lower_bound(
+    noise_multiplier: ArrayLike,
+    steps: ArrayLike = 1,
+    diameter: ArrayLike = 1.0,
+    *,
+    log: bool = False,
+) -> np.ndarray:
+    """Least mean squared error of an unbiased attack on full-batch DP-SGD.
+
+    ``diameter**2/(4 (exp(T/sigma**2) - 1))``: Guo et al. (2022a), Theorem 1, with the order-2
+    Renyi divergence ``T/sigma**2`` (``hayes2023``, Appendix J; Section 2.1 writes ``epsilon``
+    without saying which).
+
+    Parameters
+    ----------
+    noise_multiplier : array_like
+        ``sigma`` > 0.
+    steps : array_like
+        T, whole, >= 1.
+    diameter : array_like
+        Width of the range of a coordinate, > 0, data units; for unequal ranges their root mean
+        square.
+    log : bool
+        Return the natural logarithm: the bound is 1e-49 at ``T/sigma**2 = 111``.
+
+    Returns
+    -------
+    ndarray or float
+        In (0, inf), squared data units, a mean over coordinates.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+
+    Notes
+    -----
+    Only for attacks whose expectation is the record: the centre of the range has a mean squared
+    error of at most ``diameter**2/4``, below this bound wherever ``T/sigma**2 < log 2``.
+    """
+    sigma = args.positive("noise_multiplier", noise_multiplier)
+    return mse_lower_bound_renyi(args.repeats(steps, "steps") / sigma**2, diameter, log=log)
+
+
+def mse_lower_bound_renyi(
+    epsilon: ArrayLike, diameter: ArrayLike = 1.0, *, log: bool = False
+) -> np.ndarray:
+    """Least mean squared error of an unbiased attack, from the order-2 Renyi divergence.
+
+    ``diameter**2/(4 (exp(epsilon) - 1))``: Guo et al. (2022a), Theorem 1.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        The Renyi divergence of order two, > 0, nats. Not the ``epsilon`` of (epsilon, delta).
+    diameter, log
+        As in :func:`mse_lower_bound`.
+
+    Returns
+    -------
+    ndarray or float
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    divergence = _check.real("epsilon", epsilon, 0, np.inf, low_open=True, high_open=True)
+    width = args.positive("diameter", diameter)
+    log_expm1 = divergence + special.log1mexp(-divergence)
+    return args.probability(2.0 * np.log(width) - np.log(4.0) - log_expm1, log)

@@ -1,0 +1,194 @@
+"""Reconstruction robustness from samples: Algorithm 1, and an interval that holds as stated.
+
+Under ``nu`` each step leaves noise, under ``mu`` noise around the record's part, which takes part
+with probability q. All that counts is the sum over the steps of
+``log(1 - q + q exp(z / sigma - 1 / (2 sigma**2)))``, the log ratio of ``mu`` to ``nu``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special as sc
+from scipy import stats
+
+from reconrisk import _check
+from reconrisk._types import DPSGD, Enclosure
+
+__all__ = ["rero_algorithm1", "rero_monte_carlo"]
+
+NORMALISATIONS = ("samples", "kept", "ratios")
+
+#: coordinates drawn at a time: 16 MB
+_CHUNK = 2_000_000
+
+
+def rero_algorithm1(
+    run: DPSGD,
+    prior_success: float,
+    samples: int,
+    rng: np.random.Generator,
+    *,
+    normalisation: str = "samples",
+) -> float:
+    """One estimate of ``gamma`` by Algorithm 1 of Hayes et al. (2023), Section 3.3.
+
+    Draws outputs without the record, keeps the ``ceil(kappa N)`` with the largest ratios of ``mu``
+    to ``nu``, and sums those ratios.
+
+    Parameters
+    ----------
+    run : DPSGD
+        What was run.
+    prior_success : float
+        ``kappa`` in (0, 1].
+    samples : int
+        N >= 1.
+    rng : numpy.random.Generator
+        Source of the draws.
+    normalisation : {"samples", "kept", "ratios"}
+        What the sum is divided by: N, which makes it an unbiased estimate of the probability of
+        the kept event; the number kept, as printed, which estimates ``gamma / kappa``; or the sum
+        of all ratios, whose expectation is N.
+
+    Returns
+    -------
+    float
+        The estimate; no bound on ``gamma`` from either side.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type or out of its range.
+
+    Notes
+    -----
+    N T normal draws for q < 1, N for q = 1, where the log ratio is itself normal. The variance
+    under ``nu`` grows like ``exp(T / sigma**2)`` at q = 1: beyond ``sqrt(T) / sigma`` of about
+    three, a million samples miss most of ``gamma``.
+    """
+    _check_arguments(run, prior_success, samples)
+    if not prior_success > 0:
+        raise ValueError(f"prior_success must be in (0, 1]; got {prior_success!r}")
+    _check.one_of("normalisation", normalisation, NORMALISATIONS)
+    log_ratios = _log_ratios(run, samples, rng, with_record=False)
+    kept = math.ceil(prior_success * samples)
+    log_sum = float(sc.logsumexp(np.partition(log_ratios, samples - kept)[samples - kept :]))
+    log_total = {
+        "samples": math.log(samples),
+        "kept": math.log(kept),
+        "ratios": float(sc.logsumexp(log_ratios)),
+    }
+    return math.exp(log_sum - log_total[normalisation])
+
+
+def rero_monte_carlo(
+    run: DPSGD,
+    prior_success: float,
+    samples: int,
+    seed: int,
+    confidence: float = 0.999,
+) -> Enclosure:
+    """Interval that contains ``gamma`` with at least a stated probability.
+
+    Two thresholds of the log ratio come from N draws under ``nu``: order statistics that exceed,
+    and fall short of, the level ``kappa`` (the ratio's law has no atoms, so the level of the k-th
+    largest is Beta-distributed). Independent draws under ``mu`` give their power, with the limits
+    of Clopper and Pearson. By the lemma of Neyman and Pearson ``gamma`` lies between the two
+    powers. The four ways to fail share ``1 - confidence`` equally.
+
+    Parameters
+    ----------
+    run : DPSGD
+        What was run.
+    prior_success : float
+        ``kappa`` in [0, 1].
+    samples : int
+        N >= 1, drawn twice.
+    seed : int
+        Non-negative.
+    confidence : float
+        In (0, 1), for both sides together.
+
+    Returns
+    -------
+    Enclosure
+        Within ``[kappa, 1]``. Unlike Algorithm 1 its width does not depend on the second moment
+        of the ratio; it shrinks like ``1 / sqrt(N)``, once ``kappa N`` is well above one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type or out of its range.
+
+    Notes
+    -----
+    2 N T normal draws for q < 1, 2 N for q = 1.
+    """
+    _check_arguments(run, prior_success, samples)
+    _check.integer("seed", seed, 0)
+    _check.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    kappa = float(prior_success)
+    if kappa in (0.0, 1.0):
+        return Enclosure(kappa, kappa)
+    rng = np.random.default_rng(seed)
+    without = np.sort(_log_ratios(run, samples, rng, with_record=False))[::-1]
+    power = np.sort(_log_ratios(run, samples, rng, with_record=True))
+    risk = (1.0 - confidence) / 4.0
+    level = stats.binom(samples, kappa)
+    # the k-th largest has level at least kappa with probability P(Bin(N, kappa) <= k - 1)
+    above = int(level.isf(risk)) + 1
+    # and at most kappa with probability P(Bin(N, kappa) >= k)
+    below = int(level.ppf(risk))
+    upper, lower = 1.0, kappa
+    if above <= samples:
+        upper = _upper_limit(samples - np.searchsorted(power, without[above - 1]), samples, risk)
+    if below >= 1:
+        passed = samples - np.searchsorted(power, without[below - 1], side="right")
+        lower = max(_lower_limit(passed, samples, risk), kappa)
+    return Enclosure(min(lower, 1.0), max(upper, lower))
+
+
+def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> None:
+    if not isinstance(run, DPSGD):
+        raise TypeError(f"run must be a DPSGD; got {run!r}")
+    _check.real("prior_success", prior_success, 0, 1)
+    _check.integer("samples", samples, 1)
+
+
+def _log_ratios(
+    run: DPSGD, samples: int, rng: np.random.Generator, *, with_record: bool
+) -> np.ndarray:
+    """Draw ``log(mu / nu)`` of a whole run, without or with the record, shape (samples,)."""
+    q, steps, shift = run.sampling_rate, int(run.steps), 1.0 / run.noise_multiplier
+    if q == 1.0:
+        # the sum over the steps is one normal variable
+        whole = math.sqrt(steps) * shift
+        return whole * rng.standard_normal(samples) + (0.5 if with_record else -0.5) * whole**2
+    out = np.empty(samples)
+    rows = max(1, _CHUNK // steps)
+    for start in range(0, samples, rows):
+        stop = min(start + rows, samples)
+        noise = rng.standard_normal((stop - start, steps))
+        if with_record:
+            noise += shift * (rng.random(noise.shape) < q)
+        # log(1 - q + q e^x) with x = shift * noise - shift**2 / 2
+        noise *= shift
+        noise += math.log(q) - math.log1p(-q) - 0.5 * shift**2
+        out[start:stop] = np.logaddexp(noise, 0.0).sum(axis=1) + steps * math.log1p(-q)
+    return out
+
+
+def _upper_limit(successes: int, trials: int, risk: float) -> float:
+    """The one-sided limit of Clopper and Pearson from above."""
+    if successes >= trials:
+        return 1.0
+    return float(sc.betaincinv(successes + 1, trials - successes, 1.0 - risk))
+
+
+def _lower_limit(successes: int, trials: int, risk: float) -> float:
+    """The one-sided limit of Clopper and Pearson from below."""
+    if successes <= 0:
+        return 0.0
+    return float(sc.betaincinv(successes, trials - successes + 1, risk))

@@ -1,0 +1,161 @@
+"""The best attack's success under sub-sampling, for orthogonal candidates, without simulation.
+
+A candidate's score is the sum over T steps of ``l(z) = log(1 - q + q exp(z/s - 1/(2 s**2)))``,
+with ``z`` standard normal under ``nu`` (the candidate was not there) and from the mixture under
+``mu`` (it was). The success is the integral of ``f_mu F_nu**(n - 1)``; under ``mu`` the density is
+``e**S`` times that under ``nu``.
+
+Both densities come from the characteristic function of one step, raised to the power T, by the
+trapezoidal rule in the frequency: exact up to the mass outside the window and the frequencies left
+out, both below e**-40. The distribution functions come from the same coefficients, divided by
+``i w`` and, for the far tail, by ``1 - i w`` after the factor ``e**-S``, so that ``1 - F`` keeps
+the digits that the power n - 1 asks for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["likelihood_success"]
+
+_LOG_SMALL = 40.0
+_REACH = 9.5
+_MOST_FREQUENCIES = 2**20
+_MOST_NODES = 2**20
+#: frequencies times nodes up to which the transform is summed term by term
+_PLAIN = 2**23
+#: points to either side over which a node is spread in the fast transform: error 1e-14
+_SPREAD = 14
+
+
+def likelihood_success(sigma: float, q: float, steps: float, n: float) -> float:
+    """``E_mu[F_nu(S)**(n - 1)]`` for ``0 < q < 1`` and at least two steps."""
+    low, high = _window(sigma, q, steps)
+    width = high - low
+    highest = _highest_frequency(sigma, q, steps, 2.0 * np.pi / width * _MOST_FREQUENCIES)
+    if highest == np.inf:
+        raise ValueError(
+            f"too few participations for this computation (sampling_rate * steps = {q * steps:g}): "
+            f"it needs more than {_MOST_FREQUENCIES} frequencies or nodes"
+        )
+    count = int(np.ceil(width * highest / (2.0 * np.pi))) + 8
+    frequency = 2.0 * np.pi / width * np.arange(count + 1)
+    log_nu, log_mu = _log_transforms(frequency, sigma, q, low, width)
+    turn = np.exp(1j * frequency * low)
+    # coefficients of the periodic densities, sum_k c_k exp(i w_k (s - low)), real part twice
+    c_nu = np.conj(np.exp(steps * log_nu)) * turn / width
+    c_mu = np.conj(np.exp(steps * log_mu)) * turn / width
+    # finer than the densities need, because of the power n - 1
+    size = max(2 ** int(np.ceil(np.log2(4 * (count + 1)))), 2**14)
+    offset = width / size * np.arange(size)
+    s = low + offset
+    density = _evaluate(c_mu, size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        integrated = c_nu / (1j * frequency)
+    integrated[0] = 0.0
+    below = _evaluate(integrated, size)
+    below = below - below[0] + c_nu[0].real * offset
+    tilted = _evaluate(c_mu / (1.0 - 1j * frequency), size)
+    # beyond the window the periodic density repeats: take away what it has from there on
+    above = np.exp(-np.maximum(s, 0.0)) * tilted - np.exp(-high) * tilted[0]
+    # the tilted tail is the better one where e**-S is small
+    above = np.where(s > 0.0, above, 1.0 - below)
+    log_power = (n - 1.0) * np.log1p(-np.clip(above, 0.0, 1.0 - 1e-16))
+    value = float((np.maximum(density, 0.0) * np.exp(log_power)).sum() * width / size)
+    return min(max(value, 1.0 / n), 1.0)
+
+
+def _evaluate(coefficients: np.ndarray, size: int) -> np.ndarray:
+    """The real periodic function with these non-negative frequencies, at ``size`` nodes."""
+    padded = np.zeros(size // 2 + 1, dtype=complex)
+    padded[: coefficients.size] = coefficients
+    return np.fft.irfft(padded, size) * size
+
+
+def _loss(z: np.ndarray, sigma: float, q: float) -> np.ndarray:
+    return np.logaddexp(np.log1p(-q), np.log(q) + z / sigma - 0.5 / sigma**2)
+
+
+def _window(sigma: float, q: float, steps: float) -> tuple[float, float]:
+    """Return where all but e**-40 of the score lies, below under ``nu``, above under ``mu``.
+
+    Chernoff's bound on both sides.
+    """
+    theta = np.geomspace(1e-3, 1e3, 121)
+    # the moment of order 1 + theta has its weight near z = (1 + theta)/sigma
+    theta = theta[(1.0 + theta) / sigma < 400.0]
+    z = np.arange(-_REACH, (1.0 + theta[-1]) / sigma + _REACH, min(0.1, 0.5 * sigma))
+    loss = _loss(z, sigma, q)
+    weight = -0.5 * z * z
+    base = np.logaddexp.reduce(weight)
+
+    def log_moment(order: float) -> float:
+        return steps * float(np.logaddexp.reduce(weight + order * loss) - base)
+
+    high = min((log_moment(1.0 + t) + _LOG_SMALL) / t for t in theta)
+    low = max(-(log_moment(-t) + _LOG_SMALL) / t for t in theta)
+    return max(low, steps * np.log1p(-q)), high
+
+
+def _nodes(top: float, sigma: float) -> tuple[float, int]:
+    """Distance and number of nodes in the noise for frequencies up to ``top``."""
+    step = min(0.1, 0.5 * sigma, 2.0 * np.pi / (top / sigma + 12.0))
+    return step, int((2.0 * _REACH + 1.0 / sigma) / step) + 1
+
+
+def _log_transforms(
+    frequency: np.ndarray, sigma: float, q: float, low: float = 0.0, width: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logs of the characteristic functions of one step's loss under ``nu`` and ``mu``.
+
+    With ``width``, the frequencies are ``2 pi/width`` times 0, 1, 2, ... and may be many.
+    """
+    step, count = _nodes(float(frequency[-1]), sigma)
+    z = -_REACH + step * np.arange(count)
+    loss = _loss(z, sigma, q)
+    nu = np.exp(-0.5 * z * z) * (step / np.sqrt(2.0 * np.pi))
+    mu = (1.0 - q) * nu + q * np.exp(-0.5 * (z - 1.0 / sigma) ** 2) * (step / np.sqrt(2.0 * np.pi))
+    weights = np.stack([nu / nu.sum(), mu / mu.sum()], axis=1)
+    if width and frequency.size * count > _PLAIN:
+        both = np.stack(
+            [_fast_transform(2.0 * np.pi / width * loss, w, frequency.size) for w in weights.T], 1
+        )
+    else:
+        blocks = np.array_split(frequency, 1 + frequency.size * count // 2**20)
+        both = np.concatenate([np.exp(1j * block[:, None] * loss) @ weights for block in blocks])
+    with np.errstate(divide="ignore"):
+        logs = np.log(both)
+    return logs[:, 0], logs[:, 1]
+
+
+def _fast_transform(position: np.ndarray, weight: np.ndarray, modes: int) -> np.ndarray:
+    """Sum of ``weight * exp(1j * k * position)`` for ``k = 0 .. modes - 1``.
+
+    Gaussian gridding (Greengard and Lee 2004, SIAM Review 46(3)): every weight is spread over a
+    grid of twice the resolution, one FFT, and the spreading is divided out.
+    """
+    size = 2 ** int(np.ceil(np.log2(4 * modes)))
+    grid = 2.0 * np.pi / size
+    # the widest Gaussian whose own cut-off and whose alias are equally small
+    tau = np.pi * _SPREAD / (4.0 * modes**2) / ((size / (2 * modes)) * (size / (2 * modes) - 0.5))
+    nearest = np.floor(position / grid)
+    offset = position - nearest * grid
+    total = np.zeros(size)
+    for shift in range(-_SPREAD + 1, _SPREAD + 1):
+        spread = weight * np.exp(-((offset - shift * grid) ** 2) / (4.0 * tau))
+        index = np.mod(nearest + shift, size).astype(np.int64)
+        total += np.bincount(index, weights=spread, minlength=size)
+    k = np.arange(modes)
+    transform = np.conj(np.fft.rfft(total)[:modes]) / size
+    return np.sqrt(np.pi / tau) * np.exp(tau * k * k) * transform
+
+
+def _highest_frequency(sigma: float, q: float, steps: float, most: float) -> float:
+    """From where on both densities' transforms are below e**-40; infinity beyond ``most``."""
+    top = 1.0
+    while top < most and _nodes(2.0 * top, sigma)[1] < _MOST_NODES:
+        nu, mu = _log_transforms(np.linspace(top, 2.0 * top, 5), sigma, q)
+        if np.all(steps * np.maximum(nu.real, mu.real) < -_LOG_SMALL):
+            return top
+        top *= 1.5
+    return np.inf

@@ -1,0 +1,57 @@
+"""Privacy of DP-SGD: (epsilon, delta) from a run, and noise from a target.
+
+NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
+"""
+
+from reconrisk.privacy._conversions import (
+    amplify,
+    compose,
+    epsilon_from_renyi,
+    log_delta_from_renyi,
+)
+from reconrisk.privacy._gaussian import log_delta_gaussian
+from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
+from reconrisk.privacy._vmf import (
+    vmf_concentration,
+    vmf_entropy,
+    vmf_kl,
+    vmf_log_density,
+    vmf_mean_cosine,
+    vmf_noise_multiplier,
+    vmf_renyi,
+    vmf_renyi_blocks,
+)
+from reconrisk.privacy._vmf_accounting import (
+    ConvertedEpsilon,
+    vmf_epsilon_by_conversion,
+    vmf_epsilon_by_renyi,
+    vmf_epsilon_converted,
+    vmf_renyi_sampled,
+)
+from reconrisk.privacy._vmf_epsilon import vmf_epsilon
+
+__all__ = [
+    "ConvertedEpsilon",
+    "amplify",
+    "compose",
+    "delta",
+    "epsilon",
+    "epsilon_from_renyi",
+    "log_delta_from_renyi",
+    "log_delta_gaussian",
+    "noise_for_epsilon",
+    "noise_for_success",
+    "vmf_concentration",
+    "vmf_entropy",
+    "vmf_epsilon",
+    "vmf_epsilon_by_conversion",
+    "vmf_epsilon_by_renyi",
+    "vmf_epsilon_converted",
+    "vmf_kl",
+    "vmf_log_density",
+    "vmf_mean_cosine",
+    "vmf_noise_multiplier",
+    "vmf_renyi",
+    "vmf_renyi_blocks",
+    "vmf_renyi_sampled",
+]

@@ -1,0 +1,376 @@
+"""The law of a sum of many equal lattice variables, with relative accuracy around any level.
+
+The masses are first tilted by ``exp(rate * k)``, so that the level of interest is in the middle
+of the tilted sum. With ``phi`` the discrete Fourier transform of length N of the tilted masses,
+that of the sum of T draws, modulo N, is ``phi**T``. Where T is large only few frequencies count:
+then only those are evaluated, and each tail is a sum over them. Otherwise a fast Fourier
+transform gives all masses of the sum.
+
+What this gets wrong is bounded, and kept with the result (:class:`Sum`):
+
+- *folding*: the tilted mass outside the window, by Chernoff's bound on the lattice law itself;
+- *roundings of the masses*: relative errors of at most ``r`` change every mass of the sum by at
+  most ``(1 + r)**T - 1`` of itself;
+- *transform*: every ``phi`` is known to ``e``, so its power to
+  ``T (e + 72 u |phi - 1|)(|phi| + e)**(T - 1)`` with the unit roundoff ``u``; the mean of that over
+  the spectrum, and of ``|phi|**T`` times the rounding of the inverse, bounds the error of each
+  mass. Its mean square bounds that of a tail, by Cauchy and Schwarz;
+- *frequencies left out*: ``(|phi| + e)**T``, between the points of a coarser transform by
+  ``|phi'| <= E|k - mean|``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft, signal
+
+from reconrisk.privacy._step import UNIT, Law
+
+__all__ = ["LARGEST", "LONGEST", "Sum", "TooLong", "compose"]
+
+#: longest transform of which all masses are kept, and longest of which few are
+LONGEST = 1 << 21
+LARGEST = 1 << 30
+
+#: most frequencies that are evaluated one by one
+MOST_FREQUENCIES = 1 << 14
+
+_FLOOR = 1e-250
+_NEGLIGIBLE = -80.0
+_BLOCK = 64
+
+
+class TooLong(Exception):
+    """The lattice of the sum is too long to be kept in memory; wider cells are needed."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Tilted masses of a sum on a window: ``P(i) exp(rate i - log_norm)``.
+
+    Attributes
+    ----------
+    first, size : int
+        The window, ``first .. first + size - 1``.
+    rate, log_norm : float
+    folded : float
+        Bound on the tilted mass outside the window, which is found inside.
+    each, square : float
+        Bounds on the further error of every single mass, and on the root of the sum of their
+        squares.
+    relative : float
+        Bound on the relative error of the masses, of turning a tilted tail back and summing it.
+    mass : ndarray or None
+        All tilted masses, or
+    frequencies, powers : ndarray or None
+        the non-negative frequencies that count, as integers below ``size``, and ``phi**T`` there
+        (twice that above zero), with phases for the window's first index.
+    """
+
+    first: int
+    size: int
+    rate: float
+    log_norm: float
+    folded: float
+    each: float
+    square: float
+    relative: float
+    mass: np.ndarray | None = None
+    frequencies: np.ndarray | None = None
+    powers: np.ndarray | None = None
+
+    def error_of_tail(self, decay: float) -> float:
+        """Bound on the error of a sum of masses with weights ``exp(-decay * distance)``."""
+        count = squares = float(self.size)
+        if decay * count > 1.0:
+            count = min(count, 1.0 / -math.expm1(-decay))
+            squares = min(squares, 1.0 / -math.expm1(-2.0 * decay))
+        return self.folded + min(self.each * count, self.square * math.sqrt(squares))
+
+    def rising(self, place: np.ndarray, decay: float) -> np.ndarray:
+        """``sum over i >= j of mass_i exp(-decay (i - j))``, at places ``j`` from ``first``."""
+        if self.mass is not None:
+            return _recursion(self.mass[::-1], decay)[::-1][place]
+        return self._geometric(place, decay, self.size - place, 1)
+
+    def falling(self, place: np.ndarray, decay: float) -> np.ndarray:
+        """``sum over i < j of mass_i exp(-decay (j - i))``, at places ``j`` from ``first``."""
+        if self.mass is not None:
+            before = np.append(0.0, self.mass[:-1])
+            return math.exp(-decay) * _recursion(before, decay)[place]
+        return math.exp(-decay) * self._geometric(place - 1, decay, place, -1)
+
+    def _geometric(
+        self, place: np.ndarray, decay: float, count: np.ndarray, sign: int
+    ) -> np.ndarray:
+        """``sum over n < count of mass(place + sign n) exp(-decay n)`` from the spectrum."""
+        assert self.frequencies is not None and self.powers is not None
+        m = self.frequencies
+        omega = 2.0 * math.pi / self.size * m
+        # one minus exp(-decay + i sign omega), without cancellation
+        near = -math.expm1(-decay) + 2.0 * math.exp(-decay) * np.sin(0.5 * omega) ** 2
+        left = near - 1j * sign * math.exp(-decay) * np.sin(omega)
+        if decay == 0.0:
+            left[0] = 1.0
+        kernel = self.powers / (self.size * left)
+        out = np.empty(place.size)
+        chunk = max(1, 500_000 // m.size)
+        for start in range(0, place.size, chunk):
+            part = slice(start, start + chunk)
+            j, n = place[part, None], count[part, None]
+            here = np.exp(2j * math.pi / self.size * ((m * j) % self.size))
+            last = np.exp(-decay * n + 2j * math.pi * sign / self.size * ((m * n) % self.size))
+            terms = (kernel * here * (1.0 - last)).real
+            if decay == 0.0:
+                terms[:, 0] = self.powers[0].real / self.size * n[:, 0]
+            out[part] = terms.sum(axis=1)
+        return np.maximum(out, 0.0)
+
+
+def _recursion(mass: np.ndarray, decay: float) -> np.ndarray:
+    """``sum over i <= j of mass_i exp(-decay (j - i))`` at every ``j``."""
+    return signal.lfilter([1.0], [1.0, -math.exp(-decay)], mass)
+
+
+def compose(
+    law: Law, rate: float, steps: int, slopes: tuple[float, float], log_outside: float
+) -> Sum:
+    """The law of the sum of ``steps`` draws, tilted by ``rate``, where the tilted sum mostly is.
+
+    Parameters
+    ----------
+    slopes : tuple of float
+        Positive first guesses of Chernoff's parameters, beyond ``rate``, for the two ends.
+    log_outside : float
+        Logarithm of the tilted mass that may lie beyond either end of the window.
+
+    Notes
+    -----
+    Raises :class:`TooLong` where neither way is feasible.
+
+    Cost, for a law of K masses: about eight exponentials for each; then either two transforms of
+    the window's length or, with M frequencies that count, one short transform and ``2 K M``
+    multiplications.
+    """
+    tilted, log_step, relative = _tilt(law, rate)
+    index = law.first + np.arange(tilted.size)
+    first, size, folded = _window(tilted, index, steps, slopes, log_outside)
+    log_norm = steps * log_step
+    exponents = abs(log_norm) + abs(rate) * max(abs(first), abs(first + size))
+    relative = math.expm1(steps * relative) + 4.0 * UNIT * (
+        2.0 + exponents + steps * (1.0 + math.log(tilted.size))
+    )
+    centred, largest = _centred(tilted)
+    shift = first - steps * (law.first + largest)
+    counting = _counting(centred, steps, size)
+    if counting is not None:
+        frequencies, left_out = counting
+        powers, each, square = _few_powers(centred, steps, size, shift, frequencies)
+        each += left_out
+        square += left_out * math.sqrt(size)
+        return Sum(
+            first, size, rate, log_norm, folded, each, square, relative, None, frequencies, powers
+        )
+    if size > LONGEST:
+        raise TooLong(f"{size} lattice points, most of whose frequencies count")
+    mass, each, square = _all_masses(centred, steps, size, shift)
+    relative += 4.0 * UNIT * size
+    return Sum(first, size, rate, log_norm, folded, each, square, relative, mass)
+
+
+def _tilt(law: Law, rate: float) -> tuple[np.ndarray, float, float]:
+    """Tilted masses of sum one, the logarithm of their norm, and their largest relative error."""
+    index = law.first + np.arange(law.mass.size)
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(law.mass) + rate * index
+    top = float(log_mass.max())
+    # what is smaller takes no part; subnormal numbers would only be slow
+    tilted = np.exp(np.maximum(log_mass - top, -690.0))
+    total = float(tilted.sum())
+    tilted /= total
+    exponents = 2.0 * np.abs(rate * index) + np.abs(np.maximum(log_mass, -1e3)) + abs(top)
+    relative = law.relative + 4.0 * UNIT * (2.0 + exponents)
+    return tilted, top + math.log(total), float(relative.max())
+
+
+@dataclass(frozen=True)
+class _Centred:
+    """A law of sum one, counted from its largest mass, without that mass.
+
+    What a transform gets wrong is relative to what it transforms: without the largest mass, that
+    is little where most draws are the same.
+    """
+
+    rest: np.ndarray
+    first: int
+    others: float
+    norm: float
+    deviation: float
+
+
+def _centred(tilted: np.ndarray) -> tuple[_Centred, int]:
+    largest = int(np.argmax(tilted))
+    rest = tilted.copy()
+    rest[largest] = 0.0
+    offset = np.abs(np.arange(tilted.size) - largest)
+    norm = math.sqrt(float(np.sum(rest * rest)))
+    deviation = float(np.sum(rest * offset))
+    return _Centred(rest, -largest, float(rest.sum()), norm, deviation), largest
+
+
+def _fold(law: _Centred, size: int) -> np.ndarray:
+    return np.bincount((law.first + np.arange(law.rest.size)) % size, law.rest, minlength=size)
+
+
+def _all_masses(
+    law: _Centred, steps: int, size: int, shift: int
+) -> tuple[np.ndarray, float, float]:
+    """All tilted masses of the sum by two fast Fourier transforms, with the bounds on errors."""
+    entry = 8.0 * math.log2(size) * UNIT
+    spectrum = fft.rfft(_fold(law, size)) - law.others
+    powers, each, square, left_out = _powers(spectrum, entry * law.others, steps, size)
+    each += 2.0 * entry * float(np.sum(np.abs(powers))) / size + left_out
+    # in the mean square a transform is as exact, relative to the sequence's own norm
+    square += steps * entry * law.norm + left_out * math.sqrt(size)
+    square += entry * math.sqrt(2.0 * float(np.sum(np.abs(powers) ** 2)) / size)
+    mass = np.roll(fft.irfft(powers, size), -(shift % size))
+    # the floor keeps the recursions of the tails away from the slow subnormal numbers
+    return np.maximum(mass, _FLOOR), each + _FLOOR, square + _FLOOR * math.sqrt(size)
+
+
+def _powers(
+    distance: np.ndarray, entry: float, steps: int, size: int
+) -> tuple[np.ndarray, float, float, float]:
+    """``phi**T`` of ``phi = 1 + distance`` and what it gets wrong.
+
+    ``distance`` is known to ``entry``. The logarithm, its multiple and the exponential add at most
+    ``72 u |distance|`` for each factor.
+
+    Returns
+    -------
+    powers : ndarray, complex
+    each : float
+        Mean over the spectrum of the powers' errors.
+    square : float
+        Root of the mean of their squares, without what ``entry`` contributes.
+    left_out : float
+        Mean of the powers that were set to zero.
+    """
+    x, y = distance.real, distance.imag
+    length = np.abs(distance)
+    near = length < 0.5
+    with np.errstate(divide="ignore"):
+        # either form where it keeps its digits: close to one, and down to zero
+        close = 0.5 * np.log1p(np.where(near, 2.0 * x + length * length, 0.0))
+        log_size = np.where(near, close, np.log(np.hypot(1.0 + x, y)))
+    log_power = (steps - 1) * np.maximum(log_size, np.log(np.exp(log_size) + entry))
+    used = steps * log_size > _NEGLIGIBLE
+    powers = np.zeros_like(distance)
+    powers[used] = np.exp(
+        steps * log_size[used] + 1j * (steps * np.arctan2(y[used], 1.0 + x[used]))
+    )
+    # the spectrum of a real sequence: all but the ends stand for two coefficients
+    weight = np.exp(np.minimum(log_power, 1.0))
+    own = weight * (72.0 * steps * UNIT * length + 4.0 * UNIT)
+    each = 2.0 * float(np.sum(own + steps * entry * weight)) / size
+    square = math.sqrt(2.0 * float(np.sum(own * own)) / size)
+    left_out = 2.0 * float(np.sum(np.exp(np.minimum(steps * log_size[~used], 0.0)))) / size
+    return powers, each, square, left_out
+
+
+def _counting(law: _Centred, steps: int, size: int) -> tuple[np.ndarray, float] | None:
+    """The frequencies that count, and what the others add to each mass; None if all may count."""
+    coarse = 1 << max(math.ceil(math.log2(512.0 * law.deviation + 64.0)), 6)
+    if 4 * coarse > size:
+        return None
+    entry = 8.0 * math.log2(coarse) * UNIT
+    magnitude = np.abs(fft.rfft(_fold(law, coarse)) + (1.0 - law.others)) + entry
+    # within half a coarse interval of each coarse frequency
+    magnitude += math.pi / coarse * law.deviation * (1.0 + 1e-9)
+    log_power = steps * np.log(magnitude)
+    counts = np.flatnonzero(log_power > _NEGLIGIBLE)
+    ratio = size // coarse
+    wanted = counts.size * ratio
+    if wanted > MOST_FREQUENCIES or (wanted * law.rest.size > 100 * size and size <= LONGEST):
+        return None
+    start = counts * ratio - ratio // 2
+    frequencies = (start[:, None] + np.arange(ratio + 1)).ravel()
+    frequencies = np.unique(frequencies[(frequencies >= 0) & (frequencies <= size // 2)])
+    left_out = np.delete(log_power, counts)
+    return frequencies, 2.0 * float(np.exp(left_out).sum()) / coarse
+
+
+def _few_powers(
+    law: _Centred, steps: int, size: int, shift: int, frequencies: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """``phi**T`` at some frequencies, with the bounds on the errors that come of them."""
+    rows = -(-law.rest.size // _BLOCK)
+    block = np.zeros(rows * _BLOCK)
+    block[: law.rest.size] = law.rest
+    spectrum = np.empty(frequencies.size, dtype=complex)
+    chunk = max(1, (1 << 21) // (rows + _BLOCK))
+    for start in range(0, frequencies.size, chunk):
+        part = frequencies[start : start + chunk]
+        inner = _phases(part, np.arange(_BLOCK), size)
+        outer = _phases(part, law.first + _BLOCK * np.arange(rows), size)
+        # rows are added pairwise
+        sums = inner @ block.reshape(rows, _BLOCK).T
+        spectrum[start : start + chunk] = np.sum(outer * sums, axis=1)
+    entry = UNIT * (64.0 + 2.0 * (_BLOCK + 16.0 + math.log2(rows)))
+    powers, each, square, left_out = _powers(spectrum - law.others, entry * law.others, steps, size)
+    weight = np.abs(powers)
+    inverse = 128.0 * UNIT
+    each += inverse * float(np.sum(weight)) / size + left_out
+    square += math.sqrt(float(np.sum((steps * entry * law.others + inverse * weight) ** 2)) / size)
+    square += left_out * math.sqrt(size)
+    powers *= _phases(frequencies, np.array([-shift]), size)[:, 0]
+    powers[(frequencies > 0) & (frequencies < size // 2)] *= 2.0
+    return powers, each, square
+
+
+def _phases(frequencies: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
+    """``exp(-2 pi i m k / size)`` with exact reduction of ``m k``, shape (frequencies, places)."""
+    product = (frequencies[:, None] * (places[None, :] % size)) % size
+    return np.exp((-2j * math.pi / size) * product)
+
+
+def _window(
+    tilted: np.ndarray,
+    index: np.ndarray,
+    steps: int,
+    slopes: tuple[float, float],
+    log_outside: float,
+) -> tuple[int, int, float]:
+    """First index, length (a power of two) and a bound on the tilted sum's mass outside."""
+    lowest, highest = steps * int(index[0]), steps * int(index[-1])
+    low = _end(tilted, -index, steps, slopes[0], log_outside)
+    high = _end(tilted, index, steps, slopes[1], log_outside)
+    first = lowest if low is None else max(lowest, -low - 1)
+    last = highest if high is None else min(highest, high + 1)
+    size = min(1 << max(last - first + 4, 16).bit_length(), LARGEST)
+    missed = float(int(first > lowest) + int(last < highest))
+    if first + size <= last + 1:
+        missed = math.inf
+    return first - 1, size, min(missed * math.exp(log_outside), 1.0)
+
+
+def _end(
+    tilted: np.ndarray, index: np.ndarray, steps: int, slope: float, log_outside: float
+) -> int | None:
+    """A level that the sum reaches with at most probability ``exp(log_outside)``, by Chernoff.
+
+    Every slope gives such a level; the lowest of three is taken.
+    """
+    best = math.inf
+    middle = float(np.sum(tilted * index))
+    for trial in (0.5 * slope, slope, 2.0 * slope):
+        exponent = trial * (index - middle)
+        if not trial > 0.0 or float(exponent.max()) > 600.0:  # too steep for the floats
+            continue
+        log_mean = math.log(float(np.sum(tilted * np.exp(np.maximum(exponent, -600.0)))))
+        slack = UNIT * (16.0 + 4.0 * float(np.abs(exponent).max()))
+        best = min(best, steps * middle + (steps * (log_mean + slack) - log_outside) / trial)
+    return None if best == math.inf else math.ceil(best)

@@ -1,0 +1,146 @@
+"""From Rényi divergence to (epsilon, delta) and back; amplification and composition of a pair.
+
+The steps out of which accountants that do not work with the whole privacy loss are built.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+
+__all__ = ["amplify", "compose", "epsilon_from_renyi", "log_delta_from_renyi"]
+
+
+def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
+    """``log delta`` that a bound on one Rényi divergence gives at ``epsilon``.
+
+    ``delta = exp((a - 1)(renyi - epsilon)) / (a - 1) * (1 - 1/a)**a`` (Canonne et al. 2020,
+    Proposition 2.11; Biswas et al. 2024, Proposition 4, eq. 8), and never more than one.
+
+    Parameters
+    ----------
+    order : array_like
+        a in (1, inf).
+    renyi : array_like
+        Bound on the divergence of that order, nats, >= 0.
+    epsilon : array_like
+        Nats, >= 0.
+
+    Returns
+    -------
+    ndarray or float
+        In (-inf, 0].
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    a, bound = _order_and_bound(order, renyi)
+    e = _check.real("epsilon", epsilon, 0)
+    gap = a - 1.0
+    return np.minimum(gap * (bound - e) + gap * np.log(gap) - a * np.log(a), 0.0)[()]
+
+
+def epsilon_from_renyi(order: ArrayLike, renyi: ArrayLike, delta: ArrayLike) -> np.ndarray:
+    """Smallest ``epsilon`` that a bound on one Rényi divergence gives at ``delta``.
+
+    ``renyi + log(1 - 1/a) - (log delta + log a)/(a - 1)``, or zero where that is negative: the
+    inverse of :func:`log_delta_from_renyi` (Biswas et al. 2024, Section III-A2).
+
+    Parameters
+    ----------
+    order : array_like
+        a in (1, inf).
+    renyi : array_like
+        Bound on the divergence of that order, nats, >= 0.
+    delta : array_like
+        In (0, 1].
+
+    Returns
+    -------
+    ndarray or float
+        Nats, >= 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    a, bound = _order_and_bound(order, renyi)
+    d = _check.real("delta", delta, 0, 1, low_open=True)
+    value = bound + np.log1p(-1.0 / a) - (np.log(d) + np.log(a)) / (a - 1.0)
+    return np.maximum(value, 0.0)[()]
+
+
+def _order_and_bound(order: ArrayLike, renyi: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    a = _check.real("order", order, 1, np.inf, low_open=True, high_open=True)
+    return a, _check.real("renyi", renyi, 0)
+
+
+def amplify(
+    epsilon: ArrayLike, delta: ArrayLike, sampling_rate: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """(epsilon, delta) of a mechanism run on a Poisson sample of the records.
+
+    ``log(1 + q (exp(epsilon) - 1))`` and ``q delta`` (Balle et al. 2018, Theorem 8; Biswas et al.
+    2024, eq. 9).
+
+    Parameters
+    ----------
+    epsilon, delta : array_like
+        Of the mechanism on all records: nats, >= 0; in [0, 1].
+    sampling_rate : array_like
+        q in (0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    e = _check.real("epsilon", epsilon, 0)
+    d = _check.real("delta", delta, 0, 1)
+    q = _check.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+    near = np.log1p(q * np.expm1(np.minimum(e, 30.0)))
+    with np.errstate(divide="ignore"):
+        far = np.logaddexp(np.log1p(-q), np.log(q) + e)
+    return np.where(e < 30.0, near, far)[()], (q * d)[()]
+
+
+def compose(
+    epsilon: ArrayLike, delta: ArrayLike, steps: ArrayLike, slack: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """(epsilon, delta) of several runs of one (epsilon, delta)-private mechanism.
+
+    Kairouz et al. 2017, Theorem 10 (Biswas et al. 2024, Theorem 2): for every ``slack`` in [0, 1],
+    delta is ``1 - (1 - delta)**T (1 - slack)`` and epsilon the smallest of ``T epsilon`` and of
+    ``T epsilon tanh(epsilon/2) + epsilon sqrt(2 T log x)`` with ``x = 1/slack`` and with
+    ``x = e + sqrt(T) epsilon/slack``.
+
+    Parameters
+    ----------
+    epsilon, delta : array_like
+        Of one run: nats, >= 0; in [0, 1].
+    steps : array_like
+        T, whole, >= 1.
+    slack : array_like
+        In [0, 1]; zero leaves the plain sum.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    e = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    d = _check.real("delta", delta, 0, 1)
+    count = _check.integer("steps", steps, 1)
+    s = _check.real("slack", slack, 0, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drift = count * e * np.tanh(0.5 * e)
+        spread = np.minimum(-np.log(s), np.log(np.e + np.sqrt(count) * e / s))
+        advanced = drift + e * np.sqrt(2.0 * count * spread)
+        total = np.where(s > 0.0, np.minimum(count * e, advanced), count * e)
+        log_rest = count * np.log1p(-d) + np.log1p(-s)
+    return total[()], (-np.expm1(log_rest))[()]

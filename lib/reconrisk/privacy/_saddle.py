@@ -1,0 +1,172 @@
+"""Where to look: rough answers from the cumulant generating function of one step's loss.
+
+Nothing here is certified, and nothing certified depends on it: it only chooses the tilt, the
+width of the cells and the window, which decide how tight the enclosure is and what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special as sc
+
+from reconrisk.privacy._step import losses
+
+__all__ = ["LARGEST_OUTPUT", "Mechanism", "Saddle", "narrowest", "reach", "saddle"]
+
+#: outputs beyond this have probabilities below 1e-250 and are lumped
+LARGEST_OUTPUT = 34.0
+
+
+#: most cells of one step
+MOST_CELLS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """``steps`` Gaussian mechanisms of shift ``inverse_noise``, each on a Poisson sample."""
+
+    inverse_noise: float
+    sampling_rate: float
+    steps: int
+
+    @property
+    def lowest(self) -> float:
+        """The infimum of the whole run's loss."""
+        q = self.sampling_rate
+        return self.steps * math.log1p(-q) if q < 1.0 else -math.inf
+
+
+def reach(mechanism: Mechanism, spill: float) -> tuple[float, float]:
+    """Outputs beyond which all steps together lose at most about ``spill`` of either law."""
+    z = -float(sc.ndtri(spill / mechanism.steps))
+    return -min(z, LARGEST_OUTPUT), min(mechanism.inverse_noise + z, LARGEST_OUTPUT)
+
+
+def narrowest(mechanism: Mechanism, low: float, high: float) -> float:
+    """The smallest width of cells that the cap on one step's memory allows."""
+    ends = losses(np.array([low, high]), mechanism.inverse_noise, mechanism.sampling_rate)
+    return float(ends[1] - ends[0]) / MOST_CELLS
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """The sum of ``steps`` losses under ``nu``, tilted by ``exp(theta S)``, on a grid of tilts.
+
+    Attributes
+    ----------
+    theta : ndarray
+        Increasing tilts around zero.
+    log_norm, level, spread : ndarray
+        Cumulant generating function, mean and standard deviation of the tilted sum.
+    loss, log_density : ndarray
+        One step's loss at some outputs, and the logarithm of their masses under ``nu``.
+    base : float
+        Where the cells begin.
+    """
+
+    steps: int
+    theta: np.ndarray
+    log_norm: np.ndarray
+    level: np.ndarray
+    spread: np.ndarray
+    loss: np.ndarray
+    log_density: np.ndarray
+    base: float
+
+    def log_tail(self, shift: float) -> np.ndarray:
+        """Rough ``log P(S >= level)`` with the law tilted by ``shift`` (0: nu, 1: mu)."""
+        t, d = self.theta, self.theta - shift
+        exponent = self.log_norm - d * self.level - (0.0 if shift == 0.0 else self.at(shift))
+        width = np.abs(d) * self.spread
+        with np.errstate(divide="ignore"):
+            near = np.minimum(exponent + _log_mills(width), -1e-300)
+            other = np.log(-np.expm1(near))
+        return np.where(t >= shift, near, other)
+
+    def log_density_at(self, shift: float) -> np.ndarray:
+        """Rough logarithm of the density of ``S`` at each level, tilted by ``shift``."""
+        exponent = self.log_norm - (self.theta - shift) * self.level - shift * self.at(shift)
+        return exponent - np.log(self.spread * math.sqrt(2.0 * math.pi) + 1e-300)
+
+    def tilt(self, level: np.ndarray) -> np.ndarray:
+        """The tilt under which a level is the mean."""
+        return np.interp(level, self.level, self.theta)
+
+    def at(self, theta: float) -> float:
+        return float(np.interp(theta, self.theta, self.log_norm))
+
+    def width(self, level: float, variance: float) -> float:
+        """The width of cells that adds about ``variance`` to the sum tilted to a level.
+
+        At the height ``u`` in its cell an output adds ``u (h - u)``, on average ``h**2/6``, but
+        much less where most outputs lie deep in the lowest cell.
+        """
+        spread = float(np.interp(level, self.level, self.spread))
+        exponent = self.log_density + float(self.tilt(np.array(level))) * self.loss
+        weight = np.exp(exponent - exponent.max())
+        weight /= weight.sum()
+        height = self.loss - self.base
+        # half of one step's deviation, and no more than shifts the sum by half of its own
+        coarsest = min(0.5 * spread / math.sqrt(self.steps), math.sqrt(6.0 * spread / self.steps))
+        least = math.sqrt(6.0 * variance / self.steps)
+        width = coarsest
+        while width > least:
+            rest = height % width
+            if self.steps * float(np.sum(weight * rest * (width - rest))) < 0.8 * variance:
+                break
+            width *= 0.85
+        return 0.9 * max(width, min(least, coarsest)) + 1e-13
+
+    def slopes(self, theta: float, log_outside: float) -> tuple[float, float]:
+        """Chernoff's parameters for levels that the tilted sum rarely falls below or exceeds."""
+        exponent = self.log_norm - self.at(theta) - (self.theta - theta) * self.level
+        above = np.flatnonzero((self.theta > theta) & (exponent < log_outside))
+        below = np.flatnonzero((self.theta < theta) & (exponent < log_outside))
+        top = self.theta[above[0] if above.size else -1]
+        bottom = self.theta[below[-1] if below.size else 0]
+        return theta - float(bottom), float(top) - theta
+
+
+def _log_mills(width: np.ndarray) -> np.ndarray:
+    """``log(exp(width**2/2) Phi(-width))``."""
+    return np.log(0.5 * sc.erfcx(width / math.sqrt(2.0)))
+
+
+def saddle(mechanism: Mechanism, low: float, high: float) -> Saddle:
+    """Tabulate the tilted sums of losses at outputs in ``[low, high]``.
+
+    Cost: one exponential for each of 600 outputs and 240 tilts.
+    """
+    a, sampling_rate, steps = mechanism.inverse_noise, mechanism.sampling_rate, mechanism.steps
+    edges = np.linspace(low, high, 601)
+    x = 0.5 * (edges[1:] + edges[:-1])
+    loss = losses(x, a, sampling_rate)
+    log_density = -0.5 * x * x - 0.5 * math.log(2 * math.pi) + math.log(edges[1] - edges[0])
+    ends = [math.sqrt(steps) * _deviation(loss, log_density, theta) for theta in (0.0, 1.0)]
+    spread = max(min(ends), 1e-3 * max(ends), 1e-12)
+    steepest = 3.0 * (2.0 - low) / spread
+    half = np.geomspace(1e-2 / spread, max(steepest, 4.0), 100)
+    fine = np.linspace(0.0, 1.0, 41)[1:]
+    positive = np.unique(np.concatenate([half, fine]))
+    theta = np.concatenate([-half[::-1], [0.0], positive])
+    exponent = theta[:, None] * loss + log_density
+    top = exponent.max(axis=1)
+    weight = np.exp(exponent - top[:, None])
+    total = weight.sum(axis=1)
+    mean = (weight @ loss) / total
+    square = np.einsum("ij,ij->i", weight, (loss - mean[:, None]) ** 2) / total
+    log_norm = top + np.log(total)
+    log_norm -= np.interp(0.0, theta, log_norm)
+    base = math.log1p(-sampling_rate) if sampling_rate < 1.0 else float(loss[0])
+    deviation = np.sqrt(steps * square)
+    return Saddle(steps, theta, steps * log_norm, steps * mean, deviation, loss, log_density, base)
+
+
+def _deviation(loss: np.ndarray, log_density: np.ndarray, theta: float) -> float:
+    weight = np.exp(theta * loss + log_density)
+    weight /= weight.sum()
+    mean = weight @ loss
+    return math.sqrt(float(weight @ (loss - mean) ** 2))

@@ -1,0 +1,134 @@
+"""Certified tails of the privacy loss of a whole run, under both laws and from both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reconrisk.privacy._compose import Sum, compose
+from reconrisk.privacy._saddle import Saddle
+from reconrisk.privacy._step import Step
+
+__all__ = ["Tail", "Tails", "run_tails"]
+
+
+@dataclass
+class Tail:
+    """Tails of the law ``mass * exp(log_norm + offset - rate * i)`` of total mass one.
+
+    Summed from the side on which the weights fall off, so that small tails keep their digits; the
+    other tail is the rest.
+
+    Attributes
+    ----------
+    at_end : float
+        Bound on the mass that lies beyond all levels on the side that is summed.
+    """
+
+    total: Sum
+    rate: float
+    offset: float
+    at_end: float
+    _cached: np.ndarray | None = None
+
+    def bounds(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds on the tail that is summed: from ``index``, or below it."""
+        place = np.clip(index - self.total.first, 0, self.total.size - 1)
+        inside = self.total.first + place
+        error = self.total.error_of_tail(abs(self.rate))
+        # beyond exp(690) the tails are of no use, and bounds of 0 and 1 are safe
+        log_scale = self.total.log_norm + self.offset - self.rate * inside
+        scale = np.exp(np.minimum(log_scale, 690.0))
+        summed, relative = self._summed(place), self.total.relative
+        low = np.clip(scale * (summed * (1.0 - relative) - error), 0.0, 1.0)
+        high = np.clip(scale * (summed * (1.0 + relative) + error) + self.at_end, 0.0, 1.0)
+        # outside the window a tail is at least, or at most, what it is at the window's end
+        more, less = (
+            (index < inside, index > inside)
+            if self.rate >= 0
+            else (
+                index > inside,
+                index < inside,
+            )
+        )
+        return np.where(less, 0.0, low), np.where(more, 1.0, high)
+
+    def _summed(self, place: np.ndarray) -> np.ndarray:
+        sums = self.total.rising if self.rate >= 0 else self.total.falling
+        if self.total.mass is None:
+            return sums(place, abs(self.rate))
+        if self._cached is None:
+            self._cached = sums(np.arange(self.total.size), abs(self.rate))
+        return self._cached[place]
+
+    def up(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds on ``P(i >= index)``."""
+        low, high = self.bounds(index)
+        return (low, high) if self.rate >= 0 else (1.0 - high, 1.0 - low)
+
+    def down(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds on ``P(i < index)``."""
+        low, high = self.bounds(index)
+        return (low, high) if self.rate < 0 else (1.0 - high, 1.0 - low)
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Tails of a statistic on the lattice, under ``nu`` and under ``mu``."""
+
+    nu: Tail
+    mu: Tail
+    base: float
+    width: float
+
+    @property
+    def first(self) -> int:
+        """The first index at which the tail under ``nu`` is known."""
+        return self.nu.total.first
+
+    @property
+    def size(self) -> int:
+        """At how many indices it is."""
+        return self.nu.total.size
+
+    def log_ratio(self, index: np.ndarray) -> np.ndarray:
+        """For the dominating pair, the logarithm of the likelihood ratio at each index."""
+        return self.base + index * self.width
+
+    def index(self, log_ratio: np.ndarray) -> np.ndarray:
+        """The last index at or below a value of the logarithm of the likelihood ratio."""
+        return np.floor((log_ratio - self.base) / self.width).astype(np.int64)
+
+    def crossing(self, kappa: np.ndarray, upper: bool) -> np.ndarray:
+        """The lowest index whose tail under ``nu`` is at most ``kappa``, by either bound."""
+        low = np.full(kappa.shape, self.first - 1, dtype=np.int64)
+        high = np.full(kappa.shape, self.first + self.size - 1, dtype=np.int64)
+        while np.any(high - low > 1):
+            middle = (low + high) // 2
+            above = self.nu.up(middle)[int(upper)] > kappa
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return high
+
+
+def run_tails(step: Step, guide: Saddle, theta: float, log_outside: float) -> tuple[Tails, Tails]:
+    """Tails after ``guide.steps`` steps of the dominating pair and of the lattice statistic.
+
+    ``theta`` is the tilt, in units of the loss, at which they are most accurate; of each tilted
+    law, ``exp(log_outside)`` may be missed at either end.
+    """
+    steps, h = guide.steps, step.width
+    rate, base = theta * h, steps * step.base
+    low, high = guide.slopes(theta, log_outside)
+    slopes = (low * h, high * h)
+    law = compose(step.above, rate, steps, slopes, log_outside)
+    above = Tails(
+        Tail(law, rate, 0.0, 0.0 if rate >= 0 else steps * step.at_minus_infinity),
+        Tail(law, rate - h, base, steps * step.at_infinity if rate >= h else 0.0),
+        base,
+        h,
+    )
+    nu = compose(step.nu, rate, steps, slopes, log_outside)
+    mu = compose(step.mu, rate - h, steps, slopes, log_outside)
+    below = Tails(Tail(nu, rate, 0.0, 0.0), Tail(mu, rate - h, 0.0, 0.0), base, h)
+    return above, below

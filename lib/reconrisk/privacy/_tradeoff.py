@@ -1,0 +1,161 @@
+"""Enclosures of the trade-off curve of sub-sampled DP-SGD, at every setting.
+
+``gamma(kappa)`` is the largest probability under ``mu`` of an event that has at most probability
+``kappa`` under ``nu`` (Hayes et al. 2023, Corollary 4). From above, for any number ``r >= 0`` and
+any dominating pair, ``gamma <= P_mu(ratio >= r) + r (kappa - P_nu(ratio >= r))``. From below,
+``gamma`` is at least the power of a randomised threshold test on the lattice statistic.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from reconrisk.privacy._compose import TooLong
+from reconrisk.privacy._saddle import Mechanism, Saddle, narrowest, reach, saddle
+from reconrisk.privacy._step import one_step
+from reconrisk.privacy._tails import Tails, run_tails
+
+__all__ = ["SMALLEST", "power_above", "power_below", "success_curve"]
+
+#: prior successes below this are not followed
+SMALLEST = 1e-200
+_ROUNDS = 12
+_PASSES = 3
+
+
+def success_curve(
+    mechanism: Mechanism, kappa: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Enclose ``gamma`` at each ``kappa`` in ``[1e-200, 1)``.
+
+    Returns
+    -------
+    lower, upper : ndarray
+        ``upper - lower <= tolerance * upper``, unless memory or roundings do not allow it.
+
+    Notes
+    -----
+    One discretisation of a step for all ``kappa``, and three compositions for each group of
+    ``kappa`` whose levels are within three standard deviations of the loss. The width of the
+    cells is about ``sqrt(8 tolerance gamma/(T f))`` with the density ``f`` of the loss at the
+    level, so that the cost grows like ``tolerance**-0.5`` and hardly with T.
+    """
+    smallest = float(kappa.min())
+    low, high = reach(mechanism, 1e-3 * tolerance * smallest)
+    guide = saddle(mechanism, low, high)
+    level = _levels(guide, kappa)
+    least = narrowest(mechanism, low, high)
+    width = max(_first_width(guide, kappa, level, tolerance), least)
+    lower, upper = kappa.copy(), np.ones_like(kappa)
+    gap = np.inf
+    for _ in range(_ROUNDS):
+        step = one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
+        slack = math.exp(mechanism.steps * step.ratio_error * 1.01)
+        noise, again = np.full_like(kappa, np.inf), upper - lower > tolerance * upper
+        too_long = False
+        for _ in range(_PASSES):
+            wanted = np.flatnonzero(again)
+            for theta, members in _groups(guide, level[wanted]):
+                which = wanted[members]
+                outside = _outside(guide, theta, level[which], kappa[which], tolerance)
+                try:
+                    above, below = run_tails(step, guide, theta, outside)
+                except TooLong:
+                    too_long, again[which] = True, False
+                    continue
+                bound, index = power_above(above, kappa[which])
+                power = power_below(below, kappa[which])
+                upper[which] = np.minimum(upper[which], slack * bound)
+                lower[which] = np.maximum(lower[which], power)
+                level[which] = above.log_ratio(index)
+                found = _noise(above, index) / upper[which]
+                # where roundings decide, once more with a tilt and a window for the level found
+                again[which] = (found > 0.1 * tolerance) & (found < 0.5 * noise[which])
+                noise[which] = np.minimum(found, noise[which])
+        before, gap = gap, float(np.max((upper - lower) / upper))
+        # both bounds have their share of roundings, which narrower cells only increase
+        spread = (upper - lower) / upper - np.where(np.isfinite(noise), 2.0 * noise, 0.0)
+        too_wide = float(np.max(spread))
+        if too_long:
+            least = 2.0 * width
+        elif (
+            gap <= tolerance or width <= least or gap > 0.95 * before or too_wide < 0.8 * tolerance
+        ):
+            break
+        factor = 0.85 * math.sqrt(tolerance / max(too_wide, 0.1 * tolerance))
+        width = max(width * float(np.clip(factor, 0.05, 0.7)), least)
+    return lower, upper
+
+
+def _noise(pair: Tails, index: np.ndarray) -> np.ndarray:
+    """How much of a bound on the power is due to roundings and the window."""
+    low, high = pair.nu.bounds(index)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num((high - low) * np.exp(np.minimum(pair.log_ratio(index), 690.0)))
+
+
+def _levels(guide: Saddle, kappa: np.ndarray) -> np.ndarray:
+    """Roughly the levels that the sum passes under ``nu`` with probability ``kappa``."""
+    start = int(np.searchsorted(guide.theta, 0.0))
+    return np.interp(-np.log(kappa), -guide.log_tail(0.0)[start:], guide.level[start:])
+
+
+def _groups(guide: Saddle, level: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """Tilts, each with the indices of the levels that are within 1.5 deviations of its mean."""
+    order = np.argsort(level)
+    groups: list[list[int]] = []
+    for i in order:
+        first = level[groups[-1][0]] if groups else -math.inf
+        spread = float(np.interp(first, guide.level, guide.spread)) if groups else 0.0
+        if level[i] - first > 3.0 * spread:
+            groups.append([])
+        groups[-1].append(int(i))
+    return [
+        (max(float(guide.tilt(level[group[len(group) // 2]])), 0.0), np.array(group))
+        for group in groups
+    ]
+
+
+def _outside(
+    guide: Saddle, theta: float, level: np.ndarray, kappa: np.ndarray, tolerance: float
+) -> float:
+    """The logarithm of the tilted mass that may be missed without harm to the enclosure."""
+    log_scale = guide.at(theta) - theta * level
+    return float(np.clip(np.min(np.log(1e-2 * tolerance * kappa) - log_scale), -42.0, -12.0))
+
+
+def _first_width(guide: Saddle, kappa: np.ndarray, level: np.ndarray, tolerance: float) -> float:
+    """The width at which the enclosure's width, 3/4 of the added variance times the density of the
+    loss at the level, is about the tolerance."""
+    power = np.exp(np.interp(level, guide.level, guide.log_tail(1.0)))
+    power = np.clip(power, kappa, 1.0)
+    log_density = np.interp(level, guide.level, guide.log_density_at(1.0))
+    density = np.exp(np.clip(log_density, -600.0, 600.0))
+    variances = tolerance * power / (0.75 * density)
+    return min(guide.width(float(c), float(v)) for c, v in zip(level, variances, strict=True))
+
+
+def power_above(pair: Tails, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``P_mu + r (kappa - P_nu)``, the least at the levels next to ``kappa``, and the level."""
+    near = pair.crossing(kappa, False)
+    best = np.ones_like(kappa)
+    for index in (near - 2, near - 1, near, near + 1):
+        # any multiplier is allowed
+        ratio = np.exp(np.minimum(pair.log_ratio(index), 690.0))
+        bound = pair.mu.up(index)[1] + ratio * (kappa - pair.nu.up(index)[0])
+        best = np.minimum(best, np.maximum(bound, 0.0))
+    return best * (1.0 + 1e-15), near
+
+
+def power_below(statistic: Tails, kappa: np.ndarray) -> np.ndarray:
+    """Power of the randomised threshold test of level ``kappa``."""
+    index = statistic.crossing(kappa, True)
+    larger, smaller = statistic.nu.up(index - 1)[1], statistic.nu.up(index)[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (kappa - smaller) / (larger - smaller)
+    share = np.where((larger > kappa) & (smaller <= kappa), np.clip(share, 0.0, 1.0), 0.0)
+    power, more = statistic.mu.up(index)[0], statistic.mu.up(index - 1)[0]
+    power = power + share * np.maximum(more - power, 0.0)
+    return np.where(smaller <= kappa, power, 0.0) * (1.0 - 1e-15)

@@ -1,0 +1,316 @@
+"""The two ways in which Biswas et al. (2024, Section III-A) account for von Mises-Fisher noise.
+
+*Approach 1* converts the Rényi divergence to (epsilon, delta), amplifies and composes that pair.
+*Approach 2* amplifies and composes the Rényi divergence and converts last. Both are bounds for
+opposite directions, the worst case; :func:`reconrisk.privacy.vmf_epsilon` is exact.
+
+Everything is written with ``G(a) = (a - 1) D_a``, the logarithm of a moment: it is convex in the
+order, vanishes at one, and so does what a conversion minimises,
+``H(a) = T G(a) + (a - 1) log(a - 1) - a log a``: epsilon at ``delta`` is the smallest
+``(H(a) - log delta)/(a - 1)``, found where ``(a - 1) H'(a) - H(a) + log delta``, which increases,
+is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+from scipy import special as sc
+
+from reconrisk import _check, special
+from reconrisk.privacy import _vmf
+from reconrisk.privacy._conversions import amplify, compose, epsilon_from_renyi
+from reconrisk.special._roots import monotone_root
+
+__all__ = [
+    "ConvertedEpsilon",
+    "vmf_epsilon_by_conversion",
+    "vmf_epsilon_by_renyi",
+    "vmf_epsilon_converted",
+    "vmf_renyi_sampled",
+]
+
+_MAX_ORDER = 1e9
+_MAX_WHOLE_ORDER = 1024
+_LEAST_GAP = 1e-9
+
+
+@dataclass(frozen=True)
+class ConvertedEpsilon:
+    """An epsilon and the free parameters at which it was found.
+
+    Attributes
+    ----------
+    epsilon : float
+        Nats, >= 0.
+    order : float
+        Order of the Rényi divergence that was converted.
+    slack : float
+        Part of delta that the composition used up; zero where nothing was traded.
+    """
+
+    epsilon: float
+    order: float
+    slack: float = 0.0
+
+
+def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) -> ConvertedEpsilon:
+    """Epsilon of one von Mises-Fisher release, by Rényi divergence at the best order.
+
+    Biswas et al. 2024, Proposition 4 with its optimal order, where
+    ``epsilon = 2 kappa A_p((2 a - 1) kappa) + log(1 - 1/a)``.
+
+    Parameters
+    ----------
+    concentration : float
+        kappa in [0, 1e6].
+    dimension : int
+        p in [2, 2e12].
+    delta : float
+        In (0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    kappa, p = _law(concentration, dimension)
+    d = float(_check.real("delta", delta, 0, 1, low_open=True))
+    epsilon, order = _converted(kappa, p, np.array([math.log(d)]))
+    return ConvertedEpsilon(float(epsilon[0]), float(order[0]))
+
+
+def vmf_epsilon_by_conversion(
+    concentration: float, dimension: int, delta: float, sampling_rate: float, steps: int
+) -> ConvertedEpsilon:
+    """Epsilon of sub-sampled releases, approach 1: convert, amplify, compose.
+
+    Biswas et al. 2024, Section III-A1: Proposition 4, eq. (9) and Theorem 2, at the best order and
+    the best split of delta between the releases and the composition.
+
+    Parameters
+    ----------
+    concentration : float
+        kappa in [0, 1e6].
+    dimension : int
+        p in [2, 2e12].
+    delta : float
+        In (0, 1).
+    sampling_rate : float
+        q in (0, 1].
+    steps : int
+        Number of releases T >= 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    kappa, p = _law(concentration, dimension)
+    d, q, count = _target(delta, sampling_rate, steps)
+
+    def account(slack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        each = -np.expm1((math.log1p(-d) - np.log1p(-slack)) / count) / q
+        # a release may fail altogether: then nothing is asked of its epsilon
+        epsilon, order = _converted(kappa, p, np.log(np.minimum(each, 1.0)))
+        sampled, _ = amplify(epsilon, 0.0, q)
+        return compose(sampled, 0.0, count, slack)[0], order
+
+    slack = np.append(0.0, d * np.geomspace(1e-12, 1.0 - 1e-6, 81))
+    for _ in range(3):
+        epsilon, order = account(slack)
+        best = int(np.argmin(epsilon))
+        found = ConvertedEpsilon(float(epsilon[best]), float(order[best]), float(slack[best]))
+        if found.slack == 0.0:
+            break
+        around = slack[max(best - 1, 1)], slack[min(best + 1, slack.size - 1)]
+        slack = np.append(found.slack, np.geomspace(*around, 41))
+    return found
+
+
+def vmf_renyi_sampled(
+    orders: int, concentration: float, dimension: int, sampling_rate: float, factor: float = 3.0
+) -> np.ndarray:
+    """Bounds on the Rényi divergence of one Poisson-sampled release, orders 1, 2, ..., ``orders``.
+
+    Zhu and Wang 2019, Theorem 5 (Biswas et al. 2024, Theorem 3) for whole orders from two on; at
+    order one, ``q`` times the Kullback-Leibler divergence.
+
+    Parameters
+    ----------
+    orders : int
+        The largest order, >= 1.
+    concentration : float
+        kappa in [0, 1e6].
+    dimension : int
+        p in [2, 2e12].
+    sampling_rate : float
+        q in (0, 1].
+    factor : float
+        Weight of the moments from the third on. Three holds for every mechanism. One makes the
+        sum exact for the pair ``((1 - q) Q + q P, Q)`` of opposite directions (record present
+        against absent) and is what the theorem has where odd Pearson-Vajda moments are not
+        negative.
+
+    Returns
+    -------
+    ndarray, shape (orders,)
+        Nats.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    The weights of a binomial law add to one, so the sum is ``1 + sum_l w_l (f_l exp(G_l) - 1)``
+    over ``l >= 2``: nothing of a small divergence is lost to rounding. ``orders**2`` operations.
+    """
+    count = int(_check.real("orders", _check.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER))
+    kappa, p = _law(concentration, dimension)
+    q = float(_check.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
+    f = float(_check.real("factor", factor, 1, 3))
+    first = q * float(_vmf.vmf_kl(p, kappa))
+    if count == 1 or kappa == 0.0:
+        return np.append(first, np.zeros(count - 1))
+    whole = np.arange(2.0, count + 1.0)
+    moment = (whole - 1.0) * _vmf.vmf_renyi(whole, p, kappa)
+    weight = np.where(whole == 2.0, 1.0, f)
+    log_excess = moment + np.log(weight - np.exp(-moment))
+    log_sum = np.array([_mixture(a, whole, log_excess, q) for a in range(2, count + 1)])
+    return np.append(first, log_sum / (whole - 1.0))
+
+
+def _mixture(a: int, whole: np.ndarray, log_excess: np.ndarray, q: float) -> float:
+    """Return ``log(1 + sum_{l=2}^a binom(a, l) q**l (1 - q)**(a - l) excess_l)``."""
+    if q == 1.0:
+        return float(np.logaddexp(0.0, log_excess[a - 2]))
+    part = whole[: a - 1]
+    log_binomial = sc.gammaln(a + 1.0) - sc.gammaln(part + 1.0) - sc.gammaln(a - part + 1.0)
+    terms = log_binomial + part * math.log(q) + (a - part) * math.log1p(-q) + log_excess[: a - 1]
+    return float(np.logaddexp(0.0, sc.logsumexp(terms)))
+
+
+def vmf_epsilon_by_renyi(
+    concentration: float,
+    dimension: int,
+    delta: float,
+    sampling_rate: float,
+    steps: int,
+    *,
+    factor: float = 3.0,
+    interpolation: str = "moments",
+) -> ConvertedEpsilon:
+    """Epsilon of sub-sampled releases, approach 2: Rényi divergence throughout.
+
+    Biswas et al. 2024, Section III-A2: Theorem 3, times T, Proposition 4 at the best order up to
+    1024.
+
+    Parameters
+    ----------
+    concentration, dimension, delta, sampling_rate, steps
+        As in :func:`vmf_epsilon_by_conversion`.
+    factor : float
+        As in :func:`vmf_renyi_sampled`.
+    interpolation : str
+        Between whole orders: ``"moments"`` joins ``(a - 1) D_a`` by straight lines, which is a
+        bound because that is convex (Wang et al. 2019, Corollary 10); ``"none"`` keeps to whole
+        orders; ``"divergences"`` joins ``D_a`` itself, which is **not** a bound (D can lie above
+        its chords) and is here only because two rows of the paper's Table I come out that way.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    kappa, p = _law(concentration, dimension)
+    d, q, count = _target(delta, sampling_rate, steps)
+    rule = _check.one_of("interpolation", interpolation, ("moments", "none", "divergences"))
+    log_delta = math.log(d)
+    orders = 32
+    while True:
+        divergence = count * vmf_renyi_sampled(orders, kappa, int(p), q, factor)
+        whole = np.arange(1.0, orders + 1.0)
+        epsilon = epsilon_from_renyi(whole[1:], divergence[1:], d)
+        # from order three on there is one minimum; the factor may make another at order two
+        if epsilon[-1] > epsilon[-2] or orders == _MAX_WHOLE_ORDER:
+            break
+        orders *= 2
+    best = int(np.argmin(epsilon)) + 2
+    found = ConvertedEpsilon(float(epsilon[best - 2]), float(best))
+    if rule == "none":
+        return found
+    for left in (best - 1, best):
+        if left + 1 <= orders:
+            pair = divergence[left - 1 : left + 1]
+            between = _between(float(left), pair, log_delta, rule == "moments")
+            found = min(found, between, key=lambda c: c.epsilon)
+    return found
+
+
+def _between(
+    left: float, divergence: np.ndarray, log_delta: float, moments: bool
+) -> ConvertedEpsilon:
+    """Smallest epsilon at orders from ``left`` to ``left + 1``, interpolated."""
+
+    def epsilon(order: float) -> float:
+        share = order - left
+        if moments:
+            ends = (left - 1.0) * divergence[0], left * divergence[1]
+            value = ((1.0 - share) * ends[0] + share * ends[1]) / (order - 1.0)
+        else:
+            value = (1.0 - share) * divergence[0] + share * divergence[1]
+        return float(epsilon_from_renyi(order, value, math.exp(log_delta)))
+
+    low = max(left, 1.0 + _LEAST_GAP)
+    result = optimize.minimize_scalar(
+        epsilon, bounds=(low, left + 1.0), method="bounded", options={"xatol": 1e-12}
+    )
+    return ConvertedEpsilon(float(result.fun), float(result.x))
+
+
+def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return epsilon and order of one full release, for each ``log_delta``."""
+    if kappa == 0.0:
+        return np.zeros(log_delta.shape), np.full(log_delta.shape, 2.0)
+    nu = 0.5 * p - 1.0
+
+    def slope(log_gap: np.ndarray, index: np.ndarray) -> np.ndarray:
+        gap = np.exp(log_gap)
+        a = 1.0 + gap
+        moment = gap * _vmf.vmf_renyi(a, p, kappa)
+        change = 2.0 * kappa * special.bessel_ratio(nu, (2.0 * gap + 1.0) * kappa)
+        # (a-1) H' - H + log delta, where log(1 - 1/a) cancels but for log a
+        return gap * change - moment + np.log(a) + log_delta[index]
+
+    low = np.full(log_delta.shape, math.log(_LEAST_GAP))
+    high = np.full(log_delta.shape, math.log(min(_MAX_ORDER, 4e14 / kappa)))
+    index = np.arange(log_delta.size)
+    below = slope(high, index) < 0.0
+    above = slope(low, index) > 0.0
+    root = np.where(below, high, low)
+    inside = ~(below | above)
+    if np.any(inside):
+        found = monotone_root(
+            lambda t, i: slope(t, np.flatnonzero(inside)[i]), low[inside], high[inside], 1e-13
+        )
+        root[inside] = found
+    a = 1.0 + np.exp(root)
+    epsilon = epsilon_from_renyi(a, _vmf.vmf_renyi(a, p, kappa), np.exp(log_delta))
+    # no privacy loss is larger than 2 kappa
+    return np.minimum(epsilon, 2.0 * kappa), a
+
+
+def _law(concentration: float, dimension: int) -> tuple[float, float]:
+    kappa = _check.real("concentration", concentration, 0, 1e6)
+    return float(kappa), float(_vmf.check_dimension(dimension))
+
+
+def _target(delta: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
+    d = _check.real("delta", delta, 0, 1, low_open=True, high_open=True)
+    q = _check.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+    return float(d), float(q), int(_check.integer("steps", steps, 1))

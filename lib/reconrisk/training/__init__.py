@@ -1,0 +1,37 @@
+"""DP-SGD: single steps through autograd, and whole runs of one model or thousands at once.
+
+- ``_autograd``: per-example gradients of any module; steps of batch size one (papers A and B);
+- ``_factors``: the gradients of a small classifier as outer products that are never formed;
+- ``_bulk``: DP-SGD of many models together, which only differ in their target record (paper C);
+- ``_backpropagation``: a sigmoid network's gradients, and their dependence on the records;
+- ``_mini_batches``: its training with Gaussian or von Mises-Fisher noise (paper D).
+"""
+
+from reconrisk.training._autograd import per_example_gradients, single_record_steps
+from reconrisk.training._backpropagation import mean_gradient, network_accuracy
+from reconrisk.training._bulk import (
+    Observer,
+    Trajectories,
+    record_trajectories,
+    train_many,
+)
+from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
+from reconrisk.training._mini_batches import Release, release_gradients, train_mini_batches
+
+__all__ = [
+    "Factors",
+    "Observer",
+    "Release",
+    "Trajectories",
+    "Weights",
+    "accuracy",
+    "gradient_factors",
+    "mean_gradient",
+    "network_accuracy",
+    "per_example_gradients",
+    "record_trajectories",
+    "release_gradients",
+    "single_record_steps",
+    "train_many",
+    "train_mini_batches",
+]

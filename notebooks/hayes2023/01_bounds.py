@@ -1,0 +1,193 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Bounds
+#
+# Hayes et al., Sections 3.2 and 3.3, Appendices A, H, L and M. The question of this page: how large
+# can the success $\gamma$ of any attack be, given the chance $\kappa$ before seeing anything? The
+# paper's answer is the {term}`blow-up function` of two output distributions, {eq}`eq-hayes2023-3`.
+# Here the theorems behind it are tried on mechanisms small enough to go through every attack, the
+# paper's estimate by sampling is held against exact values, and so are its tables. Statements are
+# on the {doc}`paper's page </book/papers/hayes2023>`; the attacks themselves are on the next pages.
+
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's data sets (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## From a mechanism to a bound
+#
+# ### Theorem 2: a dominating pair
+#
+# If one pair of distributions is harder to hide behind than any candidate's, its blow-up at $\kappa$
+# bounds every attack ({prf:ref}`Theorem 2 <prf-hayes2023-thm2>`). On a mechanism with finitely many
+# outputs the best attack takes the best guess at each output, and the cheapest dominating pair is
+# the concave hull of all candidates' curves; so the theorem can be tried out by the hundred.
+#
+# The text below the theorem reads pure privacy in the wrong direction: $\mathbb P_\nu[E]\le
+# e^\varepsilon\,\mathbb P_\mu[E]$ says nothing about $\gamma$. The other inequality gives
+# $\gamma=\kappa e^\varepsilon$, and both together give less, which is attained.
+
+# %% tags=["exhibit:hayes2023/thm2", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/thm2"))
+
+# %% [markdown]
+# ### Theorem 7: the formal version
+#
+# The proof bounds the success by each candidate's own blow-up, then by the dominating one, then by
+# Jensen's inequality at the mean. For a mechanism that adds Gaussian noise to one of a few numbers
+# every step has a closed form. Two opposite candidates make all of them equalities. The condition
+# that the pair be testable is needed: where events are too coarse to reach the level $\kappa$, the
+# supremum over events bounds nothing.
+
+# %% tags=["exhibit:hayes2023/thm7", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/thm7"))
+
+# %% [markdown]
+# ### Lemma 8: trade-off functions are convex
+#
+# Here the infimum is over tests that may toss coins, each value a linear program. The infimum over
+# events alone is not convex. {prf:ref}`Remark 3 <prf-hayes2023-rem3>` defines the trade-off function
+# with the wrong probability: as printed it is zero.
+
+# %% tags=["exhibit:hayes2023/lem8", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/lem8"))
+
+# %% [markdown]
+# ### Lemma 9: the blow-up is concave
+#
+# For runs of DP-SGD this can be certified: the lower end of the enclosure of $\gamma$ at the middle
+# of three values of $\kappa$ lies above the chord through the upper ends of the other two.
+
+# %% tags=["exhibit:hayes2023/lem9", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/lem9"))
+
+# %% [markdown]
+# ### Lemma 11: DP-SGD is dominated by a Gaussian pair
+#
+# The paper takes this from the membership literature: for every $a$ the distance
+# $\mathrm{TV}_a=\int\lvert\nu-a\mu\rvert$ of DP-SGD's outputs without and with the target is at most
+# that of $\mathcal N(0,\sigma^2 I)$ and the Gaussian mixture of
+# {prf:ref}`Corollary 4 <prf-hayes2023-cor4>`. It is tried here on real steps with known records that are
+# sampled too, and on two steps of which the second depends on the first.
+
+# %% tags=["exhibit:hayes2023/lem11", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/lem11"))
+
+# %% [markdown]
+# ### Lemma 12: the blow-up from total variations
+#
+# The infimum is right once $\min\{0,\dots\}$ is $\min\{1,\dots\}$ and the first term's arguments are
+# exchanged. As printed it is zero everywhere.
+
+# %% tags=["exhibit:hayes2023/lem12", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/lem12"))
+
+# %% [markdown]
+# ### Corollary 4: the bound for DP-SGD
+#
+# The bound on the paper's own settings, beside the best attacks in three geometries and the earlier
+# bound from Rényi privacy, {eq}`eq-hayes2023-2`. The picture on the right is about a sentence of
+# Appendix J: how much larger an $\varepsilon$ may be if only reconstruction is to be prevented. That
+# depends on the prior alone. Two candidates are membership inference, ten are not much better, and
+# a prior as thin as that of an image tolerates thousands.
+
+# %% tags=["exhibit:hayes2023/cor4", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/cor4"))
+
+# %% [markdown]
+# ## Estimating the two numbers
+#
+# ### Algorithm 1: $\gamma$ by sampling
+#
+# {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` averages the largest likelihood ratios. With the printed
+# factor $1/N'$ that is $\gamma/\kappa$; with $1/N$ it is right. The paper's standard deviations at
+# $\varepsilon=10$ belong to a third estimate, divided by the sum of all ratios.
+
+# %% tags=["exhibit:hayes2023/alg1", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/alg1"))
+
+# %% [markdown]
+# ### Proposition 5 and its guarantees
+#
+# The estimate is consistent ({prf:ref}`Proposition 5 <prf-hayes2023-prop5>`); the question is how many
+# samples that takes. The ratio's variance is $e^{T/\sigma^2}-1$ in the full batch. At
+# $\varepsilon=10$ a million samples leave an error beyond the promised 0.01, and at
+# $\varepsilon=100$ no sample ever sees the event that matters: the estimate is near zero where
+# $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-companion-monte_carlo>` shows where
+# this begins.
+
+# %% tags=["exhibit:hayes2023/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/prop5"))
+
+# %% [markdown]
+# ### Proposition 6: $\kappa$ from samples
+#
+# The share of samples in the fullest ball estimates $\kappa$. The proposition's confidence contains
+# the unknown $\kappa$ itself; solved for it, it is a bound one can use, if a looser one than the
+# exact binomial interval.
+
+# %% tags=["exhibit:hayes2023/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/prop6"))
+
+# %% [markdown]
+# ## Against the bounds of Guo et al.
+#
+# ### Table 2
+#
+# Appendix H compares with bounds on the mutual information and Fano's inequality. The closed rows
+# come out to the printed digit, for orthogonal candidates. The rows called *ours* are samples where
+# an exact value was at hand. Half of them lie below it, and their scatter is too large for the
+# stated number of samples.
+
+# %% tags=["exhibit:hayes2023/table2", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/table2"))
+
+# %% [markdown]
+# ### Figure 11
+#
+# Without sampling noise the order of the three bounds is plain over the range of Table 2. At very
+# small noise it turns: a bound that knows the candidates to be orthogonal then does better than one
+# that allows for any.
+
+# %% tags=["exhibit:hayes2023/fig11", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/fig11"))
+
+# %% [markdown]
+# ## The settings
+#
+# ### Table 1
+#
+# What every experiment of the paper was run with, and whether the paper profile of this book's
+# exhibits says the same.
+
+# %% tags=["exhibit:hayes2023/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("hayes2023/table1"))

@@ -1,0 +1,140 @@
+"""Epsilon, delta and calibrated noise, against closed forms and other accountants."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import pytest
+
+from reconrisk import DPSGD, bounds, privacy
+from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
+from reconrisk.privacy._saddle import Mechanism
+
+
+def exact_delta(sigma: float, steps: int, epsilon: float) -> mp.mpf:
+    with mp.workdps(40):
+        mu, e = mp.sqrt(steps) / mp.mpf(sigma), mp.mpf(epsilon)
+        return mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 40.0])
+@pytest.mark.parametrize("steps", [1, 100])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 20.0])
+def test_full_batch_delta(sigma, steps, epsilon):
+    with mp.workdps(40):
+        exact = exact_delta(sigma, steps, epsilon)
+        log_exact = float(mp.log(exact))
+    found = privacy.log_delta_gaussian(sigma, epsilon, steps)
+    assert found == pytest.approx(log_exact, abs=1e-11, rel=1e-14)
+    if log_exact > -600:
+        closed = privacy.delta(DPSGD(sigma, 1.0, steps), epsilon)
+        assert closed.lower <= float(exact) <= closed.upper
+    if log_exact > -200:
+        lower, upper = delta_enclosure(Mechanism(1 / sigma, 1.0, steps), epsilon, 1e-3)
+        assert lower <= float(exact) <= upper <= lower * 1.0011
+
+
+@pytest.mark.parametrize(("sigma", "steps", "delta"), [(1.0, 1, 1e-5), (5.0, 100, 1e-9)])
+def test_full_batch_epsilon(sigma, steps, delta):
+    run = DPSGD(sigma, 1.0, steps)
+    closed = privacy.epsilon(run, delta)
+    assert closed.width < 1e-9
+    assert float(exact_delta(sigma, steps, closed.lower)) >= delta * (1 - 1e-9)
+    assert float(exact_delta(sigma, steps, closed.upper)) <= delta * (1 + 1e-9)
+    lower, upper = epsilon_enclosure(Mechanism(1 / sigma, 1.0, steps), delta, 1e-4)
+    assert lower <= closed.upper and closed.lower <= upper <= lower * (1 + 1e-4)
+    assert privacy.epsilon(DPSGD(1e6), 1e-5).upper == 0.0
+    assert privacy.epsilon(DPSGD(1e4, 0.1, 3), 1e-3).upper == 0.0
+
+
+@pytest.mark.parametrize(("sigma", "q"), [(1.0, 0.1), (0.5, 0.01), (3.0, 0.7)])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+def test_one_step_in_both_directions(sigma, q, epsilon):
+    a = 1 / sigma
+
+    def output(loss: float) -> float:
+        return (math.log((math.exp(loss) - 1 + q) / q) + a * a / 2) / a
+
+    x = output(epsilon)
+    removed = (1 - q) * mp.ncdf(-x) + q * mp.ncdf(a - x) - math.exp(epsilon) * mp.ncdf(-x)
+    added = mp.mpf(0)
+    if math.exp(-epsilon) > 1 - q:
+        y = output(-epsilon)
+        added = mp.ncdf(y) - math.exp(epsilon) * ((1 - q) * mp.ncdf(y) + q * mp.ncdf(y - a))
+    exact = float(max(removed, added))
+    found = privacy.delta(DPSGD(sigma, q, 1), epsilon)
+    assert found.lower <= exact <= found.upper <= found.lower * 1.0002
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "delta"),
+    [(1.0, 0.02, 1000, 1e-5), (0.6, 0.01, 100, 1e-5), (5.0, 0.3, 200, 1e-6)],
+)
+def test_against_other_accountants(sigma, q, steps, delta):
+    found = privacy.epsilon(DPSGD(sigma, q, steps), delta)
+    assert found.width <= 1e-4 * found.upper
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    for pessimistic in (True, False):
+        law = pld.from_gaussian_mechanism(
+            sigma,
+            sampling_prob=q,
+            value_discretization_interval=1e-3,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        ).self_compose(steps)
+        value = law.get_epsilon_for_delta(delta)
+        # its optimistic estimate is loose, and its pessimistic one good to a few 1e-5
+        assert value >= found.lower if pessimistic else value <= found.upper
+        if pessimistic:
+            assert value == pytest.approx(found.upper, rel=2e-4)
+    accountants = pytest.importorskip("opacus.accountants")
+    rdp = accountants.RDPAccountant()
+    rdp.history = [(sigma, q, steps)]
+    assert found.upper < rdp.get_epsilon(delta) < 1.6 * found.upper + 0.3
+
+
+def test_known_noise():
+    """Calibrations that two other accountants agree on."""
+    assert privacy.noise_for_epsilon(4, 1e-5, steps=100) == pytest.approx(10.8116184952, rel=1e-9)
+    for epsilon, q, sigma in ((4, 0.01, 0.5905018), (4, 0.99, 10.705414)):
+        noise = privacy.noise_for_epsilon(epsilon, 1e-5, sampling_rate=q, steps=100)
+        assert noise == pytest.approx(sigma, rel=1e-4)
+        assert privacy.epsilon(DPSGD(noise, q, 100), 1e-5).upper <= epsilon
+    noise = privacy.noise_for_epsilon(1, 1e-5, sampling_rate=0.02, steps=1000)
+    assert noise == pytest.approx(2.511988, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("success", "kappa", "q", "steps"),
+    [(0.2, 0.1, 0.01, 100), (0.3, 0.1, 0.002, 10_000), (0.5, 1e-3, 0.02, 1000), (0.2, 0.1, 1, 50)],
+)
+def test_noise_for_success(success, kappa, q, steps):
+    noise = privacy.noise_for_success(success, kappa, sampling_rate=q, steps=steps)
+    assert bounds.rero(DPSGD(noise, q, steps), kappa).upper <= success
+    assert bounds.rero(DPSGD(noise * 0.999, q, steps), kappa).upper > success
+
+
+def test_noise_for_success_needs_no_noise_if_the_record_rarely_takes_part():
+    assert privacy.noise_for_success(0.5, 0.1, sampling_rate=1e-3, steps=10) <= 1e-3
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="success must exceed prior_success"):
+        privacy.noise_for_success(0.1, 0.1)
+    with pytest.raises(ValueError, match="success must exceed prior_success"):
+        privacy.noise_for_success(0.05, 0.1, sampling_rate=0.1, steps=10)
+    with pytest.raises(ValueError, match="delta must be in"):
+        privacy.noise_for_epsilon(1.0, 0.0)
+    with pytest.raises(ValueError, match="epsilon must be in"):
+        privacy.noise_for_epsilon(0.0, 1e-5)
+    with pytest.raises(ValueError, match="sampling_rate must be in"):
+        privacy.noise_for_epsilon(1.0, 1e-5, sampling_rate=0.0)
+    with pytest.raises(ValueError, match="steps"):
+        privacy.noise_for_epsilon(1.0, 1e-5, steps=1.5)
+    with pytest.raises(TypeError, match="DPSGD"):
+        privacy.epsilon(1.0, 1e-5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="delta must be in"):
+        privacy.epsilon(DPSGD(1.0), 1.5)
+    with pytest.raises(ValueError, match="epsilon must be in"):
+        privacy.delta(DPSGD(1.0), -1.0)
