@@ -138,3 +138,25 @@ def test_refuses():
         privacy.epsilon(DPSGD(1.0), 1.5)
     with pytest.raises(ValueError, match="epsilon must be in"):
         privacy.delta(DPSGD(1.0), -1.0)
+
+
+@pytest.mark.parametrize("plan", [(1e-3, 0.001, 100), (1e-6, 0.5, 10**5), (0.02, 1e-4, 44)])
+def test_hardly_any_noise_is_answered_between_one_step_and_the_full_batch(plan):
+    sigma, q, steps = plan
+    found = privacy.epsilon(DPSGD(sigma, q, steps), 1e-5)
+    assert 0 <= found.lower <= found.upper <= privacy.epsilon(DPSGD(sigma, 1.0, steps), 1e-5).upper
+    assert found.lower >= privacy.epsilon(DPSGD(sigma, q, 1), 1e-5).lower * (1 - 1e-9)
+    at = privacy.delta(DPSGD(sigma, q, steps), 10.0)
+    assert 0 < at.lower <= at.upper <= 1
+
+
+@pytest.mark.parametrize("q", [0.02, 0.5])
+def test_one_step_and_full_batch_enclose_the_rest(q):
+    one, many, full = (
+        privacy.epsilon(DPSGD(0.8, rate, steps), 1e-5)
+        for rate, steps in ((q, 1), (q, 50), (1.0, 50))
+    )
+    # amplification is exact for one step
+    whole = privacy.epsilon(DPSGD(0.8), 1e-5 / q)
+    assert one.lower <= math.log1p(q * math.expm1(whole.upper)) <= one.upper * (1 + 1e-4)
+    assert one.upper < many.lower < many.upper < full.lower

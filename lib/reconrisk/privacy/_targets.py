@@ -19,6 +19,9 @@ __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_s
 
 #: relative distance by which a closed form's root is moved to the safe side
 _MARGIN = 1e-10
+
+#: beyond this ratio of shift to noise, likelihood ratios leave the range of floats
+_STEEPEST = 35.0
 #: relative width of enclosures, unless another is asked for
 TOLERANCE = 1e-4
 #: widest range of noise multipliers that is searched
@@ -51,7 +54,8 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     -------
     Enclosure
         Contains the smallest epsilon >= 0 at which the run is (epsilon, delta)-private; wider than
-        asked where memory or roundings do not allow more.
+        asked where memory or roundings do not allow more. Sub-sampled with sigma below 1/35, it
+        only says that epsilon lies between that of one step and that of the full batch.
 
     Raises
     ------
@@ -68,13 +72,34 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     _check.real("tolerance", tolerance, 1e-12, 1)
     if mechanism.sampling_rate < 1.0:
         _check.real("delta", delta, 1e-100, 1, high_open=True)
+        outer = _outer_epsilon(mechanism, float(delta))
+        if mechanism.inverse_noise > _STEEPEST:
+            return outer
         lower, upper = epsilon_enclosure(mechanism, float(delta), float(tolerance))
-        return Enclosure(lower, upper)
-    shift = math.sqrt(mechanism.steps) * mechanism.inverse_noise
+        return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
+    return _full_batch_epsilon(math.sqrt(mechanism.steps) * mechanism.inverse_noise, delta)
+
+
+def _full_batch_epsilon(shift: float, delta: float) -> Enclosure:
     target = math.log(delta)
     low = _largest(lambda e: log_delta_of_shift(e, shift) - _slack(e, shift) > target)
     high = _largest(lambda e: log_delta_of_shift(e, shift) + _slack(e, shift) > target)
     return Enclosure(low, high * (1.0 + 1e-12) + (1e-15 if high > 0 else 0.0))
+
+
+def _outer_epsilon(mechanism: Mechanism, delta: float) -> Enclosure:
+    """Between one sub-sampled step and all steps on the full batch, both in closed form.
+
+    One step with the record against without is (log(1 + q (e^eps - 1)), q delta)-private exactly
+    where the full batch is (eps, delta)-private.
+    """
+    q, a = mechanism.sampling_rate, mechanism.inverse_noise
+    upper = _full_batch_epsilon(math.sqrt(mechanism.steps) * a, delta).upper
+    if delta >= q:
+        return Enclosure(0.0, upper)
+    one = _full_batch_epsilon(a, delta / q).lower
+    lower = math.log1p(q * math.expm1(one)) if one < 600.0 else one + math.log(q)
+    return Enclosure(max(lower * (1.0 - 1e-12), 0.0), upper)
 
 
 def _slack(epsilon: float, shift: float) -> float:
@@ -121,11 +146,25 @@ def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclos
     _check.real("epsilon", epsilon, 0, 500)
     _check.real("tolerance", tolerance, 1e-12, 1)
     if mechanism.sampling_rate < 1.0:
+        outer = _outer_delta(mechanism, float(epsilon))
+        if mechanism.inverse_noise > _STEEPEST:
+            return outer
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
-        return Enclosure(lower, upper)
-    shift = math.sqrt(mechanism.steps) * mechanism.inverse_noise
-    value, slack = log_delta_of_shift(float(epsilon), shift), _slack(float(epsilon), shift)
+        return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
+    return _full_batch_delta(math.sqrt(mechanism.steps) * mechanism.inverse_noise, float(epsilon))
+
+
+def _full_batch_delta(shift: float, epsilon: float) -> Enclosure:
+    value, slack = log_delta_of_shift(epsilon, shift), _slack(epsilon, shift)
     return Enclosure(math.exp(value - slack), min(math.exp(value + slack) + 5e-324, 1.0))
+
+
+def _outer_delta(mechanism: Mechanism, epsilon: float) -> Enclosure:
+    """As :func:`_outer_epsilon`, for delta."""
+    q, a = mechanism.sampling_rate, mechanism.inverse_noise
+    at = math.log1p(math.expm1(epsilon) / q)
+    lower = q * _full_batch_delta(a, at * (1.0 + 1e-14)).lower * (1.0 - 1e-14)
+    return Enclosure(lower, _full_batch_delta(math.sqrt(mechanism.steps) * a, epsilon).upper)
 
 
 def noise_for_epsilon(

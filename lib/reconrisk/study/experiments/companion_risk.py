@@ -21,7 +21,7 @@ from reconrisk.study.computations import Context, computes
 from reconrisk.study.results import Result
 from reconrisk.study.verdicts import check
 
-__all__ = ["success_by_inversion", "success_by_library"]
+__all__ = ["success_by_inversion", "success_by_library", "two_steps_by_quadrature"]
 
 #: the widest relative gap between the two sides that counts as an enclosure here
 _GAP = 1e-4
@@ -144,7 +144,7 @@ def _known_values() -> pd.DataFrame:
         run = DPSGD(sigma, q, steps)
         known += [(run, "closed form", k, _closed_form(run, k)) for k in (0.5, 0.1, 1e-4, 1e-12)]
     for sigma, q, level in ((0.8, 0.3, 0.5), (0.8, 0.3, 3.0), (0.3, 0.05, 2.0), (0.3, 0.05, 12.0)):
-        kappa, gamma = _two_steps(sigma, q, level)
+        kappa, gamma = two_steps_by_quadrature(sigma, q, level)
         known.append((DPSGD(sigma, q, 2), "quadrature", float(kappa), gamma))
     rows = []
     for run, route, kappa, gamma in known:
@@ -165,7 +165,7 @@ def _closed_form(run: DPSGD, kappa: float) -> mpmath.mpf:
         return (1 - q) * k + q * full
 
 
-def _two_steps(sigma: float, q: float, level: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+def two_steps_by_quadrature(sigma: float, q: float, level: float) -> tuple[mpmath.mpf, mpmath.mpf]:
     """Probabilities under both laws that the log ratio of two steps passes ``level``.
 
     An integral over the first step of what the second must exceed. The variable is the logarithm
