@@ -74,8 +74,8 @@ def certified(result: Result) -> Figure:
     alt="Left: the truth rises to one by a signal of four and stays. The median of Algorithm 1 "
     "follows to three, then falls steadily to below 1e-5 at ten, with a wide band. The "
     "self-normalised estimate and the two-sample interval stay on the truth. Right: the samples "
-    "needed rise from about 5e4 at one to 3e47 at ten, as the exponential of the squared signal; a million suffices "
-    "for two.",
+    "needed rise from about 5e4 at one to 3e47 at ten, as the exponential of the squared signal; "
+    "a million suffices for two.",
 )
 def monte_carlo(result: Result) -> Figure:
     table, needed = result.tables["estimates"], result.tables["samples needed"]
