@@ -82,7 +82,7 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
             "learning rates tried; the one of best test accuracy is attacked", low=1e-9,
         ),
         "models": Parameter("int", 2, 8, "not printed", "models per learning rate", low=1),
-        "trials": _trials(60, 2000, "trials of the prior-aware attack, a point"),
+        "trials": _trials(60, 10000, "trials of the prior-aware attack, a point"),
         **_shared(),
         "targets": Parameter(
             "int", 24, 100, "1,000", "targets of the gradient-based attack, a point", low=2
@@ -102,7 +102,7 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
         **_common(),
         "max_grad_norm": _CLIP,
         "learning_rate": _LEARNING_RATE,
-        "trials": _trials(80, 2000, "trials with a model of their own, at the smallest width"),
+        "trials": _trials(80, 10000, "trials with a model of their own, at the smallest width"),
         **_shared(),
     },
     "hayes2023/fig9": {
@@ -114,7 +114,7 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
         "exact_epsilons": _epsilons(
             (10.0,), (1.0, 10.0, 40.0), "every point: each trial trains its own model"
         ),
-        "trials": _trials(100, 2000, "trials with a model of their own, a point"),
+        "trials": _trials(100, 10000, "trials with a model of their own, a point"),
         **_shared(),
     },
     "hayes2023/fig10": {
@@ -127,7 +127,7 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
         **_common(),
         "max_grad_norm": _CLIP,
         "learning_rate": _LEARNING_RATE,
-        "trials": _trials(200, 2000, "trials with a model of their own, a point"),
+        "trials": _trials(200, 10000, "trials with a model of their own, a point"),
         **_shared(),
     },
     "hayes2023/fig13": {
@@ -143,7 +143,7 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
         "exact_epsilons": _epsilons(
             (40.0,), (1.0, 10.0, 40.0), "every point: each trial trains its own model"
         ),
-        "trials": _trials(300, 2000, "trials with a model of their own, at the larger C"),
+        "trials": _trials(300, 10000, "trials with a model of their own, at the larger C"),
         **_shared(),
     },
 }  # fmt: skip
