@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import torch
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from reconrisk import _check
 from reconrisk._types import DPSGD
+from reconrisk.bounds._confidence import lower_limit, upper_limit
 from reconrisk.models import Classifier
 from reconrisk.training import train_many
 from reconrisk.training._factors import Records, Weights, factors_of
@@ -387,10 +387,7 @@ def success_interval(successes: int, trials: int, confidence: float = 0.95) -> t
     _check.integer("successes", successes, 0, trials)
     _check.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
     tail = (1 - confidence) / 2
-    low = stats.beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-    full = successes == trials
-    high = 1.0 if full else stats.beta.ppf(1 - tail, successes + 1, trials - successes)
-    return float(low), float(high)
+    return lower_limit(successes, trials, tail), upper_limit(successes, trials, tail)
 
 
 def success_by_prior_size(guesses: Guesses, score: str, prior_sizes: Sequence[int]) -> torch.Tensor:

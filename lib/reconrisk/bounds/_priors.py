@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from reconrisk import _check, special
 from reconrisk._types import Enclosure
+from reconrisk.bounds._confidence import upper_limit
 from reconrisk.bounds._information import probabilities
 
 __all__ = [
@@ -176,9 +176,7 @@ def prior_success_from_samples(
         a = np.sqrt(-np.log1p(-level) / (2.0 * count))
         return float(min((a + np.sqrt(a * a + share)) ** 2, 1.0))
     hits = np.ceil(share * count * (1.0 - 1e-12))
-    if hits >= count:
-        return 1.0
-    return float(max(stats.beta.ppf(level, hits + 1.0, count - hits), share))
+    return max(upper_limit(hits, count, 1.0 - level), share)
 
 
 def log_prior_success_pixels(

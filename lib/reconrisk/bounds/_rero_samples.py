@@ -15,6 +15,7 @@ from scipy import stats
 
 from reconrisk import _check
 from reconrisk._types import DPSGD, Enclosure
+from reconrisk.bounds._confidence import lower_limit, upper_limit
 
 __all__ = ["rero_algorithm1", "rero_monte_carlo"]
 
@@ -143,10 +144,10 @@ def rero_monte_carlo(
     below = int(level.ppf(risk))
     upper, lower = 1.0, kappa
     if above <= samples:
-        upper = _upper_limit(samples - np.searchsorted(power, without[above - 1]), samples, risk)
+        upper = upper_limit(samples - np.searchsorted(power, without[above - 1]), samples, risk)
     if below >= 1:
         passed = samples - np.searchsorted(power, without[below - 1], side="right")
-        lower = max(_lower_limit(passed, samples, risk), kappa)
+        lower = max(lower_limit(passed, samples, risk), kappa)
     return Enclosure(min(lower, 1.0), max(upper, lower))
 
 
@@ -178,17 +179,3 @@ def _log_ratios(
         noise += math.log(q) - math.log1p(-q) - 0.5 * shift**2
         out[start:stop] = np.logaddexp(noise, 0.0).sum(axis=1) + steps * math.log1p(-q)
     return out
-
-
-def _upper_limit(successes: int, trials: int, risk: float) -> float:
-    """The one-sided limit of Clopper and Pearson from above."""
-    if successes >= trials:
-        return 1.0
-    return float(sc.betaincinv(successes + 1, trials - successes, 1.0 - risk))
-
-
-def _lower_limit(successes: int, trials: int, risk: float) -> float:
-    """The one-sided limit of Clopper and Pearson from below."""
-    if successes <= 0:
-        return 0.0
-    return float(sc.betaincinv(successes, trials - successes + 1, risk))

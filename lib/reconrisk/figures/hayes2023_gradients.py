@@ -9,11 +9,21 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from reconrisk.figures.drawings import draws
-from reconrisk.figures.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, panels, picture
+from reconrisk.figures.style import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    legend_above,
+    legend_line,
+    panels,
+    picture,
+)
 from reconrisk.study import Result
 
 __all__: list[str] = []
@@ -31,23 +41,6 @@ def _epsilon_axis(axes: Axes, *, label: bool = True) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     if label:
         axes.set_xlabel(_EPSILON)
-
-
-def _line(label: str, colour: str, style: str = "-", marker: str = "", **more) -> Line2D:
-    return Line2D(
-        [], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5, **more
-    )
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
-    """One legend for the whole figure, above it."""
-    figure.legend(
-        handles=list(handles),
-        loc="outside upper center",
-        ncols=columns,
-        handlelength=2.4,
-        columnspacing=1.6,
-    )
 
 
 def _with_interval(
@@ -131,18 +124,18 @@ def figure1(result: Result) -> Figure:
             title += f"\n{lines.loc[which, 'feature map']}"
         axis.set_title(title, loc="left")
     axes[0][0].set_ylabel("mean squared error")
-    _legend(
+    legend_above(
         figure,
         [
-            _line("gradient-based, eq. (1)", BLUE, "-", "o"),
-            _line("model-based", ORANGE, "-", "s", markerfacecolor="white"),
-            _line("Cram\u00e9r\u2013Rao, unbiased", BLUE, ":"),
-            _line("the same, clipped to [0, 1]", BLUE, "--"),
-            _line("nearest neighbours", GREY, "--"),
-            _line("mean image", GREY, "-."),
-            _line("uniform images", GREY, ":"),
-            _line("Guo et al., as printed", PURPLE),
-            _line("Guo et al., corrected", GREEN),
+            legend_line("gradient-based, eq. (1)", BLUE, "-", "o"),
+            legend_line("model-based", ORANGE, "-", "s", markerfacecolor="white"),
+            legend_line("Cram\u00e9r\u2013Rao, unbiased", BLUE, ":"),
+            legend_line("the same, clipped to [0, 1]", BLUE, "--"),
+            legend_line("nearest neighbours", GREY, "--"),
+            legend_line("mean image", GREY, "-."),
+            legend_line("uniform images", GREY, ":"),
+            legend_line("Guo et al., as printed", PURPLE),
+            legend_line("Guo et al., corrected", GREEN),
         ],
         3,
     )
@@ -223,15 +216,15 @@ def figure8(result: Result) -> Figure:
         axis.set(ylim=(-0.03, 1.05))
         axis.set_title(f"prior of {size}", loc="left")
     axes[0][0].set_ylabel("reconstruction success")
-    _legend(
+    legend_above(
         figure,
         [
-            _line("gradient-based, then nearest candidate", BLUE, "-", "o"),
-            _line("prior-aware, Algorithm 2", ORANGE, "-", "s", markerfacecolor="white"),
-            _line("prior-aware, likelihood", PURPLE, "-", "s", markerfacecolor="white"),
-            _line("bound on every attack", GREEN),
-            _line("best with orthogonal gradients", GREEN, ":"),
-            _line("guessing", GREY, ":"),
+            legend_line("gradient-based, then nearest candidate", BLUE, "-", "o"),
+            legend_line("prior-aware, Algorithm 2", ORANGE, "-", "s", markerfacecolor="white"),
+            legend_line("prior-aware, likelihood", PURPLE, "-", "s", markerfacecolor="white"),
+            legend_line("bound on every attack", GREEN),
+            legend_line("best with orthogonal gradients", GREEN, ":"),
+            legend_line("guessing", GREY, ":"),
         ],
         3,
     )
@@ -286,12 +279,12 @@ def figure12(result: Result) -> Figure:
     top.legend(
         handles=[
             *(
-                _line(rf"attack, $\rho$ = {share:g}", colour, "-", "o")
+                legend_line(rf"attack, $\rho$ = {share:g}", colour, "-", "o")
                 for share, colour in zip(shares, COLOURS, strict=False)
             ),
-            _line("bound", GREY),
-            _line("bound as printed", GREY, "--"),
-            _line("black image, nothing seen", GREY, "", "x"),
+            legend_line("bound", GREY),
+            legend_line("bound as printed", GREY, "--"),
+            legend_line("black image, nothing seen", GREY, "", "x"),
         ],
         loc="outside upper center",
         ncols=4,
@@ -358,11 +351,11 @@ def gradient_based(result: Result) -> Figure:
         axis.set(xscale="log", yscale="log", xlabel="iterations of Adam")
         axis.set_title(rf"$\varepsilon$ = {_tens(epsilon)}", loc="left")
     axes[0][0].set_ylabel("mean squared error")
-    _legend(
+    legend_above(
         figure,
         [
-            *(_line(n, c, s) for n, c, s in zip(losses, COLOURS, styles, strict=False)),
-            _line("rank-one start", GREY),
+            *(legend_line(n, c, s) for n, c, s in zip(losses, COLOURS, styles, strict=False)),
+            legend_line("rank-one start", GREY),
         ],
         3,
     )
@@ -399,13 +392,13 @@ def model_based(result: Result) -> Figure:
         fontsize=9,
         color=GREY,
     )
-    _legend(
+    legend_above(
         figure,
         [
-            _line("reconstructor network", ORANGE, "-", "s", markerfacecolor="white"),
-            _line("ridge regression", PURPLE, "-", "o"),
-            _line("mean image", GREY, "-."),
-            _line("nearest neighbours", GREY, "--"),
+            legend_line("reconstructor network", ORANGE, "-", "s", markerfacecolor="white"),
+            legend_line("ridge regression", PURPLE, "-", "o"),
+            legend_line("mean image", GREY, "-."),
+            legend_line("nearest neighbours", GREY, "--"),
         ],
         2,
     )
@@ -429,11 +422,11 @@ def postprocess(result: Result) -> Figure:
     )
     _epsilon_axis(axis)
     axis.set(ylabel="reconstruction success", ylim=(-0.03, 1.05))
-    _legend(
+    legend_above(
         figure,
         [
-            _line("average over all priors", BLUE),
-            _line("random priors", ORANGE, "", "o", markerfacecolor="white"),
+            legend_line("average over all priors", BLUE),
+            legend_line("random priors", ORANGE, "", "o", markerfacecolor="white"),
         ],
         2,
     )

@@ -6,11 +6,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from reconrisk.figures.drawings import draws
-from reconrisk.figures.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, SKY, panels
+from reconrisk.figures.style import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    legend_above,
+    legend_line,
+    panels,
+)
 from reconrisk.study import Result
 
 __all__: list[str] = []
@@ -50,14 +60,6 @@ def _points(axis: Axes, table: pd.DataFrame, x: str, colour: str, marker: str, s
     )
 
 
-def _line(label: str, colour: str, style: str = "-", marker: str = "") -> Line2D:
-    return Line2D([], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5)
-
-
-def _above(figure: Figure, handles: list[Line2D], columns: int) -> None:
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=2.2)
-
-
 @draws(
     f"{KEY}/alg2",
     caption="The paper's prior-aware attack takes the candidate whose clipped gradients have the "
@@ -93,8 +95,8 @@ def algorithm2(result: Result) -> Figure:
     left.legend(
         handles=[
             *handles,
-            _line("attack, a model per trial", ORANGE, "", "o"),
-            _line("attack, shared trajectories", GREEN, "", "s"),
+            legend_line("attack, a model per trial", ORANGE, "", "o"),
+            legend_line("attack, shared trajectories", GREEN, "", "s"),
         ],
         loc="lower right",
         bbox_to_anchor=(1.02, 0.12),
@@ -128,8 +130,8 @@ def _score_columns(axis: Axes, table: pd.DataFrame, epsilons: list[float]) -> No
 
 
 _BOUND_LINES = [
-    _line("bound (Corollary 4)", BLUE),
-    _line("best attack, orthogonal gradients", BLUE, "--"),
+    legend_line("bound (Corollary 4)", BLUE),
+    legend_line("best attack, orthogonal gradients", BLUE, "--"),
 ]
 
 
@@ -148,7 +150,9 @@ def algorithm3(result: Result) -> Figure:
     epsilons = list(dict.fromkeys(table["epsilon"]))
     figure, [[axis]] = panels(1, 1, width=max(4.6, 1.1 * len(epsilons)), height=3.2)
     _score_columns(axis, table, epsilons)
-    _above(figure, [*_BOUND_LINES, *(_line(n, c, "", "o") for c, n in _SCORES.values())], 2)
+    legend_above(
+        figure, [*_BOUND_LINES, *(legend_line(n, c, "", "o") for c, n in _SCORES.values())], 2
+    )
     return figure
 
 
@@ -223,20 +227,20 @@ def figure3(result: Result) -> Figure:
         right.plot(part["n"], part["gap"], color=colour, linestyle="--", linewidth=1.1)
         gap = points["bound"] - points["success"]
         right.plot(points["n"], gap, "x-", color=colour, markersize=5, linewidth=0.8)
-        entries.append(_line(rf"$\varepsilon$ = {epsilon:g}", colour))
+        entries.append(legend_line(rf"$\varepsilon$ = {epsilon:g}", colour))
     for axis in (left, right):
         axis.set_xscale("log", base=2)
         axis.set_xlabel("size of the prior")
     left.set(ylim=(0, 1.03), ylabel=_SUCCESS)
     right.set(ylabel="bound minus success", ylim=(-0.02, None))
-    _above(
+    legend_above(
         figure,
         [
             *entries,
-            _line("bound", GREY),
-            _line("best, orthogonal", GREY, "--"),
-            _line("attack, a model per trial", GREY, "", "o"),
-            _line("attack, shared trajectories", GREY, "", "x"),
+            legend_line("bound", GREY),
+            legend_line("best, orthogonal", GREY, "--"),
+            legend_line("attack, a model per trial", GREY, "", "o"),
+            legend_line("attack, shared trajectories", GREY, "", "x"),
         ],
         5,
     )

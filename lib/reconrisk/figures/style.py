@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-__all__ = ["BLUE", "COLOURS", "GREEN", "GREY", "ORANGE", "PURPLE", "panels", "styled"]
+__all__ = [
+    "BLUE",
+    "COLOURS",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "PURPLE",
+    "legend_above",
+    "legend_line",
+    "panels",
+    "picture",
+    "styled",
+]
 
 # Okabe and Ito's palette, in an order whose neighbours differ in lightness too
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
@@ -60,6 +73,24 @@ def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> 
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
     )
     return figure, [list(row) for row in axes]
+
+
+def legend_line(label: str, colour: str, style: str = "-", marker: str = "", **more) -> Line2D:
+    """Return an entry of a legend that is made by hand."""
+    return Line2D(
+        [], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5, **more
+    )
+
+
+def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
+    """Put one legend for the whole figure above it."""
+    figure.legend(
+        handles=list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        handlelength=2.4,
+        columnspacing=1.6,
+    )
 
 
 def picture(axes: Axes, image, title: str = "", frame: str | None = None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -13,7 +11,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from reconrisk.figures.drawings import draws
-from reconrisk.figures.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, panels
+from reconrisk.figures.style import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    legend_above,
+    legend_line,
+    panels,
+)
 from reconrisk.study import Result
 
 __all__: list[str] = []
@@ -41,21 +49,6 @@ def _sigma_axis(axes: Axes, last: bool) -> None:
         labels = axes.get_xticks()
         if len(labels) > 7:
             axes.xaxis.set_major_locator(LogLocator(base=100, numticks=12))
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
-    """One legend for the whole figure, above it."""
-    figure.legend(
-        handles=list(handles),
-        loc="outside upper center",
-        ncols=columns,
-        handlelength=2.4,
-        columnspacing=1.6,
-    )
-
-
-def _line(label: str, colour: str, style: str = "-", marker: str = "") -> Line2D:
-    return Line2D([], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5)
 
 
 def _plain(value: float) -> str:
@@ -114,13 +107,13 @@ def figure1(result: Result) -> Figure:
             axis.set_ylabel(_UNITS[metric])
             _sigma_axis(axis, i == len(rows) - 1)
         axes[i][0].set_title(_row_title(row, points["C"].iloc[0]), loc="left")
-    _legend(
+    legend_above(
         figure,
         [
-            _line("reconstructions, one dot each", BLUE, "", "o"),
-            _line("exact expectation (median; band: all pictures)", BLUE),
-            _line("bound on the expectation (NCC: data-free)", ORANGE, "--"),
-            _line("dimension-aware bound on the NCC", PURPLE, "--"),
+            legend_line("reconstructions, one dot each", BLUE, "", "o"),
+            legend_line("exact expectation (median; band: all pictures)", BLUE),
+            legend_line("bound on the expectation (NCC: data-free)", ORANGE, "--"),
+            legend_line("dimension-aware bound on the NCC", PURPLE, "--"),
         ],
         2,
     )
@@ -164,9 +157,12 @@ def figure4(result: Result) -> Figure:
         if i == 0:
             named = distance if distance.startswith("LPIPS") else f"{distance} (stand-in)"
             axes[i][2].set_title(named, loc="right", color=GREY, fontsize=9)
-    _legend(
+    legend_above(
         figure,
-        [_line("reconstructions, one dot each", BLUE, "", "o"), _line("mean over pictures", BLUE)],
+        [
+            legend_line("reconstructions, one dot each", BLUE, "", "o"),
+            legend_line("mean over pictures", BLUE),
+        ],
         2,
     )
     return figure
@@ -204,10 +200,10 @@ def figure2(result: Result) -> Figure:
     axes[0][0].set_ylabel(r"$\gamma$ = P(metric $\leq \eta$)")
     for axis, risk in zip(axes[0], ("curve", *["1 \u2212 curve"] * 2), strict=True):
         axis.text(0.03, 0.95, f"risk: {risk}", transform=axis.transAxes, va="top", fontsize=9)
-    _legend(
+    legend_above(
         figure,
         [
-            _line("exact law", BLUE),
+            legend_line("exact law", BLUE),
             Line2D(
                 [],
                 [],
@@ -217,8 +213,8 @@ def figure2(result: Result) -> Figure:
                 markerfacecolor="white",
                 label="simulated",
             ),
-            _line("paper's bound on the expectation", PURPLE, "--"),
-            _line("exact expectation", GREEN, ":"),
+            legend_line("paper's bound on the expectation", PURPLE, "--"),
+            legend_line("exact expectation", GREEN, ":"),
         ],
         4,
     )
@@ -267,14 +263,14 @@ def figure3(result: Result) -> Figure:
         clipped = [str(size) for size in sizes if norms[size] > c]
         state = "clips " + ", ".join(clipped) if clipped else "clips none"
         axes[i][0].set_title(f"C = {_plain(c)}: {state}", loc="left")
-    _legend(
+    legend_above(
         figure,
         [
             *(
-                _line(f"{size}\u00d7{size}, norm {norms[size]:.0f}", colour, "-", "o")
+                legend_line(f"{size}\u00d7{size}, norm {norms[size]:.0f}", colour, "-", "o")
                 for size, colour in zip(sizes, COLOURS, strict=False)
             ),
-            _line("bound on the expectation", GREY, "--"),
+            legend_line("bound on the expectation", GREY, "--"),
         ],
         4,
     )

@@ -14,7 +14,7 @@ from scipy import special as sc
 
 from reconrisk.privacy._step import losses
 
-__all__ = ["LARGEST_OUTPUT", "Mechanism", "Saddle", "narrowest", "reach", "saddle"]
+__all__ = ["LARGEST_OUTPUT", "Mechanism", "Saddle", "narrowest", "reach", "saddle", "tabulate"]
 
 #: outputs beyond this have probabilities below 1e-250 and are lumped
 LARGEST_OUTPUT = 34.0
@@ -140,17 +140,41 @@ def saddle(mechanism: Mechanism, low: float, high: float) -> Saddle:
 
     Cost: one exponential for each of 600 outputs and 240 tilts.
     """
-    a, sampling_rate, steps = mechanism.inverse_noise, mechanism.sampling_rate, mechanism.steps
+    sampling_rate = mechanism.sampling_rate
     edges = np.linspace(low, high, 601)
     x = 0.5 * (edges[1:] + edges[:-1])
-    loss = losses(x, a, sampling_rate)
+    loss = losses(x, mechanism.inverse_noise, sampling_rate)
     log_density = -0.5 * x * x - 0.5 * math.log(2 * math.pi) + math.log(edges[1] - edges[0])
+    base = math.log1p(-sampling_rate) if sampling_rate < 1.0 else float(loss[0])
+    return tabulate(mechanism.steps, loss, log_density, base, 2.0 - low, 100, np.linspace(0, 1, 41))
+
+
+def tabulate(
+    steps: int,
+    loss: np.ndarray,
+    log_density: np.ndarray,
+    base: float,
+    far: float,
+    tilts: int,
+    fine: np.ndarray,
+) -> Saddle:
+    """Tabulate the tilted sums of any law of one step's loss.
+
+    Parameters
+    ----------
+    loss, log_density, base
+        As in :class:`Saddle`.
+    far : float
+        How many standard deviations away the levels of interest may be.
+    tilts : int
+        Tilts on either side of zero, evenly spaced in their logarithms;
+    fine : ndarray
+        and further ones from zero upwards.
+    """
     ends = [math.sqrt(steps) * _deviation(loss, log_density, theta) for theta in (0.0, 1.0)]
     spread = max(min(ends), 1e-3 * max(ends), 1e-12)
-    steepest = 3.0 * (2.0 - low) / spread
-    half = np.geomspace(1e-2 / spread, max(steepest, 4.0), 100)
-    fine = np.linspace(0.0, 1.0, 41)[1:]
-    positive = np.unique(np.concatenate([half, fine]))
+    half = np.geomspace(1e-2 / spread, max(3.0 * far / spread, 4.0), tilts)
+    positive = np.unique(np.concatenate([half, fine[1:]]))
     theta = np.concatenate([-half[::-1], [0.0], positive])
     exponent = theta[:, None] * loss + log_density
     top = exponent.max(axis=1)
@@ -160,13 +184,13 @@ def saddle(mechanism: Mechanism, low: float, high: float) -> Saddle:
     square = np.einsum("ij,ij->i", weight, (loss - mean[:, None]) ** 2) / total
     log_norm = top + np.log(total)
     log_norm -= np.interp(0.0, theta, log_norm)
-    base = math.log1p(-sampling_rate) if sampling_rate < 1.0 else float(loss[0])
     deviation = np.sqrt(steps * square)
     return Saddle(steps, theta, steps * log_norm, steps * mean, deviation, loss, log_density, base)
 
 
 def _deviation(loss: np.ndarray, log_density: np.ndarray, theta: float) -> float:
-    weight = np.exp(theta * loss + log_density)
+    exponent = theta * loss + log_density
+    weight = np.exp(exponent - exponent.max())
     weight /= weight.sum()
     mean = weight @ loss
     return math.sqrt(float(weight @ (loss - mean) ** 2))

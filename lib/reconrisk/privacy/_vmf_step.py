@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special as sc
 
 from reconrisk import special
-from reconrisk.privacy._saddle import Saddle
+from reconrisk.privacy._saddle import Saddle, tabulate
 from reconrisk.privacy._step import UNIT, Law, Step
 from reconrisk.special._stirling import log_stirling_remainder
 
@@ -170,30 +170,10 @@ def guide(pair: OppositePair, deepest: float) -> Saddle:
     edges = np.linspace(low, high, 1201)
     f = 0.5 * (edges[1:] + edges[:-1])
     loss, log_mass = pair.loss(f), pair.log_density(f) + math.log(edges[1] - edges[0])
+    q = pair.sampling_rate
+    base = math.log1p(-q) if q < 1.0 else float(loss[0])
     far = math.sqrt(2.0 * deepest) + 2.0
-    ends = [math.sqrt(pair.steps) * _deviation(loss, log_mass, theta) for theta in (0.0, 1.0)]
-    spread = max(min(ends), 1e-3 * max(ends), 1e-12)
-    half = np.geomspace(1e-2 / spread, max(3.0 * far / spread, 4.0), 200)
-    positive = np.unique(np.concatenate([half, np.linspace(0.0, 2.0, 201)[1:]]))
-    theta = np.concatenate([-half[::-1], [0.0], positive])
-    exponent = theta[:, None] * loss + log_mass
-    top = exponent.max(axis=1)
-    weight = np.exp(exponent - top[:, None])
-    total = weight.sum(axis=1)
-    mean = (weight @ loss) / total
-    square = np.einsum("ij,ij->i", weight, (loss - mean[:, None]) ** 2) / total
-    log_norm = top + np.log(total)
-    log_norm -= np.interp(0.0, theta, log_norm)
-    lowest = math.log1p(-pair.sampling_rate) if pair.sampling_rate < 1.0 else float(loss[0])
-    t = pair.steps
-    return Saddle(t, theta, t * log_norm, t * mean, np.sqrt(t * square), loss, log_mass, lowest)
-
-
-def _deviation(loss: np.ndarray, log_mass: np.ndarray, theta: float) -> float:
-    weight = np.exp(theta * loss + log_mass - np.max(theta * loss + log_mass))
-    weight /= weight.sum()
-    mean = weight @ loss
-    return math.sqrt(float(weight @ (loss - mean) ** 2))
+    return tabulate(pair.steps, loss, log_mass, base, far, 200, np.linspace(0.0, 2.0, 201))
 
 
 # --- cells ----------------------------------------------------------------------------------------

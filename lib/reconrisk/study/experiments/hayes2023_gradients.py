@@ -24,7 +24,12 @@ from scipy import special as scipy_special
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import baselines, model_based
 from reconrisk.attacks import gradient_matching as matching
-from reconrisk.attacks.prior_aware import StepScoresObserver, likelihood_score, sum_score
+from reconrisk.attacks.prior_aware import (
+    StepScoresObserver,
+    likelihood_score,
+    success_interval,
+    sum_score,
+)
 from reconrisk.models import Classifier
 from reconrisk.study import datasets
 from reconrisk.study.computations import Context, computes
@@ -1041,7 +1046,7 @@ def _fitting(a: _Attacked, shares: Sequence[float]) -> pd.DataFrame:
     for share in shares:
         for e, epsilon in enumerate(a.epsilons):
             good = fits[e] >= share - 1e-12
-            low, high = _wilson(int(good.sum()), len(good))
+            low, high = success_interval(int(good.sum()), len(good))
             log_prior = bounds.log_prior_success_pixels(a.targets.shape[1], share, PIXEL_TOLERANCE)
             rows.append(
                 {
@@ -1059,14 +1064,6 @@ def _fitting(a: _Attacked, shares: Sequence[float]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _wilson(hits: int, count: int) -> tuple[float, float]:
-    """95% interval of a share."""
-    z = 1.96
-    centre = (hits + z * z / 2) / (count + z * z)
-    half = z / (count + z * z) * math.sqrt(hits * (count - hits) / count + z * z / 4)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def _small_prior_bounds(context: Context, dimension: int, shares: Sequence[float]) -> pd.DataFrame:

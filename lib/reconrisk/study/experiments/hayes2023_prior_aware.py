@@ -20,7 +20,7 @@ import torch
 from scipy import special as scipy_special
 from scipy import stats
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds
 from reconrisk.attacks import (
     SCORES,
     Guesses,
@@ -34,6 +34,7 @@ from reconrisk.attacks import (
 from reconrisk.models import Classifier
 from reconrisk.study import datasets
 from reconrisk.study.computations import Context, computes
+from reconrisk.study.experiments._equal_epsilon import tuned_run
 from reconrisk.study.experiments._tools import SIGNIFICANCE, fits
 from reconrisk.study.results import Result
 from reconrisk.study.sweep import as_table, run_sweep
@@ -45,7 +46,6 @@ __all__ = [
     "accuracy_task",
     "law_task",
     "orthogonal_top_success",
-    "run_for",
     "shortcut_task",
     "split_records",
 ]
@@ -103,15 +103,6 @@ def split_records(
     return Split(*tensors)
 
 
-@functools.lru_cache(maxsize=64)
-def run_for(
-    epsilon: float, delta: float, sampling_rate: float, steps: int, max_grad_norm: float
-) -> DPSGD:
-    """Return the run with the least noise that is (epsilon, delta)-DP."""
-    noise = privacy.noise_for_epsilon(epsilon, delta, sampling_rate=sampling_rate, steps=steps)
-    return DPSGD(noise, sampling_rate, steps, max_grad_norm)
-
-
 def _task(context: Context, purpose: str, **given: Any) -> dict[str, Any]:
     """One task, completed from the exhibit's settings; later names win.
 
@@ -139,8 +130,12 @@ def _of_task(task: Mapping[str, Any]) -> tuple[Split, DPSGD, Classifier]:
         task["pool_size"],
         task["device"],
     )
-    run = run_for(
-        task["epsilon"], task["delta"], task["sampling_rate"], task["steps"], task["max_grad_norm"]
+    run = tuned_run(
+        task["epsilon"],
+        task["sampling_rate"],
+        task["steps"],
+        task["max_grad_norm"],
+        delta=task["delta"],
     )
     return split, run, Classifier(split.known[0].shape[1], task["hidden"])
 
@@ -401,7 +396,7 @@ def _with_reference(context: Context, table: pd.DataFrame) -> pd.DataFrame:
     rate = p.get("sampling_rate", 1.0)
     rows = []
     for epsilon, n in zip(table["epsilon"], table["n"], strict=True):
-        run = run_for(epsilon, p.delta, rate, p.steps, p.max_grad_norm)
+        run = tuned_run(epsilon, rate, p.steps, p.max_grad_norm, delta=p.delta)
         rows.append({"sigma": run.noise_multiplier, **_cached_reference(run, int(n))})
     return pd.concat([table.reset_index(drop=True), pd.DataFrame(rows)], axis=1)
 
@@ -487,7 +482,7 @@ def _curve(context: Context) -> pd.DataFrame:
     p = context.settings
     grid = np.geomspace(min(p.epsilons), max(p.epsilons), 33)
     rows = [
-        {"epsilon": e, **_reference(run_for(e, p.delta, 1.0, p.steps, 1.0), p.prior_size)}
+        {"epsilon": e, **_reference(tuned_run(e, 1.0, p.steps, delta=p.delta), p.prior_size)}
         for e in grid.tolist()
     ]
     return pd.DataFrame(rows)
@@ -505,7 +500,7 @@ def _law(context: Context) -> tuple[pd.DataFrame, Verdict]:
         trials=p.law_trials,
     )
     found = {k: np.array(v) for k, v in _sweep(context, law_task, [task])[0].items()}
-    sigma = run_for(p.law_epsilon, p.delta, 1.0, p.steps, p.max_grad_norm).noise_multiplier
+    sigma = tuned_run(p.law_epsilon, 1.0, p.steps, delta=p.delta).noise_multiplier
     p_values = [fits(found[name], stats.norm.cdf) for name in ("target noise", "other noise")]
     clipped = found["norm"].reshape(-1, 2)[:, 0] > 1 - 1e-5
     # the mean is one where the target's gradient is clipped, which the statement supposes
@@ -531,7 +526,7 @@ def _bits(context: Context) -> Verdict:
     """C-009: certainty among n candidates is log n nats; with two it is one bit."""
     sizes = (2, 10, 2048)
     bits = [float(bounds.mutual_information_orthogonal(n, 40.0)) / math.log(2) for n in sizes]
-    run = run_for(4.0, context.settings.delta, 1.0, context.settings.steps, 1.0)
+    run = tuned_run(4.0, 1.0, context.settings.steps, delta=context.settings.delta)
     signal = math.sqrt(run.steps) / run.noise_multiplier
     inside = float(stats.norm.cdf(signal / 2))  # "was this one record in?", both answers as likely
     two = float(bounds.bayes_success(signal, 2))
@@ -821,7 +816,7 @@ def _model_curve(context: Context) -> pd.DataFrame:
     p = context.settings
     rows = []
     for epsilon in p.epsilons:
-        run = run_for(epsilon, p.delta, 1.0, p.steps, 1.0)
+        run = tuned_run(epsilon, 1.0, p.steps, delta=p.delta)
         rows += [
             {"epsilon": epsilon, "n": n, **_cached_reference(run, n)}
             for n in _powers(p.largest_prior)
@@ -860,7 +855,7 @@ def _widening(context: Context, shared: pd.DataFrame) -> list[Verdict]:
     sizes = _powers(2048)
 
     def gaps(epsilon: float) -> np.ndarray:
-        run = run_for(epsilon, p.delta, 1.0, p.steps, 1.0)
+        run = tuned_run(epsilon, 1.0, p.steps, delta=p.delta)
         each = [_cached_reference(run, n) for n in sizes]
         return np.array([e["bound"] - e["orthogonal"] for e in each])
 
@@ -1040,7 +1035,7 @@ def _sampled_model(context: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
     p = context.settings
     exact, simulated = [], []
     for position, epsilon in enumerate(p.curve_epsilons):
-        run = run_for(epsilon, p.delta, p.sampling_rate, p.steps, 1.0)
+        run = tuned_run(epsilon, p.sampling_rate, p.steps, delta=p.delta)
         reference = _cached_reference(run, p.prior_size)
         exact.append(
             {

@@ -20,13 +20,14 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
 from reconrisk.attacks.baselines import conversion_success, nearer_records
 from reconrisk.attacks.gradient_matching import match_gradients
 from reconrisk.models import Classifier
 from reconrisk.study import datasets
 from reconrisk.study.computations import Context, computes
+from reconrisk.study.experiments._equal_epsilon import tuned_run
 from reconrisk.study.experiments._tools import as_numpy
 from reconrisk.study.results import Result
 from reconrisk.study.sweep import as_table, run_sweep
@@ -48,7 +49,6 @@ __all__ = [
 ]
 
 KEY = "hayes2023"
-DELTA = 1e-5
 
 #: standard errors by which a difference has to exceed zero to count
 CLEAR = 4.0
@@ -138,11 +138,9 @@ def noise_prior(
 
 def _run(task: Mapping[str, Any]) -> DPSGD:
     """The full-batch run at a task's epsilon (None: without noise)."""
-    epsilon, steps = task["epsilon"], task["steps"]
-    sigma = NO_NOISE
-    if epsilon is not None:
-        sigma = privacy.noise_for_epsilon(epsilon, DELTA, steps=steps)
-    return DPSGD(sigma, 1.0, steps, task["max_grad_norm"])
+    if task["epsilon"] is None:
+        return DPSGD(NO_NOISE, 1.0, task["steps"], task["max_grad_norm"])
+    return tuned_run(task["epsilon"], 1.0, task["steps"], task["max_grad_norm"])
 
 
 def _generator(task: Mapping[str, Any], purpose: str) -> torch.Generator:
@@ -405,7 +403,7 @@ def _theory(epsilons: Iterable[float], steps: int, prior_size: int) -> pd.DataFr
     """The bound and the best success of orthogonal candidates, finely in epsilon; no data."""
     rows = []
     for epsilon in epsilons:
-        sigma = privacy.noise_for_epsilon(float(epsilon), DELTA, steps=steps)
+        sigma = tuned_run(float(epsilon), 1.0, steps).noise_multiplier
         signal = math.sqrt(steps) / sigma
         rows.append(
             {
