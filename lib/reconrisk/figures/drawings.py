@@ -26,7 +26,19 @@ _MODULES = {
         "hayes2023_gradients",
         "hayes2023_hyperparameters",
     ),
-    "companion": ("companion", "companion_success", "companion_risk"),
+    "biswas2024": (
+        "biswas2024_accounting",
+        "biswas2024_capacity",
+        "biswas2024_utility",
+        "biswas2024_reconstruction",
+    ),
+    "companion": (
+        "companion",
+        "companion_success",
+        "companion_risk",
+        "companion_fair",
+        "companion_vmf",
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 __all__ = [
     "BLUE",
     "COLOURS",
+    "MECHANISMS",
     "GREEN",
     "GREY",
     "ORANGE",
@@ -36,6 +37,8 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
     "#5F5F5F",
 )
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+#: of the two mechanisms that Biswas et al. compare, the same in every picture
+MECHANISMS = {"Gaussian": BLUE, "VMF": ORANGE}
 
 _STYLE = {
     "figure.dpi": 110,

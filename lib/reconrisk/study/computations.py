@@ -46,6 +46,12 @@ MODULES: dict[str, tuple[str, ...]] = {
         "hayes2023_gradients",
         "hayes2023_hyperparameters",
     ),
+    "biswas2024": (
+        "biswas2024_accounting",
+        "biswas2024_capacity",
+        "biswas2024_utility",
+        "biswas2024_reconstruction",
+    ),
     "companion": (
         "companion_correlation",
         "companion_estimators",
@@ -54,6 +60,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "companion_tails",
         "companion_success",
         "companion_risk",
+        "companion_fair",
+        "companion_vmf",
     ),
 }
 

@@ -34,6 +34,7 @@ __all__ = [
     "feature_map",
     "features",
     "folder_photographs",
+    "grey_at",
     "is_imagenet",
     "pictures",
 ]
@@ -51,7 +52,7 @@ PHOTOGRAPHS = (
 )
 
 #: labelled data sets by name; the first and the last are bundled, the others read from a folder.
-CLASSIFIED = ("digits", "MNIST", "CIFAR-10", "patches")
+CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
 
 #: file of a pretrained wide ResNet below ``data_root``; its format: ``feature_maps.load``.
 WEIGHTS_FILE = "wrn28_10_imagenet32.pt"
@@ -226,11 +227,12 @@ def classified(
 
     Parameters
     ----------
-    name : {"digits", "MNIST", "CIFAR-10", "patches"}
+    name : {"digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches"}
         ``"digits"``: scikit-learn's 8x8 handwritten digits (1,500 train, 297 test; in ten
         classes). ``"patches"``: square colour patches of the bundled photographs, the class being
         the photograph (eight classes; every sixth patch is a test image). Both need no files.
-        ``"MNIST"``: the four idx files below ``data_root/MNIST/raw``, packed (``.gz``) or not.
+        ``"MNIST"``, ``"FashionMNIST"``: the four idx files below ``data_root/MNIST/raw`` or
+        ``data_root/FashionMNIST/raw``, packed (``.gz``) or not.
         ``"CIFAR-10"``: the pickled batches below ``data_root/cifar-10-batches-py``, or else a
         file ``data_root/cifar10_subset.npz`` with the arrays ``train_images`` (count, 32, 32, 3)
         of bytes, ``train_labels`` (count,), ``test_images`` and ``test_labels``.
@@ -260,15 +262,44 @@ def classified(
         title = f"photograph patches {side}x{side}"
     elif data_root is None:
         raise FileNotFoundError(f"{name} is read from files: give data_root. {_HOW_TO_GET[name]}")
-    elif name == "MNIST":
-        train, test = (_mnist(Path(data_root), part) for part in ("train", "t10k"))
-        shape, title = (28, 28), name
+    elif name in ("MNIST", "FashionMNIST"):
+        train, test = (_mnist(Path(data_root), name, part) for part in ("train", "t10k"))
+        shape, title = (28, 28), {"MNIST": name}.get(name, "Fashion-MNIST")
     else:
         train, test = _cifar(Path(data_root))
         shape, title = (32, 32, 3), name
     parts = {"train": (train,), "test": (test,), "all": (train, test)}[split]
     inputs, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return LabelledImages(inputs, labels, shape, title)
+
+
+def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> LabelledImages:
+    """Return images in grey at another size.
+
+    Parameters
+    ----------
+    images : LabelledImages
+        Square ones; colours are averaged.
+    side : int
+        New height and width, >= 2.
+    crop : bool
+        Whether to keep the central square as it is, which must be large enough, or to scale the
+        whole image, bilinearly and without aliasing.
+    """
+    import torch
+
+    _check.integer("side", side, 2, images.shape[0] if crop else np.inf)
+    grey = images.inputs.reshape(len(images), *images.shape[:2], -1).mean(axis=3)
+    if crop:
+        top, left = ((length - side) // 2 for length in images.shape[:2])
+        small = grey[:, top : top + side, left : left + side]
+    else:
+        stack = torch.as_tensor(grey)[:, None]
+        small = torch.nn.functional.interpolate(
+            stack, (side, side), mode="bilinear", antialias=True
+        )[:, 0].numpy()
+    flat = np.ascontiguousarray(small.reshape(len(images), -1), dtype=np.float32)
+    return LabelledImages(flat, images.labels, (side, side), images.name)
 
 
 def features(
@@ -309,10 +340,14 @@ def feature_map(
     return feature_maps.random_features(tuple(shape), count)
 
 
+_IDX_FILES = (
+    "The folder must hold {0}/raw/ with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+    "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each as it is or packed as .gz; "
+    "torchvision.datasets.{0}(data_root, download=True) makes it."
+)
 _HOW_TO_GET = {
-    "MNIST": "The folder must hold MNIST/raw/ with train-images-idx3-ubyte, "
-    "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each as it is or "
-    "packed as .gz; torchvision.datasets.MNIST(data_root, download=True) makes it.",
+    "MNIST": _IDX_FILES.format("MNIST"),
+    "FashionMNIST": _IDX_FILES.format("FashionMNIST"),
     "CIFAR-10": "The folder must hold cifar-10-batches-py/ with data_batch_1 to data_batch_5 and "
     "test_batch, which torchvision.datasets.CIFAR10(data_root, download=True) makes; or "
     "cifar10_subset.npz with train_images, train_labels, test_images and test_labels.",
@@ -334,27 +369,27 @@ def _digits_parts() -> tuple[_Part, _Part]:
     return (flat[:1500], labels[:1500]), (flat[1500:], labels[1500:])
 
 
-def _mnist(root: Path, part: str) -> _Part:
-    images = _idx(root, f"{part}-images-idx3-ubyte")
-    labels = _idx(root, f"{part}-labels-idx1-ubyte")
+def _mnist(root: Path, name: str, part: str) -> _Part:
+    images = _idx(root, name, f"{part}-images-idx3-ubyte")
+    labels = _idx(root, name, f"{part}-labels-idx1-ubyte")
     if images.shape[1:] != (28, 28) or len(images) != len(labels):
         raise ValueError(
-            f"MNIST's {part} files below {root} must hold as many 28x28 images as labels; got "
+            f"{name}'s {part} files below {root} must hold as many 28x28 images as labels; got "
             f"{images.shape} and {labels.shape}"
         )
     return _part(images, labels, 255)
 
 
-def _idx(root: Path, name: str) -> np.ndarray:
+def _idx(root: Path, name: str, file: str) -> np.ndarray:
     """An array in the idx format: two zero bytes, type 8 (bytes), rank, sizes, values."""
-    path = root / "MNIST" / "raw" / name
-    packed = path.with_name(f"{name}.gz")
+    path = root / name / "raw" / file
+    packed = path.with_name(f"{file}.gz")
     if path.is_file():
         data = path.read_bytes()
     elif packed.is_file():
         data = gzip.decompress(packed.read_bytes())
     else:
-        raise FileNotFoundError(f"{path} (or .gz) is missing. {_HOW_TO_GET['MNIST']}")
+        raise FileNotFoundError(f"{path} (or .gz) is missing. {_HOW_TO_GET[name]}")
     rank = data[3] if len(data) > 3 and data[:3] == b"\0\0\x08" else 0
     sizes = tuple(np.frombuffer(data, ">u4", rank, 4).astype(int)) if rank else ()
     if not rank or len(data) != 4 + 4 * rank + math.prod(sizes):

@@ -1,9 +1,15 @@
 """Every exhibit's parameters: the quick profile, the paper profile, and what the paper prints."""
 
 from reconrisk.study.profiles import (
+    biswas2024_accounting,
+    biswas2024_capacity,
+    biswas2024_reconstruction,
+    biswas2024_utility,
     companion,
+    companion_fair,
     companion_risk,
     companion_success,
+    companion_vmf,
     hayes2023_bounds,
     hayes2023_gradients,
     hayes2023_hyperparameters,
@@ -23,7 +29,13 @@ PARAMETERS = {
     **hayes2023_threat.PARAMETERS,
     **hayes2023_gradients.PARAMETERS,
     **hayes2023_hyperparameters.PARAMETERS,
+    **biswas2024_accounting.PARAMETERS,
+    **biswas2024_capacity.PARAMETERS,
+    **biswas2024_utility.PARAMETERS,
+    **biswas2024_reconstruction.PARAMETERS,
     **companion.PARAMETERS,
     **companion_success.PARAMETERS,
     **companion_risk.PARAMETERS,
+    **companion_fair.PARAMETERS,
+    **companion_vmf.PARAMETERS,
 }

@@ -1,0 +1,1 @@
+"""Pictures: fair comparison of mechanisms."""

@@ -1,0 +1,1 @@
+"""Pictures: attacks that know von Mises-Fisher noise."""

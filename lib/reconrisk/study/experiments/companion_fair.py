@@ -1,0 +1,1 @@
+"""fair comparison of mechanisms"""

@@ -1,0 +1,1 @@
+"""attacks that know von Mises-Fisher noise"""

@@ -1,0 +1,9 @@
+"""Parameters: attacks that know von Mises-Fisher noise."""
+
+from __future__ import annotations
+
+from reconrisk.study.parameters import Parameter as P
+
+__all__ = ["PARAMETERS"]
+
+PARAMETERS: dict[str, dict[str, P]] = {}
