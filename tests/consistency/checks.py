@@ -23,7 +23,7 @@ from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.results import RESULT_MIME
 
 #: the papers whose every exhibit and claim is built.
-BUILT = ("mean_to_extreme", "ziller2024", "hayes2023", "companion")
+BUILT = ("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024", "companion")
 
 #: the rooms in the only order in which imports may run; a set may import among itself.
 ROOMS = (
@@ -33,7 +33,7 @@ ROOMS = (
     {"privacy"},
     {"bounds"},
     {"mechanisms"},
-    {"models", "feature_maps", "training"},
+    {"models", "convnets", "feature_maps", "training"},
     {"attacks"},
     {"study"},
     {"figures"},

@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_result():
             TypeError,
             "samples must be a whole number",
         ),
-        ({"overrides": {"biswas2024/fig1": {}}}, KeyError, "not built yet"),
+        ({"overrides": {"liu2024/table4": {}}}, KeyError, "not built yet"),
     ],
 )
 def test_a_study_refuses_what_it_does_not_know_at_once(arguments, error, message):

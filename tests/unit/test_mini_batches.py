@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -312,6 +313,44 @@ def test_noise_costs_accuracy_and_a_seed_decides_everything():
     again = train(2)
     for name, w in weights.items():
         torch.testing.assert_close(again[name], w, rtol=0, atol=0)
+
+
+def test_opacus_clips_by_layer_alike_and_its_noise_is_sqrt_3_times_ours():
+    """The optimiser for layers multiplies by the norm of all layers' limits."""
+    opacus = pytest.importorskip("opacus")
+    from opacus.optimizers import DPPerLayerOptimizer
+
+    network, size, limit, sigma = SigmoidNetwork((40, 30, 20, 4)), 8, 0.1, 0.7
+    generator = _generator(3)
+    first = network.initialise(generator, dtype=DOUBLE)
+    inputs = torch.randn((size, 40), generator=generator, dtype=DOUBLE)
+    labels = torch.randint(4, (size,), generator=generator)
+
+    def gradient(noise: float) -> torch.Tensor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch's hooks, not of ours
+            module = opacus.GradSampleModule(network.module(first))
+            optimiser = DPPerLayerOptimizer(
+                torch.optim.SGD(module.parameters(), lr=1.0),
+                noise_multiplier=noise,
+                max_grad_norm=[limit] * 3,
+                expected_batch_size=size,
+                loss_reduction="mean",
+                generator=_generator(1),
+            )
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(module(inputs), labels).backward()
+            optimiser.pre_step()
+        return torch.cat([p.grad.flatten() for p in module.parameters()])
+
+    release = Release("clip", max_grad_norm=limit)
+    ours = release_gradients(first, inputs, labels, [release], generator=_generator())
+    # Opacus adds 1e-6 to every norm before it divides
+    clipped = _flat(ours)[0]
+    assert float((gradient(0.0) - clipped).norm() / clipped.norm()) < 1e-4
+    noise = gradient(sigma) - gradient(0.0)
+    expected = math.sqrt(3) * sigma * limit / size
+    assert float(noise.std()) == pytest.approx(expected, rel=5 / math.sqrt(2 * noise.numel()))
 
 
 def test_arguments_out_of_range_are_refused():

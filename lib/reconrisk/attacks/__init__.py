@@ -8,9 +8,14 @@
 - :mod:`~reconrisk.attacks.baselines`: what a reconstruction is held against;
 - :mod:`~reconrisk.attacks.gradient_inversion`: a whole batch from one gradient (paper D);
 - :mod:`~reconrisk.attacks.least_squares_inversion`: the same, by what else is known;
+- :mod:`~reconrisk.attacks.vmf_analytic`: attackers who know the geometry of turned gradients;
+- :mod:`~reconrisk.attacks.deep_inversion`: batches of images from any network's update (paper E);
+- :mod:`~reconrisk.attacks.independent_components`: a linear layer's inputs, unmixed (paper E);
+- :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
+from reconrisk.attacks._interface import Attack, Knowledge
 from reconrisk.attacks.analytic import (
     Observation,
     known_scale,
@@ -26,6 +31,12 @@ from reconrisk.attacks.baselines import (
     nearer_records,
     nearest_neighbour_mse,
 )
+from reconrisk.attacks.deep_inversion import (
+    Objective,
+    greedy_matching,
+    invert_updates,
+    total_variation,
+)
 from reconrisk.attacks.estimators import clip_to_range, james_stein, scaled_direction, shrink
 from reconrisk.attacks.gradient_inversion import (
     Inversion,
@@ -38,6 +49,20 @@ from reconrisk.attacks.gradient_matching import (
     linearised_variance,
     match_gradients,
     rank_one_start,
+)
+from reconrisk.attacks.imprint import (
+    Imprints,
+    imprint_attack,
+    imprint_thresholds,
+    isolated_share,
+    read_imprints,
+)
+from reconrisk.attacks.independent_components import (
+    Components,
+    component_attack,
+    row_space,
+    stretch,
+    unmix,
 )
 from reconrisk.attacks.least_squares_inversion import (
     class_means,
@@ -61,25 +86,45 @@ from reconrisk.attacks.prior_aware import (
     top_score,
 )
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
+from reconrisk.attacks.vmf_analytic import (
+    candidate_directions,
+    draw_vmf_scores,
+    observe_vmf,
+    vmf_attack_success,
+    vmf_likelihood_score,
+)
 
 __all__ = [
     "LOSSES",
     "SCORES",
     "THREAT_MODELS",
+    "Attack",
+    "Components",
     "Guesses",
+    "Imprints",
     "Inversion",
+    "Knowledge",
+    "Objective",
     "Observation",
     "StepScores",
     "StepScoresObserver",
     "ThreatModel",
+    "candidate_directions",
     "class_means",
     "clip_to_range",
+    "component_attack",
     "conversion_success",
     "deep_leakage",
     "draw_priors",
+    "draw_vmf_scores",
     "gaussian_prior_attack",
+    "greedy_matching",
+    "imprint_attack",
+    "imprint_thresholds",
     "infer_labels",
     "invert_gradients",
+    "invert_updates",
+    "isolated_share",
     "james_stein",
     "known_scale",
     "likelihood_score",
@@ -89,21 +134,29 @@ __all__ = [
     "nearer_records",
     "nearest_neighbour_mse",
     "observe",
+    "observe_vmf",
     "printed_likelihood_score",
     "prior_aware_attack",
     "rank_one_start",
     "ratio_by_row",
+    "read_imprints",
+    "row_space",
     "rows_for_least_noise",
     "scaled_direction",
     "shared_trajectory_attack",
     "shrink",
     "span_attack",
+    "stretch",
     "success_by_prior_size",
     "success_interval",
     "sum_score",
     "top_score",
+    "total_variation",
     "train_linear_reconstructor",
     "train_reconstructor",
+    "unmix",
     "unscaled",
+    "vmf_attack_success",
+    "vmf_likelihood_score",
     "with_estimated_scale",
 ]

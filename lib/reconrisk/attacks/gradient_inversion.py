@@ -21,6 +21,7 @@ from typing import Protocol
 import torch
 
 from reconrisk import _check
+from reconrisk.attacks._adam import best_of_restarts, descend
 from reconrisk.attacks._inversion_problem import Inversion, Problem, inner_products
 from reconrisk.attacks._lbfgs import limited_memory_bfgs
 from reconrisk.training._backpropagation import backward_pass
@@ -178,8 +179,8 @@ def invert_gradients(
                 watch(iteration, values.unflatten(0, (-1, restarts)), chosen)
 
         values = first[chosen].flatten(0, 1)
-        loss = _adam(descent, values, iterations, learning_rate, signed, box, seen)
-        parts.append(_best(values, loss, restarts))
+        loss = descend(descent, values, iterations, learning_rate, signed, box, seen)
+        parts.append(best_of_restarts(values, loss, restarts))
     return Inversion(torch.cat([p.inputs for p in parts]), torch.cat([p.loss for p in parts]))
 
 
@@ -231,7 +232,7 @@ def deep_leakage(
         return loss, slope.flatten(1).clone()
 
     reached, loss = limited_memory_bfgs(evaluate, values.flatten(1), iterations, history)
-    return _best(reached.view_as(values), loss, restarts)
+    return best_of_restarts(reached.view_as(values), loss, restarts)
 
 
 class _Descent:
@@ -301,39 +302,6 @@ class _Descent:
         return loss, slope
 
 
-@torch.no_grad()
-def _adam(
-    descent: _Descent,
-    values: torch.Tensor,
-    iterations: int,
-    learning_rate: float,
-    signed: bool,
-    box: tuple[float, float] | None,
-    seen: Callable[[int, torch.Tensor], None],
-) -> torch.Tensor:
-    """Move ``values``, (P, n, d), in place; return their loss at the end, shape (P,)."""
-    drops = [iterations * share // 8 for share in (3, 5, 7)]
-    momentum = torch.zeros_like(values)
-    optimiser = torch.optim.Adam([values], lr=learning_rate, fused=True)
-    for iteration in range(iterations):
-        seen(iteration, values)
-        slope = descent.slope(values)
-        rate = learning_rate * 0.1 ** sum(iteration >= drop for drop in drops)
-        if signed:
-            # Adam's second moment of signs is one: what is left of it is the corrected momentum
-            momentum.lerp_(slope.sign_(), 0.1)
-            values.add_(momentum, alpha=-rate / (1 - 0.9 ** (iteration + 1)))
-        else:
-            values.grad = slope
-            optimiser.param_groups[0]["lr"] = rate
-            optimiser.step()
-        if box is not None:
-            values.clamp_(*box)
-    seen(iterations, values)
-    values.grad = None
-    return descent.loss(values)
-
-
 class _TotalVariation:
     """Mean absolute difference of neighbouring pixels, along rows plus along columns.
 
@@ -370,15 +338,6 @@ class _TotalVariation:
         if apart == 1:
             step[..., self._width - 1 :: self._width] = 0
         return step
-
-
-def _best(values: torch.Tensor, loss: torch.Tensor, restarts: int) -> Inversion:
-    """Of candidates (P times restarts, n, d) the one with the least loss of each problem."""
-    spread = loss.unflatten(0, (-1, restarts))
-    # a candidate that diverged is not a number and must not win
-    chosen = torch.where(spread.isnan(), math.inf, spread).argmin(dim=1)
-    rows = torch.arange(len(chosen), device=loss.device)
-    return Inversion(values.unflatten(0, (-1, restarts))[rows, chosen], spread[rows, chosen])
 
 
 def _block_size(problem: Problem, restarts: int) -> int:

@@ -18,7 +18,15 @@ from reconrisk.bounds._bayes_success import (
     smallest_cosine,
     sum_score_success,
 )
+from reconrisk.bounds._bayes_success_vmf import bayes_success_vmf, bayes_success_vmf_two
 from reconrisk.bounds._clipped import expected_mse_clipped, mse_tail_clipped
+from reconrisk.bounds._direction import (
+    direction_cosine_gaussian,
+    direction_cosine_vmf,
+    direction_error_gaussian,
+    direction_error_scaled_vmf,
+    direction_error_vmf,
+)
 from reconrisk.bounds._estimators import (
     expected_mse_clipped_to_range,
     expected_mse_james_stein,
@@ -74,6 +82,7 @@ from reconrisk.bounds._renyi import (
 )
 from reconrisk.bounds._rero import rero, rero_curve, rero_gaussian
 from reconrisk.bounds._rero_samples import rero_algorithm1, rero_monte_carlo
+from reconrisk.bounds._rero_vmf import rero_vmf, rero_vmf_curve, rero_vmf_one_release
 from reconrisk.bounds._sphere import (
     log_prior_success_box,
     mse_tail_sphere,
@@ -90,7 +99,14 @@ __all__ = [
     "bayes_success_simulated",
     "bayes_success_subsampled",
     "bayes_success_two",
+    "bayes_success_vmf",
+    "bayes_success_vmf_two",
     "contrast_of",
+    "direction_cosine_gaussian",
+    "direction_cosine_vmf",
+    "direction_error_gaussian",
+    "direction_error_scaled_vmf",
+    "direction_error_vmf",
     "equicorrelated_bound",
     "expected_mse",
     "expected_mse_clipped",
@@ -140,6 +156,9 @@ __all__ = [
     "rero_rdp",
     "rero_renyi",
     "rero_sphere",
+    "rero_vmf",
+    "rero_vmf_curve",
+    "rero_vmf_one_release",
     "selection_log_pmf",
     "selection_probability_printed",
     "shrinkage_factor",

@@ -35,7 +35,8 @@ def bayes_capacity_gaussian(
 
     (Biswas et al. 2024, Theorem 5, ``j = p - 1 - k``). There the batch average divides sum and
     noise by B and each of l layers is clipped to length one, so ``noise_std = sigma/B`` and
-    ``radius = sqrt(l)``.
+    ``radius = sqrt(l)``. What such layers fill is smaller, the product of l unit balls: its log
+    capacity is the sum of the layers' own, each with its number of weights and ``radius = 1``.
 
     Parameters
     ----------

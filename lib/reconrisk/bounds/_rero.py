@@ -17,7 +17,7 @@ from reconrisk.bounds import _arguments as args
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
-__all__ = ["rero", "rero_curve", "rero_gaussian"]
+__all__ = ["probabilities_outwards", "rero", "rero_curve", "rero_gaussian"]
 
 _ULP = 2.0**-52
 
@@ -130,7 +130,7 @@ def rero(
     low, high = _enclose(run, log_kappa[None], float(tolerance))
     if log:
         return Enclosure(float(low[0]), float(high[0]))
-    return Enclosure(*(float(v[0]) for v in _probabilities(low, high)))
+    return Enclosure(*(float(v[0]) for v in probabilities_outwards(low, high)))
 
 
 def rero_curve(
@@ -168,7 +168,7 @@ def rero_curve(
     _check.real("tolerance", tolerance, 1e-12, 1)
     with np.errstate(divide="ignore"):
         low, high = _enclose(run, np.log(kappa).ravel(), float(tolerance))
-    lower, upper = _probabilities(low, high)
+    lower, upper = probabilities_outwards(low, high)
     return lower.reshape(kappa.shape), upper.reshape(kappa.shape)
 
 
@@ -222,7 +222,7 @@ def _closed_at(log_kappa: float, shift: float, q: float) -> tuple[float, float]:
     return low, float(min(log_gamma + error, 0.0))
 
 
-def _probabilities(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def probabilities_outwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities from their logarithms, rounded outwards; zero stays zero."""
     smallest = np.where(high > -np.inf, 5e-324, 0.0)
     lower = np.maximum(np.exp(low) * (1.0 - 4.0 * _ULP) - smallest, 0.0)

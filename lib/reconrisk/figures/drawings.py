@@ -36,7 +36,10 @@ _MODULES = {
         "companion",
         "companion_success",
         "companion_risk",
+        "companion_accounting",
+        "companion_capacity",
         "companion_fair",
+        "companion_utility",
         "companion_vmf",
     ),
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconrisk.metrics.matching import Matching, match
 from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
+from reconrisk.metrics.subspace import projection_error
 
 if TYPE_CHECKING:
     from reconrisk.metrics.perceptual import PerceptualMetric, load_perceptual
@@ -23,6 +24,7 @@ __all__ = [
     "mse",
     "ncc",
     "nmi",
+    "projection_error",
     "psnr",
     "rmse",
     "ssim",

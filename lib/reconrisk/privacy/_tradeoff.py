@@ -9,15 +9,16 @@ any dominating pair, ``gamma <= P_mu(ratio >= r) + r (kappa - P_nu(ratio >= r))`
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from reconrisk.privacy._compose import TooLong
 from reconrisk.privacy._saddle import Mechanism, Saddle, narrowest, reach, saddle
-from reconrisk.privacy._step import one_step
+from reconrisk.privacy._step import Step, one_step
 from reconrisk.privacy._tails import Tails, run_tails
 
-__all__ = ["SMALLEST", "power_above", "power_below", "success_curve"]
+__all__ = ["SMALLEST", "enclosed_curve", "power_above", "power_below", "success_curve"]
 
 #: prior successes below this are not followed
 SMALLEST = 1e-200
@@ -44,15 +45,39 @@ def success_curve(
     """
     smallest = float(kappa.min())
     low, high = reach(mechanism, 1e-3 * tolerance * smallest)
-    guide = saddle(mechanism, low, high)
+
+    def discretised(width: float) -> Step:
+        return one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
+
+    guide, least = saddle(mechanism, low, high), narrowest(mechanism, low, high)
+    return enclosed_curve(guide, discretised, least, kappa, tolerance)
+
+
+def enclosed_curve(
+    guide: Saddle,
+    discretised: Callable[[float], Step],
+    least: float,
+    kappa: np.ndarray,
+    tolerance: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`success_curve` of ``guide.steps`` steps of any mechanism.
+
+    Parameters
+    ----------
+    guide : Saddle
+    discretised : callable
+        One step on a lattice with cells of a given width; what it lumps at either end is less than
+        ``1e-3 * tolerance`` of the smallest ``kappa``, all steps together.
+    least : float
+        The smallest width of cells that memory allows.
+    """
     level = _levels(guide, kappa)
-    least = narrowest(mechanism, low, high)
     width = max(_first_width(guide, kappa, level, tolerance), least)
     lower, upper = kappa.copy(), np.ones_like(kappa)
     gap = np.inf
     for _ in range(_ROUNDS):
-        step = one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
-        slack = math.exp(mechanism.steps * step.ratio_error * 1.01)
+        step = discretised(width)
+        slack = math.exp(guide.steps * step.ratio_error * 1.01)
         noise, again = np.full_like(kappa, np.inf), upper - lower > tolerance * upper
         too_long = False
         for _ in range(_PASSES):

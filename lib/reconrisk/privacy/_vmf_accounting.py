@@ -13,6 +13,7 @@ is zero.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -178,21 +179,34 @@ def vmf_renyi_sampled(
     if count == 1 or kappa == 0.0:
         return np.append(first, np.zeros(count - 1))
     whole = np.arange(2.0, count + 1.0)
-    moment = (whole - 1.0) * _vmf.vmf_renyi(whole, p, kappa)
-    weight = np.where(whole == 2.0, 1.0, f)
-    log_excess = moment + np.log(weight - np.exp(-moment))
+    log_excess = _log_excess(whole, kappa, p, f)
     log_sum = np.array([_mixture(a, whole, log_excess, q) for a in range(2, count + 1)])
     return np.append(first, log_sum / (whole - 1.0))
+
+
+def _log_excess(whole: np.ndarray, kappa: float, p: float, factor: float) -> np.ndarray:
+    """Log of ``f_l exp(G_l) - 1`` at whole orders from two on."""
+    moment = (whole - 1.0) * _vmf.vmf_renyi(whole, p, kappa)
+    more = np.where(whole == 2.0, 0.0, factor - 1.0)
+    return moment + np.log(more - np.expm1(-moment))
 
 
 def _mixture(a: int, whole: np.ndarray, log_excess: np.ndarray, q: float) -> float:
     """Return ``log(1 + sum_{l=2}^a binom(a, l) q**l (1 - q)**(a - l) excess_l)``."""
     if q == 1.0:
         return float(np.logaddexp(0.0, log_excess[a - 2]))
-    part = whole[: a - 1]
-    log_binomial = sc.gammaln(a + 1.0) - sc.gammaln(part + 1.0) - sc.gammaln(a - part + 1.0)
-    terms = log_binomial + part * math.log(q) + (a - part) * math.log1p(-q) + log_excess[: a - 1]
-    return float(np.logaddexp(0.0, sc.logsumexp(terms)))
+    log_odds = math.log(q) - math.log1p(-q)
+    log_factorial = _log_factorials(_MAX_WHOLE_ORDER)
+    terms = (log_odds * whole + log_excess)[: a - 1]
+    terms += log_factorial[a] - log_factorial[2 : a + 1] - log_factorial[a - 2 :: -1]
+    top = float(terms.max())
+    log_sum = top + math.log(float(np.sum(np.exp(terms - top)))) + a * math.log1p(-q)
+    return float(np.logaddexp(0.0, log_sum))
+
+
+@functools.cache
+def _log_factorials(largest: int) -> np.ndarray:
+    return sc.gammaln(np.arange(largest + 1) + 1.0)
 
 
 def vmf_epsilon_by_renyi(
@@ -230,14 +244,17 @@ def vmf_epsilon_by_renyi(
     kappa, p = _law(concentration, dimension)
     d, q, count = _target(delta, sampling_rate, steps)
     rule = _check.one_of("interpolation", interpolation, ("moments", "none", "divergences"))
+    if kappa == 0.0:
+        return ConvertedEpsilon(0.0, 2.0)
     log_delta = math.log(d)
     orders = 32
     while True:
         divergence = count * vmf_renyi_sampled(orders, kappa, int(p), q, factor)
         whole = np.arange(1.0, orders + 1.0)
         epsilon = epsilon_from_renyi(whole[1:], divergence[1:], d)
-        # from order three on there is one minimum; the factor may make another at order two
-        if epsilon[-1] > epsilon[-2] or orders == _MAX_WHOLE_ORDER:
+        if orders == _MAX_WHOLE_ORDER or epsilon.min() <= _least_beyond(
+            orders, kappa, p, q, d, count
+        ):
             break
         orders *= 2
     best = int(np.argmin(epsilon)) + 2
@@ -250,6 +267,18 @@ def vmf_epsilon_by_renyi(
             between = _between(float(left), pair, log_delta, rule == "moments")
             found = min(found, between, key=lambda c: c.epsilon)
     return found
+
+
+def _least_beyond(order: int, kappa: float, p: float, q: float, delta: float, steps: int) -> float:
+    """What no epsilon at an order above ``order`` can be below.
+
+    The factor makes humps in the divergence, and more than one minimum of epsilon. But the
+    divergence is never below the exact one, whose factor is one and which grows with the order.
+    """
+    whole = np.arange(2.0, order + 1.0)
+    exact = _mixture(order, whole, _log_excess(whole, kappa, p, 1.0), q) / (order - 1.0)
+    further = np.arange(order + 1.0, _MAX_WHOLE_ORDER + 1.0)
+    return float(np.min(epsilon_from_renyi(further, steps * exact, delta)))
 
 
 def _between(

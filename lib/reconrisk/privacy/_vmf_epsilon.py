@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def _enclose(pair: _vmf_step.OppositePair, delta: float, tolerance: float) -> En
     reach = pair.loss(np.array([low, high]))
     least = float(reach[1] - reach[0]) / _MOST_CELLS
     width = max(_first_width(guide, rough, tolerance), least)
-    best = Enclosure(0.0, most)
+    best, narrowed = Enclosure(0.0, most), False
     for _ in range(_ROUNDS):
         try:
             found = _round(pair, guide, width, (low, high), rough, (delta, tolerance))
@@ -103,11 +104,12 @@ def _enclose(pair: _vmf_step.OppositePair, delta: float, tolerance: float) -> En
         if best.width <= tolerance * best.upper:
             break
         if moved:  # the tilt was for another level
+            narrowed = False
             continue
-        if width <= least or best.width > 0.985 * before:
+        if width <= least or (narrowed and best.width > 0.985 * before):
             break
         factor = math.sqrt(tolerance * best.upper / best.width)
-        width = max(width * min(max(0.85 * factor, 0.05), 0.7), least)
+        width, narrowed = max(width * min(max(0.85 * factor, 0.05), 0.7), least), True
     return best
 
 
@@ -128,7 +130,7 @@ def _round(
     if _can_shrink(pair, upper):
         apart, _ = _tails_at(step, guide, -upper, tolerance)
         upper = max(upper, _added(apart, delta) + slack)
-    return _least(below, delta), upper * (1.0 + 1e-14)
+    return _least(below, delta, rough), upper * (1.0 + 1e-14)
 
 
 def _can_shrink(pair: _vmf_step.OppositePair, epsilon: float) -> bool:
@@ -165,16 +167,34 @@ def _tails_at(step: Step, guide: Saddle, level: float, tolerance: float) -> tupl
     # one of the guide's own tilts, at which its norm is not interpolated
     nearest = np.argmin(np.abs(guide.theta - guide.tilt(np.array(level))))
     theta = float(guide.theta[nearest])
-    return run_tails(step, guide, theta, math.log(1e-3 * tolerance) - 4.0)
+    # moving epsilon by so much moves the tails by that part of themselves
+    moved = tolerance * min(max(abs(level), 1e-9), 1.0)
+    return run_tails(step, guide, theta, math.log(1e-3 * moved) - 4.0)
 
 
-def _first(holds, pair: Tails) -> int:
+def _first(holds: Callable[[int], bool], pair: Tails) -> int:
     """The smallest index at which a monotone condition holds, the window's end if it never does."""
-    low, high = pair.first - 1, pair.first + pair.size
+    return _bisected(holds, pair.first - 1, pair.first + pair.size)
+
+
+def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest index above ``low`` at which a monotone condition holds, if not ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(np.array([middle])) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def _first_around(holds: Callable[[int], bool], pair: Tails, start: int) -> int:
+    """As :func:`_first`, where the condition is monotone only around ``start``."""
+    bottom, top = pair.first - 1, pair.first + pair.size
+    low = high = min(max(start, pair.first), top - 1)
+    step = 1
+    while low > bottom and holds(low):
+        low, high, step = max(low - step, bottom), low, 2 * step
+    while high < top and not holds(high):
+        low, high, step = high, min(high + step, top), 2 * step
+    return _bisected(holds, low, high)
 
 
 def _removed(pair: Tails, delta: float) -> float:
@@ -183,7 +203,8 @@ def _removed(pair: Tails, delta: float) -> float:
     Between two levels of the likelihood ratio delta is linear in ``exp(epsilon)``.
     """
 
-    def enough(place: np.ndarray) -> bool:
+    def enough(index: int) -> bool:
+        place = np.array([index])
         ratio = np.exp(np.minimum(pair.log_ratio(place), 690.0))
         return bool((pair.mu.up(place)[1] - ratio * pair.nu.up(place)[0])[0] <= delta)
 
@@ -204,7 +225,8 @@ def _removed(pair: Tails, delta: float) -> float:
 def _added(pair: Tails, delta: float) -> float:
     """Epsilon at ``delta`` of the dominating pair, the record absent against present."""
 
-    def too_much(place: np.ndarray) -> bool:
+    def too_much(index: int) -> bool:
+        place = np.array([index])
         ratio = np.exp(np.clip(-pair.log_ratio(place), -690.0, 690.0))
         return bool((pair.nu.down(place)[1] - ratio * pair.mu.down(place)[0])[0] > delta)
 
@@ -221,17 +243,23 @@ def _added(pair: Tails, delta: float) -> float:
     return max(min(max(inside, top - pair.width), top), 0.0)
 
 
-def _least(statistic: Tails, delta: float) -> float:
-    """The largest epsilon that some threshold test on the lattice statistic rules out."""
+def _least(statistic: Tails, delta: float, rough: float) -> float:
+    """The largest epsilon that some threshold test on the lattice statistic rules out.
 
-    def crossed(place: np.ndarray) -> bool:
+    The tails are known around the tilted law's level only; further down their lower bounds are
+    zero, which looks as if every test had failed there. So the search starts at ``rough``.
+    """
+
+    def crossed(index: int) -> bool:
+        place = np.array([index])
         ratio = np.exp(np.minimum(statistic.log_ratio(place), 690.0))
         return bool((statistic.mu.up(place)[0] - ratio * statistic.nu.up(place)[1])[0] <= delta)
 
-    place = _first(crossed, statistic)
-    places = place + np.arange(-3, 4)
+    start = int(statistic.index(np.array(rough)))
+    places = _first_around(crossed, statistic, start) + np.arange(-3, 4)
     power, level = statistic.mu.up(places)[0] - delta, statistic.nu.up(places)[1]
-    shown = (power > 0.0) & (level > 0.0)
+    shown = (power > 0.0) & (level > 1e-290)  # further down levels have lost their digits
     if not np.any(shown):
         return 0.0
-    return max(float(np.max(np.log(power[shown] / level[shown]))) * (1.0 - 1e-14), 0.0)
+    ruled_out = np.log(power[shown]) - np.log(level[shown])
+    return max(float(np.max(ruled_out)) * (1.0 - 1e-14), 0.0)

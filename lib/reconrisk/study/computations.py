@@ -60,7 +60,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         "companion_tails",
         "companion_success",
         "companion_risk",
+        "companion_accounting",
+        "companion_capacity",
         "companion_fair",
+        "companion_utility",
         "companion_vmf",
     ),
 }

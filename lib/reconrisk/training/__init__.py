@@ -4,7 +4,8 @@
 - ``_factors``: the gradients of a small classifier as outer products that are never formed;
 - ``_bulk``: DP-SGD of many models together, which only differ in their target record (paper C);
 - ``_backpropagation``: a sigmoid network's gradients, and their dependence on the records;
-- ``_mini_batches``: its training with Gaussian or von Mises-Fisher noise (paper D).
+- ``_mini_batches``: its training with Gaussian or von Mises-Fisher noise (paper D);
+- ``_clients``: updates of any network under a defence (paper E).
 """
 
 from reconrisk.training._autograd import per_example_gradients, single_record_steps
@@ -15,6 +16,7 @@ from reconrisk.training._bulk import (
     record_trajectories,
     train_many,
 )
+from reconrisk.training._clients import client_updates, update_function
 from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
 from reconrisk.training._mini_batches import Release, release_gradients, train_mini_batches
 
@@ -25,6 +27,7 @@ __all__ = [
     "Trajectories",
     "Weights",
     "accuracy",
+    "client_updates",
     "gradient_factors",
     "mean_gradient",
     "network_accuracy",
@@ -34,4 +37,5 @@ __all__ = [
     "single_record_steps",
     "train_many",
     "train_mini_batches",
+    "update_function",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from reconrisk.training._backpropagation import (
 )
 from reconrisk.training._factors import Weights
 
-__all__ = ["Release", "release_gradients", "train_mini_batches"]
+__all__ = ["Release", "StepWatcher", "release_gradients", "train_mini_batches"]
 
 KINDS = ("none", "clip", "gaussian", "vmf")
 
@@ -178,6 +179,20 @@ def _add_gaussian(
             g[rows] += noise.mul_(spread)
 
 
+class StepWatcher(Protocol):
+    """Called at every step of :func:`train_mini_batches`, before the weights move."""
+
+    def __call__(
+        self,
+        step: int,
+        weights: Weights,
+        rows: torch.Tensor,
+        takes_part: torch.Tensor | None,
+        released: Weights,
+    ) -> None:
+        """``rows``, shape (K, n), are the records of the batches; nothing may be changed."""
+
+
 def train_mini_batches(
     network: SigmoidNetwork,
     inputs: torch.Tensor,
@@ -192,6 +207,7 @@ def train_mini_batches(
     decoupled: bool = True,
     initial: Mapping[str, torch.Tensor] | None = None,
     poisson: bool = True,
+    watch: StepWatcher | None = None,
 ) -> Weights:
     """Train K networks by Adam on privatised mini-batch gradients, all together.
 
@@ -220,6 +236,8 @@ def train_mini_batches(
         True: every record takes part in every step with probability ``batch_size / N``, as the
         privacy accounting assumes and Opacus does. False: batches of equal size from a fresh
         shuffle of every epoch, whose last batch may be short.
+    watch : callable, optional
+        Called at every step; it must not draw from ``generator``.
 
     Returns
     -------
@@ -253,7 +271,8 @@ def train_mini_batches(
     )
     steps = epochs * math.ceil(count / batch_size)
     draw = _poisson_batches if poisson else _shuffled_batches
-    for rows, takes_part in draw(count, batch_size, len(releases), steps, generator):
+    batches = draw(count, batch_size, len(releases), steps, generator)
+    for step, (rows, takes_part) in enumerate(batches):
         released = release_gradients(
             weights,
             inputs[rows],
@@ -263,6 +282,8 @@ def train_mini_batches(
             batch_size=batch_size if poisson else rows.shape[1],
             takes_part=takes_part,
         )
+        if watch is not None:
+            watch(step, weights, rows, takes_part, released)
         for name, w in weights.items():
             w.grad = released[name]
         optimiser.step()

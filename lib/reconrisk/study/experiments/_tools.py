@@ -20,6 +20,7 @@ __all__ = [
     "SIGNIFICANCE",
     "as_numpy",
     "attack_repeatedly",
+    "data_folder",
     "fits",
     "mean_and_error",
     "perceptual",
@@ -31,6 +32,8 @@ __all__ = [
 
 #: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
 SIGNIFICANCE = 1e-3
+#: data sets that come with a dependency, and need no folder
+BUNDLED = ("digits", "patches")
 
 
 def tensor(
@@ -110,6 +113,24 @@ def photographs(context: Context, size: int, count: int) -> np.ndarray:
         )
     root = context.data_root if context.profile == "paper" else None
     return datasets.pictures(size, count, root)
+
+
+def data_folder(context: Context, name: str) -> str:
+    """The folder that a data set is read from, empty for a bundled one.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the data set is not bundled and the context has no ``data_root``.
+    """
+    if name in BUNDLED:
+        return ""
+    if context.data_root is None:
+        raise FileNotFoundError(
+            f"{context.exhibit} reads {name} in this profile: give data_root, the folder in which "
+            "torchvision keeps its data sets"
+        )
+    return str(context.data_root)
 
 
 @functools.lru_cache(maxsize=4)

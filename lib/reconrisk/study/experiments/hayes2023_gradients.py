@@ -34,7 +34,7 @@ from reconrisk.models import Classifier
 from reconrisk.study import datasets
 from reconrisk.study.computations import Context, computes
 from reconrisk.study.datasets import LabelledImages
-from reconrisk.study.experiments._tools import as_numpy
+from reconrisk.study.experiments._tools import as_numpy, data_folder
 from reconrisk.study.results import Result
 from reconrisk.study.sweep import run_sweep
 from reconrisk.study.verdicts import Verdict, check, refute, rounded
@@ -392,7 +392,7 @@ def _task(context: Context, which: str, **given: Any) -> dict[str, Any]:
     key = (given["epsilon"], given.get("first", 0))
     return {
         "data": p[which],
-        "data_root": _root(context, p[which]),
+        "data_root": data_folder(context, p[which]),
         "side": 32 if grey else p.side,
         "features": 0 if grey else p.features,
         "hidden": p.hidden if grey else 0,
@@ -411,18 +411,6 @@ def _task(context: Context, which: str, **given: Any) -> dict[str, Any]:
         "first": 0,
         **given,
     }
-
-
-def _root(context: Context, name: str) -> str:
-    """The data folder, where the data set needs it (and where a weights file may lie)."""
-    if name in ("digits", "patches"):
-        return ""
-    if context.data_root is None:
-        raise FileNotFoundError(
-            f"{context.exhibit} in the paper profile reads {name}: give data_root, the folder that "
-            "torchvision keeps its data sets in"
-        )
-    return str(context.data_root)
 
 
 @functools.lru_cache(maxsize=24)
@@ -559,7 +547,7 @@ def _attacked(context: Context, which: str) -> _Attacked:
 def _shadowed(context: Context, which: str, epsilons: Sequence[float]) -> pd.DataFrame:
     """The model-based attack on one data set over epsilon, one row each."""
     p = context.settings
-    size = len(_images(p[which], _root(context, p[which]), 32 if which == _GREY else p.side))
+    size = len(_images(p[which], data_folder(context, p[which]), 32 if which == _GREY else p.side))
     # where there are few records, most of them are better spent on shadow models
     count = min(p.test_models, (size - p[f"{which}_known"]) // 6)
     tasks = [
@@ -678,7 +666,7 @@ def _baselines(context: Context, which: str, a: _Attacked) -> dict[str, Any]:
         "data": which,
         "name": a.images.name,
         "feature map": a.feature_map,
-        "nearest neighbour": _nearest_neighbours(name, _root(context, name), side),
+        "nearest neighbour": _nearest_neighbours(name, data_folder(context, name), side),
         "mean image": baselines.mean_record_mse(a.images.inputs),
         "uniform": baselines.UNIFORM_MSE,
     }
@@ -1311,7 +1299,7 @@ def model_attack(context: Context) -> Result:
     # in two sweeps, because Figure 1 asks for the first one too
     parts = [_shadowed(context, _GREY, e) for e in (p.model_epsilons, (p.noiseless_epsilon,))]
     table = pd.concat(parts, ignore_index=True)
-    name, root = p.grey, _root(context, p.grey)
+    name, root = p.grey, data_folder(context, p.grey)
     images = _images(name, root, 32)
     nearest, mean = _nearest_neighbours(name, root, 32), baselines.mean_record_mse(images.inputs)
     table = table.assign(**{"mean image": mean, "nearest neighbour": nearest})

@@ -1,0 +1,260 @@
+"""Attacks that know the geometry of von Mises-Fisher noise (paper D's mechanism).
+
+The output's density depends on its cosine with the true direction only, so everything an attacker
+can use is a cosine: the likelihood of a candidate is ``exp(kappa <direction, output>)``, and the
+analytic inversion's row mean is the record's direction plus noise that is even around it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+from reconrisk.attacks.analytic import Observation
+from reconrisk.mechanisms import add_vmf_noise, global_norm, vmf_cosines
+from reconrisk.models import AttackLayer, sum_of_outputs
+from reconrisk.privacy import vmf_mean_cosine
+from reconrisk.training import per_example_gradients
+
+__all__ = [
+    "candidate_directions",
+    "draw_vmf_scores",
+    "observe_vmf",
+    "vmf_attack_success",
+    "vmf_likelihood_score",
+]
+
+_ROWS = 1 << 20
+
+
+def candidate_directions(known_sum: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
+    """Where the mechanism would turn the batch from, for each candidate of an informed adversary.
+
+    The batch's gradient is scaled to the sphere before it is turned, so that what is known cannot
+    be subtracted from the output; but for every candidate its direction is known.
+
+    Parameters
+    ----------
+    known_sum : Tensor, shape (p,)
+        Sum of the other records' clipped gradients.
+    gradients : Tensor, shape (n, p)
+        Each candidate's clipped gradient.
+
+    Returns
+    -------
+    Tensor, shape (n, p)
+        Unit vectors.
+
+    Raises
+    ------
+    ValueError
+        If one of the sums is zero or not finite.
+    """
+    sums = known_sum + gradients
+    length = torch.linalg.vector_norm(sums, dim=1, keepdim=True)
+    if not bool(torch.all((length > 0) & torch.isfinite(length))):
+        raise ValueError("known_sum + gradients must be finite and not zero for every candidate")
+    return sums / length
+
+
+def vmf_likelihood_score(
+    directions: torch.Tensor, released: torch.Tensor, concentration: float
+) -> torch.Tensor:
+    """Log-likelihood of each candidate, up to a common constant: ``kappa sum_t <mu_t, y_t>``.
+
+    Naming the largest (with the logarithm of a prior added) is Bayes optimal.
+
+    Parameters
+    ----------
+    directions : Tensor, shape (n, p) or (T, n, p)
+        Each candidate's direction, at each release if they move.
+    released : Tensor, shape (T, K, p)
+        T outputs of each of K attacks.
+    concentration : float
+        kappa >= 0.
+
+    Returns
+    -------
+    Tensor, shape (K, n), float64
+    """
+    kappa = float(_check.real("concentration", concentration, 0))
+    if directions.ndim == 2:
+        return kappa * (released.sum(dim=0) @ directions.mT).double()
+    return kappa * (released @ directions.mT).sum(dim=0).double()
+
+
+def draw_vmf_scores(
+    cosines: ArrayLike,
+    dimension: int,
+    concentration: float,
+    target: ArrayLike,
+    rng: np.random.Generator,
+    steps: int = 1,
+) -> np.ndarray:
+    """Draw what the attacker compares, ``sum_t <mu_j, y_t>``, without drawing vectors of length p.
+
+    Of an output only its projection onto the candidates' span matters: the cosine with the target,
+    and across it part of an even direction, whose length is a ratio of chi-square variables.
+
+    Parameters
+    ----------
+    cosines : array_like, shape (n, n)
+        Cosines between the candidates' directions.
+    dimension : int
+        p >= 2, at least the rank of ``cosines``.
+    concentration : float
+        kappa in [0, 1e12].
+    target : array_like of int, shape (K,)
+        Each attack's true candidate.
+    rng : numpy.random.Generator
+    steps : int
+        T, releases that are turned from the same direction.
+
+    Returns
+    -------
+    ndarray, shape (K, n)
+
+    Raises
+    ------
+    ValueError
+        If ``cosines`` is not a positive semi-definite matrix with ones on its diagonal.
+
+    Notes
+    -----
+    ``T K n**2`` operations, whatever p is.
+    """
+    g, root, span = _root(cosines)
+    rank = int(round(float(np.trace(span))))
+    p = int(_check.integer("dimension", dimension, max(2, rank)))
+    count = int(_check.integer("steps", steps, 1))
+    chosen = np.asarray(target, dtype=int)
+    out = np.zeros((chosen.size, g.shape[0]))
+    for _ in range(count):
+        cosine, sine = vmf_cosines(p, concentration, rng, chosen.size)
+        z = rng.standard_normal(out.shape) @ span
+        outside = rng.chisquare(p - rank, chosen.size) if p > rank else 0.0
+        inner = z @ root
+        along = np.take_along_axis(inner, chosen[:, None], axis=1)
+        # two vectors on a line leave nothing across: the sine is then zero as well
+        across = np.sum(z * z, axis=1) + outside - along[:, 0] ** 2
+        scale = sine / np.sqrt(np.maximum(across, 1e-300))
+        out += (cosine - scale * along[:, 0])[:, None] * g[chosen] + scale[:, None] * inner
+    return out
+
+
+def _root(cosines: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The matrix, its symmetric root and the projection onto its range."""
+    g = _check.real("cosines", cosines, -1 - 1e-6, 1 + 1e-6)
+    if g.ndim != 2 or g.shape[0] != g.shape[1] or np.any(np.abs(g - g.T) > 1e-6):
+        raise ValueError(f"cosines must be a symmetric matrix; got shape {g.shape}")
+    if np.any(np.abs(np.diag(g) - 1.0) > 1e-6):
+        raise ValueError("cosines must have ones on its diagonal")
+    g = 0.5 * (g + g.T)
+    values, vectors = np.linalg.eigh(g)
+    if values[0] < -1e-5 * g.shape[0]:
+        raise ValueError(f"cosines must be positive semi-definite; got {values[0]!r}")
+    # neither depends on which eigenvectors a library returns
+    kept = values > 1e-12 * g.shape[0]
+    root = (vectors * np.sqrt(np.where(kept, values, 0.0))) @ vectors.T
+    return g, root, (vectors * kept) @ vectors.T
+
+
+def vmf_attack_success(
+    cosines: ArrayLike,
+    dimension: int,
+    concentration: float,
+    samples: int,
+    rng: np.random.Generator,
+    steps: int = 1,
+) -> tuple[float, float]:
+    """Success of the best attack on equally likely candidates of any geometry.
+
+    The average over simulated outputs of the largest posterior probability, which varies less than
+    the success itself.
+
+    Parameters
+    ----------
+    cosines, dimension, concentration, rng, steps
+        As in :func:`draw_vmf_scores`.
+    samples : int
+        Draws, >= 2.
+
+    Returns
+    -------
+    (float, float)
+        Estimate and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    count = int(_check.integer("samples", samples, 2))
+    n = np.shape(cosines)[0]
+    chunk = max(1, _ROWS // n)
+    best = []
+    for start in range(0, count, chunk):
+        size = min(chunk, count - start)
+        target = rng.integers(n, size=size)
+        drawn = draw_vmf_scores(cosines, dimension, concentration, target, rng, steps)
+        scores = concentration * drawn
+        top = scores.max(axis=1)
+        best.append(1.0 / np.exp(scores - top[:, None]).sum(axis=1))
+    values = np.concatenate(best)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(count))
+
+
+def observe_vmf(
+    inputs: torch.Tensor,
+    concentration: float,
+    generator: torch.Generator,
+    *,
+    rows: int = 1,
+    bias: bool = False,
+) -> Observation:
+    """Release one step per record through the manipulated network under von Mises-Fisher noise.
+
+    The counterpart of :func:`observe`: the gradient is scaled to the sphere, all parameters as one
+    vector, and turned. The record's length is no part of it; with a bias the ratio of weight to
+    bias gradient still tells it.
+
+    Parameters
+    ----------
+    inputs : Tensor, shape (examples, N)
+        The records, one step each; none may be zero.
+    concentration : float
+        kappa > 0.
+    generator : torch.Generator
+        Source of the noise, on the device of ``inputs``.
+    rows : int
+        M >= 1.
+    bias : bool
+        Whether the layer has a bias.
+
+    Returns
+    -------
+    Observation
+        With the factor whose product with the record is the row mean's expectation,
+        ``A_p(kappa)`` over the gradient's norm; an attacker who has it knows the record's norm.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    _check.integer("rows", rows, 1)
+    kappa = float(_check.real("concentration", concentration, 0, 1e12, low_open=True))
+    layer = AttackLayer(inputs.shape[1], rows, bias=bias, dtype=inputs.dtype).to(inputs.device)
+    clean = per_example_gradients(layer, sum_of_outputs, inputs)
+    turned = add_vmf_noise(clean, kappa, generator)
+    shrink = float(vmf_mean_cosine(sum(g[0].numel() for g in clean.values()), kappa))
+    return Observation(
+        row_mean=turned["weight"].mean(dim=1),
+        bias_mean=turned["bias"].mean(dim=1) if bias else None,
+        rows=None,
+        scale=(shrink / global_norm(clean)).to(inputs.dtype),
+        offset=None,
+        input_scale=1.0,
+    )

@@ -1,0 +1,379 @@
+"""Convolutional classifiers for gradient inversion: a small network and ResNet-18, Liu et al.
+
+Both end, as in Appendix F of *Data Reconstruction Attacks and Defenses*, in a wide linear layer
+before the classification head. Its last neurons may be given random weights, from whose gradients
+the layer's inputs, the *features*, can be recovered. A manipulated layer in front of a network,
+Robbing the Fed's imprint module (Fowl et al. 2022), completes the room.
+
+All weights are drawn from a generator: nothing here is pretrained.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from reconrisk import _check
+
+__all__ = [
+    "BatchNorm",
+    "ConvNet",
+    "ImprintNetwork",
+    "ResNet18",
+    "Trace",
+    "WideHead",
+    "randomise_neurons",
+]
+
+ACTIVATIONS = {"elu": functional.elu, "relu": functional.relu, "sigmoid": torch.sigmoid}
+
+Statistics = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+class Trace(NamedTuple):
+    """A forward pass with what attacks look at.
+
+    Parameters
+    ----------
+    outputs : Tensor, shape (n, classes)
+    features : Tensor, shape (n, f)
+        What enters the wide layer.
+    statistics : list of pairs of Tensor, shape (channels,)
+        Mean and variance of what enters each batch norm, over the batch and all places.
+    """
+
+    outputs: torch.Tensor
+    features: torch.Tensor
+    statistics: Statistics
+
+
+class BatchNorm(nn.Module):
+    """Batch norm without side effects, so that it can be mapped and differentiated twice.
+
+    In ``eval()`` it normalises by the stored statistics, in ``train()`` by the batch's;
+    :meth:`WideHead.absorb` stores new ones.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("variance", torch.ones(channels))
+
+    def forward(self, maps: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+        """Return normalised maps (n, channels, height, width); append the batch's statistics."""
+        axes = (0, 2, 3)
+        mean = maps.mean(dim=axes)
+        variance = (maps - mean[:, None, None]).square().mean(dim=axes)
+        statistics.append((mean, variance))
+        if not self.training:
+            mean, variance = self.mean, self.variance
+        scale = self.weight * torch.rsqrt(variance + 1e-5)
+        return maps * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
+
+
+class WideHead(nn.Module):
+    """A convolutional body, a wide linear layer with an activation, and a classification head.
+
+    Subclasses give the body. Images are (n, 3, side, side) in [0, 1], standardised inside.
+
+    Attributes
+    ----------
+    wide : Linear or None
+    head : Linear
+    """
+
+    def __init__(
+        self, features: int, wide: int | None, classes: int, activation: str, device: str
+    ) -> None:
+        super().__init__()
+        _check.integer("classes", classes, 2)
+        _check.one_of("activation", activation, tuple(ACTIVATIONS))
+        self.activation = ACTIVATIONS[activation]
+        self.wide = None if wide is None else nn.Linear(features, wide, device=device)
+        self.head = nn.Linear(features if wide is None else wide, classes, device=device)
+
+    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+        """Return the features (n, f) of standardised images."""
+        raise NotImplementedError
+
+    def forward(
+        self, images: torch.Tensor, units: torch.Tensor | None = None, *, trace: bool = False
+    ) -> torch.Tensor | Trace:
+        """Return outputs (n, classes), or a :class:`Trace`.
+
+        Parameters
+        ----------
+        images : Tensor, shape (n, 3, side, side)
+        units : Tensor, shape (neurons,), optional
+            Factors of the wide layer's neurons, zero where they are dropped.
+        trace : bool
+            Whether to return what happened on the way, too.
+        """
+        statistics: Statistics = []
+        features = self.body((images - 0.5) / 0.25, statistics)
+        answers = features
+        if self.wide is not None:
+            answers = self.activation(self.wide(features))
+        if units is not None:
+            if self.wide is None:
+                raise ValueError("units must be None without a wide layer")
+            answers = answers * units
+        outputs = self.head(answers)
+        return Trace(outputs, features, statistics) if trace else outputs
+
+    @torch.no_grad()
+    def absorb(self, statistics: Statistics, momentum: float = 0.1) -> None:
+        """Move the stored statistics of the batch norms by ``momentum`` towards a batch's.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer than the network has batch norms.
+        """
+        _check.real("momentum", momentum, 0, 1)
+        norms = [module for module in self.modules() if isinstance(module, BatchNorm)]
+        for norm, (mean, variance) in zip(norms, statistics, strict=True):
+            norm.mean.lerp_(mean.detach(), momentum)
+            norm.variance.lerp_(variance.detach(), momentum)
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of trained values."""
+        return sum(p.numel() for p in self.parameters())
+
+
+class ConvNet(WideHead):
+    """Three convolutions of stride 2 and a head: small enough for a processor.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        Source of the first weights, uniform within ``1 / sqrt(fan in)`` as PyTorch's are.
+    side : int
+        Of the images; a multiple of 8.
+    channels : int
+        Of the first convolution; the others have twice as many.
+    wide : int, optional
+        Neurons of the wide layer; none by default.
+    batch_norm : bool
+        Whether each convolution is followed by one.
+    activation : str
+        ``"elu"``, ``"relu"`` or ``"sigmoid"``. With ReLU the gradient is no longer a smooth
+        function of the images.
+    classes : int
+    colours : int
+        Channels of the images.
+    """
+
+    def __init__(
+        self,
+        generator: torch.Generator,
+        *,
+        side: int = 32,
+        channels: int = 16,
+        wide: int | None = None,
+        batch_norm: bool = True,
+        activation: str = "elu",
+        classes: int = 10,
+        colours: int = 3,
+    ) -> None:
+        _check.integer("side / 8", side / 8, 1)
+        _check.integer("channels", channels, 1)
+        features = 2 * channels * (side // 8) ** 2
+        super().__init__(features, wide, classes, activation, "meta")
+        widths = (colours, channels, 2 * channels, 2 * channels)
+        self.convolutions = nn.ModuleList(
+            _convolution(entering, leaving, stride=2, bias=not batch_norm)
+            for entering, leaving in zip(widths, widths[1:], strict=False)
+        )
+        self.norms = nn.ModuleList(BatchNorm(width) for width in widths[1:] if batch_norm)
+        _draw_weights(self, generator)
+
+    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+        """Return the features (n, f) of standardised images."""
+        maps = images
+        for number, convolution in enumerate(self.convolutions):
+            maps = convolution(maps)
+            if self.norms:
+                maps = self.norms[number](maps, statistics)
+            maps = self.activation(maps)
+        return maps.flatten(1)
+
+
+class ResNet18(WideHead):
+    """ResNet-18 (He et al. 2016) for 32x32 images: a 3x3 first convolution and no first pooling.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        Source of the first weights, uniform within ``1 / sqrt(fan in)``.
+    width : int
+        Channels of the first stage; 64 in the original, whose 512 features enter the head.
+    wide : int, optional
+        Neurons of the wide layer; Liu et al. take 16,384. None leaves the original network.
+    activation : str
+        The original's is ``"relu"``.
+    classes : int
+
+    Notes
+    -----
+    11,173,962 parameters at width 64 without and 19,737,674 with the wide layer. One gradient of
+    four images and its derivative take half a second on one core.
+    """
+
+    def __init__(
+        self,
+        generator: torch.Generator,
+        *,
+        width: int = 64,
+        wide: int | None = None,
+        activation: str = "relu",
+        classes: int = 10,
+    ) -> None:
+        _check.integer("width", width, 1)
+        super().__init__(8 * width, wide, classes, activation, "meta")
+        self.first = _convolution(3, width)
+        self.first_norm = BatchNorm(width)
+        blocks = []
+        entering = width
+        for stage in range(4):
+            leaving = width * 2**stage
+            for index in range(2):
+                stride = 2 if stage > 0 and index == 0 else 1
+                blocks.append(_ResidualBlock(entering, leaving, stride))
+                entering = leaving
+        self.blocks = nn.ModuleList(blocks)
+        _draw_weights(self, generator)
+
+    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+        """Return the features (n, 8 width) of standardised images."""
+        maps = self.activation(self.first_norm(self.first(images), statistics))
+        for block in self.blocks:
+            maps = block(maps, self.activation, statistics)
+        return maps.mean(dim=(2, 3))
+
+
+class _ResidualBlock(nn.Module):
+    """Two convolutions with batch norm, added to the input or, where sizes change, its image."""
+
+    def __init__(self, entering: int, leaving: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _convolution(entering, leaving, stride)
+        self.norm1 = BatchNorm(leaving)
+        self.conv2 = _convolution(leaving, leaving)
+        self.norm2 = BatchNorm(leaving)
+        changes = stride != 1 or entering != leaving
+        self.project = _convolution(entering, leaving, stride, size=1) if changes else None
+        self.project_norm = BatchNorm(leaving) if changes else None
+
+    def forward(self, maps, activation, statistics: Statistics) -> torch.Tensor:
+        inner = activation(self.norm1(self.conv1(maps), statistics))
+        inner = self.norm2(self.conv2(inner), statistics)
+        kept = maps
+        if self.project is not None and self.project_norm is not None:
+            kept = self.project_norm(self.project(maps), statistics)
+        return activation(inner + kept)
+
+
+def _convolution(
+    entering: int, leaving: int, stride: int = 1, size: int = 3, bias: bool = False
+) -> nn.Conv2d:
+    # on the meta device: PyTorch's own initialisation would draw from a global seed
+    return nn.Conv2d(entering, leaving, size, stride, size // 2, bias=bias, device="meta")
+
+
+def _draw_weights(network: nn.Module, generator: torch.Generator) -> None:
+    """Draw the weights of convolutions and linear layers, uniform within ``1 / sqrt(fan in)``."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            bound = 1 / math.sqrt(module.weight[0].numel())
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                drawn = torch.rand(parameter.shape, generator=generator, device=generator.device)
+                setattr(module, name, nn.Parameter((2 * drawn - 1) * bound))
+    network.to(generator.device)
+
+
+@torch.no_grad()
+def randomise_neurons(network: WideHead, count: int, generator: torch.Generator) -> None:
+    """Give the wide layer's last neurons the weights from whose gradients features are recovered.
+
+    Their inner weights become standard normal and their biases zero, and the head's weights from
+    them ``i / count`` for class i = 1, 2, ...: Liu et al., Appendix F. The other neurons keep what
+    they have.
+
+    Parameters
+    ----------
+    network : WideHead
+        Changed in place.
+    count : int
+        Neurons v, 1 to all of them. The appendix keeps 4,096 of 16,384 neurons as they were trained
+        in one paragraph, and ``m - v = 2048`` in another.
+    generator : torch.Generator
+
+    Raises
+    ------
+    ValueError
+        If there is no wide layer, or it has fewer neurons.
+    """
+    if network.wide is None:
+        raise ValueError("network must have a wide layer")
+    _check.integer("count", count, 1, len(network.wide.weight))
+    inner = network.wide.weight[-count:]
+    inner.copy_(torch.randn(inner.shape, generator=generator, device=inner.device))
+    network.wide.bias[-count:] = 0
+    classes = torch.arange(1, len(network.head.weight) + 1, device=inner.device)
+    network.head.weight[:, -count:] = (classes / count)[:, None].to(inner.dtype)
+
+
+class ImprintNetwork(nn.Module):
+    """Robbing the Fed's imprint module in front of a classifier: Fowl et al. 2022, Section 4.
+
+    Every row of the first layer takes the same measurement of a record, ``h.x``, and compares it
+    with another threshold; all neurons reach the outputs with the same weights. The gradients of
+    adjacent rows then differ by the records between their thresholds alone.
+
+    Parameters
+    ----------
+    measurement : Tensor, shape (d,)
+        h; ``1 / d`` everywhere measures the mean brightness.
+    thresholds : Tensor, shape (k,)
+        Increasing; ``bias = -threshold``.
+    classes : int
+
+    Notes
+    -----
+    The head's weights are ``c / (k classes)`` for class c = 1, 2, ... (no generator needed): any
+    with equal columns do, as long as the classes differ.
+    """
+
+    def __init__(
+        self, measurement: torch.Tensor, thresholds: torch.Tensor, classes: int = 10
+    ) -> None:
+        super().__init__()
+        _check.integer("classes", classes, 2)
+        if measurement.ndim != 1 or thresholds.ndim != 1 or len(thresholds) < 1:
+            raise ValueError(
+                "measurement and thresholds must be vectors; "
+                f"got shapes {tuple(measurement.shape)} and {tuple(thresholds.shape)}"
+            )
+        if not bool((thresholds.diff() > 0).all()):
+            raise ValueError("thresholds must increase")
+        neurons = len(thresholds)
+        self.imprint = nn.Linear(len(measurement), neurons, device="meta")
+        self.imprint.weight = nn.Parameter(measurement.expand(neurons, -1).clone())
+        self.imprint.bias = nn.Parameter(-thresholds.clone())
+        self.head = nn.Linear(neurons, classes, device="meta")
+        shares = torch.arange(1, classes + 1, dtype=measurement.dtype) / (neurons * classes)
+        self.head.weight = nn.Parameter(shares[:, None].expand(-1, neurons).clone())
+        self.head.bias = nn.Parameter(torch.zeros(classes, dtype=measurement.dtype))
+
+    def forward(self, records: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
+        """Return outputs (n, classes) of records (n, ...)."""
+        opened = functional.relu(self.imprint(records.flatten(1)))
+        return self.head(opened if units is None else opened * units)

@@ -1,0 +1,131 @@
+"""What clients of federated learning send: many updates at once, under a defence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from reconrisk import _check
+from reconrisk.mechanisms import (
+    Defence,
+    Gradient,
+    LocalAggregation,
+    Released,
+    changes_of_training,
+    defend,
+)
+
+__all__ = ["UpdateOf", "client_updates", "update_function"]
+
+UpdateOf = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], Gradient]
+
+
+def update_function(network: nn.Module, local: LocalAggregation | None = None) -> UpdateOf:
+    """Return the map from a batch to its client's update, free of side effects.
+
+    Parameters
+    ----------
+    network : Module
+        Called with a batch of images, and with the neurons' factors if there are any; returns
+        outputs (n, classes). Its weights are where the client starts.
+    local : LocalAggregation, optional
+        Steps that the client takes; one by default.
+
+    Returns
+    -------
+    callable
+        From images (n, ...), integer labels (n,) and factors (neurons,) or None to the gradient of
+        the mean cross-entropy, or the mean gradient over the local steps. It can be mapped over
+        batches and differentiated in the images.
+    """
+    first = {name: p.detach() for name, p in network.named_parameters()}
+    buffers = dict(network.named_buffers())
+
+    def loss(
+        weights: Gradient, images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None
+    ) -> torch.Tensor:
+        arguments = (images,) if units is None else (images, units)
+        outputs = functional_call(network, {**weights, **buffers}, arguments)
+        return functional.cross_entropy(outputs, labels)
+
+    slope = grad(loss)
+
+    def update(images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None) -> Gradient:
+        weights, total = first, slope(first, images, labels, units)
+        if local is None:
+            return total
+        step = total
+        for _ in range(local.steps - 1):
+            weights = {name: w - local.learning_rate * step[name] for name, w in weights.items()}
+            step = slope(weights, images, labels, units)
+            total = {name: t + step[name] for name, t in total.items()}
+        return {name: t / local.steps for name, t in total.items()}
+
+    return update
+
+
+def client_updates(
+    network: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    defence: Defence = (),
+    *,
+    generator: torch.Generator,
+    block: int | None = None,
+) -> Released:
+    """Return what the server sees of P clients' batches under a defence.
+
+    Parameters
+    ----------
+    network : Module
+        As in :func:`update_function`; with a layer ``wide`` where neurons are dropped.
+    images : Tensor, shape (P, n, ...)
+    labels : Tensor of integers, shape (P, n)
+    defence : sequence
+        Values of :mod:`reconrisk.mechanisms`, in the order of their application.
+    generator : torch.Generator
+        Source of masks and noise, on the images' device.
+    block : int, optional
+        Batches differentiated together; all by default. Changes no result beyond rounding.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or neurons are to be dropped and there is no wide layer.
+
+    Notes
+    -----
+    Memory: block times the number of parameters, and the activations.
+    """
+    if images.ndim < 3 or labels.shape != images.shape[:2] or labels.is_floating_point():
+        raise ValueError(
+            "images and labels must have shapes (P, n, ...) and (P, n), labels of integers; "
+            f"got {tuple(images.shape)} and {tuple(labels.shape)}"
+        )
+    dropout, local = changes_of_training(defence)
+    units = None
+    if dropout is not None:
+        wide = getattr(network, "wide", None)
+        if wide is None:
+            raise ValueError("network must have a wide layer whose neurons can be dropped")
+        units = dropout.draw(len(images), len(wide.weight), generator).to(wide.weight.dtype)
+    size = len(images) if block is None else block
+    _check.integer("block", size, 1)
+    update = update_function(network, local)
+    mapped = vmap(update, in_dims=(0, 0, None if units is None else 0))
+    parts = []
+    for low in range(0, len(images), size):
+        chosen = slice(low, low + size)
+        parts.append(
+            mapped(images[chosen], labels[chosen], None if units is None else units[chosen])
+        )
+    gradient = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return defend(Released(gradient, units=units, local=local), defence, generator=generator)

@@ -1,0 +1,145 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Bayes' capacity
+#
+# Biswas et al., Sections IV and V, Appendix B. By how much can one look at a noisy gradient raise an
+# attacker's chance of guessing what went in? The paper's answer is {term}`Bayes' capacity`, and its
+# thesis that this, rather than $\varepsilon$, tells how well a mechanism hides the data. Here every
+# lemma is tried on random channels, every closed form against an integral and against sampling, and
+# the thesis at the paper's own settings. Statements are on the
+# {doc}`paper's page </book/papers/biswas2024>`. Nothing is trained and no data are read.
+
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's data (not needed here)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## What a channel's capacity does
+#
+# A channel is a matrix of conditional probabilities, one row for each secret. Its capacity
+# {eq}`eq-biswas2024-13` is the sum of its columns' maxima.
+#
+# ### Lemma 1: deterministic pre-processing
+#
+# Clipping and averaging are deterministic. In front of the noise they repeat or swap rows, and the
+# maxima stay ({prf:ref}`Lemma 1 <prf-biswas2024-lem1>`). The condition that every input be reached
+# is needed: leave one out and the capacity may fall.
+
+# %% tags=["exhibit:biswas2024/lem1", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/lem1"))
+
+# %% [markdown]
+# ### Lemma 2: nothing and everything
+
+# %% tags=["exhibit:biswas2024/lem2", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/lem2"))
+
+# %% [markdown]
+# ### Corollary 1: a smaller domain
+#
+# Also for densities: two points, the unit ball, a product of two unit balls and the ball around it
+# are nested, and so are the capacities of the noise on them.
+
+# %% tags=["exhibit:biswas2024/cor1", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/cor1"))
+
+# %% [markdown]
+# ### Lemma 3: data processing
+#
+# Whatever is done to the output, the capacity does not rise: random channels behind random channels,
+# and Gaussian noise of which only a rounded value is seen.
+
+# %% tags=["exhibit:biswas2024/lem3", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/lem3"))
+
+# %% [markdown]
+# ## What it says about DP-SGD
+#
+# ### Theorem 4: the risk is at most the capacity of the noise
+#
+# {prf:ref}`Theorem 4 <prf-biswas2024-thm4>` equates the two, provided that every input of the noise
+# mechanism is some batch's gradient. The paper then takes a whole ball for those inputs. Batches are
+# finitely many, so the risk is smaller: below, a disc fills up with gradients and the capacity
+# approaches the disc's from below. At the paper's size, the number of batches of 128 that can be
+# drawn from 60,000 records is astronomically smaller than any of its Gaussian capacities. Other
+# attackers than the one who guesses the secret exactly under a uniform prior gain less.
+
+# %% tags=["exhibit:biswas2024/thm4", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/thm4"))
+
+# %% [markdown]
+# ### Theorem 5: Gaussian noise
+#
+# The supremum of the density is its peak inside the ball of inputs, and outside it the density of the
+# ball's nearest point ({prf:ref}`Theorem 5 <prf-biswas2024-thm5>`). The closed form is held against
+# the integral over shells, up to the paper's 13,700 dimensions, against importance sampling and
+# against its limits. Averaging over the batch is a change of unit and changes no capacity: what
+# makes the averaged numbers large is that the noise is small against a ball that holds whole batches.
+
+# %% tags=["exhibit:biswas2024/thm5", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/thm5"))
+
+# %% [markdown]
+# ### Which domain?
+#
+# Layers that are clipped one by one do not fill a ball: they fill the product of their own balls,
+# which has a closed form too ({prf:ref}`prf-companion-layers`). The log capacities of the three
+# domains differ by thousands of nats for a batch average and by at most a factor of $\sqrt3$ for one record.
+
+# %% tags=["exhibit:companion/capacity_of_layers", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("companion/capacity_of_layers"))
+
+# %% [markdown]
+# ### Theorem 6: von Mises-Fisher noise
+#
+# Every direction is the mode of some input's noise, so the capacity is the density's peak times the
+# area of the sphere ({prf:ref}`Theorem 6 <prf-biswas2024-thm6>`). The integral over the angle
+# agrees, and so does the library's sampler.
+
+# %% tags=["exhibit:biswas2024/thm6", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/thm6"))
+
+# %% [markdown]
+# ## Capacity and epsilon
+#
+# ### Figure 5
+#
+# The paper finds the two measures incomparable: with a smaller $\varepsilon$ a mechanism may have the
+# larger capacity. So it is at its settings, also once the epsilons are certified instead of printed.
+# The reason lies in what is put on the two scales. The Gaussian's capacity is that of a whole batch's
+# average, its $\varepsilon$ that of one record. With one record's gradient at stake in both, and the
+# concentration chosen so that the epsilons are truly equal, the Gaussian's log capacity is twice
+# VMF's at every $\varepsilon$, and one measure gives the other
+# ({prf:ref}`prf-companion-capacity-epsilon`).
+
+# %% tags=["exhibit:biswas2024/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("biswas2024/fig5"))

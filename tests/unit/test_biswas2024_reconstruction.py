@@ -1,0 +1,283 @@
+"""Reconstruction of batches: the shared attacks, and what is read off the printed tables."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from reconrisk import bounds, metrics
+from reconrisk.attacks import class_means
+from reconrisk.study import Study
+from reconrisk.study.computations import Context
+from reconrisk.study.experiments import _batch_attacks as batches
+from reconrisk.study.experiments import biswas2024_reconstruction as reconstruction
+from reconrisk.study.experiments._federated import NETWORK, standardised
+from reconrisk.study.verdicts import VerdictError
+from reconrisk.training import Release, release_gradients
+
+NONE, CLIP = Release("none"), Release("clip")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def a_context(seed=0):
+    return Context("biswas2024/table6", {}, seed=seed)
+
+
+def a_task(size, releases, *, seed=0, draws=2, iterations=2, **given):
+    context = a_context(seed)
+    return batches.attack_task(
+        context, "digits", size, releases, draws=draws, iterations=iterations, **given
+    )
+
+
+# Drawing -----------------------------------------------------------------------------------------
+
+
+def test_batches_are_nested_and_draws_do_not_depend_on_their_number():
+    data = standardised("digits")
+    small = batches.draw_batches(a_task(16, [NONE]), data)
+    large = batches.draw_batches(a_task(32, [NONE], draws=3), data)
+    assert torch.equal(large.inputs[:2, :16], small.inputs)
+    more = batches.draw_batches(a_task(16, [NONE], draws=4), data)
+    later = batches.draw_batches(a_task(16, [NONE], first=2), data)
+    for ours, theirs in ((more.inputs[:2], small.inputs), (more.inputs[2:], later.inputs)):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(more.start[2:], later.start)
+    for name, weights in later.weights.items():
+        assert torch.equal(more.weights[name][2:], weights)
+    other = batches.draw_batches(a_task(16, [NONE], seed=1), data)
+    assert not torch.equal(other.inputs, small.inputs)
+    with pytest.raises(ValueError, match="batch_size must be at most"):
+        batches.draw_batches(a_task(10**6, [NONE]), data)
+
+
+def test_first_weights_have_the_spread_they_are_named_after():
+    data = standardised("digits")
+    for initial, width in (("xavier", lambda r, c: 6 / (r + c)), ("default", lambda r, c: 1 / c)):
+        drawn = batches.draw_batches(a_task(16, [NONE], initial=initial), data)
+        for name, (rows, columns) in NETWORK.shapes.items():
+            largest = float(drawn.weights[name].abs().max())
+            assert 0.9 < largest / width(rows, columns) ** 0.5 <= 1 + 1e-6
+
+
+def test_a_release_sees_the_same_noise_whoever_else_is_released():
+    data, noisy = standardised("digits"), Release("gaussian", 0.5)
+    task = a_task(16, [noisy])
+    drawn = batches.draw_batches(task, data)
+    alone, truth = batches.release_batches(task, drawn, [noisy])
+    among, _ = batches.release_batches(task, drawn, [NONE, Release("vmf", 75.0), noisy])
+    twice, _ = batches.release_batches(task, drawn, [Release("gaussian", 1.0)])
+    for name in NETWORK.shapes:
+        assert torch.equal(among[name][4:], alone[name])
+        # the noises of one mechanism differ in their size only
+        torch.testing.assert_close(
+            twice[name] - truth[name], 2 * (alone[name] - truth[name]), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_cosines():
+    one = {"a": torch.tensor([[[3.0, 0.0]]]), "b": torch.tensor([[[4.0]]])}
+    other = {"a": torch.tensor([[[1.0, 0.0]]]), "b": torch.tensor([[[0.0]]])}
+    assert float(batches.cosines(one, other)) == pytest.approx(0.6)
+
+
+def test_bundled_data_need_no_folder_and_others_say_so():
+    assert batches.data_folder(a_context(), "patches") == ""
+    with pytest.raises(FileNotFoundError, match="reads MNIST in this profile: give data_root"):
+        batches.data_folder(a_context(), "MNIST")
+
+
+# Judging -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data_range", [1.0, 2.7])
+def test_ssim_of_many_is_that_of_each(data_range):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((3, 4, 256)), rng.random((3, 4, 256))
+    each = [
+        [
+            metrics.ssim(a.reshape(16, 16), b.reshape(16, 16), data_range)
+            for a, b in zip(p, q, strict=True)
+        ]
+        for p, q in zip(x, y, strict=True)
+    ]
+    np.testing.assert_allclose(batches.ssim_of_many(x, y, data_range), each, atol=1e-12)
+    np.testing.assert_allclose(batches.ssim_of_many(x, x, data_range), 1.0)
+
+
+def test_matching_undoes_a_permutation_and_is_never_worse():
+    data = standardised("digits")
+    originals = data.inputs[:24].reshape(2, 12, 256).double().numpy()
+    turned = originals[:, ::-1] + 0.01
+    judged = batches.judge(data, originals, turned[None])
+    np.testing.assert_allclose(judged["matched mse"], 1e-4, rtol=1e-6)
+    assert (judged["mse"] > 0.05).all()
+    assert (judged["matched ssim"] > judged["ssim"]).all()
+
+
+def test_one_record_is_rebuilt_and_recognised_and_guesses_are_as_said():
+    data = standardised("digits")
+    whole = Release("clip", by_layer=False)
+    task = a_task(1, [NONE, whole, CLIP], draws=3, iterations=120, total_variation=0, pictures=1)
+    result = batches.attack_batches(task, 0)
+    assert np.shape(result["mse"]) == (3, 3)
+    nothing, at_once, by_layer = np.median(result["mse"], axis=1)
+    # the cosine is blind to one factor for all layers, not to one for each
+    assert max(nothing, at_once) < 1e-5 < 1e-3 < by_layer
+    assert np.median(result["ssim"][0]) > 0.999
+    np.testing.assert_allclose(result["cosine"][1:], 1.0, rtol=1e-6)
+    order = int(np.argmin(result["mse"][0]))
+    np.testing.assert_allclose(result["pictures"][0][order], result["originals"][order], atol=2e-3)
+    drawn = batches.draw_batches(task, data)
+    means = class_means(data.inputs, data.labels, 10)[drawn.labels]
+    expected = (drawn.inputs - means).square().mean(dim=(1, 2))
+    np.testing.assert_allclose(result["class means"], expected, rtol=1e-5)
+
+
+def test_chunks_of_draws_and_groups_of_releases_are_joined_in_order(monkeypatch):
+    calls = []
+
+    def fake(task, seed):
+        calls.append(task)
+        noise = [r["noise"] for r in task["releases"]]
+        draws = range(task["first"], task["first"] + task["draws"])
+        return {
+            "mse": [[n + k for k in draws] for n in noise],
+            "mean image": [float(k) for k in draws],
+        }
+
+    fake.__module__, fake.__qualname__ = batches.__name__, "attack_batches"
+    monkeypatch.setattr(batches, "attack_batches", fake)
+    monkeypatch.setattr(batches, "_FINISHED", {})
+    light, strong = Release("vmf", 500.0), Release("vmf", 75.0)
+    setting = batches.Setting("digits", 16, ((NONE, light), (strong,)))
+    (run,) = batches.attack_settings(a_context(), [setting], draws=7, iterations=1)
+    assert run.releases == (NONE, light, strong)
+    np.testing.assert_array_equal(run.of("mse", strong), 75 + np.arange(7))
+    np.testing.assert_array_equal(run.values["mean image"], np.arange(7))
+    assert len(calls) == 4
+    batches.attack_settings(a_context(), [setting], draws=7, iterations=1)
+    assert len(calls) == 4  # kept by the process
+    json.dumps(calls)  # tasks are plain
+
+
+# What no gradient shows --------------------------------------------------------------------------
+
+
+def blind(count):
+    generator = torch.Generator().manual_seed(3)
+    weights = NETWORK.initialise(generator, dtype=torch.float64)
+    inputs = torch.randn((count, 256), generator=generator, dtype=torch.float64)
+    labels = torch.randint(10, (count,), generator=generator)
+    change = reconstruction.blind_direction(weights, inputs, labels, generator)
+    return weights, inputs, labels, change
+
+
+def test_a_blind_direction_changes_pictures_and_no_gradient():
+    weights, inputs, labels, change = blind(60)
+    assert float(change.square().mean()) == pytest.approx(1.0)
+    both = torch.stack([inputs, inputs + 5 * change])
+    seen = release_gradients(
+        weights, both, labels, [NONE, NONE], generator=torch.Generator().manual_seed(0)
+    )
+    for gradient in seen.values():
+        assert float((gradient[1] - gradient[0]).norm()) < 1e-12 * float(gradient[0].norm()) * 100
+    first = next(iter(weights.values()))
+    assert float((change @ first.mT).abs().max()) < 1e-12
+    # an arbitrary change of the same size is seen
+    other = torch.stack([inputs, inputs + torch.randn_like(inputs)])
+    moved = release_gradients(
+        weights, other, labels, [NONE, NONE], generator=torch.Generator().manual_seed(0)
+    )["layer1.weight"]
+    assert float((moved[1] - moved[0]).norm()) > 0.1 * float(moved[0].norm())
+
+
+def test_there_is_no_blind_direction_up_to_the_layers_units():
+    with pytest.raises(ValueError, match="more than 50 records"):
+        blind(50)
+
+
+# What is printed ---------------------------------------------------------------------------------
+
+
+def test_printed_cells():
+    cells = reconstruction._printed_table6()
+    assert len(cells) == 128
+    first = cells.query("data == 'digits' and `batch size` == 128 and pair == 0")
+    assert dict(zip(first["mechanism"], first["MSE"], strict=True)) == {
+        "Gaussian": 3.923,
+        "VMF": 4.396,
+    }
+    assert sorted(first["noise"]) == [1.23, 75.0]
+    rows = reconstruction._printed_table2().set_index(["data", "row"])
+    assert rows.loc[("garments", "Gaussian, sigma = 0.174"), "MSE"] == 1.833
+    curve = reconstruction._printed_figure1().query("data == 'digits' and mechanism == 'VMF'")
+    assert curve.sort_values("pair")["epsilon"].iloc[-1] == 173
+    assert curve.sort_values("pair")["MSE"].iloc[-1] == 4.311
+
+
+def test_printed_exceptions():
+    gaps = reconstruction._printed_ahead(reconstruction._printed_table6())
+    worse = gaps[gaps["MSE"] <= 0]
+    assert worse[["data", "batch size", "pair"]].to_numpy().tolist() == [["garments", 16, 0]]
+    assert worse["MSE"].iloc[0] == pytest.approx(2.788 - 2.801)
+    assert (gaps["SSIM"] > 0).all()
+
+
+def test_capacity_and_inversions():
+    cells = reconstruction._with_capacity(reconstruction._printed_table6())
+    row = cells.query("mechanism == 'Gaussian' and `batch size` == 32 and noise == 0.66").iloc[0]
+    expected = bounds.bayes_capacity_gaussian(13700, 0.66 / 32, 3**0.5)
+    assert row["log capacity"] == pytest.approx(expected)
+    vmf = cells.query("mechanism == 'VMF' and noise == 400").iloc[0]
+    assert vmf["log capacity"] == pytest.approx(bounds.bayes_capacity_vmf(13700, 400))
+    slices = {(w, s): c for w, s, c in reconstruction._slices(cells)}
+    assert reconstruction._inversions(slices["garments", "16"]) == 8
+    assert reconstruction._inversions(slices["digits", "128"]) == 0
+    assert reconstruction._ranks(slices["digits", "128"])["capacity"] == pytest.approx(-1.0)
+
+
+def test_errors_of_uniform_pixels():
+    context = Context("biswas2024/table3", {"digits": "digits"}, seed=0)
+    known = reconstruction._uniform(context, "digits")
+    pixels = standardised("digits").images.inputs
+    drawn = np.random.default_rng(0).random(pixels.shape)
+    each = np.square(drawn - pixels).mean(axis=1)
+    assert known["MSE"] == pytest.approx(each.mean(), abs=4 * each.std() / len(each) ** 0.5)
+    assert known["spread"] == pytest.approx(each.std(), rel=0.1)
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def test_a_changed_printed_number_is_noticed(monkeypatch):
+    cells = reconstruction._printed_table6().copy()
+    reconstruction._not_always(reconstruction._printed_ahead(cells))
+    cells.loc[(cells["mechanism"] == "VMF") & (cells["pair"] == 3), "MSE"] = 1.0
+    with pytest.raises(VerdictError):
+        reconstruction._not_always(reconstruction._printed_ahead(cells))
+    with pytest.raises(VerdictError):
+        reconstruction._monotone(cells.assign(), cells, True)
+
+
+def test_table2_runs_with_few_iterations_and_shows_the_printed_order():
+    session = Study(seed=5, overrides={"biswas2024/table2": {"iterations": 80, "draws": 2}})
+    result = session.run("biswas2024/table2")
+    rows = result.tables["rows"]
+    assert set(rows["row"]) == {reconstruction._named(r) for r in reconstruction._table2_releases()}
+    assert (rows["matched MSE"] <= rows["MSE"] + 1e-9).all()
+    again = session.run("biswas2024/table2").tables["rows"]
+    np.testing.assert_array_equal(rows["MSE"], again["MSE"])
+
+
+def test_the_empty_slot_is_not_run():
+    (verdict,) = Study().run("biswas2024/figC_unreferenced").verdicts
+    assert verdict.status == "not run here"
