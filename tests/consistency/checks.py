@@ -33,7 +33,7 @@ ROOMS = (
     {"privacy"},
     {"bounds"},
     {"mechanisms"},
-    {"models", "convnets", "feature_maps", "training"},
+    {"models", "convnets", "feature_maps", "two_layer", "training"},
     {"attacks"},
     {"study"},
     {"figures"},

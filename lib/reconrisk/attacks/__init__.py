@@ -12,6 +12,8 @@
 - :mod:`~reconrisk.attacks.deep_inversion`: batches of images from any network's update (paper E);
 - :mod:`~reconrisk.attacks.independent_components`: a linear layer's inputs, unmixed (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
+- :mod:`~reconrisk.attacks.two_layer_moments`: a batch from a wide network's moments (paper E);
+- :mod:`~reconrisk.attacks.two_layer_refinement`: the same by least squares, to the end;
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
@@ -86,6 +88,18 @@ from reconrisk.attacks.prior_aware import (
     top_score,
 )
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
+from reconrisk.attacks.two_layer_moments import (
+    GradientMoments,
+    TensorReconstruction,
+    gradient_moments,
+    project_tensor,
+    tensor_attack,
+)
+from reconrisk.attacks.two_layer_refinement import (
+    Refinement,
+    refine_in_span,
+    refine_records,
+)
 from reconrisk.attacks.vmf_analytic import (
     candidate_directions,
     draw_vmf_scores,
@@ -100,14 +114,17 @@ __all__ = [
     "THREAT_MODELS",
     "Attack",
     "Components",
+    "GradientMoments",
     "Guesses",
     "Imprints",
     "Inversion",
     "Knowledge",
     "Objective",
     "Observation",
+    "Refinement",
     "StepScores",
     "StepScoresObserver",
+    "TensorReconstruction",
     "ThreatModel",
     "candidate_directions",
     "class_means",
@@ -118,6 +135,7 @@ __all__ = [
     "draw_priors",
     "draw_vmf_scores",
     "gaussian_prior_attack",
+    "gradient_moments",
     "greedy_matching",
     "imprint_attack",
     "imprint_thresholds",
@@ -137,9 +155,12 @@ __all__ = [
     "observe_vmf",
     "printed_likelihood_score",
     "prior_aware_attack",
+    "project_tensor",
     "rank_one_start",
     "ratio_by_row",
     "read_imprints",
+    "refine_in_span",
+    "refine_records",
     "row_space",
     "rows_for_least_noise",
     "scaled_direction",
@@ -150,6 +171,7 @@ __all__ = [
     "success_by_prior_size",
     "success_interval",
     "sum_score",
+    "tensor_attack",
     "top_score",
     "total_variation",
     "train_linear_reconstructor",

@@ -89,8 +89,18 @@ from reconrisk.bounds._sphere import (
     rero_box,
     rero_sphere,
 )
+from reconrisk.bounds._two_layer import (
+    GradientInformation,
+    cramer_rao_error,
+    cramer_rao_error_loosened,
+    cramer_rao_order,
+    gradient_information,
+    information_trace_limit,
+    tensor_attack_order,
+)
 
 __all__ = [
+    "GradientInformation",
     "advantage",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
@@ -102,6 +112,9 @@ __all__ = [
     "bayes_success_vmf",
     "bayes_success_vmf_two",
     "contrast_of",
+    "cramer_rao_error",
+    "cramer_rao_error_loosened",
+    "cramer_rao_order",
     "direction_cosine_gaussian",
     "direction_cosine_vmf",
     "direction_error_gaussian",
@@ -117,6 +130,8 @@ __all__ = [
     "expected_ncc",
     "expected_psnr",
     "fano_success",
+    "gradient_information",
+    "information_trace_limit",
     "log_prior_success_box",
     "log_prior_success_pixels",
     "log_prior_success_pixels_printed",
@@ -164,4 +179,5 @@ __all__ = [
     "shrinkage_factor",
     "smallest_cosine",
     "sum_score_success",
+    "tensor_attack_order",
 ]

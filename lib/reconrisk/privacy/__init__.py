@@ -10,6 +10,7 @@ from reconrisk.privacy._conversions import (
     log_delta_from_renyi,
 )
 from reconrisk.privacy._gaussian import log_delta_gaussian
+from reconrisk.privacy._moments import noise_by_moments
 from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
 from reconrisk.privacy._vmf import (
     vmf_concentration,
@@ -39,6 +40,7 @@ __all__ = [
     "epsilon_from_renyi",
     "log_delta_from_renyi",
     "log_delta_gaussian",
+    "noise_by_moments",
     "noise_for_epsilon",
     "noise_for_success",
     "vmf_concentration",

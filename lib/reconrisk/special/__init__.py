@@ -1,7 +1,8 @@
 """Log-domain special functions: tails of gamma, normal, non-central t and chi-square; Bessel.
 
 Probabilities go in and come out as natural logarithms; every function broadcasts its arguments and
-raises where one is outside the range that its docstring states.
+raises where one is outside the range that its docstring states. Activations of neural networks and
+their Hermite coefficients are here too.
 """
 
 from reconrisk.special._bessel import (
@@ -19,6 +20,14 @@ from reconrisk.special._gamma import (
     log_gamma_quantile,
     log_gamma_upper,
 )
+from reconrisk.special._hermite import (
+    ACTIVATIONS,
+    Activation,
+    activation,
+    hermite_coefficient,
+    normal_mean,
+    tensor_orders,
+)
 from reconrisk.special._noncentral_chi2 import log_noncentral_chi2_cdf
 from reconrisk.special._normal import (
     log_normal_cdf,
@@ -29,8 +38,12 @@ from reconrisk.special._quadrature import log_integral
 from reconrisk.special._stirling import log_binomial_pmf
 
 __all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "activation",
     "bessel_ratio",
     "bessel_ratio_inverse",
+    "hermite_coefficient",
     "log1mexp",
     "log_binomial_pmf",
     "log_cap_tail",
@@ -47,4 +60,6 @@ __all__ = [
     "log_normal_cdf",
     "log_normal_cdf_shifted",
     "log_normal_quantile",
+    "normal_mean",
+    "tensor_orders",
 ]

@@ -1,0 +1,93 @@
+"""Symmetric tensors of order three as sums of few cubes of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Cubes", "decompose"]
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """``T = sum_i weights_i v_i (x) v_i (x) v_i``, approximately.
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, B)
+        Unit rows.
+    weights : ndarray, shape (n,)
+    misfit : float
+        Norm of what is left over, relative to T's.
+    """
+
+    vectors: np.ndarray
+    weights: np.ndarray
+    misfit: float
+
+
+def decompose(
+    tensor: np.ndarray, rng: np.random.Generator, *, pencils: int = 20, sweeps: int = 100
+) -> Cubes:
+    """Return B unit vectors whose cubes add up to a symmetric tensor of shape (B, B, B).
+
+    Jennrich's method on random pencils, of which the one with the least misfit is kept (a single
+    one often has complex eigenvalues from B = 8 on), then alternating least squares.
+
+    Raises
+    ------
+    ValueError
+        If the tensor is zero or not finite.
+
+    Notes
+    -----
+    ``pencils`` eigenproblems of size B and ``sweeps`` times ``6 B^4`` multiplications.
+    """
+    if not (np.any(tensor) and np.all(np.isfinite(tensor))):
+        raise ValueError("released must have a third moment that is finite and not zero")
+    n = len(tensor)
+    directions = rng.standard_normal((2, pencils, n))
+    first, second = np.einsum("abc,tpc->tpab", tensor, directions)
+    # an eigenvector of first second^-1 stays one whatever the length of the vectors
+    ratios = np.linalg.solve(np.swapaxes(second, -1, -2), np.swapaxes(first, -1, -2))
+    _, columns = np.linalg.eig(np.swapaxes(ratios, -1, -2))
+    best = min((_fitted(tensor, vectors.real.T) for vectors in columns), key=lambda c: c.misfit)
+    polished = _fitted(tensor, _alternate(tensor, best.vectors, sweeps))
+    return polished if polished.misfit < best.misfit else best
+
+
+def _fitted(tensor: np.ndarray, vectors: np.ndarray) -> Cubes:
+    """Give vectors the weights that fit best."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    v = vectors / np.where(lengths > 0, lengths, 1.0)
+    inner = np.einsum("abc,ia,ib,ic->i", tensor, v, v, v, optimize=True)
+    gram = (v @ v.T) ** 3
+    weights = np.linalg.lstsq(gram, inner, rcond=1e-12)[0]
+    left = tensor - np.einsum("i,ia,ib,ic->abc", weights, v, v, v, optimize=True)
+    size = float(np.linalg.norm(tensor))
+    return Cubes(v, weights, float(np.linalg.norm(left)) / size if size > 0 else 0.0)
+
+
+def _alternate(tensor: np.ndarray, start: np.ndarray, sweeps: int) -> np.ndarray:
+    """Fit three sets of vectors in turn; return their mean, (n, B)."""
+    factors = [start.copy(), start.copy(), start.copy()]
+    unfolded = tensor.reshape(len(tensor), -1)
+    for _ in range(sweeps):
+        before = factors[0]
+        for mode in range(3):
+            a, b = (factors[k] for k in range(3) if k != mode)
+            products = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+            gram = (a @ a.T) * (b @ b.T)
+            # the tensor is symmetric: every unfolding is the same
+            fitted = np.linalg.lstsq(gram, products @ unfolded.T, rcond=1e-12)[0]
+            lengths = np.linalg.norm(fitted, axis=1, keepdims=True)
+            factors[mode] = fitted / np.where(lengths > 0, lengths, 1.0)
+        turned = np.abs(np.einsum("ia,ia->i", before, factors[0]))
+        if np.all(turned > 1.0 - 1e-13):
+            break
+    lead = factors[0]
+    for other in factors[1:]:
+        aligned = np.where(np.einsum("ia,ia->i", lead, other) < 0, -1.0, 1.0)
+        lead = lead + aligned[:, None] * other
+    return lead

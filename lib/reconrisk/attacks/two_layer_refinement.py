@@ -1,0 +1,373 @@
+"""Least squares on the gradient of a two-layer network: on from the tensor attack, to the end.
+
+The tensor attack uses two moments of the gradient; all m entries are there. Every one is
+``sum_i r_i s(w_j.x_i)`` in B (d + 1) unknowns, records and residuals, and without noise they are
+usually determined as soon as there are a few times more entries than unknowns, at whatever scale.
+An exception: pruning of records whose residuals all have one sign keeps the neurons at which every
+record is in the straight part of an activation like elu, and there only the records' sum is seen;
+:func:`reconrisk.bounds.cramer_rao_error` tells. Neither labels nor output weights are needed.
+
+Not in Liu et al. 2024. The steps are Levenberg and Marquardt's, first within the span that the
+tensor attack found, from several starts, then in full space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from reconrisk import _check
+from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
+from reconrisk.attacks.two_layer_moments import TensorReconstruction
+from reconrisk.special import Activation
+from reconrisk.two_layer import LocalSteps, Neurons, OutputGradient, TwoLayer, simulate
+
+__all__ = ["Refinement", "refine_records", "refine_in_span"]
+
+#: so many entries are enough to tell a good start from a bad one
+ENTRIES_PER_UNKNOWN = 50
+# a sum of squares, relative to the values', that is rounding alone
+_EXACT = 1e-27
+_SLICE_NUMBERS = 1 << 21
+# inner weights that are kept in memory between steps, where there are no more
+_HELD = 1 << 22
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What a least-squares fit returns.
+
+    Attributes
+    ----------
+    inputs : ndarray, shape (B, d)
+        In no particular order; for an odd activation a record and its residual may both have
+        changed sign.
+    residuals : ndarray, shape (B,)
+        r of the first step, up to the factor of an unknown clipping.
+    loss : float
+        Sum of squares left, relative to the released values'.
+    fitted : bool
+        Whether the loss is what the noise explains.
+    """
+
+    inputs: np.ndarray
+    residuals: np.ndarray
+    loss: float
+    fitted: bool
+
+
+def refine_records(
+    network: TwoLayer,
+    released: OutputGradient,
+    start: TensorReconstruction,
+    *,
+    noise_std: float = 0.0,
+    unit_norm: bool = True,
+    restarts: int = 6,
+    attempts: int = 6,
+    iterations: int = 60,
+    seed: int = 0,
+) -> Refinement:
+    """Fit records and residuals to every released entry.
+
+    Parameters
+    ----------
+    network : TwoLayer
+    released : OutputGradient
+        Pruned and dropped entries are left out of the fit; local steps are simulated, which needs
+        the output weights, and for dropout the neurons that were present; a clipping factor is
+        absorbed in the residuals.
+    start : TensorReconstruction
+        First candidates and the span they were found in.
+    noise_std : float
+        Standard deviation of the entries' noise, only to know when to stop.
+    unit_norm : bool
+        Whether the records are known to have unit norm, as the paper has it: then B more squares
+        say so, with a weight that noise hardly moves. Otherwise norms are found too, except for
+        relu and leaky_relu, where only the product of norm and residual can be; fits diverge more
+        often.
+    restarts : int
+        Random starts in the span besides the tensor attack's own. Under heavy pruning the tensor
+        attack's span is poor, and more starts (20, with as many attempts) often help.
+    attempts : int
+        At most so many of the best fits in the span are continued in full space, on the first
+        50 entries per unknown; the best of these on all entries. Stops at the first that fits.
+    iterations : int
+        Steps of each fit, at most.
+    seed : int
+        Of the random starts.
+
+    Returns
+    -------
+    Refinement
+        The one with the least loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    In full space each step costs one or two runs through the neurons (times the local steps) and
+    ``m' (B (d + 1))^2`` multiplications with m' released entries; memory for ``(B (d + 1))^2``
+    numbers and one slice, and up to 16 MB of inner weights held between steps. What the fits in the
+    span cost: :func:`refine_in_span`.
+    """
+    _check.integer("attempts", attempts, 1, 1000)
+    _check.integer("iterations", iterations, 1, 100000)
+    fits = refine_in_span(
+        network,
+        released,
+        start,
+        unit_norm=unit_norm,
+        restarts=restarts,
+        iterations=iterations,
+        seed=seed,
+    )
+    everything = _FullSpace.of(network, released, len(start.inputs), unit_norm, None)
+    few = ENTRIES_PER_UNKNOWN * everything.unknowns
+    some = _FullSpace.of(network, released, len(start.inputs), unit_norm, few)
+    tries: list[tuple[float, np.ndarray]] = []
+    for first in fits[:attempts]:
+        point, loss = minimise_squares(
+            some.normal,
+            some.loss,
+            np.concatenate([first.inputs.ravel(), first.residuals]),
+            iterations=iterations,
+            enough=_EXACT * some.size,
+        )
+        tries.append((loss, point))
+        if loss <= _explained(some.size, some.entry_count, noise_std):
+            break
+    point = min(tries, key=lambda t: t[0])[1]
+    # the first fits were of the sum over local steps, as if it were one
+    x, r = everything.parts(point)
+    point, loss = minimise_squares(
+        everything.normal,
+        everything.loss,
+        np.concatenate([x.ravel(), r / released.local.count]),
+        iterations=iterations,
+        enough=_EXACT * everything.size,
+    )
+    fitted = loss <= _explained(everything.size, everything.entry_count, noise_std)
+    return Refinement(*everything.parts(point), loss / everything.size, fitted)
+
+
+def refine_in_span(
+    network: TwoLayer,
+    released: OutputGradient,
+    start: TensorReconstruction,
+    *,
+    unit_norm: bool = True,
+    restarts: int = 6,
+    iterations: int = 60,
+    entries_per_unknown: int = ENTRIES_PER_UNKNOWN,
+    seed: int = 0,
+) -> list[Refinement]:
+    """Fit within a span that is known or estimated: B^2 + B unknowns.
+
+    Parameters
+    ----------
+    network, released, start, unit_norm, restarts, iterations, seed
+        As in :func:`refine_records`; local steps are ignored.
+    entries_per_unknown : int
+        At most so many times more entries than unknowns are used, the first ones.
+
+    Returns
+    -------
+    list of Refinement
+        One for each start, the least loss first. Exact where the span is.
+
+    Notes
+    -----
+    One run through (part of) the neurons; each step ``n (B^2 + B)^2`` multiplications and
+    ``n (B^2 + B)`` numbers in memory, n the entries used.
+    """
+    _check.integer("restarts", restarts, 0, 1000)
+    _check.integer("entries_per_unknown", entries_per_unknown, 1)
+    span, count = start.span, len(start.inputs)
+    most = entries_per_unknown * (count * count + count)
+    held = _first_entries(network, released, most)
+    coordinates = np.concatenate([some.inner.astype(float) @ span.T for some, _ in held])
+    values = np.concatenate([g for _, g in held])
+    size = float(values @ values)
+    fit = _InSpan(network.function, coordinates, values, count, np.sqrt(size) * unit_norm)
+    rng = np.random.default_rng([seed, 0x5BA7])
+    begins = [start.inputs @ span.T, *rng.standard_normal((restarts, count, len(span)))]
+    found = []
+    for begin in begins:
+        unit = begin / np.linalg.norm(begin, axis=1, keepdims=True)
+        point = fit.best_signs(unit)
+        point, loss = minimise_squares(
+            fit.normal, fit.loss, point, iterations=iterations, enough=_EXACT * size
+        )
+        inputs, residuals = fit.parts(point)
+        fitted = loss <= _explained(size, len(values), 0.0)
+        found.append(Refinement(inputs @ span, residuals, loss / size, fitted))
+    return sorted(found, key=lambda r: r.loss)
+
+
+def _explained(size: float, entries: int, noise_std: float) -> float:
+    """A sum of squares that noise, or without it rounding, explains."""
+    sigma = float(_check.real("noise_std", noise_std, 0, 1e140))
+    return sigma**2 * entries * (1.0 + 5.0 * np.sqrt(2.0 / entries)) + 1e-12 * size
+
+
+def _first_entries(
+    network: TwoLayer, released: OutputGradient, most: int
+) -> list[tuple[Neurons, np.ndarray]]:
+    """The first released entries with their neurons, at most so many."""
+    found, left = [], most
+    for some, g in released.entries(network):
+        # a chunk may have lost all its entries
+        found += [(part, g[:left]) for part in islice(some.split(left), 1)]
+        left -= len(g)
+        if left <= 0:
+            break
+    return found
+
+
+def _unit_squares(
+    x: np.ndarray, weight: float, sums: tuple[np.ndarray, np.ndarray] | None
+) -> float:
+    """Return ``sum_i (weight (|x_i|^2 - 1))^2``; add to ``J'e`` and ``J'J`` if these are given."""
+    if weight == 0.0:
+        return 0.0
+    count, d = x.shape
+    rest = weight * (np.sum(x * x, axis=1) - 1.0)
+    if sums is not None:
+        for i in range(count):
+            own = slice(i * d, (i + 1) * d)
+            slope = 2.0 * weight * x[i]
+            sums[0][own] += rest[i] * slope
+            sums[1][own, own] += np.outer(slope, slope)
+    return float(rest @ rest)
+
+
+@dataclass(frozen=True)
+class _InSpan:
+    """The fit of ``sum_i r_i s(u_j.c_i)``; a point holds the c, (B, B), then the r."""
+
+    function: Activation
+    coordinates: np.ndarray
+    values: np.ndarray
+    count: int
+    unit_weight: float
+
+    def parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return point[: -self.count].reshape(self.count, -1), point[-self.count :]
+
+    def loss(self, point: np.ndarray) -> float:
+        c, r = self.parts(point)
+        rest = self.function.value(self.coordinates @ c.T) @ r - self.values
+        return float(rest @ rest) + _unit_squares(c, self.unit_weight, None)
+
+    def normal(self, point: np.ndarray) -> Normal:
+        c, r = self.parts(point)
+        scores = self.coordinates @ c.T
+        value = self.function.value(scores)
+        pull = self.function.slope(scores) * r
+        moved = (pull[:, :, None] * self.coordinates[:, None, :]).reshape(len(pull), -1)
+        slopes = np.concatenate([moved, value], axis=1)
+        rest = value @ r - self.values
+        sums = (slopes.T @ rest, slopes.T @ slopes)
+        return float(rest @ rest) + _unit_squares(c, self.unit_weight, sums), *sums
+
+    def best_signs(self, c: np.ndarray) -> np.ndarray:
+        """Turn vectors around while that helps; return them with the residuals that fit best."""
+        point, loss = self._with_residuals(c)
+        for i in range(self.count):
+            turned = c.copy()
+            turned[i] *= -1
+            other, other_loss = self._with_residuals(turned)
+            if other_loss < loss:
+                c, point, loss = turned, other, other_loss
+        return point
+
+    def _with_residuals(self, c: np.ndarray) -> tuple[np.ndarray, float]:
+        value = self.function.value(self.coordinates @ c.T)
+        r = np.linalg.lstsq(value.T @ value, value.T @ self.values, rcond=1e-10)[0]
+        rest = value @ r - self.values
+        return np.concatenate([c.ravel(), r]), float(rest @ rest)
+
+
+@dataclass(frozen=True)
+class _FullSpace:
+    """The fit in full space, streamed; a point holds the records, (B, d), then the residuals.
+
+    Local steps are simulated exactly in the values. In the derivatives the network is taken to
+    stand still, which it nearly does: that changes the path, not where it ends.
+    """
+
+    network: TwoLayer
+    released: OutputGradient
+    local: LocalSteps
+    held: list[tuple[Neurons, np.ndarray]] | None
+    count: int
+    unit_weight: float
+    size: float
+    entry_count: int
+
+    @classmethod
+    def of(
+        cls,
+        network: TwoLayer,
+        released: OutputGradient,
+        count: int,
+        unit_norm: bool,
+        most: int | None,
+    ) -> _FullSpace:
+        """Fit all entries; or, local steps ignored, at most the first ``most``."""
+        held, local = None, released.local
+        size, entries = float(released.seen @ released.seen), released.count
+        if most is not None:
+            held, local = _first_entries(network, released, most), LocalSteps()
+            size = sum(float(g @ g) for _, g in held)
+            entries = sum(len(g) for _, g in held)
+        elif entries * network.dimension <= _HELD:
+            held = list(released.entries(network))
+        weight = float(np.sqrt(size)) if unit_norm else 0.0
+        return cls(network, released, local, held, count, weight, size, entries)
+
+    @property
+    def unknowns(self) -> int:
+        return self.count * (self.network.dimension + 1)
+
+    def parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return point[: -self.count].reshape(self.count, -1), point[-self.count :]
+
+    def loss(self, point: np.ndarray) -> float:
+        return self._add_up(point, None) + _unit_squares(
+            self.parts(point)[0], self.unit_weight, None
+        )
+
+    def normal(self, point: np.ndarray) -> Normal:
+        sums = (np.zeros(len(point)), np.zeros((len(point), len(point))))
+        loss = self._add_up(point, sums)
+        return loss + _unit_squares(self.parts(point)[0], self.unit_weight, sums), *sums
+
+    def _add_up(self, point: np.ndarray, sums: tuple[np.ndarray, np.ndarray] | None) -> float:
+        """Return the sum of squares; add to ``J'e`` and ``J'J`` if these are given."""
+        x, r = self.parts(point)
+        released, s = self.released, self.network.function
+        steps = simulate(self.network, x, self.local, present=released.present, first_residuals=r)
+        total_residuals = steps.residuals.sum(axis=0)
+        rows = max(1, _SLICE_NUMBERS // len(point))
+        loss = 0.0
+        for chunk, values in self.held or released.entries(self.network):
+            for start, some in zip(range(0, len(values), rows), chunk.split(rows), strict=True):
+                rest, scores = -values[start : start + rows], np.empty(0)
+                for step_scores, _, gradient in steps.replay(some):
+                    rest, scores = rest + gradient, step_scores
+                loss += float(rest @ rest)
+                if sums is not None:
+                    pull = s.slope(scores) * total_residuals
+                    moved = (pull[:, :, None] * some.inner[:, None, :]).reshape(len(rest), -1)
+                    value = self.local.count * s.value(scores)
+                    slopes = np.concatenate([moved, value], axis=1)
+                    sums[0][:] += slopes.T @ rest
+                    sums[1][:] += slopes.T @ slopes
+        return loss

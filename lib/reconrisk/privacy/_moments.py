@@ -1,0 +1,50 @@
+"""Noise by the moments of the privacy loss: Liu et al. 2024, Proposition A.1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+
+__all__ = ["noise_by_moments"]
+
+
+def noise_by_moments(
+    epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1.0
+) -> np.ndarray:
+    r"""Return the standard deviation of normal noise that the moment bound asks for.
+
+    One release with sensitivity ``Delta`` has log moments ``Delta^2 l (l+1)/(2 sigma^2)`` and is
+    (epsilon, delta)-private for ``log delta = min_l (Delta^2 l (l+1)/(2 sigma^2) - l epsilon)``
+    (Liu et al. 2024, proof of Proposition A.1). Minimised over all real ``l > 0`` this gives ::
+
+        sigma = Delta / (sqrt 2 (sqrt(L + epsilon) - sqrt L)),    L = log(1/delta)
+
+    For small epsilon ``sigma^2`` is near ``2 Delta^2 L/epsilon^2``. Of a two-layer network's
+    gradient ``Delta^2`` is of order m.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        In nats, > 0.
+    delta : array_like
+        In (0, 1).
+    sensitivity : array_like
+        Delta > 0: the largest change of the released vector in the 2-norm.
+
+    Returns
+    -------
+    ndarray or float
+        sigma, never less than the least noise that is private.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
+    """
+    e = _check.real("epsilon", epsilon, 0, 1e100, low_open=True)
+    log = -np.log(_check.real("delta", delta, 0, 1, low_open=True, high_open=True))
+    size = _check.real("sensitivity", sensitivity, 0, 1e140, low_open=True)
+    # the difference of the roots, without cancellation
+    return (size * (np.sqrt(log + e) + np.sqrt(log)) / (np.sqrt(2.0) * e))[()]

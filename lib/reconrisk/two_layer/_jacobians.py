@@ -1,0 +1,234 @@
+"""How the released gradient moves with the records: what the Cramer-Rao bound is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk.two_layer._network import Neurons, TwoLayer
+from reconrisk.two_layer._release import OutputGradient
+from reconrisk.two_layer._steps import Simulation, simulate
+
+__all__ = ["gradient_jacobians", "inner_gradient_jacobians"]
+
+# numbers in the largest array that a slice of a chunk makes
+_SLICE_NUMBERS = 1 << 21
+
+
+def gradient_jacobians(
+    network: TwoLayer,
+    inputs: ArrayLike,
+    released: OutputGradient,
+    *,
+    active: ArrayLike | None = None,
+    free_residuals: bool = False,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the gradient's released entries and their derivatives in the records, by chunks.
+
+    Before clipping and noise, which :func:`reconrisk.bounds.gradient_information` accounts for;
+    pruning, dropout and local steps are those of ``released``. A pruned gradient's derivative is
+    that of the entries kept, with the mask held fixed.
+
+    Parameters
+    ----------
+    network : TwoLayer
+    inputs : array_like, shape (B, d)
+        The true records.
+    released : OutputGradient
+        Made from the same records; its residuals stand for the labels.
+    active
+        As in :func:`release_output_gradient`.
+    free_residuals : bool
+        Whether the first step's residuals are unknowns of their own, as for one who knows neither
+        labels nor output weights; by default they move with the records, ``dr_i = 2 df(x_i)``.
+
+    Yields
+    ------
+    values : ndarray, shape (n,)
+    jacobian : ndarray, shape (n, q)
+        ``q = B d`` columns record by record, then B for the residuals if these are free.
+
+    Notes
+    -----
+    One step: two runs through the neurons and ``m B d`` multiplications. k steps: 2 k + 1 runs and
+    ``k m B^2 q`` multiplications. Memory: one slice of a chunk, 2**21 numbers.
+    """
+    steps = _replayed(network, inputs, released, active)
+    many = steps.local.count > 1
+    tangents = _residual_tangents(steps, free_residuals)
+    wide = tangents.shape[2] * (len(steps.inputs) if many else 1)
+    for chunk in network.neurons():
+        for some in chunk.split(max(1, _SLICE_NUMBERS // wide)):
+            chosen = slice(None) if released.kept is None else released.kept[some.where]
+            if many:
+                values, jacobian = _summed(steps, some, tangents)
+            else:
+                values, jacobian = _single(steps, some, tangents[0])
+            yield values[chosen], jacobian[chosen]
+
+
+def inner_gradient_jacobians(
+    network: TwoLayer, inputs: ArrayLike, released: OutputGradient
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the gradient of the inner weights and its derivatives in the records, by chunks.
+
+    Of the first step, ``sum_i r_i a_j s'(w_j.x_i) x_i`` for every neuron present, with the
+    residuals moving with the records. Arguments as in :func:`gradient_jacobians`.
+
+    Yields
+    ------
+    values : ndarray, shape (n d,)
+    jacobian : ndarray, shape (n d, B d)
+
+    Notes
+    -----
+    ``m B^2 d^3`` multiplications' worth of numbers pass through: for small d.
+    """
+    steps = _replayed(network, inputs, released, None)
+    x, r = steps.inputs, steps.residuals[0]
+    count, d = x.shape
+    tangents = _residual_tangents(steps, False)[0]
+    s = network.function
+    for chunk in network.neurons():
+        for some in chunk.split(max(1, _SLICE_NUMBERS // (count * d * d))):
+            scores = some.scores(x)
+            slope = s.slope(scores) * some.outer[:, None]
+            bend = s.curvature(scores) * some.outer[:, None] * r
+            jacobian = np.einsum("ni,ic,ie->nce", slope, x, tangents)
+            own = jacobian.reshape(*jacobian.shape[:2], count, d)
+            own += np.einsum("ni,ic,ne->ncie", bend, x, some.inner)
+            own += np.einsum("ni,ce->ncie", slope * r, np.eye(d))
+            values = (slope * r) @ x
+            chosen = steps.weigh(some) > 0
+            yield values[chosen].ravel(), jacobian[chosen].reshape(-1, count * d)
+
+
+def _replayed(
+    network: TwoLayer, inputs: ArrayLike, released: OutputGradient, active: ArrayLike | None
+) -> Simulation:
+    x = network.records(inputs)
+    if len(released.residuals) != len(x) or len(released.values) != network.width:
+        raise ValueError(
+            f"released must be the gradient of {len(x)} records and {network.width} neurons; got "
+            f"{len(released.residuals)} and {len(released.values)}"
+        )
+    return simulate(
+        network,
+        x,
+        released.local,
+        present=released.present,
+        active=active,
+        first_residuals=released.residuals,
+    )
+
+
+def _residual_tangents(steps: Simulation, free: bool) -> np.ndarray:
+    """Derivatives of every step's residuals in the unknowns, (k, B, q)."""
+    count, d = steps.inputs.shape
+    columns = count * (d + 1) if free else count * d
+    tangents = np.zeros((0, count, columns))
+    first = np.zeros((count, columns))
+    start = np.zeros((count, columns))
+    if free:
+        first[:, count * d :] = np.eye(count)
+    for number in range(steps.local.count):
+        if free and number == 0 and steps.local.count == 1:
+            return first[None]
+        slopes = _output_tangents(steps, tangents, columns)
+        if number == 0:
+            start = slopes if free else start
+            first = first if free else 0 * slopes
+        step = first + 2.0 * (slopes - start)
+        tangents = np.concatenate([tangents, (step * steps.active[number][:, None])[None]])
+    return tangents
+
+
+def _output_tangents(steps: Simulation, tangents: np.ndarray, columns: int) -> np.ndarray:
+    """Derivatives of the outputs before the step that the tangents given do not reach, (B, q)."""
+    s = steps.network.function
+    x = steps.inputs
+    total = np.zeros((len(x), columns))
+    for chunk in steps.network.neurons():
+        if len(tangents) == 0:
+            # only a record's own output moves with it
+            pull = s.slope(chunk.scores(x)) * (chunk.outer * steps.weigh(chunk))[:, None]
+            for i, row in enumerate(pull.T @ chunk.inner):
+                total[i, i * x.shape[1] : (i + 1) * x.shape[1]] += row
+            continue
+        for some in chunk.split(max(1, _SLICE_NUMBERS // (columns * len(x)))):
+            weigh = steps.weigh(some)
+            *_, (scores, outer, d_scores, d_outer, _, _) = _moving(
+                steps, some, np.concatenate([tangents, np.zeros((1, *tangents.shape[1:]))])
+            )
+            total += (s.value(scores) * weigh[:, None]).T @ d_outer
+            pull = s.slope(scores) * (outer * weigh)[:, None]
+            total += np.einsum("ni,niq->iq", pull, d_scores)
+    return total
+
+
+def _single(
+    steps: Simulation, some: Neurons, tangents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One step's gradient, (n,), and its derivatives, (n, q)."""
+    s, r = steps.network.function, steps.residuals[0]
+    scores = some.scores(steps.inputs)
+    values = s.value(scores)
+    jacobian = values @ tangents
+    count, d = steps.inputs.shape
+    own = jacobian[:, : count * d].reshape(len(jacobian), count, d)
+    own += (s.slope(scores) * r)[:, :, None] * some.inner[:, None, :]
+    return values @ r, jacobian
+
+
+def _summed(
+    steps: Simulation, some: Neurons, tangents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All steps' gradients together, (n,), and their derivatives, (n, q)."""
+    value = np.zeros(len(some.outer))
+    jacobian = np.zeros((len(some.outer), tangents.shape[2]))
+    for *_, gradient, d_gradient in _moving(steps, some, tangents):
+        value += gradient
+        jacobian += d_gradient
+    return value, jacobian
+
+
+def _moving(
+    steps: Simulation, some: Neurons, tangents: np.ndarray
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Replay as :meth:`Simulation.replay` does, with the derivatives of all that is yielded.
+
+    Yields scores (n, B), outer (n,), d_scores (n, B, q), d_outer (n, q), gradient (n,) and
+    d_gradient (n, q) for as many steps as there are tangents.
+    """
+    s, x = steps.network.function, steps.inputs
+    count, d = x.shape
+    gram = x @ x.T
+    scores, outer = some.scores(x), some.outer
+    d_scores = np.zeros((*scores.shape, tangents.shape[2]))
+    d_gram = np.zeros((count, count, tangents.shape[2]))
+    for i in range(count):
+        own = slice(i * d, (i + 1) * d)
+        d_scores[:, i, own] = some.inner
+        d_gram[i, :, own] += x
+        d_gram[:, i, own] += x
+    d_outer = np.zeros((len(outer), tangents.shape[2]))
+    for number, move in enumerate(tangents):
+        # of the step still sought the residuals are not known, and not needed
+        r = steps.residuals[number]
+        slope = s.slope(scores)
+        gradient = s.value(scores) @ r
+        d_gradient = s.value(scores) @ move + np.einsum("ni,niq->nq", slope * r, d_scores)
+        yield scores, outer, d_scores, d_outer, gradient, d_gradient
+        if number + 1 == len(tangents):
+            return
+        push = outer[:, None] * slope * r
+        d_push = (outer[:, None] * s.curvature(scores) * r)[:, :, None] * d_scores
+        d_push += (slope * r)[:, :, None] * d_outer[:, None, :]
+        d_push += (outer[:, None] * slope)[:, :, None] * move
+        shift = np.einsum("nkq,ki->niq", d_push, gram) + np.einsum("nk,kiq->niq", push, d_gram)
+        scores = scores - steps.local.inner_rate * (push @ gram)
+        d_scores = d_scores - steps.local.inner_rate * shift
+        outer = outer - steps.local.outer_rate * gradient
+        d_outer = d_outer - steps.local.outer_rate * d_gradient

@@ -1,0 +1,125 @@
+"""A two-layer network whose neurons are drawn when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check, special
+
+__all__ = ["Neurons", "TwoLayer"]
+
+# neurons that share a seed; a chunk is a whole number of them
+_BLOCK = 1024
+# numbers in a chunk's inner weights, unless the caller says otherwise
+_CHUNK_NUMBERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """Some of a network's neurons.
+
+    Attributes
+    ----------
+    where : slice
+        Their places among the m.
+    inner : ndarray of float32, shape (n, d)
+        Their inner weights w.
+    outer : ndarray, shape (n,)
+        Their output weights a.
+    """
+
+    where: slice
+    inner: np.ndarray
+    outer: np.ndarray
+
+    def scores(self, inputs: np.ndarray) -> np.ndarray:
+        """Return ``w_j.x_i`` in double precision, shape (n, B)."""
+        return self.inner.astype(float) @ inputs.T
+
+    def split(self, rows: int) -> Iterator[Neurons]:
+        """Yield these neurons at most ``rows`` at a time."""
+        for start in range(0, len(self.outer), rows):
+            part = slice(start, start + rows)
+            first = self.where.start + start
+            inner, outer = self.inner[part], self.outer[part]
+            yield Neurons(slice(first, first + len(outer)), inner, outer)
+
+
+@dataclass(frozen=True)
+class TwoLayer:
+    """A network, given by its shape and its seed.
+
+    Parameters
+    ----------
+    dimension, width : int
+        d >= 1 and m >= 1.
+    activation : str or special.Activation
+    seed : int
+        In [0, 2**63). Networks that differ in the width alone share their first neurons' inner
+        weights.
+    chunk : int, optional
+        Neurons in memory at a time, rounded up to a multiple of 1024; by default what makes about
+        a million inner weights. Results differ by rounding only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of its range.
+    """
+
+    dimension: int
+    width: int
+    activation: str | special.Activation = "elu"
+    seed: int = 0
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        _check.integer("dimension", self.dimension, 1, 1e6)
+        _check.integer("width", self.width, 1, 1e12)
+        _check.integer("seed", self.seed, 0, 2.0**63 - 1025)
+        if self.chunk is not None:
+            _check.integer("chunk", self.chunk, 1)
+        special.activation(self.activation)
+
+    @property
+    def function(self) -> special.Activation:
+        """The activation with its derivatives."""
+        return special.activation(self.activation)
+
+    def neurons(self) -> Iterator[Neurons]:
+        """Yield all neurons, chunk by chunk and always in the same order.
+
+        About ``m d`` normal draws for each run through; memory for one chunk.
+        """
+        rows = _CHUNK_NUMBERS // self.dimension if self.chunk is None else self.chunk
+        rows = max(1, -(-rows // _BLOCK)) * _BLOCK
+        for start in range(0, self.width, rows):
+            stop = min(start + rows, self.width)
+            inner = np.empty((stop - start, self.dimension), dtype=np.float32)
+            outer = np.empty(stop - start)
+            for first in range(start, stop, _BLOCK):
+                part = slice(first - start, min(first + _BLOCK, stop) - start)
+                key = np.array([self.seed, first // _BLOCK], dtype=np.uint64)
+                draws = np.random.Generator(np.random.Philox(key=key))
+                outer[part] = draws.standard_normal(_BLOCK)[: part.stop - part.start]
+                draws.standard_normal(dtype=np.float32, out=inner[part])
+            yield Neurons(slice(start, stop), inner, outer / self.width)
+
+    def outputs(self, inputs: ArrayLike) -> np.ndarray:
+        """Return ``f(x_i)`` for records of shape (B, d), in one run through the neurons."""
+        x = self.records(inputs)
+        total = np.zeros(len(x))
+        for some in self.neurons():
+            total += some.outer @ self.function.value(some.scores(x))
+        return total
+
+    def records(self, inputs: ArrayLike) -> np.ndarray:
+        """Return a batch as floats after checking its shape, (B, d), and that it is finite."""
+        x = _check.real("inputs", inputs, low_open=True, high_open=True)
+        if x.ndim != 2 or x.shape[1] != self.dimension or len(x) == 0:
+            raise ValueError(f"inputs must have shape (B, {self.dimension}); got {x.shape}")
+        return x

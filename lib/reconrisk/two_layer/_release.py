@@ -1,0 +1,172 @@
+"""What a batch's gradient of the output weights looks like after the defences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+from reconrisk.two_layer._network import Neurons, TwoLayer
+from reconrisk.two_layer._steps import LocalSteps, simulate
+
+__all__ = ["OutputGradient", "release_output_gradient"]
+
+
+@dataclass(frozen=True)
+class OutputGradient:
+    """What is released of the gradient of the output weights.
+
+    Attributes
+    ----------
+    values : ndarray, shape (m,)
+        Zero where nothing is released.
+    kept : ndarray of bool, shape (m,), optional
+        Whose entries are released: under pruning and dropout the zeros are visible, so an attacker
+        knows this; None for all.
+    present : ndarray of bool, shape (m,), optional
+        Neurons that dropout left in the network; None for all.
+    local : LocalSteps
+        What the client is known to have done.
+    residuals : ndarray, shape (B,)
+        The true r of the first step: for the bounds and for tests, no attack reads it.
+    norm : float
+        Of the gradient after pruning and before clipping.
+    """
+
+    values: np.ndarray
+    kept: np.ndarray | None
+    present: np.ndarray | None
+    local: LocalSteps
+    residuals: np.ndarray
+    norm: float
+
+    @property
+    def count(self) -> int:
+        """Number of released entries."""
+        return len(self.values) if self.kept is None else int(self.kept.sum())
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The released entries alone, shape (count,)."""
+        return self.values if self.kept is None else self.values[self.kept]
+
+    def entries(self, network: TwoLayer) -> Iterator[tuple[Neurons, np.ndarray]]:
+        """Yield the neurons whose entries are released, chunk by chunk, with these, (n,).
+
+        Where some are not, a chunk's ``where`` starts at its first neuron and has the length of
+        what is left of it.
+
+        Raises
+        ------
+        ValueError
+            If there is not one value for each of the network's neurons, or one is not finite.
+        """
+        if len(self.values) != network.width or not np.all(np.isfinite(self.values)):
+            raise ValueError(
+                f"released must have {network.width} finite values, one a neuron; "
+                f"got {len(self.values)}"
+            )
+        for some in network.neurons():
+            g = self.values[some.where]
+            if self.kept is None:
+                yield some, g
+            else:
+                chosen = self.kept[some.where]
+                where = slice(some.where.start, some.where.start + int(chosen.sum()))
+                yield Neurons(where, some.inner[chosen], some.outer[chosen]), g[chosen]
+
+
+def release_output_gradient(
+    network: TwoLayer,
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    dropout: float = 0.0,
+    local: LocalSteps | None = None,
+    active: ArrayLike | None = None,
+    pruned: float = 0.0,
+    max_grad_norm: float | None = None,
+    noise_std: float = 0.0,
+    rng: np.random.Generator | None = None,
+) -> OutputGradient:
+    """Return a batch's gradient of the output weights after the defences, in this order.
+
+    Parameters
+    ----------
+    network : TwoLayer
+    inputs : array_like, shape (B, d)
+    labels : array_like, shape (B,)
+    dropout : float
+        Share p in [0, 1) of neurons that are absent from the network for this batch, drawn at
+        random; the others are not rescaled (Section 3.4: an effective width of ``(1-p) m``).
+    local : LocalSteps, optional
+        Local aggregation; by default one step.
+    active : array_like of bool, shape (k, B), optional
+        Which records take part in which of the local steps; by default all (Proposition C.1;
+        two disjoint batches are Proposition E.2).
+    pruned : float
+        Share in [0, 1) of the remaining entries that are dropped: the smallest ones.
+    max_grad_norm : float, optional
+        C > 0: the gradient is divided by ``max(1, |g|/C)``.
+    noise_std : float
+        Standard deviation of normal noise on every released entry.
+    rng : numpy.random.Generator, optional
+        Needed for dropout and noise.
+
+    Returns
+    -------
+    OutputGradient
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is out of range, or ``rng`` is missing.
+
+    Notes
+    -----
+    ``k + 1`` runs through the neurons, ``m d B`` multiplications each; memory for one chunk and
+    for the m values.
+    """
+    x = network.records(inputs)
+    y = _check.real("labels", labels, low_open=True, high_open=True)
+    if y.shape != (len(x),):
+        raise ValueError(f"labels must have shape {(len(x),)}; got {y.shape}")
+    for name, share in (("dropout", dropout), ("pruned", pruned)):
+        _check.real(name, share, 0, 1, high_open=True)
+    _check.real("noise_std", noise_std, 0, 1e140)
+    if max_grad_norm is not None:
+        _check.real("max_grad_norm", max_grad_norm, 1e-140, 1e140)
+    if rng is None and (dropout > 0 or noise_std > 0):
+        raise ValueError("rng must be given for dropout and noise; got None")
+    local = local or LocalSteps()
+    present = None
+    if dropout > 0:
+        assert rng is not None
+        present = rng.random(network.width) >= dropout
+    steps = simulate(network, x, local, present=present, active=active, labels=y)
+    values = np.concatenate([steps.values(some) for some in network.neurons()])
+    kept = present
+    if pruned > 0:
+        kept = _largest(values, present, pruned)
+        values[~kept] = 0.0
+    norm = float(np.linalg.norm(values))
+    if max_grad_norm is not None:
+        values /= max(1.0, norm / max_grad_norm)
+    if noise_std > 0:
+        assert rng is not None
+        noise = noise_std * rng.standard_normal(network.width)
+        values += noise if kept is None else np.where(kept, noise, 0.0)
+    return OutputGradient(values, kept, present, local, steps.residuals[0], norm)
+
+
+def _largest(values: np.ndarray, kept: np.ndarray | None, pruned: float) -> np.ndarray:
+    """Mark the largest entries in size, all but the share ``pruned`` of those kept."""
+    size = np.abs(values) if kept is None else np.where(kept, np.abs(values), -1.0)
+    present = len(values) if kept is None else int(kept.sum())
+    remaining = max(1, round((1.0 - pruned) * present))
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[np.argpartition(size, len(size) - remaining)[len(size) - remaining :]] = True
+    return chosen

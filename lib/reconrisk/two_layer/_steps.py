@@ -1,0 +1,138 @@
+"""Local steps of gradient descent, replayed neuron by neuron."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk import _check
+from reconrisk.two_layer._network import Neurons, TwoLayer
+
+__all__ = ["LocalSteps", "Simulation", "simulate"]
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """Steps of gradient descent that a client takes before it reports (local aggregation).
+
+    The released value is the sum of the steps' gradients: the update of the output weights over
+    their learning rate, ``(a^(0) - a^(k))/eta_a`` (Liu et al. 2024, eq. 29).
+
+    Parameters
+    ----------
+    count : int
+        k >= 1; one is plain gradient descent.
+    outer_rate, inner_rate : float
+        Learning rates eta_a and eta_w >= 0 of the output and the inner weights. The paper takes
+        eta_a of order 1/m^2 to 1 and eta_w of order 1 to m; ``eta_a m B`` must stay well below 1
+        for a stable step.
+    """
+
+    count: int = 1
+    outer_rate: float = 0.0
+    inner_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.integer("count", self.count, 1, 1000)
+        _check.real("outer_rate", self.outer_rate, 0, 1e12)
+        _check.real("inner_rate", self.inner_rate, 0, 1e12)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The steps of one batch: all that a neuron needs to replay its own part of them.
+
+    A neuron sees the others only through the residuals, so that once these are known for every
+    step each neuron's gradients follow from its own first weights, and its inner weights only
+    through the scores ``w_j.x_i``.
+
+    Attributes
+    ----------
+    network : TwoLayer
+    inputs : ndarray, shape (B, d)
+    local : LocalSteps
+    present : ndarray of bool, shape (m,), optional
+        Neurons that dropout left; None for all.
+    active : ndarray of 0 and 1, shape (k, B)
+        Which records take part in which step.
+    residuals : ndarray, shape (k, B)
+        r of every step, zero for records that take no part.
+    """
+
+    network: TwoLayer
+    inputs: np.ndarray
+    local: LocalSteps
+    present: np.ndarray | None
+    active: np.ndarray
+    residuals: np.ndarray
+
+    def values(self, some: Neurons) -> np.ndarray:
+        """Return the sum of the steps' gradients of these neurons' output weights, (n,)."""
+        total = sum(gradient for _, _, gradient in self.replay(some))
+        return np.asarray(total) * self.weigh(some)
+
+    def weigh(self, some: Neurons) -> np.ndarray:
+        """Return one for each neuron that is present and zero for the others, (n,)."""
+        return np.ones(len(some.outer)) if self.present is None else self.present[some.where] * 1.0
+
+    def replay(self, some: Neurons) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield each step's scores, (n, B), output weights, (n,), and gradient, (n,)."""
+        s, gram = self.network.function, self.inputs @ self.inputs.T
+        scores, outer = some.scores(self.inputs), some.outer
+        for number, r in enumerate(self.residuals):
+            gradient = s.value(scores) @ r
+            yield scores, outer, gradient
+            if number + 1 < len(self.residuals):
+                push = (outer[:, None] * s.slope(scores)) * r
+                scores = scores - self.local.inner_rate * (push @ gram)
+                outer = outer - self.local.outer_rate * gradient
+
+
+def simulate(
+    network: TwoLayer,
+    inputs: np.ndarray,
+    local: LocalSteps,
+    *,
+    present: np.ndarray | None = None,
+    active: ArrayLike | None = None,
+    labels: np.ndarray | None = None,
+    first_residuals: np.ndarray | None = None,
+) -> Simulation:
+    """Run the local steps; from the labels, or from the first step's residuals.
+
+    Given ``first_residuals`` the labels are not needed: those of later steps differ by
+    ``2 (f^(t)(x_i) - f^(0)(x_i))``.
+
+    Notes
+    -----
+    k runs through the neurons, one less when the first residuals are given and k = 1.
+    """
+    part = np.ones((local.count, len(inputs)))
+    if active is not None:
+        part = np.asarray(active, dtype=float)
+        if part.shape != (local.count, len(inputs)) or not np.all((part == 0) | (part == 1)):
+            raise ValueError(
+                f"active must be 0 or 1 of shape {(local.count, len(inputs))}; got {active!r}"
+            )
+    # offset: 2 f^(0) less the first residuals, that is twice the labels
+    offset = None if labels is None else 2.0 * labels
+    residuals = np.empty((0, len(inputs)))
+    for step in range(local.count):
+        if step == 0 and first_residuals is not None and local.count == 1:
+            residuals = first_residuals[None] * part
+            break
+        # the residuals of this step are not known yet: a row of zeros stands for them
+        rows = np.vstack([residuals, np.zeros(len(inputs))])
+        so_far = Simulation(network, inputs, local, present, part, rows)
+        outputs = np.zeros(len(inputs))
+        for some in network.neurons():
+            *_, (scores, outer, _) = so_far.replay(some)
+            outputs += (outer * so_far.weigh(some)) @ network.function.value(scores)
+        if offset is None:
+            assert first_residuals is not None
+            offset = 2.0 * outputs - first_residuals
+        residuals = np.vstack([residuals, (2.0 * outputs - offset) * part[step]])
+    return Simulation(network, inputs, local, present, part, residuals)
