@@ -120,6 +120,7 @@ def test_both_approaches_are_monotone(p, kappa, delta, q, steps):
 @example(4, 1.0074347785173274, 6.992e-9, 1.0, 1)  # epsilon next to the largest loss
 @example(50, 0.0996, 2.03e-9, 1.12e-3, 1)  # a tiny epsilon under a steep tilt
 @example(12, 0.0673, 6.71e-3, 0.0306, 200)  # delta(0) just above delta
+@example(641, 10.0**1.25, 1e-7, 1e-3, 3)  # what the transform leaves out must be small
 @example(2, 39.427, 1.08e-4, 1.0, 1)  # the Renyi bound is within the tolerance of the truth
 def test_certified_epsilon(p, kappa, delta, q, steps):
     value = privacy.vmf_epsilon(kappa, p, delta, q, steps, tolerance=1e-3)

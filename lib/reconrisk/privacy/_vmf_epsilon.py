@@ -169,7 +169,7 @@ def _tails_at(step: Step, guide: Saddle, level: float, tolerance: float) -> tupl
     theta = float(guide.theta[nearest])
     # moving epsilon by so much moves the tails by that part of themselves
     moved = tolerance * min(max(abs(level), 1e-9), 1.0)
-    return run_tails(step, guide, theta, math.log(1e-3 * moved) - 4.0)
+    return run_tails(step, guide, theta, math.log(1e-5 * moved) - 4.0)
 
 
 def _first(holds: Callable[[int], bool], pair: Tails) -> int:
