@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from _plain_inversion import plain_loop
 
 from reconrisk.attacks import Knowledge, Objective, invert_updates, total_variation
 from reconrisk.convnets import ConvNet, ResNet18, WideHead
@@ -43,35 +44,9 @@ def networks(chosen: list[str], generator: torch.Generator) -> dict[str, tuple[W
     return {name: make[name]() for name in chosen}
 
 
-def plain_loop(network, released, labels, start, iterations) -> torch.Tensor:
-    """Inverting gradients, one problem after the other, by autograd."""
-    parameters = list(network.parameters())
-    losses = []
-    for k in range(len(labels)):
-        seen = [r[k] for r in released.gradient.values()]
-        size = sum(r.square().sum() for r in seen).sqrt()
-        candidate = start[k].clone().requires_grad_()
-        optimiser = torch.optim.Adam([candidate], lr=0.1)
-        drops = [iterations * share // 8 for share in (3, 5, 7)]
-        schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops, gamma=0.1)
-
-        def distance(candidate=candidate, seen=seen, size=size, k=k) -> torch.Tensor:
-            loss = torch.nn.functional.cross_entropy(network(candidate), labels[k])
-            gradients = torch.autograd.grad(loss, parameters, create_graph=True)
-            inner = sum((g * r).sum() for g, r in zip(gradients, seen, strict=True))
-            norm = sum(g.square().sum() for g in gradients).sqrt()
-            return 1 - inner / (norm * size) + VARIATION * total_variation(candidate)
-
-        for _ in range(iterations):
-            optimiser.zero_grad()
-            (candidate.grad,) = torch.autograd.grad(distance(), candidate)
-            candidate.grad.sign_()
-            optimiser.step()
-            schedule.step()
-            with torch.no_grad():
-                candidate.clamp_(0, 1)
-        losses.append(distance().detach())
-    return torch.stack(losses)
+def penalty(images: torch.Tensor) -> torch.Tensor:
+    """Weighted total variation."""
+    return VARIATION * total_variation(images)
 
 
 def timed(
@@ -134,7 +109,8 @@ def main() -> None:
             def plain(
                 network=network, released=released, labels=labels, start=start
             ) -> torch.Tensor:
-                return plain_loop(network, released, labels, start, iterations)
+                gradients = list(released.gradient.values())
+                return plain_loop(network, gradients, labels, start, iterations, penalty)
 
             together, fast = timed(lambda ours=ours: ours(slice(None)), device, arguments.runs)
             single, slow = timed(alone, device, arguments.runs)
