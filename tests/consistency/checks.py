@@ -22,8 +22,8 @@ from reconrisk.study import registry, stored, verdicts
 from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.results import RESULT_MIME
 
-#: the papers whose every exhibit and claim is built.
-BUILT = ("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024", "companion")
+#: what is built in every exhibit and claim: the five papers and what the companion adds.
+BUILT = tuple(registry.PAPERS)
 
 #: the rooms in the only order in which imports may run; a set may import among itself.
 ROOMS = (
@@ -119,6 +119,33 @@ def parameters_out_of_kind() -> list[str]:
                     problems.append(f"{exhibit_id}, {profile}: {error}")
             if not parameter.printed or not parameter.meaning:
                 problems.append(f"{exhibit_id}: {name} lacks what is printed or what it means")
+    return problems
+
+
+# --- the papers' pages ------------------------------------------------------------------------
+
+
+def unstated(root: Path) -> list[str]:
+    """Statements, figures, tables and errata that their paper's page does not tell or link."""
+    pages = {
+        key: (root / "book" / "papers" / f"{key}.md").read_text(encoding="utf-8")
+        for key in registry.PAPERS
+        if key != "companion"
+    }
+    problems = []
+    for exhibit in registry.exhibits().values():
+        if exhibit.paper_key not in pages or registry.parent_of(exhibit.id) != exhibit.id:
+            continue
+        if exhibit.kind in ("figure", "table"):
+            mark, lacks = f"<{exhibit.anchor}>", "no link"
+        else:
+            mark = f":label: prf-{exhibit.id.replace('/', '-')}\n"
+            lacks = "no labelled statement"
+        if mark not in pages[exhibit.paper_key]:
+            problems.append(f"{exhibit.id}: {lacks} on its paper's page")
+    for erratum in registry.errata().values():
+        if f"<erratum-{erratum.id.lower()}>" not in pages[erratum.paper_key]:
+            problems.append(f"{erratum.id}: no link on its paper's page")
     return problems
 
 

@@ -24,6 +24,10 @@ def test_every_id_shown_is_registered() -> None:
     assert checks.unknown_ids(ROOT) == []
 
 
+def test_every_statement_and_erratum_stands_on_its_papers_page() -> None:
+    assert checks.unstated(ROOT) == []
+
+
 def test_stored_results_do_not_contradict_themselves() -> None:
     assert checks.contradictions(ROOT) == []
 

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from consistency import checks
-from reconrisk.study import registry
+from reconrisk.cli._recorded import RECORDED, recorded_ids
+from reconrisk.study import computation, registry
+from reconrisk.study.records import read_record
 
 ROOT = registry.project_root()
 HEAVY = ("torch", "pandas", "matplotlib", "torchvision", "skimage", "sklearn")
@@ -129,3 +131,14 @@ def test_the_landing_page_says_what_the_exhibit_computed() -> None:
     results = stored.stored_results(ROOT)["companion/plain_tails"].content
     computed = next(v["ours"] for v in results["verdicts"] if v["target"] == "O-011")
     assert said is not None and f"SciPy gives {said[1]} of the true tail" in computed
+
+
+def test_recorded_runs_are_whole_and_sound() -> None:
+    for exhibit in recorded_ids(ROOT):
+        record = read_record(ROOT / RECORDED / exhibit)  # holds every file against its hash
+        known = computation(exhibit)
+        origin = record.provenance
+        assert origin.exhibit == record.result["exhibit"] == known.exhibit
+        assert set(origin.parameters) == set(known.parameters), f"{exhibit}: parameters changed"
+        assert {v["target"] for v in record.result["verdicts"]} == set(known.targets)
+        assert origin.commit and origin.seconds and record.tables and record.figure is None

@@ -54,6 +54,22 @@ def result_of(cell: nbformat.NotebookNode) -> dict:
     return next(o["data"] for o in cell["outputs"] if RESULT_MIME in o.get("data", {}))
 
 
+# --- a page -----------------------------------------------------------------------------------
+
+
+def test_a_statement_or_link_taken_off_a_page_is_missed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "book" / "papers", tmp_path / "book" / "papers")
+    assert checks.unstated(tmp_path) == []
+    page = tmp_path / "book" / "papers" / "liu2024.md"
+    text = page.read_text(encoding="utf-8")
+    text = text.replace("prf-liu2024-lemB3\n", "prf-liu2024-stein\n")
+    page.write_text(text.replace("<exhibit-liu2024-table5>", "<exhibit-liu2024-table4>"))
+    assert checks.unstated(tmp_path) == [
+        "liu2024/table5: no link on its paper's page",
+        "liu2024/lemB3: no labelled statement on its paper's page",
+    ]
+
+
 # --- a golden number --------------------------------------------------------------------------
 
 

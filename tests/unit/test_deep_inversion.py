@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from reconrisk.attacks import Knowledge, Objective, greedy_matching, invert_updates
-from reconrisk.attacks.deep_inversion import WEIGHTINGS, _Descent
+from reconrisk.attacks.deep_inversion import WEIGHTINGS, _Descent, _pixels
 from reconrisk.convnets import ConvNet
 from reconrisk.mechanisms import (
     LocalAggregation,
@@ -101,7 +101,7 @@ def test_the_loss_and_its_derivative_equal_autograds(distance, weighting):
     features = torch.randn((2, 5, 6), generator=generator, dtype=DOUBLE)
     objective = Objective(0.7, distance, weighting, 0.2, 0.3, 0.4)
     knowledge = Knowledge(labels, (3, 8, 8), aware=True, features=features)
-    descent = _Descent(network, released, knowledge, objective, slice(None), 1, 10)
+    descent = _Descent(network, released, knowledge, objective, slice(None), 1, 10, _pixels)
     candidates = torch.rand(images.shape, generator=generator, dtype=DOUBLE).requires_grad_()
     assert released.visible is not None
     expected = torch.stack(
@@ -135,7 +135,7 @@ def test_statistics_of_the_private_batch_take_the_place_of_the_stored_ones():
     objective = Objective(gradient=0.0, statistics=1.0)
     for statistics, zero in ((known, True), (None, False)):
         knowledge = Knowledge(labels, (3, 8, 8), statistics=statistics)
-        descent = _Descent(network, released, knowledge, objective, slice(None), 1, 10)
+        descent = _Descent(network, released, knowledge, objective, slice(None), 1, 10, _pixels)
         assert bool((descent.loss(images).detach() < 1e-10).all()) == zero
 
 
@@ -195,7 +195,7 @@ def test_a_layer_of_which_nothing_is_left_does_not_count():
     bare = dict(released.gradient, **{"head.weight": 0 * released.gradient["head.weight"]})
     knowledge = Knowledge(labels, (3, 8, 8), aware=True)
     objective = Objective(weighting="equal")
-    descent = _Descent(network, Released(bare), knowledge, objective, slice(None), 1, 10)
+    descent = _Descent(network, Released(bare), knowledge, objective, slice(None), 1, 10, _pixels)
     torch.testing.assert_close(descent.loss(images), torch.zeros(2, dtype=DOUBLE))
 
 

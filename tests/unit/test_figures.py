@@ -8,11 +8,12 @@ from matplotlib import pyplot as plt
 
 from reconrisk import figures, study
 from reconrisk.figures import drawings
+from reconrisk.study import registry
 
 
 @pytest.fixture(scope="module")
 def drawn() -> list[str]:
-    for paper in ("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024", "companion"):
+    for paper in registry.PAPERS:
         drawings._find(f"{paper}/none")
     return sorted(drawings._DRAWINGS)
 
@@ -20,8 +21,6 @@ def drawn() -> list[str]:
 def test_every_paper_figure_is_drawn_and_every_drawing_has_a_computation(drawn):
     known = study.all_computations()
     assert set(drawn) <= set(known)
-    from reconrisk.study import registry
-
     wanted = {
         e for e in known if registry.exhibit(e).kind == "figure" and registry.parent_of(e) == e
     }

@@ -1,6 +1,7 @@
 """The attacks: what is computed from a released gradient.
 
 - :mod:`~reconrisk.attacks.analytic`: inversion of a linear layer (papers A and B);
+- :mod:`~reconrisk.attacks.analytic_inversion`: the same, of any network's update;
 - :mod:`~reconrisk.attacks.estimators`: reconstructions that beat its row mean;
 - :mod:`~reconrisk.attacks.prior_aware`: which of n candidates was trained on (paper C);
 - :mod:`~reconrisk.attacks.gradient_matching`: a record from all steps' gradients (paper C);
@@ -10,14 +11,19 @@
 - :mod:`~reconrisk.attacks.least_squares_inversion`: the same, by what else is known;
 - :mod:`~reconrisk.attacks.vmf_analytic`: attackers who know the geometry of turned gradients;
 - :mod:`~reconrisk.attacks.deep_inversion`: batches of images from any network's update (paper E);
+- :mod:`~reconrisk.attacks.deep_least_squares`: the same to the last digits, on small networks;
+- :mod:`~reconrisk.attacks.image_priors`: images sought by what paints them (paper E);
+- :mod:`~reconrisk.attacks.proposed`: the two together, paper E's own attack;
 - :mod:`~reconrisk.attacks.independent_components`: a linear layer's inputs, unmixed (paper E);
+- :mod:`~reconrisk.attacks.feature_moments`: the inputs of a wide layer, from moments (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
 - :mod:`~reconrisk.attacks.two_layer_moments`: a batch from a wide network's moments (paper E);
 - :mod:`~reconrisk.attacks.two_layer_refinement`: the same by least squares, to the end;
+- :mod:`~reconrisk.attacks.two_layer_masks`: the same with every record's dropout masks;
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
-from reconrisk.attacks._interface import Attack, Knowledge
+from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
 from reconrisk.attacks.analytic import (
     Observation,
     known_scale,
@@ -27,6 +33,7 @@ from reconrisk.attacks.analytic import (
     unscaled,
     with_estimated_scale,
 )
+from reconrisk.attacks.analytic_inversion import analytic_attack, layer_ratio
 from reconrisk.attacks.baselines import (
     conversion_success,
     mean_record_mse,
@@ -39,7 +46,9 @@ from reconrisk.attacks.deep_inversion import (
     invert_updates,
     total_variation,
 )
+from reconrisk.attacks.deep_least_squares import NormalLaw, refine_updates
 from reconrisk.attacks.estimators import clip_to_range, james_stein, scaled_direction, shrink
+from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
 from reconrisk.attacks.gradient_inversion import (
     Inversion,
     deep_leakage,
@@ -51,6 +60,12 @@ from reconrisk.attacks.gradient_matching import (
     linearised_variance,
     match_gradients,
     rank_one_start,
+)
+from reconrisk.attacks.image_priors import (
+    LatentSpace,
+    TunedSpace,
+    UntrainedSpace,
+    generative_attack,
 )
 from reconrisk.attacks.imprint import (
     Imprints,
@@ -87,7 +102,9 @@ from reconrisk.attacks.prior_aware import (
     sum_score,
     top_score,
 )
+from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
+from reconrisk.attacks.two_layer_masks import refine_with_masks
 from reconrisk.attacks.two_layer_moments import (
     GradientMoments,
     TensorReconstruction,
@@ -110,6 +127,7 @@ from reconrisk.attacks.vmf_analytic import (
 
 __all__ = [
     "LOSSES",
+    "PROPOSED",
     "SCORES",
     "THREAT_MODELS",
     "Attack",
@@ -117,8 +135,11 @@ __all__ = [
     "GradientMoments",
     "Guesses",
     "Imprints",
+    "ImageSpace",
     "Inversion",
     "Knowledge",
+    "LatentSpace",
+    "NormalLaw",
     "Objective",
     "Observation",
     "Refinement",
@@ -126,6 +147,9 @@ __all__ = [
     "StepScoresObserver",
     "TensorReconstruction",
     "ThreatModel",
+    "TunedSpace",
+    "UntrainedSpace",
+    "analytic_attack",
     "candidate_directions",
     "class_means",
     "clip_to_range",
@@ -134,7 +158,9 @@ __all__ = [
     "deep_leakage",
     "draw_priors",
     "draw_vmf_scores",
+    "feature_match",
     "gaussian_prior_attack",
+    "generative_attack",
     "gradient_moments",
     "greedy_matching",
     "imprint_attack",
@@ -145,6 +171,7 @@ __all__ = [
     "isolated_share",
     "james_stein",
     "known_scale",
+    "layer_ratio",
     "likelihood_score",
     "linearised_variance",
     "match_gradients",
@@ -156,11 +183,16 @@ __all__ = [
     "printed_likelihood_score",
     "prior_aware_attack",
     "project_tensor",
+    "proposed_attack",
     "rank_one_start",
     "ratio_by_row",
     "read_imprints",
+    "recover_feature_span",
+    "recover_features",
     "refine_in_span",
     "refine_records",
+    "refine_with_masks",
+    "refine_updates",
     "row_space",
     "rows_for_least_noise",
     "scaled_direction",

@@ -1,4 +1,4 @@
-"""Symmetric tensors of order three as sums of few cubes of vectors."""
+"""Symmetric tensors of order three, and sets of matrices, as sums of few vectors' powers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Cubes", "decompose"]
+__all__ = ["Cubes", "decompose", "decompose_jointly"]
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,74 @@ def _alternate(tensor: np.ndarray, start: np.ndarray, sweeps: int) -> np.ndarray
         aligned = np.where(np.einsum("ia,ia->i", lead, other) < 0, -1.0, 1.0)
         lead = lead + aligned[:, None] * other
     return lead
+
+
+def decompose_jointly(
+    slices: np.ndarray, rng: np.random.Generator, *, pencils: int = 20, sweeps: int = 100
+) -> np.ndarray:
+    """Return n unit vectors with ``slices_k = sum_i weights_ki v_i v_i'``, approximately.
+
+    Jennrich's method on random pairs of combinations of the slices, then alternating least
+    squares. Unlike :func:`decompose` it tells any two vectors apart whose weights differ in more
+    than a factor, with signs of vectors left open.
+
+    Parameters
+    ----------
+    slices : ndarray, shape (K, n, n)
+        Symmetric; at least two of them where n > 1.
+    rng : Generator
+    pencils, sweeps : int
+        As in :func:`decompose`.
+
+    Returns
+    -------
+    ndarray, shape (n, n)
+        Unit rows.
+    """
+    n = slices.shape[1]
+    if n == 1:
+        return np.ones((1, 1))
+    drawn = rng.standard_normal((2, pencils, len(slices)))
+    first, second = np.einsum("tpk,kab->tpab", drawn, slices)
+    # a tiny multiple of the identity: combinations of few records' matrices can be singular
+    ridge = 1e-9 * np.linalg.norm(second, axis=(1, 2))[:, None, None] * np.eye(n)
+    ratios = np.linalg.solve(second + ridge, first)
+    _, columns = np.linalg.eig(np.swapaxes(ratios, -1, -2))
+    starts = [_unit_rows(vectors.real.T) for vectors in columns]
+    best = min(starts, key=lambda rows: _left_over(slices, rows))
+    left = right = best
+    for _ in range(sweeps):
+        before = left
+        left = _refitted(slices, left, right)
+        right = _refitted(slices, right, left)
+        if np.all(np.abs(np.einsum("ia,ia->i", before, left)) > 1.0 - 1e-12):
+            break
+    turned = np.where(np.einsum("ia,ia->i", left, right) < 0, -1.0, 1.0)
+    polished = _unit_rows(left + turned[:, None] * right)
+    return min((polished, best), key=lambda rows: _left_over(slices, rows))
+
+
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1.0)
+
+
+def _pair_weights(slices: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The slices' best weights (K, n) of the products of left and right rows."""
+    inner = np.einsum("kab,ia,ib->ik", slices, left, right, optimize=True)
+    gram = (left @ left.T) * (right @ right.T)
+    return np.linalg.lstsq(gram, inner, rcond=1e-12)[0].T
+
+
+def _left_over(slices: np.ndarray, rows: np.ndarray) -> float:
+    weights = _pair_weights(slices, rows, rows)
+    fitted = np.einsum("ki,ia,ib->kab", weights, rows, rows, optimize=True)
+    return float(np.linalg.norm(slices - fitted))
+
+
+def _refitted(slices: np.ndarray, old: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Fit the vectors on one side of symmetric slices, with the weights of the old ones."""
+    weights = _pair_weights(slices, old, other)
+    gram = (weights.T @ weights) * (other @ other.T)
+    inner = np.einsum("kab,ki,ib->ia", slices, weights, other, optimize=True)
+    return _unit_rows(np.linalg.lstsq(gram, inner, rcond=1e-12)[0])

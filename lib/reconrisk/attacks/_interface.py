@@ -11,7 +11,7 @@ from torch import nn
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.mechanisms import Released
 
-__all__ = ["Attack", "Knowledge"]
+__all__ = ["Attack", "ImageSpace", "Knowledge"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class Knowledge:
                 )
 
 
+class ImageSpace(Protocol):
+    """Images as a function of other values, which are descended in place of pixels."""
+
+    def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
+        r"""Return first values (problems, \*values) for batches of ``count`` images."""
+
+    def images(self, values: torch.Tensor) -> torch.Tensor:
+        r"""Return the images (count, \*shape) of one problem's values; must bear ``vmap``."""
+
+
 class Attack(Protocol):
     """Reconstruct P batches from P updates; settings are bound beforehand (``functools.partial``).
 
@@ -70,4 +80,4 @@ class Attack(Protocol):
         *,
         generator: torch.Generator,
     ) -> Inversion:
-        """Return reconstructions of shape (P, n, \\*shape)."""
+        r"""Return reconstructions of shape (P, n, \*shape)."""

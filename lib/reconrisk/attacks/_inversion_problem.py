@@ -23,10 +23,14 @@ class Inversion:
         The reconstructed batches, in the order of the labels.
     loss : Tensor, shape (P,)
         What was minimised, at the end.
+    values : Tensor, shape (P, ...), optional
+        What the batches were painted from, where they were sought in another space than that of
+        their pixels.
     """
 
     inputs: torch.Tensor
     loss: torch.Tensor
+    values: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
-__all__ = ["minimise_squares"]
+__all__ = ["damped_step", "minimise_squares"]
 
 Normal = tuple[float, np.ndarray, np.ndarray]
 
@@ -38,7 +38,7 @@ def minimise_squares(
     for _ in range(iterations):
         before = best
         for _ in range(12):
-            trial = point - _damped_step(matrix, towards, damping)
+            trial = point - damped_step(matrix, towards, damping)
             value = loss(trial)
             if value < best:
                 point, damping = trial, max(damping / 8.0, 1e-12)
@@ -51,7 +51,7 @@ def minimise_squares(
     return point, best
 
 
-def _damped_step(matrix: np.ndarray, towards: np.ndarray, damping: float) -> np.ndarray:
+def damped_step(matrix: np.ndarray, towards: np.ndarray, damping: float) -> np.ndarray:
     """Solve ``(J'J + damping diag J'J) step = J'e``."""
     diagonal = np.diag(matrix)
     # an unknown that nothing depends on keeps a little weight of its own: the system stays regular

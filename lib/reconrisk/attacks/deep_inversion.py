@@ -13,8 +13,8 @@ more than numbers gains most by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 
 from reconrisk import _check
 from reconrisk.attacks._adam import best_of_restarts, descend
-from reconrisk.attacks._interface import Knowledge
+from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.gradient_inversion import Watcher
 from reconrisk.mechanisms import Gradient, Released, support
@@ -92,6 +92,7 @@ def invert_updates(
     box: tuple[float, float] | None = (0.0, 1.0),
     restarts: int = 1,
     start: torch.Tensor | None = None,
+    space: ImageSpace | None = None,
     rematch: int = 100,
     watch: Watcher | None = None,
     block: int | None = None,
@@ -121,11 +122,14 @@ def invert_updates(
         network; on pixels, Geiping et al. take 0.1.
     signed : bool
     box : tuple of float, optional
-        Least and largest value of a pixel.
+        Least and largest value of a pixel; ignored in another space.
     restarts : int
         First candidates per problem; the one with the least loss at the end is returned.
     start : Tensor, shape (P, n, \\*shape), optional
-        The first candidate, in place of the first restart's noise.
+        The first candidate, in place of the first restart's noise; in another space, its values.
+    space : ImageSpace, optional
+        What is descended in place of pixels, for instance an image prior's weights
+        (:mod:`~reconrisk.attacks.image_priors`).
     rematch : int
         Iterations between greedy matchings of recovered features to images.
     watch : callable, optional
@@ -157,23 +161,38 @@ def invert_updates(
     if box is not None and not box[0] < box[1]:
         raise ValueError(f"box must be an interval; got {box!r}")
     _check_problem(network, released, knowledge, objective)
-    first = _first_candidates(released, knowledge, generator, restarts, box, start)
+    if space is None:
+        first = _first_candidates(released, knowledge, generator, restarts, box, start)
+    else:
+        box = None
+        first = _first_values(released, knowledge, generator, restarts, space, start)
+    paint = _pixels if space is None else space.images
     if block is None:
         block = _block_size(released, first)
     _check.integer("block", block, 1)
     parts = []
     for low in range(0, len(first), block):
         chosen = slice(low, low + block)
-        descent = _Descent(network, released, knowledge, objective, chosen, restarts, rematch)
+        descent = _Descent(
+            network, released, knowledge, objective, chosen, restarts, rematch, paint
+        )
 
-        def seen(iteration: int, values: torch.Tensor, chosen: slice = chosen) -> None:
+        def seen(
+            iteration: int,
+            values: torch.Tensor,
+            chosen: slice = chosen,
+            images: Callable[[torch.Tensor], torch.Tensor] = descent.images,
+        ) -> None:
             if watch is not None:
-                watch(iteration, values.unflatten(0, (-1, restarts)), chosen)
+                watch(iteration, images(values).unflatten(0, (-1, restarts)), chosen)
 
         values = first[chosen].flatten(0, 1)
         loss = descend(descent, values, iterations, learning_rate, signed, box, seen)
-        parts.append(best_of_restarts(values, loss, restarts))
-    return Inversion(torch.cat([p.inputs for p in parts]), torch.cat([p.loss for p in parts]))
+        best = best_of_restarts(values, loss, restarts)
+        parts.append(replace(best, values=best.inputs, inputs=descent.images(best.inputs)))
+    inputs, values = torch.cat([p.inputs for p in parts]), torch.cat([p.values for p in parts])
+    loss = torch.cat([p.loss for p in parts])
+    return Inversion(inputs, loss, None if space is None else values)
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:
@@ -226,7 +245,7 @@ def greedy_matching(scores: torch.Tensor) -> torch.Tensor:
 
 
 class _Descent:
-    """The loss of candidate batches (P, n, ...) and its derivative, mapped over the problems."""
+    """The loss of candidates' values (P, ...) and its derivative, mapped over the problems."""
 
     def __init__(
         self,
@@ -237,6 +256,7 @@ class _Descent:
         chosen: slice,
         restarts: int,
         rematch: int,
+        paint: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
         def spread(t: torch.Tensor) -> torch.Tensor:
             return t[chosen].repeat_interleave(restarts, dim=0) if restarts > 1 else t[chosen]
@@ -265,11 +285,19 @@ class _Descent:
         self._weights = _layer_weights(network, objective.weighting)
         frozen = {name: p.detach() for name, p in network.named_parameters()}
         self._state = {**frozen, **dict(network.named_buffers())}
+        self._paint = paint
         self._loss = vmap(self._loss_of_one)
         self._calls = 0
 
+    def images(self, values: torch.Tensor) -> torch.Tensor:
+        """The candidates' images (P, n, ...)."""
+        if self._paint is _pixels:
+            return values
+        with torch.no_grad():
+            return vmap(self._paint)(values)
+
     def loss(self, values: torch.Tensor) -> torch.Tensor:
-        """Loss (P,) of candidates (P, n, ...)."""
+        """Loss (P,) of candidates' values (P, ...)."""
         self._match(values)
         with torch.no_grad():
             return self._loss(values, self._data)
@@ -290,7 +318,7 @@ class _Descent:
         if self._recovered is None:
             return
         with torch.no_grad():
-            features = vmap(lambda images: self._trace(images, None).features)(values)
+            features = vmap(lambda v: self._trace(self._paint(v), None).features)(values)
         cosines = nn.functional.normalize(features, dim=2) @ self._recovered.mT
         order = greedy_matching(cosines.square())
         index = order[..., None].expand(-1, -1, self._recovered.shape[2])
@@ -299,8 +327,8 @@ class _Descent:
     def _trace(self, images: torch.Tensor, units: torch.Tensor | None):
         return functional_call(self._network, self._state, (images, units), {"trace": True})
 
-    def _loss_of_one(self, images: torch.Tensor, data: Mapping) -> torch.Tensor:
-        goal = self._objective
+    def _loss_of_one(self, values: torch.Tensor, data: Mapping) -> torch.Tensor:
+        goal, images = self._objective, self._paint(values)
         units = data.get("units")
         loss = images.new_zeros(())
         if goal.gradient:
@@ -438,6 +466,36 @@ def _first_candidates(
             raise ValueError(f"start must have shape {expected}; got {tuple(start.shape)}")
         first[:, 0] = start
     return first
+
+
+def _first_values(
+    released: Released,
+    knowledge: Knowledge,
+    generator: torch.Generator,
+    restarts: int,
+    space: ImageSpace,
+    start: torch.Tensor | None,
+) -> torch.Tensor:
+    """Shape (P, restarts, ...), in a space's own terms."""
+    problems, count = knowledge.labels.shape
+    like = next(iter(released.gradient.values()))
+    first = space.start(problems * restarts, count, generator).to(like)
+    painted = tuple(space.images(first[0]).shape)
+    if painted != (count, *knowledge.shape):
+        raise ValueError(f"space must paint {(count, *knowledge.shape)}; paints {painted}")
+    first = first.unflatten(0, (problems, restarts)).clone()
+    if start is not None:
+        if start.shape != first[:, 0].shape:
+            raise ValueError(
+                f"start must have shape {tuple(first[:, 0].shape)}; got {tuple(start.shape)}"
+            )
+        first[:, 0] = start
+    return first
+
+
+def _pixels(values: torch.Tensor) -> torch.Tensor:
+    """The space of the pixels themselves."""
+    return values
 
 
 def _block_size(released: Released, first: torch.Tensor) -> int:

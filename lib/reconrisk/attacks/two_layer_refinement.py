@@ -24,7 +24,7 @@ from reconrisk.attacks.two_layer_moments import TensorReconstruction
 from reconrisk.special import Activation
 from reconrisk.two_layer import LocalSteps, Neurons, OutputGradient, TwoLayer, simulate
 
-__all__ = ["Refinement", "refine_records", "refine_in_span"]
+__all__ = ["Refinement", "first_entries", "refine_in_span", "refine_records"]
 
 #: so many entries are enough to tell a good start from a bad one
 ENTRIES_PER_UNKNOWN = 50
@@ -190,7 +190,7 @@ def refine_in_span(
     _check.integer("entries_per_unknown", entries_per_unknown, 1)
     span, count = start.span, len(start.inputs)
     most = entries_per_unknown * (count * count + count)
-    held = _first_entries(network, released, most)
+    held = first_entries(network, released, most)
     coordinates = np.concatenate([some.inner.astype(float) @ span.T for some, _ in held])
     values = np.concatenate([g for _, g in held])
     size = float(values @ values)
@@ -216,7 +216,7 @@ def _explained(size: float, entries: int, noise_std: float) -> float:
     return sigma**2 * entries * (1.0 + 5.0 * np.sqrt(2.0 / entries)) + 1e-12 * size
 
 
-def _first_entries(
+def first_entries(
     network: TwoLayer, released: OutputGradient, most: int
 ) -> list[tuple[Neurons, np.ndarray]]:
     """The first released entries with their neurons, at most so many."""
@@ -324,7 +324,7 @@ class _FullSpace:
         held, local = None, released.local
         size, entries = float(released.seen @ released.seen), released.count
         if most is not None:
-            held, local = _first_entries(network, released, most), LocalSteps()
+            held, local = first_entries(network, released, most), LocalSteps()
             size = sum(float(g @ g) for _, g in held)
             entries = sum(len(g) for _, g in held)
         elif entries * network.dimension <= _HELD:

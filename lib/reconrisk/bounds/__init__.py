@@ -98,6 +98,7 @@ from reconrisk.bounds._two_layer import (
     information_trace_limit,
     tensor_attack_order,
 )
+from reconrisk.bounds._van_trees import van_trees_error
 
 __all__ = [
     "GradientInformation",
@@ -180,4 +181,5 @@ __all__ = [
     "smallest_cosine",
     "sum_score_success",
     "tensor_attack_order",
+    "van_trees_error",
 ]

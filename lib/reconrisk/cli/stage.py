@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 
 from reconrisk.cli._gallery import Gallery, Shown, gallery, verdict_of
 from reconrisk.cli._markdown import badge, escape, list_table
+from reconrisk.cli._recorded import recorded_block
 from reconrisk.cli.execute import notebooks_of
 from reconrisk.cli.pages import write_pages
 from reconrisk.study import registry
@@ -157,6 +158,8 @@ def dress(
                 *_captioned(cell, shown),
                 _markdown(_footing(shown, seconds, where)),
             ]
+            if long_run := _recorded(exhibit_id, project, where):
+                cells.append(_markdown(long_run))
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -255,6 +258,15 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
         "",
     ]
     return "\n".join([*lines, "::::"])
+
+
+def _recorded(exhibit_id: str, project: Path, where: Addresses) -> str:
+    """The folded part with an exhibit's long run, if the project holds one."""
+    try:
+        known = computation(exhibit_id)
+    except KeyError:
+        return ""
+    return recorded_block(known, project, where.source, _duration)
 
 
 def _parameters(known: Computation) -> str:

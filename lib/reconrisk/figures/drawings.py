@@ -32,6 +32,14 @@ _MODULES = {
         "biswas2024_utility",
         "biswas2024_reconstruction",
     ),
+    "liu2024": (
+        "liu2024_setting",
+        "liu2024_upper_bounds",
+        "liu2024_lower_bounds",
+        "liu2024_proposed",
+        "liu2024_attacks",
+        "liu2024_utility",
+    ),
     "companion": (
         "companion",
         "companion_success",
@@ -41,6 +49,9 @@ _MODULES = {
         "companion_fair",
         "companion_utility",
         "companion_vmf",
+        "companion_two_layer",
+        "companion_defences",
+        "companion_one_scale",
     ),
 }
 

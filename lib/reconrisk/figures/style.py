@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 __all__ = [
+    "ATTACKS",
     "BLUE",
     "COLOURS",
+    "DEFENCES",
     "MECHANISMS",
     "GREEN",
     "GREY",
@@ -39,6 +41,24 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
 #: of the two mechanisms that Biswas et al. compare, the same in every picture
 MECHANISMS = {"Gaussian": BLUE, "VMF": ORANGE}
+#: of the attacks that Liu et al. compare; in grey, the marker tells them apart
+ATTACKS = {
+    "Ours": {"color": ORANGE, "marker": "o"},
+    "w/o FM": {"color": RED, "marker": "X"},
+    "GradientInversion": {"color": BLUE, "marker": "s"},
+    "CPA": {"color": GREEN, "marker": "^"},
+    "Robbing The Fed": {"color": PURPLE, "marker": "D"},
+    "Analytic": {"color": SKY, "marker": "v"},
+}
+#: of the defences that Liu et al. compare; "None" is grey, as the line they are held against
+DEFENCES = {
+    "None": {"color": GREY, "marker": "o"},
+    "GradClip": {"color": BLUE, "marker": "s"},
+    "GradNoise": {"color": ORANGE, "marker": "^"},
+    "GradDrop": {"color": GREEN, "marker": "D"},
+    "GradPrune": {"color": PURPLE, "marker": "v"},
+    "LocalAggregation": {"color": SKY, "marker": "P"},
+}
 
 _STYLE = {
     "figure.dpi": 110,

@@ -52,6 +52,15 @@ MODULES: dict[str, tuple[str, ...]] = {
         "biswas2024_utility",
         "biswas2024_reconstruction",
     ),
+    "liu2024": (
+        "liu2024_setting",
+        "liu2024_upper_bounds",
+        "liu2024_tensor_lemmas",
+        "liu2024_lower_bounds",
+        "liu2024_proposed",
+        "liu2024_attacks",
+        "liu2024_utility",
+    ),
     "companion": (
         "companion_correlation",
         "companion_estimators",
@@ -65,6 +74,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         "companion_fair",
         "companion_utility",
         "companion_vmf",
+        "companion_two_layer",
+        "companion_defences",
+        "companion_one_scale",
     ),
 }
 

@@ -5,7 +5,9 @@
 - ``_bulk``: DP-SGD of many models together, which only differ in their target record (paper C);
 - ``_backpropagation``: a sigmoid network's gradients, and their dependence on the records;
 - ``_mini_batches``: its training with Gaussian or von Mises-Fisher noise (paper D);
-- ``_clients``: updates of any network under a defence (paper E).
+- ``_clients``: updates of any network under a defence (paper E);
+- ``_defended``: whole trainings of many networks under many defences (paper E);
+- ``_jacobians``: their derivatives in the images.
 """
 
 from reconrisk.training._autograd import per_example_gradients, single_record_steps
@@ -17,10 +19,13 @@ from reconrisk.training._bulk import (
     train_many,
 )
 from reconrisk.training._clients import client_updates, update_function
+from reconrisk.training._defended import DefendedTraining, train_under_defences
 from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
+from reconrisk.training._jacobians import update_jacobian
 from reconrisk.training._mini_batches import Release, release_gradients, train_mini_batches
 
 __all__ = [
+    "DefendedTraining",
     "Factors",
     "Observer",
     "Release",
@@ -37,5 +42,7 @@ __all__ = [
     "single_record_steps",
     "train_many",
     "train_mini_batches",
+    "train_under_defences",
     "update_function",
+    "update_jacobian",
 ]

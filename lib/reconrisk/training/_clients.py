@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -19,9 +20,37 @@ from reconrisk.mechanisms import (
     defend,
 )
 
-__all__ = ["UpdateOf", "client_updates", "update_function"]
+__all__ = ["UpdateOf", "client_updates", "local_update", "update_function"]
 
 UpdateOf = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], Gradient]
+Aside = TypeVar("Aside")
+
+
+def local_update(
+    slope: Callable[[Gradient], tuple[Gradient, Aside]],
+    first: Gradient,
+    local: LocalAggregation | None,
+) -> tuple[Gradient, Aside]:
+    """Return the mean gradient over local steps, and what the first of them gave besides.
+
+    Parameters
+    ----------
+    slope : callable
+        From weights to the gradient there, and anything else.
+    first : Gradient
+        Weights at which the steps begin.
+    local : LocalAggregation or None
+        None for the gradient at ``first``.
+    """
+    total, aside = slope(first)
+    if local is None:
+        return total, aside
+    weights, step = first, total
+    for _ in range(local.steps - 1):
+        weights = {name: w - local.learning_rate * step[name] for name, w in weights.items()}
+        step, _ = slope(weights)
+        total = {name: t + step[name] for name, t in total.items()}
+    return {name: t / local.steps for name, t in total.items()}, aside
 
 
 def update_function(network: nn.Module, local: LocalAggregation | None = None) -> UpdateOf:
@@ -55,15 +84,7 @@ def update_function(network: nn.Module, local: LocalAggregation | None = None) -
     slope = grad(loss)
 
     def update(images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None) -> Gradient:
-        weights, total = first, slope(first, images, labels, units)
-        if local is None:
-            return total
-        step = total
-        for _ in range(local.steps - 1):
-            weights = {name: w - local.learning_rate * step[name] for name, w in weights.items()}
-            step = slope(weights, images, labels, units)
-            total = {name: t + step[name] for name, t in total.items()}
-        return {name: t / local.steps for name, t in total.items()}
+        return local_update(lambda w: (slope(w, images, labels, units), None), first, local)[0]
 
     return update
 

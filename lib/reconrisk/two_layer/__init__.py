@@ -14,7 +14,11 @@ whatever the chunk's size. NumPy only, double precision from single-precision we
 
 from reconrisk.two_layer._jacobians import gradient_jacobians, inner_gradient_jacobians
 from reconrisk.two_layer._network import Neurons, TwoLayer
-from reconrisk.two_layer._release import OutputGradient, release_output_gradient
+from reconrisk.two_layer._release import (
+    OutputGradient,
+    aggregate_gradients,
+    release_output_gradient,
+)
 from reconrisk.two_layer._steps import LocalSteps, Simulation, simulate
 
 __all__ = [
@@ -23,6 +27,7 @@ __all__ = [
     "OutputGradient",
     "Simulation",
     "TwoLayer",
+    "aggregate_gradients",
     "gradient_jacobians",
     "inner_gradient_jacobians",
     "release_output_gradient",

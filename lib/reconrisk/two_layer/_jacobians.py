@@ -114,6 +114,11 @@ def _replayed(
             f"released must be the gradient of {len(x)} records and {network.width} neurons; got "
             f"{len(released.residuals)} and {len(released.values)}"
         )
+    if released.record_dropout > 0:
+        raise ValueError(
+            "released must come without record_dropout, whose unknown masks have no derivative; "
+            f"got {released.record_dropout!r}"
+        )
     return simulate(
         network,
         x,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from reconrisk import _check
 from reconrisk.two_layer._network import Neurons, TwoLayer
 from reconrisk.two_layer._steps import LocalSteps, simulate
 
-__all__ = ["OutputGradient", "release_output_gradient"]
+__all__ = ["OutputGradient", "aggregate_gradients", "release_output_gradient"]
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,13 @@ class OutputGradient:
     local : LocalSteps
         What the client is known to have done.
     residuals : ndarray, shape (B,)
-        The true r of the first step: for the bounds and for tests, no attack reads it.
+        The true r of all records at the first weights: for the bounds and for tests, no attack
+        reads it.
     norm : float
         Of the gradient after pruning and before clipping.
+    record_dropout : float
+        Share of the neurons that each record was without, masks drawn record by record: the share
+        is known, the masks are not.
     """
 
     values: np.ndarray
@@ -42,6 +46,7 @@ class OutputGradient:
     local: LocalSteps
     residuals: np.ndarray
     norm: float
+    record_dropout: float = 0.0
 
     @property
     def count(self) -> int:
@@ -85,6 +90,7 @@ def release_output_gradient(
     labels: ArrayLike,
     *,
     dropout: float = 0.0,
+    record_dropout: float = 0.0,
     local: LocalSteps | None = None,
     active: ArrayLike | None = None,
     pruned: float = 0.0,
@@ -102,6 +108,9 @@ def release_output_gradient(
     dropout : float
         Share p in [0, 1) of neurons that are absent from the network for this batch, drawn at
         random; the others are not rescaled (Section 3.4: an effective width of ``(1-p) m``).
+    record_dropout : float
+        The same share where every record of the batch has a draw of its own, as dropout layers
+        have it: ``g_j = sum_i r_i M_ij s(w_j.x_i)``. For one step, without ``dropout``.
     local : LocalSteps, optional
         Local aggregation; by default one step.
     active : array_like of bool, shape (k, B), optional
@@ -134,20 +143,32 @@ def release_output_gradient(
     y = _check.real("labels", labels, low_open=True, high_open=True)
     if y.shape != (len(x),):
         raise ValueError(f"labels must have shape {(len(x),)}; got {y.shape}")
-    for name, share in (("dropout", dropout), ("pruned", pruned)):
+    shares = {"dropout": dropout, "record_dropout": record_dropout, "pruned": pruned}
+    for name, share in shares.items():
         _check.real(name, share, 0, 1, high_open=True)
     _check.real("noise_std", noise_std, 0, 1e140)
     if max_grad_norm is not None:
         _check.real("max_grad_norm", max_grad_norm, 1e-140, 1e140)
-    if rng is None and (dropout > 0 or noise_std > 0):
+    if rng is None and (dropout > 0 or record_dropout > 0 or noise_std > 0):
         raise ValueError("rng must be given for dropout and noise; got None")
     local = local or LocalSteps()
+    if record_dropout > 0 and (dropout > 0 or local.count > 1 or active is not None):
+        raise ValueError(
+            "record_dropout must come without dropout, local steps and active; "
+            f"got {record_dropout!r} with dropout {dropout!r} and {local.count} steps"
+        )
     present = None
     if dropout > 0:
         assert rng is not None
         present = rng.random(network.width) >= dropout
-    steps = simulate(network, x, local, present=present, active=active, labels=y)
-    values = np.concatenate([steps.values(some) for some in network.neurons()])
+    if record_dropout > 0:
+        assert rng is not None
+        present_for = rng.random((network.width, len(x))) >= record_dropout
+        values, residuals = _thinned(network, x, y, present_for)
+    else:
+        steps = simulate(network, x, local, present=present, active=active, labels=y)
+        values = np.concatenate([steps.values(some) for some in network.neurons()])
+        residuals = steps.first
     kept = present
     if pruned > 0:
         kept = _largest(values, present, pruned)
@@ -159,7 +180,56 @@ def release_output_gradient(
         assert rng is not None
         noise = noise_std * rng.standard_normal(network.width)
         values += noise if kept is None else np.where(kept, noise, 0.0)
-    return OutputGradient(values, kept, present, local, steps.residuals[0], norm)
+    return OutputGradient(values, kept, present, local, residuals, norm, record_dropout)
+
+
+def aggregate_gradients(released: Sequence[OutputGradient]) -> OutputGradient:
+    """Return the average of several clients' gradients: secure aggregation, Section 3.3.
+
+    Of L clients with one step each it is, up to the factor 1/L, the gradient of all their records
+    as one batch, and is attacked as such.
+
+    Parameters
+    ----------
+    released : sequence of OutputGradient
+        Of one network, with all entries released, after one step.
+
+    Returns
+    -------
+    OutputGradient
+        Its residuals are the clients', one after the other, over L.
+
+    Raises
+    ------
+    ValueError
+        If there are none, their widths differ, entries are missing or steps were local.
+    """
+    if len({len(one.values) for one in released}) != 1:
+        raise ValueError(
+            f"released must be gradients of one width; got {[len(one.values) for one in released]}"
+        )
+    if any(g.kept is not None or g.local.count > 1 or g.record_dropout > 0 for g in released):
+        raise ValueError("released must be whole gradients of one step; got others")
+    values = np.mean([one.values for one in released], axis=0)
+    residuals = np.concatenate([one.residuals for one in released]) / len(released)
+    norm = float(np.linalg.norm(values))
+    return replace(released[0], values=values, residuals=residuals, norm=norm)
+
+
+def _thinned(
+    network: TwoLayer, x: np.ndarray, y: np.ndarray, present_for: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and residuals where each record has neurons of its own, given as (m, B)."""
+    outputs = np.zeros(len(x))
+    s = network.function
+    for some in network.neurons():
+        outputs += some.outer @ (s.value(some.scores(x)) * present_for[some.where])
+    residuals = 2.0 * (outputs - y)
+    parts = [
+        (s.value(some.scores(x)) * present_for[some.where]) @ residuals
+        for some in network.neurons()
+    ]
+    return np.concatenate(parts), residuals
 
 
 def _largest(values: np.ndarray, kept: np.ndarray | None, pruned: float) -> np.ndarray:

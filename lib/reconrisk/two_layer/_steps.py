@@ -60,6 +60,8 @@ class Simulation:
         Which records take part in which step.
     residuals : ndarray, shape (k, B)
         r of every step, zero for records that take no part.
+    first : ndarray, shape (B,)
+        r at the first weights, of all records.
     """
 
     network: TwoLayer
@@ -68,6 +70,7 @@ class Simulation:
     present: np.ndarray | None
     active: np.ndarray
     residuals: np.ndarray
+    first: np.ndarray
 
     def values(self, some: Neurons) -> np.ndarray:
         """Return the sum of the steps' gradients of these neurons' output weights, (n,)."""
@@ -103,8 +106,8 @@ def simulate(
 ) -> Simulation:
     """Run the local steps; from the labels, or from the first step's residuals.
 
-    Given ``first_residuals`` the labels are not needed: those of later steps differ by
-    ``2 (f^(t)(x_i) - f^(0)(x_i))``.
+    Given ``first_residuals``, of all records at the first weights, the labels are not needed: the
+    residuals of later steps differ from them by ``2 (f^(t)(x_i) - f^(0)(x_i))``.
 
     Notes
     -----
@@ -120,13 +123,14 @@ def simulate(
     # offset: 2 f^(0) less the first residuals, that is twice the labels
     offset = None if labels is None else 2.0 * labels
     residuals = np.empty((0, len(inputs)))
+    first = np.zeros(len(inputs)) if first_residuals is None else first_residuals
     for step in range(local.count):
         if step == 0 and first_residuals is not None and local.count == 1:
             residuals = first_residuals[None] * part
             break
         # the residuals of this step are not known yet: a row of zeros stands for them
         rows = np.vstack([residuals, np.zeros(len(inputs))])
-        so_far = Simulation(network, inputs, local, present, part, rows)
+        so_far = Simulation(network, inputs, local, present, part, rows, first)
         outputs = np.zeros(len(inputs))
         for some in network.neurons():
             *_, (scores, outer, _) = so_far.replay(some)
@@ -134,5 +138,7 @@ def simulate(
         if offset is None:
             assert first_residuals is not None
             offset = 2.0 * outputs - first_residuals
-        residuals = np.vstack([residuals, (2.0 * outputs - offset) * part[step]])
-    return Simulation(network, inputs, local, present, part, residuals)
+        now = 2.0 * outputs - offset
+        first = now if step == 0 else first
+        residuals = np.vstack([residuals, now * part[step]])
+    return Simulation(network, inputs, local, present, part, residuals, first)

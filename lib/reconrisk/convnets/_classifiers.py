@@ -1,12 +1,4 @@
-"""Convolutional classifiers for gradient inversion: a small network and ResNet-18, Liu et al.
-
-Both end, as in Appendix F of *Data Reconstruction Attacks and Defenses*, in a wide linear layer
-before the classification head. Its last neurons may be given random weights, from whose gradients
-the layer's inputs, the *features*, can be recovered. A manipulated layer in front of a network,
-Robbing the Fed's imprint module (Fowl et al. 2022), completes the room.
-
-All weights are drawn from a generator: nothing here is pretrained.
-"""
+"""Classifiers whose last layers give their features away, and an imprinting one."""
 
 from __future__ import annotations
 
@@ -26,6 +18,8 @@ __all__ = [
     "ResNet18",
     "Trace",
     "WideHead",
+    "convolution",
+    "draw_weights",
     "randomise_neurons",
 ]
 
@@ -189,11 +183,11 @@ class ConvNet(WideHead):
         super().__init__(features, wide, classes, activation, "meta")
         widths = (colours, channels, 2 * channels, 2 * channels)
         self.convolutions = nn.ModuleList(
-            _convolution(entering, leaving, stride=2, bias=not batch_norm)
+            convolution(entering, leaving, stride=2, bias=not batch_norm)
             for entering, leaving in zip(widths, widths[1:], strict=False)
         )
         self.norms = nn.ModuleList(BatchNorm(width) for width in widths[1:] if batch_norm)
-        _draw_weights(self, generator)
+        draw_weights(self, generator)
 
     def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
         """Return the features (n, f) of standardised images."""
@@ -238,7 +232,7 @@ class ResNet18(WideHead):
     ) -> None:
         _check.integer("width", width, 1)
         super().__init__(8 * width, wide, classes, activation, "meta")
-        self.first = _convolution(3, width)
+        self.first = convolution(3, width)
         self.first_norm = BatchNorm(width)
         blocks = []
         entering = width
@@ -249,7 +243,7 @@ class ResNet18(WideHead):
                 blocks.append(_ResidualBlock(entering, leaving, stride))
                 entering = leaving
         self.blocks = nn.ModuleList(blocks)
-        _draw_weights(self, generator)
+        draw_weights(self, generator)
 
     def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
         """Return the features (n, 8 width) of standardised images."""
@@ -264,12 +258,12 @@ class _ResidualBlock(nn.Module):
 
     def __init__(self, entering: int, leaving: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = _convolution(entering, leaving, stride)
+        self.conv1 = convolution(entering, leaving, stride)
         self.norm1 = BatchNorm(leaving)
-        self.conv2 = _convolution(leaving, leaving)
+        self.conv2 = convolution(leaving, leaving)
         self.norm2 = BatchNorm(leaving)
         changes = stride != 1 or entering != leaving
-        self.project = _convolution(entering, leaving, stride, size=1) if changes else None
+        self.project = convolution(entering, leaving, stride, size=1) if changes else None
         self.project_norm = BatchNorm(leaving) if changes else None
 
     def forward(self, maps, activation, statistics: Statistics) -> torch.Tensor:
@@ -281,14 +275,15 @@ class _ResidualBlock(nn.Module):
         return activation(inner + kept)
 
 
-def _convolution(
+def convolution(
     entering: int, leaving: int, stride: int = 1, size: int = 3, bias: bool = False
 ) -> nn.Conv2d:
+    """A convolution that divides the size by its stride alone; weights not yet drawn."""
     # on the meta device: PyTorch's own initialisation would draw from a global seed
     return nn.Conv2d(entering, leaving, size, stride, size // 2, bias=bias, device="meta")
 
 
-def _draw_weights(network: nn.Module, generator: torch.Generator) -> None:
+def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
     """Draw the weights of convolutions and linear layers, uniform within ``1 / sqrt(fan in)``."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

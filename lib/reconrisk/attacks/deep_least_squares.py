@@ -1,0 +1,232 @@
+"""A batch of images by least squares from any small network's update: what the update determines.
+
+Gradient descent stops far from the images where the loss is nearly flat. Levenberg and Marquardt's
+method does not: where what is visible of an update determines the batch, it ends at the batch, to
+the last digits. It needs the derivative of every visible entry in every pixel, and so is for small
+networks and images. With a normal law of images it returns the most probable batch, also where the
+update determines nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from reconrisk import _check
+from reconrisk.attacks._interface import Knowledge
+from reconrisk.attacks._inversion_problem import Inversion
+from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
+from reconrisk.mechanisms import Released
+from reconrisk.training import update_function, update_jacobian
+
+__all__ = ["NormalLaw", "refine_updates"]
+
+#: a misfit relative to the update that ends the search
+_EXACT = 1e-26
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """A normal law of images, one for all.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (d,)
+    covariance : ndarray, shape (d, d)
+        Positive definite.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def of(cls, images: torch.Tensor, ridge: float = 1e-4) -> NormalLaw:
+        """Mean and covariance of images (N, ...), with ``ridge`` added to each variance."""
+        if len(images) < 2:
+            raise ValueError(f"images must be two or more; got {len(images)}")
+        _check.real("ridge", ridge, 0, low_open=True, high_open=True)
+        values = images.flatten(1).double().cpu().numpy()
+        return cls(values.mean(axis=0), np.cov(values.T) + ridge * np.eye(values.shape[1]))
+
+
+def refine_updates(
+    network: nn.Module,
+    released: Released,
+    knowledge: Knowledge,
+    *,
+    start: torch.Tensor,
+    iterations: int = 30,
+    max_grad_norm: float | None = None,
+    noise_std: float = 0.0,
+    law: NormalLaw | None = None,
+) -> Inversion:
+    """Reconstruct P batches of images by Levenberg and Marquardt's method.
+
+    Least squares of the visible entries: under Gaussian noise, the most likely batch. With a normal
+    law, the most probable one.
+
+    Parameters
+    ----------
+    network : Module
+        In double precision, or the update's own rounding is all that is reached.
+    released : Released
+        P updates.
+    knowledge : Knowledge
+        As in :func:`~reconrisk.attacks.invert_updates`.
+    start : Tensor, shape (P, n, \\*shape)
+        First candidates: those of an inversion.
+    iterations : int
+        At most so many steps.
+    max_grad_norm : float, optional
+        C, if updates were clipped and the attacker knows.
+    noise_std : float
+        Of the noise on every entry, >= 0; with a law it must be positive, for it says how much the
+        update counts beside it.
+    law : NormalLaw, optional
+        Of the images.
+
+    Returns
+    -------
+    Inversion
+        In double precision, not clipped to any range. The loss is the sum of squares over the
+        released squared norm or, with a law, minus twice the logarithm of the density up to a
+        constant.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or an argument is out of its range.
+
+    Notes
+    -----
+    Per problem and step, as many passes forward as pixels and ``q (n d)^2`` multiplications for q
+    visible entries; memory ``q n d`` numbers.
+    """
+    _check.integer("iterations", iterations, 1)
+    _check.real("noise_std", noise_std, 0, low_open=law is not None, high_open=True)
+    if max_grad_norm is not None:
+        _check.real("max_grad_norm", max_grad_norm, 0, low_open=True)
+    expected = (*knowledge.labels.shape, *knowledge.shape)
+    if start.shape != expected or len(released) != len(start):
+        raise ValueError(
+            f"start must have shape {(len(released), *expected[1:])}; got {tuple(start.shape)}"
+        )
+    found, losses = [], []
+    for k in range(len(start)):
+        one = released.take(slice(k, k + 1))
+        fit = _Fit(network, one, knowledge, k, max_grad_norm, noise_std, law)
+        point, loss = fit.run(start[k], iterations)
+        found.append(torch.as_tensor(point, device=start.device).view(start.shape[1:]))
+        losses.append(loss)
+    return Inversion(torch.stack(found), torch.tensor(losses, dtype=torch.float64))
+
+
+class _Fit:
+    """One batch: the misfit of the visible entries, and what a law of images adds to it."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        released: Released,
+        knowledge: Knowledge,
+        place: int,
+        max_grad_norm: float | None,
+        noise_std: float,
+        law: NormalLaw | None,
+    ) -> None:
+        self._network, self._limit = network, max_grad_norm
+        self._labels, self._law = knowledge.labels[place], law
+        self._shape = (knowledge.labels.shape[1], *knowledge.shape)
+        seen = _flat(released.gradient)
+        self._visible = torch.ones_like(seen, dtype=torch.bool)
+        self._local, self._units = None, None
+        if knowledge.aware:
+            self._local = released.local
+            self._units = None if released.units is None else released.units[0]
+            if released.visible is not None:
+                self._visible = _flat(released.visible)
+        self._update = update_function(network, self._local)
+        self._seen = seen[self._visible]
+        self._scale = float(self._seen.square().sum()) or 1.0
+        self._mean, self._precision = np.zeros(math.prod(self._shape)), None
+        if law is not None:
+            self._scale = noise_std**2
+            self._mean = np.tile(law.mean, self._shape[0])
+            self._precision = np.kron(np.eye(self._shape[0]), np.linalg.inv(law.covariance))
+
+    def run(self, start: torch.Tensor, iterations: int) -> tuple[np.ndarray, float]:
+        """Return the batch, (n d,), and its loss."""
+        first = start.detach().double().cpu().numpy().ravel()
+        return minimise_squares(
+            self._normal,
+            self._loss,
+            first,
+            iterations=iterations,
+            enough=_EXACT if self._precision is None else -math.inf,
+        )
+
+    def _loss(self, point: np.ndarray) -> float:
+        with torch.no_grad():
+            update = self._update(self._images(point), self._labels, self._units)
+        values = self._clipped(_flat(update), None)[0]
+        return self._misfit(values[self._visible] - self._seen) + self._surprise(point)[0]
+
+    def _normal(self, point: np.ndarray) -> Normal:
+        values, jacobian = self._clipped(
+            *update_jacobian(
+                self._network,
+                self._images(point),
+                self._labels,
+                local=self._local,
+                units=self._units,
+            )
+        )
+        assert jacobian is not None
+        error = values[self._visible] - self._seen
+        jacobian = jacobian[self._visible]
+        surprise, pulled, precision = self._surprise(point)
+        return (
+            self._misfit(error) + surprise,
+            _numbers(jacobian.mT @ error) / self._scale + pulled,
+            _numbers(jacobian.mT @ jacobian) / self._scale + precision,
+        )
+
+    def _images(self, point: np.ndarray) -> torch.Tensor:
+        like = next(self._network.parameters())
+        return torch.as_tensor(point, dtype=like.dtype, device=like.device).view(self._shape)
+
+    def _misfit(self, error: torch.Tensor) -> float:
+        return float(error.double().square().sum()) / self._scale
+
+    def _surprise(self, point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray | float]:
+        """The law's squared distance of a point, half its slope, and half its curvature."""
+        if self._precision is None:
+            return 0.0, np.zeros_like(point), 0.0
+        pulled = self._precision @ (point - self._mean)
+        return float((point - self._mean) @ pulled), pulled, self._precision
+
+    def _clipped(
+        self, values: torch.Tensor, jacobian: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """What clipping makes of an update and of its derivatives."""
+        norm = float(values.norm())
+        if self._limit is None or norm <= self._limit:
+            return values, jacobian
+        share, along = self._limit / norm, values / norm
+        if jacobian is not None:
+            jacobian = share * (jacobian - along[:, None] * (along @ jacobian))
+        return share * values, jacobian
+
+
+def _flat(entries: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """All tensors as one vector."""
+    return torch.cat([t.flatten() for t in entries.values()])
+
+
+def _numbers(values: torch.Tensor) -> np.ndarray:
+    return values.detach().double().cpu().numpy()

@@ -1,0 +1,200 @@
+"""Spaces in which images are sought other than that of their pixels: Liu et al., Section 4.2.
+
+:class:`UntrainedSpace` is the proposed attack's: the weights of a network that nothing has been
+trained on (deep image prior, Ulyanov et al. 2018). :class:`LatentSpace` and :class:`TunedSpace` are
+those of Jeon et al. (2021), who first seek the latent vectors of a pretrained generator and then
+its weights, too.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from reconrisk import _check
+from reconrisk.attacks._interface import Knowledge
+from reconrisk.attacks._inversion_problem import Inversion
+from reconrisk.attacks.deep_inversion import Objective, invert_updates
+from reconrisk.convnets import Decoder, ImagePrior
+from reconrisk.convnets._classifiers import draw_weights
+from reconrisk.mechanisms import Released
+
+__all__ = ["LatentSpace", "TunedSpace", "UntrainedSpace", "generative_attack"]
+
+
+#: the paper's weights of the terms that know nothing of features
+REGULARISED = Objective(total_variation=0.01, statistics=0.001)
+
+
+@dataclass(frozen=True)
+class UntrainedSpace:
+    """The weights of an untrained network that paints a batch from fixed noise.
+
+    Attributes
+    ----------
+    network : ImagePrior
+        Whose weights the first problem starts from; all others draw their own.
+    noise : Tensor, shape (n, width, side, side)
+        The same for every problem.
+    """
+
+    network: ImagePrior
+    noise: torch.Tensor
+
+    @classmethod
+    def draw(cls, network: ImagePrior, count: int, generator: torch.Generator) -> UntrainedSpace:
+        """The space of batches of ``count`` images, with standard normal noise."""
+        like = next(network.parameters())
+        shape = (count, network.width, network.side, network.side)
+        return cls(network, torch.randn(shape, generator=generator, device=like.device).to(like))
+
+    def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
+        """Weights as vectors (problems, k)."""
+        rows = [_flat(self.network)]
+        for _ in range(problems - 1):
+            other = copy.deepcopy(self.network)
+            draw_weights(other, generator)
+            rows.append(_flat(other))
+        return torch.stack(rows)
+
+    def images(self, values: torch.Tensor) -> torch.Tensor:
+        """The network's images (n, colours, side, side) with these weights."""
+        return _called(self.network, values, self.noise)
+
+
+@dataclass(frozen=True)
+class LatentSpace:
+    """The latent vectors of a generator.
+
+    Attributes
+    ----------
+    decoder : Decoder
+        Trained.
+    known : Tensor, shape (N, latent)
+        Latent vectors of pictures: starts are drawn from the normal law of their mean and
+        covariance.
+    """
+
+    decoder: Decoder
+    known: torch.Tensor
+
+    def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
+        """Latent vectors (problems, n, latent)."""
+        shape = (problems, count, self.decoder.latent)
+        drawn = torch.randn(shape, generator=generator, device=self.known.device).to(self.known)
+        # a combination of centred rows with normal weights has exactly their covariance
+        spread = self.known - self.known.mean(dim=0)
+        factor = torch.linalg.qr(spread, mode="r").R / len(spread) ** 0.5
+        return self.known.mean(dim=0) + drawn @ factor
+
+    def images(self, values: torch.Tensor) -> torch.Tensor:
+        """The decoder's images of latent vectors (n, latent)."""
+        frozen = {name: p.detach() for name, p in self.decoder.named_parameters()}
+        return functional_call(self.decoder, frozen, (values,))
+
+
+@dataclass(frozen=True)
+class TunedSpace:
+    """The weights of a generator and the latent vectors, one after the other in a vector.
+
+    Attributes
+    ----------
+    latent : LatentSpace
+    """
+
+    latent: LatentSpace
+
+    def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
+        """Trained weights beside latent vectors as :class:`LatentSpace` draws them."""
+        return self.beside(self.latent.start(problems, count, generator))
+
+    def beside(self, latents: torch.Tensor) -> torch.Tensor:
+        """Trained weights beside given latent vectors (problems, n, latent)."""
+        weights = _flat(self.latent.decoder)
+        return torch.cat([weights.expand(len(latents), -1), latents.flatten(1)], dim=1)
+
+    def images(self, values: torch.Tensor) -> torch.Tensor:
+        """The images (n, colours, side, side)."""
+        decoder = self.latent.decoder
+        size = sum(p.numel() for p in decoder.parameters())
+        return _called(decoder, values[:size], values[size:].unflatten(0, (-1, decoder.latent)))
+
+
+def generative_attack(
+    network: nn.Module,
+    released: Released,
+    knowledge: Knowledge,
+    *,
+    generator: torch.Generator,
+    latent: LatentSpace,
+    objective: Objective = REGULARISED,
+    iterations: int = 10_000,
+    learning_rates: tuple[float, float] = (0.1, 1e-3),
+    latent_share: float = 0.5,
+    **settings,
+) -> Inversion:
+    """Invert updates in a generator's latent space, then in that of its weights: Jeon et al. 2021.
+
+    Parameters
+    ----------
+    network, released, knowledge, generator, objective
+        As in :func:`~reconrisk.attacks.invert_updates`.
+    latent : LatentSpace
+        Of the generator.
+    iterations : int
+        Of both stages together.
+    learning_rates : tuple of float
+        Of Adam on latent vectors, and on weights.
+    latent_share : float
+        Part of the iterations for the first stage, in (0, 1).
+    **settings
+        Of :func:`~reconrisk.attacks.invert_updates`.
+
+    Returns
+    -------
+    Inversion
+    """
+    _check.real("latent_share", latent_share, 0, 1, low_open=True, high_open=True)
+    first = min(iterations - 1, max(1, round(latent_share * iterations)))
+    _check.integer("iterations", iterations, 2)
+    shared = {"generator": generator, "objective": objective, "signed": False, **settings}
+    found = invert_updates(
+        network,
+        released,
+        knowledge,
+        space=latent,
+        iterations=first,
+        learning_rate=learning_rates[0],
+        **shared,
+    )
+    tuned = TunedSpace(latent)
+    assert found.values is not None  # sought in the latent space
+    return invert_updates(
+        network,
+        released,
+        knowledge,
+        space=tuned,
+        start=tuned.beside(found.values),
+        iterations=iterations - first,
+        learning_rate=learning_rates[1],
+        **shared,
+    )
+
+
+def _flat(network: nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def _called(network: nn.Module, values: torch.Tensor, argument: torch.Tensor) -> torch.Tensor:
+    """A network's outputs with the weights of a vector."""
+    sizes = [p.numel() for p in network.parameters()]
+    parts = values[: sum(sizes)].split(sizes)
+    weights = {
+        name: part.view(p.shape)
+        for (name, p), part in zip(network.named_parameters(), parts, strict=True)
+    }
+    return functional_call(network, weights, (argument,))

@@ -1,0 +1,323 @@
+"""Training under a defence: what it costs to send every update through one.
+
+Liu et al., Section 5.2 and Table 5, measure the utility of a defence by the training loss that is
+reached when every gradient of the training is defended. One network learns nothing about that: its
+loss depends on the first weights and on the order of the records. Here many networks are trained
+at once under many defences, the k-th network of every defence from the same weights and with the
+same batches, so that what is left between two defences is theirs.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, grad_and_value, stack_module_state, vmap
+from torch.nn import functional
+
+from reconrisk import _check
+from reconrisk.convnets import BatchNorm, WideHead
+from reconrisk.mechanisms import (
+    Defence,
+    Gradient,
+    Released,
+    SecureAggregation,
+    changes_of_training,
+    defend,
+)
+from reconrisk.training._clients import local_update
+
+__all__ = ["DefendedTraining", "train_under_defences"]
+
+Slope = Callable[..., tuple[Gradient, tuple[torch.Tensor, list]]]
+
+
+@dataclass(frozen=True)
+class DefendedTraining:
+    """Networks trained under S defences, K under each.
+
+    Attributes
+    ----------
+    losses : ndarray, shape (S, K, epochs)
+        Mean loss of an epoch's batches, each before the step that it takes part in, with the batch
+        norms' statistics of the batch. ``inf`` from the epoch on in which a network's loss ceased
+        to be finite.
+    state : dict of str to Tensor, shape (S, K, ...)
+        Parameters, and the batch norms' statistics, at the end.
+    """
+
+    losses: np.ndarray
+    state: dict[str, torch.Tensor]
+
+    @property
+    def final(self) -> np.ndarray:
+        """Loss over the last epoch, shape (S, K): what Table 5 prints, as far as it says."""
+        return self.losses[:, :, -1]
+
+    def load(self, network: nn.Module, defence: int, run: int) -> nn.Module:
+        """Put one trained network's state into a network of its kind; return that one."""
+        network.load_state_dict({name: t[defence, run] for name, t in self.state.items()})
+        return network
+
+
+def train_under_defences(
+    networks: Sequence[WideHead],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    defences: Sequence[Defence],
+    *,
+    generator: torch.Generator,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float | Sequence[float] = 0.1,
+    momentum: float = 0.9,
+    decay: float = 0.1,
+    decay_every: int | None = None,
+    statistics: float = 0.1,
+) -> DefendedTraining:
+    """Train copies of some networks under each defence by stochastic gradient descent.
+
+    Every step takes the gradient of a batch's mean cross-entropy, or under local aggregation the
+    mean gradient of the local steps, sends it through the defence and moves by what comes out ::
+
+        velocity = momentum velocity + released,    weights = weights - rate velocity
+
+    Parameters
+    ----------
+    networks : sequence of WideHead
+        K of one architecture; not changed.
+    images : Tensor, shape (N, 3, side, side)
+    labels : Tensor of integers, shape (N,)
+    defences : sequence of sequences
+        S lists of values of :mod:`reconrisk.mechanisms`, without secure aggregation: to a training
+        that is a larger batch.
+    generator : torch.Generator
+        Of the batches, masks and noise, on the images' device. A defence's draws depend on its
+        place among the others and on nothing else of them.
+    epochs : int
+    batch_size : int
+        n <= N. Records that are left over when an epoch's order is cut into batches sit it out.
+    learning_rate : float or sequence of float
+        In (0, inf): of all, or of each defence.
+    momentum : float
+        In [0, 1).
+    decay : float
+        Factor of the rate after every ``decay_every`` epochs, in (0, 1].
+    decay_every : int, optional
+        None keeps the rate as it is.
+    statistics : float
+        By how much the stored statistics of the batch norms move towards a batch's, in [0, 1].
+
+    Returns
+    -------
+    DefendedTraining
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of range, shapes do not fit, or the networks differ in kind.
+
+    Notes
+    -----
+    Networks whose training a defence changes alike are mapped over together, which on a processor
+    is some twenty times as fast for small ones. Memory: S K times three copies of the parameters,
+    and the activations of as many batches.
+    """
+    _check_training(networks, images, labels, defences, batch_size)
+    for name, whole in (("epochs", epochs), ("decay_every", decay_every)):
+        if whole is not None:
+            _check.integer(name, whole, 1)
+    rates = _rates(learning_rate, len(defences))
+    _check.real("momentum", momentum, 0, 1, high_open=True)
+    _check.real("decay", decay, 0, 1, low_open=True)
+    _check.real("statistics", statistics, 0, 1)
+    orders = _orders(len(networks), epochs, len(labels), generator)
+    seeds = torch.randint(2**62, (len(defences),), generator=generator, device=generator.device)
+    draws = [torch.Generator(device=images.device).manual_seed(int(s)) for s in seeds]
+    groups = [
+        _Group(networks, [(defences[s], draws[s]) for s in chosen], list(chosen), statistics)
+        for chosen in _alike(defences)
+    ]
+    losses = np.full((len(defences), len(networks), epochs), math.inf)
+    for epoch in range(epochs):
+        slowed = 1.0 if decay_every is None else decay ** (epoch // decay_every)
+        for group in groups:
+            rate = images.new_tensor(rates)[group.places] * slowed
+            total = torch.zeros(group.shape, dtype=torch.float64, device=images.device)
+            for low in range(0, len(labels) - batch_size + 1, batch_size):
+                rows = orders[epoch][:, low : low + batch_size]
+                total += group.step(images[rows], labels[rows], rate, momentum)
+            mean = (total / (len(labels) // batch_size)).cpu().numpy()
+            losses[group.places, :, epoch] = np.where(np.isfinite(mean), mean, math.inf)
+    return DefendedTraining(_infinite_once_lost(losses), _gathered(groups, len(defences)))
+
+
+class _Group:
+    """Networks of defences that change the training alike: their state, and one step of it."""
+
+    def __init__(
+        self,
+        networks: Sequence[WideHead],
+        members: list[tuple[Defence, torch.Generator]],
+        places: list[int],
+        statistics: float,
+    ) -> None:
+        self.places, self._members, self._momentum = places, members, statistics
+        self.shape = (len(members), len(networks))
+        count = len(networks)
+        parameters, buffers = stack_module_state(list(networks))
+        repeats = len(members)
+
+        def copies(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            return {k: torch.cat([t.detach()] * repeats) for k, t in tensors.items()}
+
+        self.weights, self.buffers = copies(parameters), copies(buffers)
+        self._velocity = {name: torch.zeros_like(w) for name, w in self.weights.items()}
+        self._slices = [slice(i * count, (i + 1) * count) for i in range(repeats)]
+        self._dropout, self._local = changes_of_training(members[0][0])
+        self._norms = [name for name, m in networks[0].named_modules() if isinstance(m, BatchNorm)]
+        self._slope = _mapped_slope(networks[0], self._local, self._dropout is not None)
+        self._neurons = len(networks[0].wide.weight) if networks[0].wide is not None else 0
+
+    def step(
+        self, images: torch.Tensor, labels: torch.Tensor, rates: torch.Tensor, momentum: float
+    ) -> torch.Tensor:
+        """Move by one batch of each network, (K, n, ...); return the losses before, (S, K)."""
+        repeats, count = self.shape
+        rates = rates.repeat_interleave(count)
+        images = images.repeat(repeats, *[1] * (images.ndim - 1))
+        units = self._units(count, images.dtype)
+        gradient, (loss, seen) = self._slope(
+            self.weights, self.buffers, images, labels.repeat(repeats, 1), units
+        )
+        whole = Released(gradient, units=units, local=self._local)
+        parts = [
+            defend(whole.take(chosen), defence, generator=draw).gradient
+            for chosen, (defence, draw) in zip(self._slices, self._members, strict=True)
+        ]
+        for name, velocity in self._velocity.items():
+            velocity.mul_(momentum).add_(torch.cat([part[name] for part in parts]))
+            move = rates.view(-1, *[1] * (velocity.ndim - 1)) * velocity
+            self.weights[name] = self.weights[name] - move
+        for norm, (mean, variance) in zip(self._norms, seen, strict=True):
+            self.buffers[f"{norm}.mean"].lerp_(mean, self._momentum)
+            self.buffers[f"{norm}.variance"].lerp_(variance, self._momentum)
+        return loss.double().unflatten(0, (repeats, count))
+
+    def _units(self, count: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """Each member's own dropout of neurons, from its own generator."""
+        parts = []
+        for defence, draw in self._members:
+            dropout, _ = changes_of_training(defence)
+            if dropout is None:
+                return None
+            parts.append(dropout.draw(count, self._neurons, draw).to(dtype))
+        return torch.cat(parts)
+
+
+def _mapped_slope(network: WideHead, local: Any, drops: bool) -> Slope:
+    """The map from stacked weights and batches to updates, losses and batch norms' statistics."""
+    model = _in_training(network)
+
+    def one(weights, buffers, images, labels, units):
+        def loss(w):
+            arguments = (images,) if units is None else (images, units)
+            trace = functional_call(model, {**w, **buffers}, arguments, {"trace": True})
+            value = functional.cross_entropy(trace.outputs, labels)
+            return value, (value, trace.statistics)
+
+        def slope(w):
+            # the loss comes as the auxiliary value, too
+            gradient, (_, seen) = grad_and_value(loss, has_aux=True)(w)
+            return gradient, seen
+
+        return local_update(slope, weights, local)
+
+    return vmap(one, in_dims=(0, 0, 0, 0, 0 if drops else None))
+
+
+def _in_training(network: WideHead) -> WideHead:
+    """A shell of the network whose batch norms take the batch's statistics."""
+    return copy.deepcopy(network).to("meta").train()
+
+
+def _rates(given: float | Sequence[float], defences: int) -> list[float]:
+    rates = list(given) if isinstance(given, Sequence) else [given] * defences
+    if len(rates) != defences:
+        raise ValueError(f"learning_rate must have {defences} entries; got {len(rates)}")
+    for rate in rates:
+        _check.real("learning_rate", rate, 0, low_open=True, high_open=True)
+    return rates
+
+
+def _alike(defences: Sequence[Defence]) -> list[list[int]]:
+    """Places of defences that change training in one way, in the order of first places."""
+    groups: dict[Any, list[int]] = {}
+    for place, defence in enumerate(defences):
+        dropout, local = changes_of_training(defence)
+        groups.setdefault((dropout is not None, local), []).append(place)
+    return list(groups.values())
+
+
+def _orders(
+    networks: int, epochs: int, records: int, generator: torch.Generator
+) -> list[torch.Tensor]:
+    """A random order of the records for every network, (K, N), for every epoch."""
+    device = generator.device
+    return [
+        torch.stack(
+            [torch.randperm(records, generator=generator, device=device) for _ in range(networks)]
+        )
+        for _ in range(epochs)
+    ]
+
+
+def _infinite_once_lost(losses: np.ndarray) -> np.ndarray:
+    return np.where(np.logical_or.accumulate(np.isinf(losses), axis=-1), math.inf, losses)
+
+
+def _gathered(groups: Sequence[_Group], count: int) -> dict[str, torch.Tensor]:
+    """All groups' parameters and buffers, (S, K, ...), in the order of the defences."""
+    order = list(itertools.chain.from_iterable(group.places for group in groups))
+    back = [order.index(place) for place in range(count)]
+    gathered = {}
+    for kind in ("weights", "buffers"):
+        for name in getattr(groups[0], kind):
+            parts = [getattr(g, kind)[name].unflatten(0, g.shape) for g in groups]
+            gathered[name] = torch.cat(parts)[back]
+    return gathered
+
+
+def _check_training(
+    networks: Sequence[WideHead],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    defences: Sequence[Defence],
+    batch_size: int,
+) -> None:
+    if not networks or not defences:
+        raise ValueError("networks and defences must not be empty")
+    shapes = [{name: t.shape for name, t in n.state_dict().items()} for n in networks]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError("networks must be of one architecture")
+    if images.ndim != 4 or labels.shape != images.shape[:1] or labels.is_floating_point():
+        raise ValueError(
+            "images and labels must have shapes (N, 3, side, side) and (N,), labels of integers; "
+            f"got {tuple(images.shape)} and {tuple(labels.shape)}"
+        )
+    _check.integer("batch_size", batch_size, 1, len(labels))
+    for defence in defences:
+        dropout, _ = changes_of_training(defence)
+        if dropout is not None and networks[0].wide is None:
+            raise ValueError("networks must have a wide layer whose neurons can be dropped")
+        if any(isinstance(part, SecureAggregation) for part in defence):
+            raise ValueError(
+                "defences must not aggregate securely: train with the clients' batches together"
+            )

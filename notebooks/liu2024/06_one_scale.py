@@ -1,0 +1,71 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # One scale for all defences
+#
+# Five papers, five notions of what it means that a record can be reconstructed. They were defined for
+# different attackers, measured on different models, and set against different noise. Here one small
+# network is trained by one DP-SGD on one data set, the attacker knows all records but one, and every
+# notion is computed for that run, beside the attack that it bounds. Then the defences of Liu et al. that
+# add no noise are put on the same scale.
+
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's data (paper profile)
+overrides = {}  # {"exhibit id": {"parameter": value}}
+workers = 1  # processes for sweeps
+checkpoints = ""  # folder for the finished tasks of sweeps
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
+from reconrisk import figures, study
+
+session = study.Study(
+    profile=profile,
+    seed=seed,
+    device=device,
+    data_root=data_root,
+    overrides=overrides,
+    workers=workers,
+    checkpoints=checkpoints,
+)
+
+# %% [markdown]
+# ## Every notion, one run
+#
+# From left to right in the first row. *Candidates*: the success of the attack that knows a prior
+# ({prf:ref}`hayes2023 <prf-hayes2023-cor4>`), the bound of reconstruction robustness, and what epsilon and
+# Bayes' capacity say of it. *Errors*: gradient matching within the range of pixels, least squares
+# without it, the Cramér-Rao bound for unbiased reconstructions, and the analytic attack through a
+# manipulated layer. *Near misses*: the probability of an error well below the distance of the nearest
+# other record, the bound on it for every attack, and the prior-free tail of the analytic attack.
+#
+# Every bound holds for the attack beside it, and each of them could have failed
+# ({prf:ref}`what binds whom <prf-companion-one-scale>`). They do not agree on where the danger ends.
+# The lower middle panel has the noise from which each of them sees nothing to fear: attacks without a
+# prior give up at noise at which epsilon is still in the hundreds, the attack with one at that where
+# epsilon is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
+# more. The bounds are not wrong to differ, they answer other questions; but an epsilon of ten, or a
+# Cramér-Rao bound above a pixel's range, is no statement about the other.
+#
+# Defences without noise have no place on the horizontal axis. Their epsilon is infinite, their
+# reconstruction robustness is one for every prior, because the true candidate explains what is released
+# and no other does. What remains to be asked is how much of the record can be read without a prior.
+# After clipping and local aggregation: all of it, from the first layer. After pruning and entry dropout:
+# exactly what was not removed, and for pruned entries a limit besides. Their Cramér-Rao bound is zero
+# where enough is kept and infinite where not: it has nothing in between, and where it is infinite the
+# attack that takes the limits into account can still be close.
+
+# %% tags=["exhibit:companion/one_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("companion/one_scale"))

@@ -1,0 +1,79 @@
+"""Networks that paint images, and the spaces that an inversion may descend."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.func import vmap
+
+from reconrisk.attacks import LatentSpace, TunedSpace, UntrainedSpace
+from reconrisk.convnets import Decoder, ImagePrior, train_decoder
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("side", "stages", "attends"), [(8, 2, 0), (16, 3, 2), (32, 4, 2)])
+def test_the_untrained_network_has_the_papers_sides(side, stages, attends):
+    network = ImagePrior(_generator(), side=side, width=4)
+    assert len(network.down) == stages and len(network.up) == stages - 1
+    attention = [stage.attention for stage in (*network.down, *network.up)]
+    assert sum(a is not None for a in attention) == attends
+    images = network(torch.randn((2, 4, side, side), generator=_generator(1)))
+    assert images.shape == (2, 3, side, side)
+    assert 0 < images.min() and images.max() < 1
+
+
+def test_weights_are_the_generators_alone():
+    first, again = (ImagePrior(_generator(), side=8, width=4) for _ in range(2))
+    other = ImagePrior(_generator(1), side=8, width=4)
+    noise = torch.randn((1, 4, 8, 8), generator=_generator(2))
+    torch.testing.assert_close(first(noise), again(noise))
+    assert (first(noise) - other(noise)).abs().max() > 1e-3
+
+
+def test_many_problems_weights_are_mapped_at_once():
+    space = UntrainedSpace.draw(ImagePrior(_generator(), side=8, width=4), 2, _generator(1))
+    values = space.start(3, 2, _generator(2))
+    together = vmap(space.images)(values)
+    assert together.shape == (3, 2, 3, 8, 8)
+    for one, batch in zip(values, together, strict=True):
+        torch.testing.assert_close(space.images(one), batch)
+    # the first problem starts from the network itself, the others from weights of their own
+    torch.testing.assert_close(together[0], space.network(space.noise))
+    assert (values[1] - values[2]).abs().max() > 0.01
+
+
+def test_a_decoder_learns_and_its_latent_law_has_the_known_vectors_moments():
+    generator = _generator(3)
+    corners = torch.rand((64, 3, 2, 2), generator=generator)
+    images = torch.nn.functional.interpolate(corners, size=(8, 8), mode="bilinear")
+    decoder = Decoder(_generator(), side=8, latent=8, width=8)
+    known = train_decoder(decoder, images, generator=_generator(1), steps=120)
+    assert known.shape == (64, 8)
+    assert known.norm(dim=1).max() <= 8**0.5 + 1e-4
+    with torch.no_grad():
+        error = (decoder(known) - images).square().mean()
+    assert error < 0.6 * images.var(dim=0).mean()
+    space = LatentSpace(decoder, known)
+    drawn = space.start(500, 8, _generator(2)).flatten(0, 1)
+    torch.testing.assert_close(drawn.mean(dim=0), known.mean(dim=0), atol=0.1, rtol=0)
+    torch.testing.assert_close(drawn.T.cov(), known.T.cov(), atol=0.15, rtol=0.1)
+    latents = drawn[:6].view(2, 3, 8)
+    tuned = TunedSpace(space)
+    torch.testing.assert_close(
+        vmap(tuned.images)(tuned.beside(latents)), vmap(space.images)(latents)
+    )
+    assert tuned.start(2, 3, _generator(4)).shape == tuned.beside(latents).shape
+
+
+def test_bad_sizes_are_refused():
+    for make in (ImagePrior, Decoder):
+        with pytest.raises(ValueError, match="side"):
+            make(_generator(), side=12)
+        with pytest.raises(ValueError, match="side"):
+            make(_generator(), side=4)
+    decoder = Decoder(_generator(), side=8, latent=2, width=2)
+    with pytest.raises(ValueError, match="steps"):
+        train_decoder(decoder, torch.rand(2, 3, 8, 8), generator=_generator(), steps=0)
