@@ -69,8 +69,8 @@ def recorded_block(
         ":class-container: exhibit-details recorded-run",
         "",
         f"Run on {origin.time[:10]} on {escape(origin.device)} ({escape(origin.platform)}), seed "
-        f"{origin.seed}, in {duration(origin.seconds or 0.0)}; code of commit "
-        f"`{origin.commit[:10]}`. {_differences(known, record)}",
+        f"{origin.seed}, in {duration(origin.seconds or 0.0)}, not counting what earlier runs had "
+        f"kept of it; code of commit `{origin.commit[:10]}`. {_differences(known, record)}",
         "",
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
