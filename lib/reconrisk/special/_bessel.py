@@ -348,7 +348,10 @@ def _inverse(nu: np.ndarray, ratio: np.ndarray) -> np.ndarray:
             slope = np.where(
                 x > 0, (1.0 - value) * (1.0 + value) - (2.0 * nu + 1.0) * value / x, 1.0
             )
-        step = (ratio - value) / slope
+        # close to one the slope is lost to cancellation; it is never below half that of the bound
+        root = np.hypot(x, nu + 0.5)
+        least = 0.5 * (nu + 0.5) / (root * (nu + 0.5 + root))
+        step = (ratio - value) / np.maximum(slope, least)
         x = x + step
         if not np.any(np.abs(step) > 2e-15 * x / (1.0 - ratio)):
             break
