@@ -11,6 +11,7 @@ from reconrisk.attacks import class_means
 from reconrisk.study import Study
 from reconrisk.study.computations import Context
 from reconrisk.study.experiments import _batch_attacks as batches
+from reconrisk.study.experiments import _tools
 from reconrisk.study.experiments import biswas2024_reconstruction as reconstruction
 from reconrisk.study.experiments._federated import NETWORK, standardised
 from reconrisk.study.verdicts import VerdictError
@@ -156,7 +157,7 @@ def test_chunks_of_draws_and_groups_of_releases_are_joined_in_order(monkeypatch)
 
     fake.__module__, fake.__qualname__ = batches.__name__, "attack_batches"
     monkeypatch.setattr(batches, "attack_batches", fake)
-    monkeypatch.setattr(batches, "_FINISHED", {})
+    monkeypatch.setattr(_tools, "_FINISHED", {})
     light, strong = Release("vmf", 500.0), Release("vmf", 75.0)
     setting = batches.Setting("digits", 16, ((NONE, light), (strong,)))
     (run,) = batches.attack_settings(a_context(), [setting], draws=7, iterations=1)

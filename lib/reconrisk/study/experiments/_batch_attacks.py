@@ -8,7 +8,6 @@ the same, and within one process get it from memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,8 +20,7 @@ from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.metrics import match
 from reconrisk.study.computations import Context
 from reconrisk.study.experiments._federated import KEY, NETWORK, SIDE, Standardised, standardised
-from reconrisk.study.experiments._tools import as_numpy, data_folder
-from reconrisk.study.sweep import run_sweep
+from reconrisk.study.experiments._tools import as_numpy, data_folder, run_tasks
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
 
 __all__ = [
@@ -482,24 +480,10 @@ def attack_settings(
     ]
 
 
-#: results of this process by task
-_FINISHED: dict[str, dict[str, Any]] = {}
-
-
 def attacked(context: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
     """Run tasks made by :func:`attack_task`, each once in a process; results in their order."""
-    wanted = [json.dumps(task) for task in tasks]
-    missing = [text for text in dict.fromkeys(wanted) if text not in _FINISHED]
-    rows = run_sweep(
-        attack_batches,
-        [json.loads(text) for text in missing],
-        seed=context.seed,
-        workers=context.workers,
-        store=context.checkpoints / f"{KEY}-attacks" if context.checkpoints else None,
-        label=f"{context.exhibit}: inverting gradients",
-    )
-    _FINISHED.update(zip(missing, rows, strict=True))
-    return [_as_attacked(task, _FINISHED[text]) for task, text in zip(tasks, wanted, strict=True)]
+    rows = run_tasks(context, attack_batches, tasks, f"{KEY}-attacks", "inverting gradients")
+    return [_as_attacked(task, row) for task, row in zip(tasks, rows, strict=True)]
 
 
 def _as_attacked(task: Mapping[str, Any], row: Mapping[str, Any]) -> Attacked:

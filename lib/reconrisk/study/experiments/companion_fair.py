@@ -8,7 +8,6 @@ and by capacity; and what a batch allows without any noise is measured.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,9 +48,8 @@ from reconrisk.study.experiments._federated import (
     standardised,
     studied_pairs,
 )
-from reconrisk.study.experiments._tools import as_numpy, mean_and_error
+from reconrisk.study.experiments._tools import as_numpy, mean_and_error, run_tasks
 from reconrisk.study.results import Result
-from reconrisk.study.sweep import run_sweep
 from reconrisk.study.verdicts import Verdict, check, refute, rounded
 from reconrisk.training import (
     Release,
@@ -381,7 +379,7 @@ def _utility(context: Context, marks: pd.DataFrame) -> tuple[pd.DataFrame, pd.Da
                 "device": context.device,
             }
         )
-    results = _swept(context, train_at_cosines, tasks)
+    results = run_tasks(context, train_at_cosines, tasks, "companion-fair", "train_at_cosines")
     tables, apart = [], []
     for task, result in zip(tasks, results, strict=True):
         rows = []
@@ -1132,7 +1130,9 @@ def batch_limits(context: Context) -> Result:
                     "prior_steps": p.prior_steps,
                 }
             )
-    results = _swept(context, invert_in_many_ways, tasks)
+    results = run_tasks(
+        context, invert_in_many_ways, tasks, "companion-fair", "invert_in_many_ways"
+    )
     errors = pd.DataFrame(
         [
             row
@@ -1265,19 +1265,3 @@ def _limit_verdicts(
             stand_in=stand_in,
         ),
     ]
-
-
-# Sweeps ------------------------------------------------------------------------------------------
-
-
-def _swept(context: Context, function: Any, tasks: list[dict[str, Any]]) -> list[Any]:
-    """Results of a sweep; nothing else in a process asks for the same."""
-    store = str(context.checkpoints / "companion-fair") if context.checkpoints else None
-    return run_sweep(
-        function,
-        json.loads(json.dumps(tasks)),
-        seed=context.seed,
-        workers=context.workers,
-        store=store,
-        label=f"{context.exhibit}: {function.__name__}",
-    )
