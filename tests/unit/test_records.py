@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import hashlib
+import importlib
 import json
 import os
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study import Study, computation, records
+from reconrisk.study import Study, computation, inputs, sources
 from reconrisk.study.records import (
     Provenance,
     RecordError,
-    code_stamp,
     explain,
     fingerprint,
     provenance,
     read_record,
-    source_files,
     write_record,
 )
 from reconrisk.study.results import Result
+from reconrisk.study.sources import code_stamp, source_files
 
 FIG1 = "ziller2024/fig1"
 
@@ -85,7 +88,7 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
     }.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    monkeypatch.setattr(records, "_package_folder", lambda: package)
+    monkeypatch.setattr(sources, "package_folder", lambda: package)
     assert set(source_files("reconrisk.room.first")) == {
         "reconrisk",
         "reconrisk._types",
@@ -107,11 +110,101 @@ def test_parameter_values_of_other_exhibits_do_not_outdate_a_result(project):
     assert all(len(h) == 64 for h in code.values())
 
 
-def test_the_stamp_of_tasks_follows_the_code_they_run(project):
-    before = code_stamp("quick_experiment")
-    assert code_stamp("quick_experiment") == before
-    project.experiment.write_text(project.experiment.read_text() + "\n# changed")
-    assert code_stamp("quick_experiment") != before
+TASKS = """
+from reconrisk.study import datasets, verdicts
+SCALE = 2
+
+class Scene:
+    def width(self):
+        return SCALE
+
+def task(task, seed):
+    # doubles
+    return {"y": helper(task["x"])}
+
+def helper(x):
+    '''Twice the input.'''
+    return Scene().width() * x
+
+def judge(rows):
+    return verdicts.check("A-001", rows[0]["y"] == 2, "it is two")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("# doubles", "# gives twice", True),
+        ("Twice the input.", "Two times what comes in.", True),
+        ("return Scene().width() * x", "return (\n        Scene().width() * x)", True),
+        ("it is two", "it is the number two", True),
+        ("import datasets, verdicts", "import verdicts", True),
+        ("SCALE = 2", "SCALE = 3", False),
+        ("Scene().width() * x", "x * Scene().width()", False),
+        ('task["x"]', 'task["z"]', False),
+        ("return SCALE", "return SCALE + len(dir(datasets))", False),
+        ("return SCALE", "from reconrisk.metrics import pixel\n        return SCALE", False),
+    ],
+)
+def test_the_stamp_of_a_task_follows_the_code_that_it_runs(
+    project, monkeypatch, before, after, same
+):
+    monkeypatch.syspath_prepend(project.experiment.parent)
+    module = project.experiment.with_name("stamped_tasks.py")
+    module.write_text(TASKS)
+    stamped = importlib.import_module("stamped_tasks")
+    first = code_stamp(stamped.task)
+    assert before in TASKS and code_stamp(stamped.task) == first
+    module.write_text(TASKS.replace(before, after))
+    assert (code_stamp(stamped.task) == first) is same
+    sys.modules.pop("stamped_tasks")
+
+
+def test_the_stamp_of_a_task_follows_the_library(tmp_path, monkeypatch):
+    package = tmp_path / "reconrisk"
+    for name, text in {
+        "__init__.py": "",
+        "room/__init__.py": "from reconrisk.room.inner import f",
+        "room/inner.py": "def f():\n    return 1",
+        "study/__init__.py": "",
+        "study/experiments/__init__.py": "",
+        "study/experiments/runs.py": "from reconrisk.room import f\n"
+        "def task(task, seed):\n    return f()\ndef other():\n    return 1",
+    }.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    monkeypatch.setattr(sources, "package_folder", lambda: package)
+
+    def task(task, seed):
+        return {}
+
+    monkeypatch.setattr(task, "__module__", "reconrisk.study.experiments.runs")
+    monkeypatch.setattr(task, "__qualname__", "task")
+    stamp = code_stamp(task)
+    runs, inner = package / "study/experiments/runs.py", package / "room/inner.py"
+    runs.write_text(runs.read_text().replace("return 1", "return 2"))
+    assert code_stamp(task) == stamp
+    inner.write_text("def f():\n    return 2")
+    assert code_stamp(task) != stamp
+
+
+def test_the_inputs_of_a_run_are_hashed(tmp_path):
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"pixels"))
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(b"labels")
+    known = computation("hayes2023/alg2")
+    context = Study(profile="paper", data_root=tmp_path).context("hayes2023/alg2")
+    assert inputs.checksums(known, context) == {
+        "MNIST/t10k-labels-idx1-ubyte": hashlib.sha256(b"labels").hexdigest(),
+        "MNIST/train-images-idx3-ubyte": hashlib.sha256(b"pixels").hexdigest(),
+    }
+    quick = Study(data_root=tmp_path).context("hayes2023/alg2")
+    assert inputs.checksums(known, quick) == {}
+    figure = computation("ziller2024/fig1")
+    assert inputs.data_sets(figure, Study(profile="paper").context(figure.exhibit)) == (
+        "photographs",
+    )
 
 
 def test_the_data_a_result_is_held_against(project):

@@ -134,12 +134,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Computation:
-    """A registered computation."""
+    """A registered computation; ``photographs`` says whether its paper profile reads a folder's."""
 
     exhibit: str
     function: Callable[[Context], Result]
     targets: frozenset[str]
     parameters: Mapping[str, Parameter]
+    photographs: bool = False
 
     @property
     def module(self) -> str:
@@ -172,12 +173,13 @@ _COMPUTATIONS: dict[str, Computation] = {}
 
 
 def computes(
-    exhibit: str, *targets: str
+    exhibit: str, *targets: str, photographs: bool = False
 ) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
     """Register a computation of ``exhibit``.
 
     ``targets`` are ids of panels (a leading ``_`` is appended to the exhibit's id), claims and
-    errata that it settles besides the exhibit itself.
+    errata that it settles besides the exhibit itself; ``photographs`` says that its paper profile
+    reads an ImageNet-style folder.
     """
 
     def register(function: Callable[[Context], Result]) -> Callable[[Context], Result]:
@@ -185,7 +187,7 @@ def computes(
         for target in ids:
             registry.place_of(target)  # KeyError for an id that no CSV has
         _COMPUTATIONS[exhibit] = Computation(
-            exhibit, function, frozenset(ids), PARAMETERS.get(exhibit, {})
+            exhibit, function, frozenset(ids), PARAMETERS.get(exhibit, {}), photographs
         )
         return function
 

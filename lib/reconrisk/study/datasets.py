@@ -57,7 +57,7 @@ CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
 #: file of a pretrained wide ResNet below ``data_root``; its format: ``feature_maps.load``.
 WEIGHTS_FILE = "wrn28_10_imagenet32.pt"
 
-_EXTENSIONS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+EXTENSIONS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 
 
 def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray:
@@ -110,7 +110,7 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
     """
     from PIL import Image, UnidentifiedImageError
 
-    files = sorted(p for p in Path(root).rglob("*") if p.suffix.lower() in _EXTENSIONS)
+    files = sorted(p for p in Path(root).rglob("*") if p.suffix.lower() in EXTENSIONS)
     if not files:
         raise FileNotFoundError(
             f"no picture below {root}: data_root must be a folder in the layout root/class/*.jpg"

@@ -14,15 +14,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import functools
 import hashlib
-import importlib.util
 import io
 import json
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from reconrisk.study import registry
+from reconrisk.study.inputs import checksums
+from reconrisk.study.sources import dotted, package_folder, sha256, source, source_files
 from reconrisk.study.sweep import write_atomically
 
 if TYPE_CHECKING:
@@ -46,28 +45,19 @@ __all__ = [
     "Reason",
     "Record",
     "RecordError",
-    "code_stamp",
     "explain",
     "fingerprint",
     "provenance",
     "read_record",
-    "source_files",
     "write_record",
 ]
 
 #: layout of ``record.json``; another one is refused.
 SCHEMA = 1
 PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
-_PACKAGE = "reconrisk"
-#: machinery that no number in a sweep can depend on. A change there must not throw away hours of
-#: finished tasks; what it does to a result shows when the result is assembled from them.
-_NOT_IN_TASKS = frozenset(
-    f"{_PACKAGE}.study.{name}"
-    for name in ("computations", "parameters", "records", "results", "stored", "sweep", "verdicts")
-)
 #: parameter values are part of the provenance themselves, so that changing those of one exhibit
 #: does not outdate every other.
-_PARAMETERS = f"{_PACKAGE}.study.profiles"
+_PARAMETERS = "reconrisk.study.profiles"
 
 
 class RecordError(ValueError):
@@ -89,41 +79,10 @@ def fingerprint(computation: Computation) -> dict[str, dict[str, str]]:
     return {"code": _code(computation.module), "data": _data(computation)}
 
 
-def code_stamp(module: str) -> str:
-    """Return one hash of the code that a module's functions run, the study machinery left out."""
-    files = source_files(module)
-    kept = {
-        name: _sha256(path)
-        for name, path in files.items()
-        if name not in _NOT_IN_TASKS and not _holds_parameters(name)
-    }
-    return _combined(kept)
-
-
-def source_files(module: str) -> dict[str, Path]:
-    """Return the sources a module rests on, by module name, itself and parent packages included.
-
-    Imports are read from the syntax tree, wherever in a file they stand; only those within
-    ``reconrisk`` are followed. Modules that are imported by a computed name are not seen.
-    """
-    found: dict[str, Path] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = _source(name)
-        if name in found or path is None:
-            continue
-        found[name] = path
-        if name.startswith(f"{_PACKAGE}."):
-            waiting.append(name.rpartition(".")[0])
-        waiting.extend(_imports(name, path, path.stat().st_mtime_ns))
-    return dict(sorted(found.items()))
-
-
 def _code(module: str) -> dict[str, str]:
     files = source_files(module)
     return {
-        _file_name(name, path): _sha256(path)
+        _file_name(name, path): sha256(path)
         for name, path in files.items()
         if not _holds_parameters(name)
     }
@@ -134,62 +93,9 @@ def _holds_parameters(module: str) -> bool:
 
 
 def _file_name(module: str, path: Path) -> str:
-    if module.partition(".")[0] != _PACKAGE:
+    if module.partition(".")[0] != "reconrisk":
         return path.name
-    return (Path(_PACKAGE) / path.relative_to(_package_folder())).as_posix()
-
-
-@functools.cache
-def _package_folder() -> Path:
-    return Path(__file__).resolve().parents[1]
-
-
-def _source(module: str) -> Path | None:
-    """The file of a module; only modules outside the package need it to be importable."""
-    head, *rest = module.split(".")
-    if head != _PACKAGE:
-        with contextlib.suppress(ImportError, ValueError):
-            spec = importlib.util.find_spec(module)
-            if spec is not None and spec.origin and spec.origin.endswith(".py"):
-                return Path(spec.origin)
-        origin = getattr(sys.modules.get(module), "__file__", None)
-        return Path(origin) if origin and origin.endswith(".py") else None
-    base = _package_folder().joinpath(*rest)
-    for path in (base / "__init__.py", base.with_name(base.name + ".py")):
-        if path.is_file():
-            return path
-    return None
-
-
-@functools.lru_cache(maxsize=1024)
-def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
-    """The names of ``reconrisk`` modules that a file imports (``changed`` is part of the key)."""
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*anchor, *filter(None, [base])])
-            names.add(base)
-            # what is imported may be a module itself; names that are none have no file
-            names.update(f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Attribute):
-            names.add(_dotted(node))
-    return frozenset(n for n in names if n == _PACKAGE or n.startswith(f"{_PACKAGE}."))
-
-
-def _dotted(node: ast.expr) -> str:
-    """``a.b.c`` of an attribute chain: the package's rooms are also reached as attributes."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        head = _dotted(node.value)
-        return f"{head}.{node.attr}" if head else ""
-    return ""
+    return (Path("reconrisk") / path.relative_to(package_folder())).as_posix()
 
 
 def _data(computation: Computation) -> dict[str, str]:
@@ -198,7 +104,7 @@ def _data(computation: Computation) -> dict[str, str]:
     names = {computation.exhibit}
     names |= _named_tables(computation)
     hashes = {
-        f"data/paper/{name}.csv": _sha256(folder / f"{name}.csv")
+        f"data/paper/{name}.csv": sha256(folder / f"{name}.csv")
         for name in sorted(names)
         if (folder / f"{name}.csv").is_file()
     }
@@ -215,10 +121,10 @@ def _named_tables(computation: Computation) -> set[str]:
 
     The whole module counts, for its helpers', except what computes other exhibits.
     """
-    source = _source(computation.module)
-    if source is None:
+    path = source(computation.module)
+    if path is None:
         return set()
-    tree = ast.parse(source.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = [
         node
         for statement in tree.body
@@ -234,14 +140,10 @@ def _computes_another(statement: ast.stmt, name: str) -> bool:
         isinstance(statement, ast.FunctionDef)
         and statement.name != name
         and any(
-            isinstance(d, ast.Call) and _dotted(d.func).rpartition(".")[2] == "computes"
+            isinstance(d, ast.Call) and dotted(d.func).rpartition(".")[2] == "computes"
             for d in statement.decorator_list
         )
     )
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _combined(hashes: Mapping[str, str]) -> str:
@@ -271,6 +173,10 @@ class Provenance:
         Git commit of the checkout and whether files differed from it; empty and None outside one.
     packages : mapping of str to str
         Versions, Python's included.
+    inputs : mapping of str to str
+        sha256 of every data set read, see :func:`reconrisk.study.inputs.checksums`.
+    peak_memory_gb : float or None
+        The largest resident memory of the process and of its workers so far, the larger of both.
     platform : str
         Operating system and processor family, no machine's name.
     seconds : float or None
@@ -289,6 +195,8 @@ class Provenance:
     commit: str = ""
     dirty: bool | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    peak_memory_gb: float | None = None
     platform: str = ""
     seconds: float | None = None
     time: str = ""
@@ -338,6 +246,8 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
         commit=commit,
         dirty=dirty,
         packages=_versions(),
+        inputs=checksums(known, context),
+        peak_memory_gb=_peak_memory(),
         platform=f"{platform.system()} {platform.machine()}",
         seconds=round(seconds, 3),
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -377,6 +287,19 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
+
+
+def _peak_memory() -> float | None:
+    """Largest resident memory in GB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    largest = max(
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return round(largest * (1 if platform.system() == "Darwin" else 1024) / 1e9, 2)
 
 
 @dataclass(frozen=True)
@@ -538,7 +461,7 @@ def read_record(folder: str | Path) -> Record:
     content = _content(folder)
     for name, expected in content["files"].items():
         path = folder / name
-        if not path.is_file() or _sha256(path) != expected:
+        if not path.is_file() or sha256(path) != expected:
             raise RecordError(f"{path} is missing or not the file that was recorded")
     tables = {
         name.removesuffix(".csv"): _exact_table(folder / name)

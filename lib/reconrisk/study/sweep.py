@@ -432,13 +432,13 @@ class _Store:
     """A folder with one file per finished task, named by its key and sealed by a hash."""
 
     def __init__(self, folder: Path, function: TaskFunction, seed: int) -> None:
-        from reconrisk.study.records import code_stamp
+        from reconrisk.study.sources import code_stamp
 
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.function = _name(function)
         self.seed = seed
-        self.code = code_stamp(function.__module__)
+        self.code = code_stamp(function)
 
     def load(self, wanted: Mapping[str, Row]) -> dict[str, str]:
         """The stored results, as JSON by key; warns of files that must be computed anew."""

@@ -38,7 +38,7 @@ def _data_sets(context: Context) -> dict[str, np.ndarray]:
     return data
 
 
-@computes("companion/estimators", "O-005", "O-006")
+@computes("companion/estimators", "O-005", "O-006", photographs=True)
 def estimators(context: Context) -> Result:
     """MSE of five reconstructions over that of X_hat, on photographs, digits, synthetic data."""
     p = context.settings

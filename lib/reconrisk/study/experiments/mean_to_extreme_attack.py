@@ -195,7 +195,7 @@ def _floor_digits(error: float) -> int:
     return min(9, math.floor(-math.log10(max(error, 1e-300))))
 
 
-@computes(f"{KEY}/fig1", "_left", "_middle", "_right", "A-030")
+@computes(f"{KEY}/fig1", "_left", "_middle", "_right", "A-030", photographs=True)
 def figure1(context: Context) -> Result:
     """Pictures rebuilt with few and with many rows at the same C and sigma."""
     p = context.settings
@@ -751,7 +751,7 @@ def _wiener(
     return centre + ((x_hat - centre) @ vectors * gain) @ vectors.T
 
 
-@computes(f"{KEY}/cor1", "A-013", "A-015", "E-A-10")
+@computes(f"{KEY}/cor1", "A-013", "A-015", "E-A-10", photographs=True)
 def corollary1(context: Context) -> Result:
     """Other architectures: a network that goes on, a bias, and an offset in front."""
     p = context.settings

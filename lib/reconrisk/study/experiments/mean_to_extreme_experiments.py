@@ -266,6 +266,7 @@ LARGER_IS_BETTER = {
 @computes(
     f"{KEY}/fig4",
     *("_mse", "_psnr", "_ncc", "_nmi", "_ssim", "_perceptual_loss", "A-040"),
+    photographs=True,
 )
 def figure4(context: Context) -> Result:
     """Six similarities over sigma on photographs."""
@@ -350,7 +351,7 @@ def _shape_distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(scaled[0] - scaled[1]).max())
 
 
-@computes(f"{KEY}/fig6", "_scenario1", "_scenario2", "_scenario3", "A-043")
+@computes(f"{KEY}/fig6", "_scenario1", "_scenario2", "_scenario3", "A-043", photographs=True)
 def figure6(context: Context) -> Result:
     """One photograph in three scenarios: no threshold of a metric serves all of them."""
     p = context.settings

@@ -531,7 +531,9 @@ def _digamma(x: float) -> float:
     return shift + math.log(x) - 1 / (2 * x) - series
 
 
-@computes(f"{KEY}/fig5", "_original", "_scaled", "A-041", "A-042", "A-049", "E-A-05")
+@computes(
+    f"{KEY}/fig5", "_original", "_scaled", "A-041", "A-042", "A-049", "E-A-05", photographs=True
+)
 def figure5(context: Context) -> Result:
     """One picture at two scales: the MSE follows the square of the factor."""
     p = context.settings

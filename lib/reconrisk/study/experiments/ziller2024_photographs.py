@@ -242,7 +242,9 @@ def _many_pictures(context: Context, kind: str, **given: Any) -> pd.DataFrame:
     return _with_theory(table)
 
 
-@computes(f"{KEY}/fig1", "_mse", "_psnr", "_ncc", "B-001", "B-028", "B-029", "B-030")
+@computes(
+    f"{KEY}/fig1", "_mse", "_psnr", "_ncc", "B-001", "B-028", "B-029", "B-030", photographs=True
+)
 def figure1(context: Context) -> Result:
     """MSE, PSNR and NCC of many pictures over sigma, for four clipping norms."""
     p = context.settings
@@ -436,7 +438,9 @@ def _influence_of_clipping(table: pd.DataFrame, rows: list[str], stand_in: bool)
     )
 
 
-@computes(f"{KEY}/fig4", "_nmi", "_ssim", "_perceptual", "B-031", "B-035", "B-036")
+@computes(
+    f"{KEY}/fig4", "_nmi", "_ssim", "_perceptual", "B-031", "B-035", "B-036", photographs=True
+)
 def figure4(context: Context) -> Result:
     """NMI, SSIM and a perceptual distance of the reconstructions of Figure 1."""
     p = context.settings
@@ -565,7 +569,7 @@ def _resolutions(context: Context) -> tuple[dict[int, np.ndarray], pd.DataFrame]
     return pictures, described.assign(size=list(pictures), picture=p.picture)
 
 
-@computes(f"{KEY}/fig3", "_mse", "_psnr", "_ncc", "B-032", "B-033", "B-034")
+@computes(f"{KEY}/fig3", "_mse", "_psnr", "_ncc", "B-032", "B-033", "B-034", photographs=True)
 def figure3(context: Context) -> Result:
     """MSE, PSNR and NCC of one picture at three resolutions, over sigma and C."""
     p = context.settings
@@ -762,7 +766,7 @@ def _seen(table: pd.DataFrame, column: str) -> dict[int, float]:
     return {int(k): float(v) for k, v in table.groupby("size")[column].mean().items()}
 
 
-@computes(f"{KEY}/fig5", "B-037")
+@computes(f"{KEY}/fig5", "B-037", photographs=True)
 def figure5(context: Context) -> Result:
     """A very small C: nearly black pictures, which rescaling brings back."""
     images, table = _image_grid(context)
@@ -827,7 +831,7 @@ def _rescaled_difference(context: Context) -> float:
     return float(np.abs(small / beta - whole).max())
 
 
-@computes(f"{KEY}/fig6", "B-038")
+@computes(f"{KEY}/fig6", "B-038", photographs=True)
 def figure6(context: Context) -> Result:
     """A C between the norms at the two lower resolutions."""
     images, table = _image_grid(context)
@@ -853,7 +857,7 @@ def figure6(context: Context) -> Result:
     return _grid_result(context, images, table, *verdicts)
 
 
-@computes(f"{KEY}/fig7", "B-039")
+@computes(f"{KEY}/fig7", "B-039", photographs=True)
 def figure7(context: Context) -> Result:
     """A C between the norms at the two higher resolutions."""
     images, table = _image_grid(context)
@@ -887,7 +891,7 @@ def figure7(context: Context) -> Result:
     return _grid_result(context, images, table, *verdicts)
 
 
-@computes(f"{KEY}/fig8", "B-040")
+@computes(f"{KEY}/fig8", "B-040", photographs=True)
 def figure8(context: Context) -> Result:
     """A very large C: nothing is clipped, and everything is noise."""
     images, table = _image_grid(context)
