@@ -9,6 +9,7 @@ SEED ?= 0
 DEVICE ?= cpu
 DATA_ROOT ?=
 JOBS ?= 2
+SCHEDULER ?=
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
@@ -22,20 +23,21 @@ endif
 
 # Notebooks run elsewhere than here; give them a folder they can find.
 DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
+CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
 BOOK := $(PY) -m reconrisk.cli book
 
 .DEFAULT_GOAL := help
 .PHONY: book html refresh test lint links clean help
 
-book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS
+book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
-	    --data-root "$(DATA)" --jobs "$(JOBS)" $(ARGS)
+	    --data-root "$(DATA)" --jobs "$(JOBS)" $(CLUSTER) $(ARGS)
 
 html: $(READY) ## compile the book from the stored outputs; run nothing
 	@$(BOOK) html $(ARGS)
 
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs
-	@$(BOOK) refresh --jobs "$(JOBS)" $(ARGS)
+	@$(BOOK) refresh --jobs "$(JOBS)" $(CLUSTER) $(ARGS)
 
 # nbval runs the notebooks in this very environment and compares all they store;
 # --whole-suite fails the run if any group of tests ran nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,15 @@ ROOT = Path(__file__).parent
 #: the version of pandas. Pictures nbval leaves out itself: their data are held by digests.
 NOT_COMPARED = ("text/html",)
 
-GROUPS = ("unit", "property", "notebook cells", "consistency", "book", "docstrings")
+GROUPS = (
+    "unit",
+    "property",
+    "notebook cells",
+    "consistency",
+    "recorded",
+    "book",
+    "docstrings",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail if any group of tests ran nothing",
     )
+    parser.addoption(
+        "--data-root",
+        default=os.environ.get("RECONRISK_DATA_ROOT", ""),
+        metavar="DIR",
+        help="the papers' data sets, to compute points of recorded runs again "
+        "(or RECONRISK_DATA_ROOT)",
+    )
+
+
+@pytest.fixture(scope="session")
+def data_root(pytestconfig: pytest.Config) -> str:
+    """The folder of the papers' data sets; empty if none was given."""
+    return pytestconfig.getoption("--data-root")
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

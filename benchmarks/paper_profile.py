@@ -25,7 +25,7 @@ from pathlib import Path
 
 from reconrisk.study import all_computations, registry
 
-COLUMNS = ("exhibit", "seconds", "memory_gb", "device", "needs_data", "basis")
+COLUMNS = ("exhibit", "seconds", "memory_gb", "device", "tasks", "needs_data", "basis")
 
 
 def run(
@@ -78,7 +78,8 @@ def main() -> None:
             continue
         data = arguments.holds if needs_data else ""
         whole = f"{seconds * arguments.times:.0f}"
-        values = (exhibit, whole, f"{memory:.1f}", device, data, basis)
+        tasks = rows.get(exhibit, {}).get("tasks", "")
+        values = (exhibit, whole, f"{memory:.1f}", device, tasks, data, basis)
         rows[exhibit] = dict(zip(COLUMNS, values, strict=True))
         with path.open("w", newline="") as file:  # each finished run is kept
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -1,8 +1,8 @@
 """How much of a training example can be rebuilt from what training leaks, and what bounds it.
 
 The public rooms, each imported on first use so that the bounds load without PyTorch:
-``special``, ``metrics``, ``privacy``, ``bounds``, ``mechanisms``, ``models``, ``convnets``,
-``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``study``, ``figures``.
+``special``, ``metrics``, ``privacy``, ``bounds``, ``risk``, ``mechanisms``, ``models``,
+``convnets``, ``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``study``, ``figures``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _ROOMS = (
     "metrics",
     "privacy",
     "bounds",
+    "risk",
     "mechanisms",
     "models",
     "convnets",

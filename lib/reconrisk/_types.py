@@ -30,6 +30,13 @@ class DPSGD:
     ------
     TypeError, ValueError
         If an argument is not a number or is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD
+    >>> run = DPSGD(noise_multiplier=1.1, sampling_rate=0.01, steps=1000)
+    >>> run.max_grad_norm
+    1.0
     """
 
     noise_multiplier: float
@@ -49,6 +56,13 @@ class Enclosure:
     """A certified interval: the true value lies in ``[lower, upper]``.
 
     It is not a number: ``float()`` of it is refused, so that nobody quotes one end by accident.
+
+    Examples
+    --------
+    >>> from reconrisk import Enclosure
+    >>> found = Enclosure(0.25, 0.5)
+    >>> 0.3 in found, found.width
+    (True, 0.25)
     """
 
     lower: float

@@ -19,7 +19,9 @@ import nbformat
 import pandas as pd
 
 from reconrisk.study import registry, stored, verdicts
+from reconrisk.study.inputs import KNOWN_CHECKSUMS
 from reconrisk.study.profiles import PARAMETERS
+from reconrisk.study.recorded import read_recorded
 from reconrisk.study.results import RESULT_MIME
 
 #: what is built in every exhibit and claim: the five papers and what the companion adds.
@@ -32,6 +34,7 @@ ROOMS = (
     {"metrics"},
     {"privacy"},
     {"bounds"},
+    {"risk"},
     {"mechanisms"},
     {"models", "convnets", "feature_maps", "two_layer", "training"},
     {"attacks"},
@@ -406,3 +409,62 @@ def addresses_of_project(root: Path) -> set[str]:
     cited = re.search(r"^repository-code: (\S+)", (root / "CITATION.cff").read_text(), re.M)
     configured = re.search(r"^  url: (\S+)", (root / "_config.yml").read_text(), re.M)
     return {m[1] for m in (cited, configured) if m}
+
+
+# --- recorded runs ----------------------------------------------------------------------------
+
+#: records made before a record held the checksums of what it read; each is to be made anew
+WITHOUT_CHECKSUMS = frozenset(
+    {"liu2024/fig4", "liu2024/table4", "liu2024/table7", "liu2024/table8"}
+)
+
+
+def unsound_records(root: Path) -> list[str]:
+    """Records that are damaged, contradict themselves, failed, or cannot be asked for any more."""
+    return list(read_recorded(root).problems)
+
+
+def unknown_data(root: Path) -> list[str]:
+    """Records of data whose checksums nobody knows, or that do not say what they read."""
+    problems = []
+    costs = registry.costs()
+    for exhibit, record in read_recorded(root).records.items():
+        inputs = record.provenance.inputs
+        needs = costs[exhibit].needs_data if exhibit in costs else ""
+        if needs and not inputs and exhibit not in WITHOUT_CHECKSUMS:
+            problems.append(f"{exhibit}: it read {needs} and has no checksum of it")
+        if inputs and exhibit in WITHOUT_CHECKSUMS:
+            problems.append(f"{exhibit}: it has checksums and is excused from having any")
+        for name, found in inputs.items():
+            if KNOWN_CHECKSUMS.get(name) != found:
+                problems.append(f"{exhibit}: {name} with checksum {found[:12]} is not known")
+    return problems
+
+
+def unknown_code(root: Path) -> list[str]:
+    """Records of code that no commit before this one holds as it ran."""
+    problems = []
+    for exhibit, record in read_recorded(root).records.items():
+        commit = record.provenance.commit
+        if record.provenance.dirty is not False:
+            problems.append(f"{exhibit}: files differed from its commit, or it had none")
+        if not re.fullmatch("[0-9a-f]{40}", commit):
+            problems.append(f"{exhibit}: {commit!r} names no commit")
+        elif _git(root, "merge-base", "--is-ancestor", commit, "HEAD").returncode:
+            problems.append(f"{exhibit}: its commit {commit[:10]} is not among those before HEAD")
+    return problems
+
+
+def without_history(root: Path) -> str:
+    """Why the commits before this one cannot be asked for; empty if they can."""
+    inside = _git(root, "rev-parse", "--show-toplevel")
+    if inside.returncode or Path(inside.stdout.strip()).resolve() != root.resolve():
+        return "this tree is no git checkout"
+    if _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        return "this checkout is shallow: it has no history"
+    return ""
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

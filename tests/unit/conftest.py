@@ -170,7 +170,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     source = tmp_path / "code" / "quick_experiment.py"
     source.parent.mkdir()
     source.write_text(textwrap.dedent(EXPERIMENT))
-    cached = [registry.exhibits, registry.claims, registry.errata, registry.printed]
+    cached = [
+        registry.exhibits,
+        registry.claims,
+        registry.errata,
+        registry.costs,
+        registry.printed,
+    ]
 
     monkeypatch.setenv("RECONRISK_ROOT", str(root))
     monkeypatch.setattr(computations, "_COMPUTATIONS", {})

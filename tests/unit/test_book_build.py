@@ -197,6 +197,24 @@ def test_progress_names_notebook_cell_and_label(run) -> None:
     assert "3/3 done" in run[1]
 
 
+def test_progress_tells_what_is_left(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(execute.time, "monotonic", lambda: now[0])
+    said = io.StringIO()
+    expected = {"a": 100.0, "b": 60.0, "c": 60.0}
+    progress = execute.Progress(Console(file=said, width=200), 4, expected, jobs=2)
+    progress.cell("a", 1, 2, "first")
+    assert "0/4 done, about 2 min left  a  cell 1/2" in said.getvalue()  # 220 s for two jobs
+    progress.cell("b", 1, 1, "only")
+    now[0] = 150.0
+    progress.finished(execute.Outcome("a", Path("a"), 150.0))
+    # half again as slow as foreseen, 30 s aside: c alone takes about 83 s
+    assert "1/4 done, about 83 s left  a  done in" in said.getvalue()
+    progress.finished(execute.Outcome("b", Path("b"), 150.0))
+    progress.finished(execute.Outcome("c", Path("c"), 150.0))
+    assert "3/4 done  c" in said.getvalue()
+
+
 def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
     import os
 

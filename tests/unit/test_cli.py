@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def test_run_takes_parameters_and_a_folder(reconrisk, tmp_path):
 
 def test_run_of_a_panel_runs_its_figure(reconrisk, tmp_path):
     result = reconrisk("run", FIG1 + "_mse", "--set", "samples=9")
-    assert "of which ziller2024/fig1_mse is a part" in result.stderr
+    assert "ziller2024/fig1_mse is a part of ziller2024/fig1" in result.stderr
     assert len(read_record(tmp_path / "work/reconrisk-out/ziller2024-fig1").tables["draws"]) == 9
 
 
@@ -165,9 +166,52 @@ def test_debug_shows_where_a_refusal_comes_from(reconrisk):
         reconrisk("--debug", "run", FIG1, "--set", "scale=13")
 
 
-def test_a_failed_verdict_is_status_1(reconrisk):
-    error = _no_traceback(reconrisk("run", FIG1, "--set", "scale=-1", code=1))
+def test_a_failed_verdict_is_status_1_and_loses_nothing(reconrisk, tmp_path):
+    result = reconrisk("run", FIG1, "--set", "scale=-1", code=1)
+    assert "error: ziller2024/fig1: the scale is positive: does not hold" in result.stderr
+    assert "Traceback" not in result.output
+    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    record = read_record(folder)
+    assert len(record.tables["draws"]) == 5
+    assert record.figure is not None
+    assert record.result["status"] == "failed"
+    marked = {v["target"]: (v["status"], v["why"], v["ours"]) for v in record.result["verdicts"]}
+    assert marked[FIG1] == ("failed", "does not hold", "-1")
+    assert marked["B-001"] == ("reproduced", "", "")
+    # what is kept is told again, and is no more sound the second time
+    error = reconrisk("run", FIG1, "--set", "scale=-1", code=1).stderr
+    assert "up to date" in error
     assert "error: ziller2024/fig1: the scale is positive: does not hold" in error
+
+
+def test_a_figure_that_cannot_be_drawn_loses_no_table(reconrisk, tmp_path, monkeypatch):
+    from reconrisk import figures
+
+    def draw(result):
+        raise IndexError("no such panel")
+
+    monkeypatch.setattr(figures, "draw", draw)
+    error = reconrisk("run", FIG1, code=1).stderr
+    assert "the figure could not be drawn: IndexError: no such panel" in error
+    record = read_record(tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1")
+    assert record.figure is None
+    assert len(record.tables["draws"]) == 5
+
+
+def test_fresh_verdicts_stop_at_a_failed_one(reconrisk, monkeypatch):
+    monkeypatch.setattr("quick_experiment.check", _failing(importlib.import_module))
+    answer = json.loads(reconrisk("verdicts", "--fresh", "--json", code=1).stdout)
+    assert any("it falls: does not hold" in problem for problem in answer["problems"])
+
+
+def _failing(load):
+    """The study's own check, except that one statement does not hold."""
+    check = load("reconrisk.study.verdicts").check
+
+    def judged(target, holds, statement, **more):
+        return check(target, holds and statement != "it falls", statement, **more)
+
+    return judged
 
 
 def test_sweeps_of_a_killed_run_are_kept_until_it_is_over(reconrisk, tmp_path, monkeypatch):
@@ -190,7 +234,7 @@ def test_sweeps_of_a_killed_run_are_kept_until_it_is_over(reconrisk, tmp_path, m
     assert (folder / "tasks" / "task.json").exists()
     reconrisk("run", FIG1)
     assert not (folder / "tasks").exists()
-    reconrisk("run", FIG1, "--checkpoints", tmp_path / "kept")
+    reconrisk("run", FIG1, "--again", "--checkpoints", tmp_path / "kept")
     assert (tmp_path / "kept" / "task.json").exists()
     assert seen == [[], ["task.json"], []]
 

@@ -1,66 +1,309 @@
-"""Recorded runs: shown below their exhibits, with what differs from the paper's settings."""
+"""Recorded runs: what answers for an exhibit, and how they are shown beside the quick ones."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pandas as pd
 import pytest
+from PIL import Image
+from typer.testing import CliRunner
 
-from reconrisk.cli._recorded import RECORDED, recorded_block, recorded_ids
-from reconrisk.study import Study, computation
-from reconrisk.study.records import RecordError, provenance, write_record
+from reconrisk.cli._gallery import Gallery, Shown
+from reconrisk.cli._recorded import draw_recorded, recorded_block, recorded_page
+from reconrisk.cli.app import app
+from reconrisk.cli.pages import standing
+from reconrisk.study import Study, computation, registry
+from reconrisk.study.recorded import (
+    RECORDED,
+    NoPicture,
+    Recorded,
+    as_result,
+    differences,
+    read_recorded,
+    recorded_ids,
+)
+from reconrisk.study.records import RecordError, provenance, read_record, write_record
 from reconrisk.study.results import Result
-from reconrisk.study.verdicts import check
+from reconrisk.study.verdicts import check, failures_kept
 
-EXHIBIT = "ziller2024/fig1"
+EXHIBIT = "ziller2024/table1"
+# draws metrics over noise; a photograph of it would be fig5
+DRAWN, WITH_PICTURES = "ziller2024/fig2", "ziller2024/fig5"
+ROOT = registry.project_root()
+
+
+def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, **changed):
+    """A record of an exhibit with one verdict on each of its targets."""
+    known = computation(exhibit)
+    session = Study(profile="paper", overrides={exhibit: overrides or {}}, data_root=project)
+    with failures_kept():
+        judged = [check(t, not failing, f"{t} is as it is", ours="1.25") for t in known.targets]
+    result = Result(
+        exhibit,
+        judged,
+        tables or {"small": pd.DataFrame({"x": [1.23456, float("nan")], "name": ["None", ""]})},
+        ran="a toy",
+        profile="paper",
+        settings=dict(session.context(exhibit).settings),
+    )
+    origin = provenance(session, exhibit, 90.0)
+    origin = dataclasses.replace(origin, commit="0123456789abcdef", **changed)
+    write_record(result, project / RECORDED / exhibit, provenance=origin)
+    return known
 
 
 @pytest.fixture
-def written(tmp_path):
-    known = computation(EXHIBIT)
-    session = Study(profile="paper", overrides={EXHIBIT: {"pictures": 7}}, data_root=tmp_path)
-    result = Result(
-        EXHIBIT,
-        [check(EXHIBIT, True, "it holds", ours="1.25")],
-        {
-            "small": pd.DataFrame({"x": [1.23456, float("nan")]}),
-            "long": pd.DataFrame({"x": [0] * 99}),
-        },
-        ran="a toy",
-    )
-    origin = dataclasses.replace(provenance(session, EXHIBIT, 90.0), commit="0123456789abcdef")
-    write_record(result, tmp_path / RECORDED / EXHIBIT, provenance=origin)
-    return known, tmp_path
+def project(tmp_path, monkeypatch):
+    """A project with the real registry and notebooks, and records of its own."""
+    (tmp_path / "data").mkdir()
+    for name in ("data/paper", "data/companion", "notebooks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
+    return tmp_path
 
 
-def _block(known, project):
-    return recorded_block(known, project, lambda path: f"there/{path}", lambda s: f"{s:g} s")
+def there(path):
+    return f"there/{path}"
 
 
-def test_nothing_is_shown_where_nothing_was_recorded(tmp_path):
-    assert _block(computation(EXHIBIT), tmp_path) == ""
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_recorded_in_an_empty_project(tmp_path):
     assert recorded_ids(tmp_path) == []
+    assert read_recorded(tmp_path) == Recorded()
+    assert Recorded().status(EXHIBIT) == ""
 
 
-def test_a_record_is_shown_with_what_ran_and_what_differs(written):
-    known, project = written
-    block = _block(known, project)
-    assert recorded_ids(project) == [EXHIBIT]
-    assert "Recorded run: a toy" in block and "in 90 s" in block and "`0123456789`" in block
+def test_a_sound_record_is_read_without_a_problem(project):
+    write(project)
+    found = read_recorded(project)
+    assert found.problems == ()
+    assert list(found.records) == [EXHIBIT]
+    assert found.status(EXHIBIT) == "reproduced"
+    # a text that other readers take for a missing value stays one
+    assert found.records[EXHIBIT].tables["small"]["name"][0] == "None"
+
+
+def edit_record(project, change, exhibit=EXHIBIT):
+    path = project / RECORDED / exhibit / "record.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c.update(schema=0), "not a record of layout 1"),
+        (lambda c: c["files"].update({"small.csv": "0" * 64}), "not the file that was recorded"),
+        (lambda c: c["provenance"].pop("seed"), "the provenance is incomplete"),
+        (lambda c: c["provenance"]["code"].update(new="0"), "hashes of the code do not agree"),
+        (lambda c: c["provenance"].update(seed=3), "its provenance says seed 3, the result 0"),
+        (lambda c: c["provenance"].update(exhibit="ziller2024/fig1"), "is the record of"),
+        (lambda c: c["result"]["verdicts"].pop(), "no verdict on"),
+        (lambda c: c["result"]["verdicts"][0].update(status="fine"), "'fine'"),
+        (lambda c: c["result"]["verdicts"][0].update(target="Z-001"), "'Z-001'"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_said(project, change, said):
+    write(project)
+    edit_record(project, change)
+    problems = read_recorded(project).problems
+    assert any(said in problem for problem in problems), problems
+    assert all(problem.startswith(f"data/recorded/{EXHIBIT}: ") for problem in problems)
+
+
+def test_an_unreadable_record_does_not_hide_the_others(project):
+    write(project)
+    write(project, "ziller2024/prop1")
+    (project / RECORDED / "ziller2024/prop1/record.json").write_text("{")
+    found = read_recorded(project)
+    assert list(found.records) == [EXHIBIT]
+    assert len(found.problems) == 1 and "is not JSON" in found.problems[0]
+
+
+def test_a_failed_verdict_is_a_problem(project):
+    write(project, failing=True)
+    found = read_recorded(project)
+    assert found.status(EXHIBIT) == "failed"
+    assert any(
+        f"{EXHIBIT} failed: {EXHIBIT} is as it is: does not hold" in p for p in found.problems
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda p: p.update(gone=1), "has no parameter 'gone'"),
+        (lambda p: p.pop("pictures"), "pictures is new since"),
+        (lambda p: p.update(pictures="many"), "pictures must be a whole number"),
+        (lambda p: p.update(pictures=-1), "pictures must be finite and at least"),
+        (lambda p: p.update(pictures=7.0), None),  # equal to what is asked for
+    ],
+)
+def test_parameters_that_cannot_be_asked_for_any_more(project, change, said):
+    write(project, "ziller2024/fig1", overrides={"pictures": 7})
+
+    def both(content):
+        change(content["provenance"]["parameters"])
+        change(content["result"]["settings"])
+
+    edit_record(project, both, "ziller2024/fig1")
+    problems = read_recorded(project).problems
+    assert (problems == ()) if said is None else any(said in p for p in problems), problems
+
+
+def test_the_record_stands_in_the_place_of_its_exhibits_quick_run(project):
+    """A target that two exhibits judge keeps the verdict of the one without a record."""
+    write(project)
+    found = read_recorded(project)
+    good, bad = check("B-001", True, "so"), check("B-001", False, "so", differs="not so here")
+    assert found.counting(EXHIBIT, [(EXHIBIT, bad)]) == "reproduced"
+    assert found.counting(EXHIBIT, [("ziller2024/fig1", bad)]) == "differs"
+    assert found.counting("C-001", [("ziller2024/fig1", good)]) == "reproduced"
+    assert found.counting("C-001", []) == "pending"
+
+
+# --- drawing --------------------------------------------------------------------------------------
+
+
+def test_a_record_is_a_result_again_but_for_its_pictures(project):
+    tables = {"two words": pd.DataFrame({"x": [1.0]})}
+    known = write(project, "ziller2024/fig1", tables, {"pictures": 7})
+    record = read_record(project / RECORDED / "ziller2024/fig1")
+    result = as_result(record, known)
+    assert result.tables["two words"]["x"][0] == result.tables["two-words"]["x"][0] == 1.0
+    assert "two words" in result.tables and "three words" not in result.tables
+    with pytest.raises(KeyError):
+        result.tables["three words"]
+    assert result.settings["pictures"] == 7
+    assert isinstance(result.settings["noise_multipliers"], tuple)
+    for use in (len, list, lambda images: images["0 original"], lambda images: images.items()):
+        with pytest.raises(NoPicture):
+            list(use(result.images)) if use is not len else use(result.images)
+
+
+def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
+    known = computation(DRAWN)
+    session = Study(overrides={})
+    result = known.run(session.context(DRAWN))
+    write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
+    record = read_record(project / RECORDED / DRAWN)
+    path = tmp_path / "recorded" / "one.png"
+    assert draw_recorded(known, record, path)
+    with Image.open(path) as image:
+        assert 600 < image.width < 4000 and image.height > 200
+    assert path.stat().st_size < 600_000
+    # an exhibit of pictures, one without a drawing, and one whose table has another name
+    for exhibit in (WITH_PICTURES, "ziller2024/prop1"):
+        known = write(project, exhibit, {"grid": pd.DataFrame({"size": [32], "sigma": [0.1]})})
+        record = read_record(project / RECORDED / exhibit)
+        assert not draw_recorded(known, record, tmp_path / "none.png")
+    known = write(project)
+    with pytest.raises(RecordError, match=f"{EXHIBIT}: its tables cannot be drawn: .*'table'"):
+        draw_recorded(known, read_record(project / RECORDED / EXHIBIT), tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+# --- in the book ----------------------------------------------------------------------------------
+
+
+def test_a_record_is_shown_with_what_ran_and_what_differs(project):
+    tables = {"small": pd.DataFrame({"x": [1.23456]}), "long": pd.DataFrame({"x": [0] * 99})}
+    known = write(
+        project,
+        "ziller2024/fig1",
+        tables,
+        {"pictures": 7},
+        inputs={"photographs (7 files)": "ab" * 32},
+        peak_memory_gb=1.5,
+    )
+    record = read_record(project / RECORDED / "ziller2024/fig1")
     paper = known.parameters["pictures"].paper
-    assert f"`pictures` 7 instead of {paper}" in block
-    # the other parameters are as the paper's profile has them
-    assert block.count(" instead of ") == 1
-    assert "it holds" in block and "1\\.25" in block
+    assert [(d.name, d.ran, d.paper) for d in differences(record, known)] == [
+        ("pictures", 7, paper)
+    ]
+    block = recorded_block(known, record, there)
+    assert "a toy" in block and "1 min 30 s" in block and "`0123456789`" in block
+    assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
+    assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
+    assert "1\\.25" in block and "is as it is" in block
     # short tables are printed, to four digits, and long ones linked
-    assert "1.235" in block and "nan" not in block
-    assert f"there/{RECORDED.as_posix()}/{EXHIBIT}/long.csv), 99 rows." in block
+    assert "1.235" in block
+    assert f"there/{RECORDED.as_posix()}/ziller2024/fig1/long.csv), 99 rows." in block
+    assert "{figure}" not in block
 
 
-def test_a_table_that_was_changed_is_refused(written):
-    known, project = written
+def test_a_recorded_figure_has_caption_and_alternative_text(project):
+    known = write(project, "ziller2024/fig1", overrides={"pictures": 7})
+    record = read_record(project / RECORDED / "ziller2024/fig1")
+    block = recorded_block(known, record, there, "recorded/x.png")
+    alt = next(line for line in block.splitlines() if line.startswith(":alt:"))
+    assert len(alt.split()) > 8 and "/" not in alt and alt.endswith(".")
+    caption = next(line for line in block.splitlines() if line.endswith("Verdict: reproduced."))
+    assert 60 <= len(caption) <= 700
+    assert ":name: fig-recorded-ziller2024-fig1" in block
+
+
+def test_the_page_lists_every_record_and_what_has_none(project):
+    write(project, "ziller2024/fig1", overrides={"pictures": 7})
+    page = recorded_page(read_recorded(project), project, there)
+    waiting = [c for c in registry.costs().values() if c.needs_data]
+    assert "## 1 records" not in page and "## 1 record\n" in page
+    assert f"## {len(waiting) - 1} exhibits without a record" in page
+    assert "<exhibit-ziller2024-fig1>" in page and "`pictures` 7 (100)" in page
+    assert "[1 table](there/data/recorded/ziller2024/fig1)" in page
+    for cost in waiting:
+        assert page.count(f"<{registry.exhibit(cost.exhibit).anchor}>") == 1, cost.exhibit
+
+
+def test_the_recorded_verdict_comes_first_and_the_quick_one_beside_it(project):
+    write(project)
+    quick = check(EXHIBIT, False, "so", differs="few trials")
+    content = {"status": "differs", "profile": "quick", "verdicts": [quick.as_dict()]}
+    shown = {EXHIBIT: Shown(EXHIBIT, "notebooks/a", content, None)}
+    alone = Gallery(shown)
+    assert alone.status(EXHIBIT) == "differs"
+    assert "recorded" not in standing(alone, EXHIBIT)
+    both = Gallery(shown, read_recorded(project))
+    assert both.status(EXHIBIT) == "reproduced"
+    text = standing(both, EXHIBIT)
+    assert text.index("reproduced</span> recorded run") < text.index("differs</span> quick run")
+
+
+# --- on the command line --------------------------------------------------------------------------
+
+
+def verdicts(*arguments, code=0):
+    ran = CliRunner().invoke(app, ["verdicts", *arguments], env={"COLUMNS": "200"})
+    assert ran.exit_code == code, ran.output
+    return ran
+
+
+def test_recorded_verdicts_stand_beside_the_quick_ones(project):
+    write(project)
+    answer = json.loads(verdicts("--profile", "recorded", "--json").stdout)
+    assert answer["ok"] and answer["records"] == [EXHIBIT]
+    rows = {row["id"]: row for row in answer["targets"]}
+    row = rows[EXHIBIT]
+    assert row["status"] == row["recorded"]["status"] == "reproduced"
+    assert row["recorded"]["exhibits"] == [EXHIBIT] and row["quick"]["notebooks"]
+    assert rows["hayes2023/fig3"]["recorded"] is None
+    assert rows["hayes2023/fig3"]["quick"]["status"] == rows["hayes2023/fig3"]["status"]
+    assert sum(answer["summary"].values()) == len(rows)
+    shown = verdicts("--profile", "recorded", "--paper", "ziller2024").stdout
+    assert "quick run only" in shown and "every record is whole and sound" in shown
+    judged = [t for t in computation(EXHIBIT).targets if rows[t]["paper"] == "ziller2024"]
+    assert f"1 records; {len(judged)} of " in shown
+
+
+def test_an_unsound_record_is_status_1_and_a_contradiction_status_2(project):
+    write(project)
     path = project / RECORDED / EXHIBIT / "small.csv"
     path.write_text(path.read_text().replace("1.23456", "1.3"))
-    with pytest.raises(RecordError, match="not the file that was recorded"):
-        _block(known, project)
+    shown = verdicts("--profile", "recorded", "--paper", "ziller2024", code=1).stdout
+    assert "does not hold:" in shown and "not the file that was recorded" in shown
+    verdicts("--profile", "recorded", "--fresh", code=2)

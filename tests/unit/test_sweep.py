@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study import sweep
+from reconrisk.study import progress, sweep
 from reconrisk.study.sweep import SweepError, as_table, run_sweep, task_key, task_seed
 
 TASKS = '''
@@ -186,6 +186,14 @@ def test_damaged_files_are_noticed_and_computed_again(tasks, tmp_path, damage):
         assert run_sweep(tasks.draw, GRID[:3], seed=0, store=tmp_path) == first
 
 
+def test_the_folder_of_the_data_changes_no_draw():
+    here = {"n": 1, "inner": {"data_root": "/here"}, "data_root": "/here"}
+    there = {"n": 1, "inner": {"data_root": "/there"}, "data_root": "/there"}
+    assert task_seed(here, 0) == task_seed(there, 0) != task_seed({**here, "n": 2}, 0)
+    # a bundled data set has no folder, and other draws
+    assert task_seed({**here, "data_root": ""}, 0) != task_seed(here, 0)
+
+
 def test_results_of_other_code_are_computed_again(tasks, tmp_path):
     store = tmp_path / "store"
     run_sweep(tasks.draw, GRID[:2], seed=0, store=store)
@@ -350,7 +358,7 @@ def test_progress_on_a_terminal_shows_after_a_while(tasks, tmp_path, monkeypatch
     grid = [{"n": n, "log": str(tmp_path / "log"), "seconds": 0.1} for n in range(3)]
     run_sweep(tasks.slow, grid, seed=0, label="slow ones")
     assert capsys.readouterr().err == ""  # over before anybody wonders
-    monkeypatch.setattr(sweep, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
     run_sweep(tasks.slow, grid, seed=0, label="slow ones")
     shown = capsys.readouterr().err
     assert "slow ones" in shown

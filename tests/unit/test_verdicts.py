@@ -10,8 +10,10 @@ from reconrisk.study.verdicts import (
     VerdictError,
     check,
     compare,
+    failures_kept,
     half_unit,
     not_run,
+    on_images_given,
     overall,
     refute,
     rounded,
@@ -162,3 +164,53 @@ def test_values_are_shown_to_the_digits_they_support(value, error, expected):
 def test_comparing_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one number"):
         compare("B-014", "no numbers", [], [], [])
+
+
+# Outcomes that are kept -------------------------------------------------------------------------
+
+
+def test_a_failed_verdict_is_kept_where_that_is_asked_for():
+    with failures_kept():
+        failed = check("A-001", False, "it holds", ours="1", paper="2", stand_in=True)
+        assert failed == Verdict("A-001", "failed", "it holds", "1", "2", "", "does not hold")
+        held = check("A-001", True, "it holds", differs="other networks")
+        assert (held.status, held.why) == (
+            "failed",
+            "holds after all (expected not to: other networks)",
+        )
+        off = compare("A-002", "a number", [39.1], [38.9], ["38.9%"])
+        assert (off.status, off.ours) == ("failed", "0 of 1 agree; first: 39.1 against 38.9%")
+        wrong = refute("A-003", "x", holds=True, corrected="y", corrected_holds=True)
+        assert (wrong.status, wrong.why) == ("failed", "the printed statement holds")
+        assert check("A-001", True, "it holds").status == "reproduced"
+    with pytest.raises(VerdictError):
+        check("A-001", False, "it holds")
+
+
+def test_on_images_given_nothing_raises_and_both_values_are_said():
+    with failures_kept(), on_images_given():
+        off = check("A-001", False, "it holds", ours="1", paper="2")
+        assert (off.status, off.why) == ("differs", "on the images given, does not hold")
+        assert (off.ours, off.paper) == ("1", "2")
+        assert check("A-001", True, "it holds").status == "holds on stand-in data"
+        held = check("A-001", True, "it holds", differs="other networks")
+        assert (held.status, held.why) == ("holds on stand-in data", "")
+        known = check("A-001", False, "it holds", differs="other networks")
+        assert (known.status, known.why) == ("differs", "other networks")
+        wrong = refute("A-003", "x", holds=False, corrected="y", corrected_holds=False)
+        assert wrong.why == "on the images given, the corrected statement fails"
+    with failures_kept():
+        assert check("A-001", False, "it holds").status == "failed"
+
+
+def test_a_block_left_by_an_error_raises_again_afterwards():
+    with pytest.raises(KeyError), on_images_given():
+        raise KeyError
+    with pytest.raises(VerdictError):
+        check("A-001", False, "it holds")
+
+
+def test_the_worst_of_all_is_a_failure():
+    verdicts = [Verdict("A-001", status, "") for status in ("failed", "refuted")]
+    assert overall(verdicts) == "failed"
+    assert overall([]) == "pending"

@@ -65,6 +65,12 @@ def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
     ----------
     max_grad_norm, data_norm : float
         C and the smallest norm of a record, both > 0.
+
+    Examples
+    --------
+    >>> from reconrisk import attacks
+    >>> attacks.rows_for_least_noise(max_grad_norm=1.0, data_norm=0.1)
+    100
     """
     if not (max_grad_norm > 0 and data_norm > 0):
         raise ValueError(
@@ -108,6 +114,15 @@ def observe(
     *From Mean to Extreme*, eqs. (4)-(12), Corollary 1; with one row and no rescaling, Ziller et
     al., eqs. (1)-(3). Time and memory are ``examples * rows * N``: about 2 GB for one picture of
     150,528 values and 1,000 rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import DPSGD, attacks
+    >>> record = torch.linspace(0, 1, 64, dtype=torch.float64)[None]
+    >>> seen = attacks.observe(record, DPSGD(1e-6), torch.Generator().manual_seed(0), rows=4)
+    >>> bool((attacks.known_scale(seen) - record).abs().max() < 1e-3)
+    True
     """
     if inputs.ndim != 2:
         raise ValueError(f"inputs must have shape (examples, N); got {tuple(inputs.shape)}")

@@ -47,6 +47,13 @@ def nearest_neighbour_mse(records: np.ndarray, block: int = 2000) -> np.ndarray:
     Notes
     -----
     Cost: ``N^2 d``: seconds for 10,000 images of MNIST, minutes for 60,000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import attacks
+    >>> attacks.nearest_neighbour_mse(np.array([[0.0], [1.0], [3.0]])).tolist()
+    [1.0, 1.0, 4.0]
     """
     values = np.asarray(records, dtype=float)
     if values.ndim != 2 or len(values) < 2:
@@ -61,7 +68,15 @@ def nearest_neighbour_mse(records: np.ndarray, block: int = 2000) -> np.ndarray:
 
 
 def mean_record_mse(records: np.ndarray) -> float:
-    """Return the MSE of guessing the mean of all records, averaged over them."""
+    """Return the MSE of guessing the mean of all records, averaged over them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import attacks
+    >>> attacks.mean_record_mse(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    0.25
+    """
     return float(np.asarray(records, dtype=float).var(axis=0).mean())
 
 
@@ -113,6 +128,13 @@ def conversion_success(nearer: np.ndarray, others: int, prior_size: int) -> np.n
     Returns
     -------
     ndarray, shape (...), in [0, 1]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import attacks
+    >>> attacks.conversion_success(np.array([0, 1, 99]), others=99, prior_size=2).round(3).tolist()
+    [1.0, 0.99, 0.0]
     """
     _check.integer("others", others, 1)
     _check.integer("prior_size", prior_size, 2, others + 1)

@@ -24,6 +24,13 @@ def shrink(x_hat: torch.Tensor, noise_multiplier: float, repeats: int = 1) -> to
         sigma >= 0.
     repeats : int
         k, reconstructions averaged in ``x_hat``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import attacks
+    >>> attacks.shrink(torch.tensor([[2.0, 4.0]]), noise_multiplier=0.5**0.5).tolist()
+    [[1.0, 2.0]]
     """
     return x_hat / (1 + x_hat.shape[-1] * noise_multiplier**2 / repeats)
 
@@ -52,7 +59,15 @@ def james_stein(x_hat: torch.Tensor, noise_std: torch.Tensor | float) -> torch.T
 
 
 def clip_to_range(x_hat: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-    """Return ``X_hat`` clipped to the known range of the values, ``low < high``."""
+    """Return ``X_hat`` clipped to the known range of the values, ``low < high``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import attacks
+    >>> attacks.clip_to_range(torch.tensor([[-0.5, 0.5, 2.0]])).tolist()
+    [[0.0, 0.5, 1.0]]
+    """
     if not low < high:
         raise ValueError(f"low must be below high; got {low!r} and {high!r}")
     return x_hat.clamp(low, high)

@@ -327,6 +327,21 @@ def prior_aware_attack(
     -----
     Cost: training (:func:`reconrisk.training.train_many`) plus ``2 T n h d`` multiplications per
     trial. Memory: ``2 T n`` numbers and a few copies of the model per trial of a chunk.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import DPSGD, attacks, bounds
+    >>> from reconrisk.models import Classifier
+    >>> classifier = Classifier(inputs=4, hidden=3, classes=2)
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> records, labels = torch.rand(60, 4, generator=generator), torch.arange(60) % 2
+    >>> guesses = attacks.prior_aware_attack(
+    ...     classifier, DPSGD(0.5, steps=3), records[:20], labels[:20], records[20:], labels[20:],
+    ...     prior_size=4, trials=50, learning_rate=0.1, generator=generator,
+    ... )
+    >>> guesses.success("sum") <= bounds.rero(DPSGD(0.5, steps=3), 0.25).upper
+    True
     """
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
@@ -382,6 +397,13 @@ def success_interval(successes: int, trials: int, confidence: float = 0.95) -> t
         ``0 <= successes <= trials``, at least one trial.
     confidence : float
         In (0, 1).
+
+    Examples
+    --------
+    >>> from reconrisk import attacks
+    >>> low, high = attacks.success_interval(30, 100)
+    >>> f"{low:.3f} {high:.3f}"
+    '0.212 0.400'
     """
     _check.integer("trials", trials, 1)
     _check.integer("successes", successes, 0, trials)

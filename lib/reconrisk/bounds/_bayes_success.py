@@ -78,6 +78,14 @@ def bayes_success(signal: ArrayLike, prior_size: ArrayLike, cosine: ArrayLike = 
     Notes
     -----
     About 450 evaluations of the normal distribution function for each set of arguments.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.bayes_success(1.0, 10)), 4)
+    0.3409
+    >>> bool(bounds.bayes_success(1.0, 10) < bounds.rero_gaussian(1.0, 0.1))
+    True
     """
     m = _check.real("signal", signal, 0, 1e4)
     n = _check.real("prior_size", _check.integer("prior_size", prior_size, 1), 1, 1e9)
@@ -136,6 +144,12 @@ def bayes_success_two(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.bayes_success_two(1.0, 0.5, cosine=-1.0)), 4)
+    0.8413
     """
     m = _check.real("signal", signal, 0, 1e4)
     p = _check.real("prior_success", prior_success, 0, 1)
@@ -186,6 +200,15 @@ def bayes_success_simulated(
     Notes
     -----
     ``samples * n**2`` operations; memory for 8 MB of scores at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import bounds
+    >>> gram = np.eye(3)  # orthogonal candidates, one step
+    >>> found, error = bounds.bayes_success_simulated(gram, 20_000, np.random.default_rng(0))
+    >>> abs(found - float(bounds.bayes_success(1.0, 3))) < 5 * error
+    True
     """
     g = _check.real("gram", gram, -1e140, 1e140)
     # single precision is good enough for a matrix that was measured
@@ -241,6 +264,12 @@ def sum_score_success(run: DPSGD, prior_size: int) -> float:
         If ``run`` is not a :class:`~reconrisk.DPSGD`.
     ValueError
         If ``prior_size`` is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds
+    >>> round(float(bounds.sum_score_success(DPSGD(1.0, 0.1, 100), 10)), 4)
+    0.3454
     """
     _require_run(run)
     q, steps = float(run.sampling_rate), float(run.steps)
@@ -285,6 +314,13 @@ def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     -----
     Independent of T: 20 to 200 ms at the settings of ``hayes2023``, up to 3 s and 300 MB where
     participations are rare.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds
+    >>> run = DPSGD(1.0, sampling_rate=0.1, steps=100)
+    >>> round(float(bounds.bayes_success_subsampled(run, 10)), 4)
+    0.4104
     """
     _require_run(run)
     n = float(_check.real("prior_size", _check.integer("prior_size", prior_size, 1), 1, 1e6))
@@ -325,6 +361,13 @@ def smallest_cosine(gram: ArrayLike, max_grad_norm: float = 1.0, *, sampled: boo
     ------
     ValueError
         If an argument is nan or of a wrong shape, or a norm exceeds C by more than 1e-6 of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import bounds
+    >>> bounds.smallest_cosine(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    0.5
     """
     c = float(_check.real("max_grad_norm", max_grad_norm, 0, np.inf, low_open=True))
     g = _check.real("gram", gram) / c**2
@@ -378,6 +421,12 @@ def equicorrelated_bound(run: DPSGD, prior_size: int, smallest_cosine: float) ->
         If ``run`` is not a :class:`~reconrisk.DPSGD`.
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds
+    >>> round(float(bounds.equicorrelated_bound(DPSGD(1.0), 10, 0.5)), 4)
+    0.2533
     """
     from reconrisk.bounds._rero import rero
 

@@ -53,6 +53,12 @@ def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> 
     -----
     A series of ``kappa + 12 sqrt(kappa) + 40`` terms at most, each of one integral on a fixed grid:
     milliseconds at concentrations of some hundreds.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(bounds.bayes_success_vmf(20.0, 760, 10), 4)
+    0.2584
     """
     kappa = float(_check.real("concentration", concentration, 0, 1e4))
     p = float(_check.real("dimension", _check.integer("dimension", dimension, 2), 2, 1e9))
@@ -113,6 +119,12 @@ def bayes_success_vmf_two(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.bayes_success_vmf_two(20.0, 760)), 4)
+    0.766
     """
     kappa = float(_check.real("concentration", concentration, 0, 1e8))
     p = float(_check.real("dimension", _check.integer("dimension", dimension, 3), 3, 1e9))

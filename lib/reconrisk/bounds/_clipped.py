@@ -50,6 +50,12 @@ def expected_mse_clipped(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_mse_clipped(5.0, 784, 0.1, max_grad_norm=1.0)), 4)
+    0.0304
     """
     n = args.dimension(dimension)
     bias = _bias(data_norm, max_grad_norm)
@@ -86,6 +92,12 @@ def mse_tail_clipped(
     ------
     ValueError
         If an argument is nan or out of its range, or the non-centrality exceeds 1e15.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_tail_clipped(0.03, 784, 0.1, 1.0, 5.0)), 4)
+    0.3634
     """
     eta = _check.real("threshold", threshold, 0)
     n = args.dimension(dimension)

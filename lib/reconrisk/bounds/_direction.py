@@ -59,6 +59,12 @@ def direction_cosine_vmf(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.direction_cosine_vmf(784, 100.0)), 4)
+    0.1255
     """
     return _each(_vmf_mean, 1, *_vmf_arguments(dimension, concentration, ambient))
 
@@ -82,6 +88,12 @@ def direction_error_vmf(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.direction_error_vmf(784, 100.0)), 4)
+    0.9842
     """
     return 1.0 - _each(_vmf_mean, 2, *_vmf_arguments(dimension, concentration, ambient))
 
@@ -114,6 +126,12 @@ def direction_error_scaled_vmf(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.direction_error_scaled_vmf(784, 100.0)), 4)
+    62.445
     """
     n, kappa, p = _vmf_arguments(dimension, concentration, ambient)
     _check.real("concentration", kappa, 0, low_open=True)
@@ -145,6 +163,12 @@ def direction_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.direction_cosine_gaussian(784, 0.1)), 4)
+    0.3363
     """
     return _each(_gaussian_mean, 1, *_gaussian_arguments(dimension, noise_std))
 
@@ -166,6 +190,12 @@ def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.n
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.direction_error_gaussian(784, 0.1)), 4)
+    0.8869
     """
     return 1.0 - _each(_gaussian_mean, 2, *_gaussian_arguments(dimension, noise_std))
 

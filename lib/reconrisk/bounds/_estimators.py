@@ -45,6 +45,12 @@ def shrinkage_factor(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.shrinkage_factor(100, 0.1)), 6)
+    0.5
     """
     n = args.dimension(dimension)
     return (1.0 / (1.0 + n * args.effective_noise(noise_multiplier, repeats) ** 2))[()]
@@ -67,6 +73,13 @@ def expected_mse_shrunk(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> unbiased = bounds.expected_mse(0.1, data_norm=5.0)
+    >>> round(float(unbiased / bounds.expected_mse_shrunk(784, 0.1, 5.0)), 6)
+    8.84
     """
     std = noise_std(noise_multiplier, data_norm, repeats)
     return (shrinkage_factor(dimension, noise_multiplier, repeats) * std * std)[()]
@@ -100,6 +113,12 @@ def mse_tail_shrunk(
     ------
     ValueError
         If an argument is nan or out of its range, or ``N sigma/sqrt(repeats)`` exceeds 3e7.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_tail_shrunk(0.0285, 784, 0.1, 5.0)), 3)
+    0.632
     """
     eta = _check.real("threshold", threshold, 0)
     n = args.dimension(dimension)
@@ -143,6 +162,12 @@ def expected_mse_clipped_to_range(
     Notes
     -----
     Operations and memory: size of ``signal``, for one entry of ``noise_std`` at a time.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_mse_clipped_to_range([0.0, 0.5, 1.0], noise_std=0.1)), 6)
+    0.006667
     """
     bottom = float(_check.real("low", low, -1e140, 1e140))
     top = float(_check.real("high", high, bottom, 1e140, low_open=True))
@@ -189,6 +214,12 @@ def expected_mse_james_stein(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_mse_james_stein(784, 0.1, 5.0)), 4)
+    0.0289
     """
     n = args.dimension(dimension, 3)
     std = noise_std(noise_multiplier, data_norm, repeats)

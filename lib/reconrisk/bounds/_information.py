@@ -49,6 +49,12 @@ def advantage(success: ArrayLike, prior_success: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.advantage(0.55, 0.1)), 6)
+    0.5
     """
     s = _check.real("success", success, 0, 1)
     kappa = _check.real("prior_success", prior_success, 0, 1, high_open=True)
@@ -93,6 +99,12 @@ def fano_success(
     ------
     ValueError
         If an argument is nan or out of its range, or not exactly one size is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.fano_success(1.0, prior_size=100)), 4)
+    0.3573
     """
     information = _check.real("mutual_information", mutual_information, 0, np.inf, high_open=True)
     if (prior_size is None) == (log_prior_size is None):
@@ -190,6 +202,12 @@ def mutual_information_bound(
     ------
     ValueError
         If an argument is nan or out of its range, or the probabilities do not sum to one.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mutual_information_bound(2.0, 10, sensitivity=2.0)), 4)
+    0.4371
     """
     sigma = args.positive("noise_multiplier", noise_multiplier)
     delta = _check.real("sensitivity", sensitivity, 0, 1e140)
@@ -253,6 +271,15 @@ def mutual_information_monte_carlo(
     Notes
     -----
     ``samples * n * d`` operations; memory for 8 MB of scores at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import bounds
+    >>> rng = np.random.default_rng(0)
+    >>> found, error = bounds.mutual_information_monte_carlo(np.eye(4), 20_000, rng)
+    >>> abs(found - float(bounds.mutual_information_orthogonal(4, 1.0))) < 5 * error
+    True
     """
     means = np.atleast_2d(_check.real("candidates", candidates, -1e140, 1e140))
     n, dimension = means.shape
@@ -311,6 +338,12 @@ def mutual_information_orthogonal(prior_size: ArrayLike, signal: ArrayLike) -> n
     -----
     About ``4 (m**2 + 18 m + 45 + log n) * max(180, 72 m)`` exponentials for each pair of arguments:
     10 ms at m = 2, 5 s at m = 40.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mutual_information_orthogonal(4, 1.0)), 4)
+    0.33
     """
     n = _check.real("prior_size", _check.integer("prior_size", prior_size, 2), 2, 1e12)
     m = _check.real("signal", signal, 0, 40)

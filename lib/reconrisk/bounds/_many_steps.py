@@ -55,6 +55,12 @@ def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) ->
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.selection_log_pmf(10, 100, 0.1)), 4)
+    -2.026
     """
     t, p = _plan(steps, probability)
     return special.log_binomial_pmf(k, t, p)
@@ -79,6 +85,12 @@ def selection_probability_printed(
     ------
     ValueError
         If an argument is out of its range, or the value leaves the floats and ``log`` is not set.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> bool(bounds.selection_probability_printed(10, 100, 0.1) < 1e-13)
+    False
     """
     t, p = _plan(steps, probability)
     _check.real("probability", p, 0, 1, high_open=True)
@@ -121,6 +133,13 @@ def mse_tail_sampled(
     Both factors of a term are log-concave in k, so the sum is taken outwards from its largest term
     until a geometric series bounds the rest below 1e-17 of it: every term that matters is in, also
     in tails where they are far from ``T p``. Terms: about ``20 sqrt(T p (1 - p))``.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> value = bounds.mse_tail_sampled(0.03, 784, 0.1, 5.0, 100, selection_probability=0.1)
+    >>> round(float(value), 3)
+    0.696
     """
     eta = _check.real("threshold", threshold, 0)
     n = args.dimension(dimension)
@@ -155,6 +174,12 @@ def psnr_tail_sampled(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.psnr_tail_sampled(15.0, 784, 0.1, 5.0, 1.0, 100, 0.1)), 4)
+    0.7483
     """
     eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
     return mse_tail_sampled(
@@ -186,6 +211,12 @@ def ncc_tail_sampled(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.ncc_tail_sampled(0.7, 784, 0.1, 100, 0.1)), 4)
+    0.7849
     """
     c = _check.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
@@ -219,6 +250,12 @@ def expected_mse_sampled(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_mse_sampled(0.1, 5.0, steps=100, selection_probability=0.1)), 4)
+    0.0279
     """
     std = noise_std(noise_multiplier, data_norm, 1)
     t, p = _plan(steps, selection_probability)

@@ -87,6 +87,13 @@ def mse_tail(
     Relative error below 1e-11 down to 1e-300, plus what rounding of the arguments costs: the
     logarithm moves by up to ``|N eta/(2 s**2) - N/2|`` times their relative error. About 0.1 s per
     million.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> log_tail = bounds.mse_tail(0.02, 150_528, 0.001, 150.0, log=True)
+    >>> round(float(log_tail) / 2.302585, 1)
+    -220.0
     """
     eta = _check.real("threshold", threshold, 0)
     n = args.dimension(dimension)
@@ -124,6 +131,13 @@ def mse_quantile(
     ValueError
         If an argument is out of its range, or not exactly one probability is given, or the result
         is too small for a float (below 1e-300 in units of ``2 s**2/N``).
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> middle = bounds.mse_quantile(0.5, 784, 0.1, 5.0)
+    >>> round(float(bounds.mse_tail(middle, 784, 0.1, 5.0)), 6)
+    0.5
     """
     log_p = args.log_probability("probability", probability, log_probability)
     n = args.dimension(dimension)
@@ -162,6 +176,12 @@ def mse_density(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_density(0.25, 784, 0.1, 5.0)), 4)
+    31.5879
     """
     y = _check.real("value", value, 0, np.inf, low_open=True, high_open=True)
     n = args.dimension(dimension)
@@ -188,5 +208,11 @@ def expected_mse(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_mse(0.1, data_norm=5.0, repeats=25)), 6)
+    0.01
     """
     return (noise_std(noise_multiplier, data_norm, repeats) ** 2)[()]

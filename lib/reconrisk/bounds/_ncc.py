@@ -34,6 +34,12 @@ def contrast_of(signal: ArrayLike) -> float:
     ------
     ValueError
         If the record is constant (its NCC with anything is 0/0), empty or not finite.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.contrast_of([1.0, 1.0, 0.0, 0.0])), 4)
+    0.7071
     """
     x = _check.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
     if x.size == 0:
@@ -112,6 +118,12 @@ def ncc_tail(
     Notes
     -----
     :func:`reconrisk.special.log_cosine_tail` with N - 1 dimensions; accuracy and cost there.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.ncc_tail(0.35, 784, 0.1)), 4)
+    0.3335
     """
     c = _check.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
@@ -146,6 +158,12 @@ def ncc_quantile(
     ------
     ValueError
         As :func:`ncc_tail`, and if not exactly one probability is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.ncc_quantile(0.5, 784, 0.1)), 4)
+    0.3368
     """
     log_p = args.log_probability("probability", probability, log_probability)
     n = args.dimension(dimension, 2)
@@ -189,6 +207,12 @@ def expected_ncc(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_ncc(784, 0.1)), 4)
+    0.3365
     """
     n = args.dimension(dimension, 2)
     k = noncentrality(n, noise_multiplier, None, contrast, repeats)
@@ -225,6 +249,12 @@ def ncc_bound_paper(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.ncc_bound_paper(784, 0.1)), 4)
+    0.3363
     """
     n = args.dimension(dimension)
     noise = args.effective_noise(noise_multiplier, repeats)

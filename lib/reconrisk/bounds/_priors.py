@@ -42,6 +42,12 @@ def prior_success(prior: ArrayLike) -> float:
     ------
     ValueError
         If it is neither.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(bounds.prior_success([0.5, 0.3, 0.2]), 6)
+    0.5
     """
     if np.ndim(prior) == 0:
         return float(1.0 / _check.integer("prior", prior, 1))
@@ -93,6 +99,13 @@ def prior_success_ball(
     Notes
     -----
     ``centres * points`` comparisons.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> distances = [[0.0, 0.2, 0.9], [0.2, 0.0, 0.9], [0.9, 0.9, 0.0]]
+    >>> round(bounds.prior_success_ball(distances, threshold=0.5), 4)
+    0.6667
     """
     return float(min(_masses(distances, threshold, weights).max(), 1.0))
 
@@ -123,6 +136,14 @@ def prior_success_ball_any_centre(
     ValueError
         If an argument is nan, out of its range or of a wrong shape, or the matrix is not symmetric
         with a zero diagonal.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> distances = [[0.0, 0.2, 0.9], [0.2, 0.0, 0.9], [0.9, 0.9, 0.0]]
+    >>> found = bounds.prior_success_ball_any_centre(distances, threshold=0.15)
+    >>> round(found.lower, 4), round(found.upper, 4)
+    (0.3333, 0.6667)
     """
     d = _check.real("distances", distances, 0)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
@@ -168,6 +189,12 @@ def prior_success_from_samples(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> 0.1 < bounds.prior_success_from_samples(0.1, 1000) < 0.13
+    True
     """
     share = float(_check.real("estimate", estimate, 0, 1))
     count = float(_check.integer("samples", samples, 1))
@@ -218,6 +245,12 @@ def log_prior_success_pixels(
     Notes
     -----
     About ``40 sqrt(d)`` terms of the tail for each set of arguments, at most d.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.log_prior_success_pixels(784, 0.9, 0.125)))
+    -750
     """
     d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
     rho = _check.real("share", share, 0, 1)
@@ -278,6 +311,12 @@ def log_prior_success_pixels_printed(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.log_prior_success_pixels_printed(784)))
+    -1087
     """
     d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
     rho = _check.real("share", share, 0, 1)

@@ -39,6 +39,12 @@ def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> float(bounds.mse_of_psnr(20.0, data_range=1.0))
+    0.01
     """
     value = _check.real("psnr", psnr, -1000, 1000)
     return (_check.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[()]
@@ -80,6 +86,12 @@ def psnr_tail(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.psnr_tail(26.0, 784, 0.01, 5.0, data_range=1.0)), 4)
+    0.5441
     """
     eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
     n = args.dimension(dimension)
@@ -120,6 +132,12 @@ def psnr_quantile(
     ------
     ValueError
         If an argument is out of its range, or not exactly one probability is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.psnr_quantile(0.5, 784, 0.01, 5.0, 1.0)), 4)
+    26.0243
     """
     log_p = args.log_probability("probability", probability, log_probability)
     _check.real("log_probability", log_p, -np.inf, 0, low_open=True, high_open=True)
@@ -157,6 +175,12 @@ def psnr_density(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.psnr_density(26.0, 784, 0.01, 5.0, 1.0)), 4)
+    1.8103
     """
     y = mse_of_psnr(_check.real("value", value, -1000, 1000), data_range)
     n = args.dimension(dimension)
@@ -187,6 +211,12 @@ def expected_psnr(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.expected_psnr(784, 0.01, 5.0, data_range=1.0)), 2)
+    26.03
     """
     a = 0.5 * args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
@@ -215,6 +245,12 @@ def psnr_bound_paper(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.psnr_bound_paper(0.1, 5.0, data_range=1.0)), 4)
+    6.0206
     """
     std = noise_std(noise_multiplier, data_norm, repeats)
     span = _check.real("data_range", data_range, 1e-50, 1e50)

@@ -59,6 +59,12 @@ def rero_rdp(
     ------
     ValueError
         If an argument is nan or out of its range, or not exactly one prior is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_rdp(2.0, 0.01)), 4)
+    0.0402
     """
     surprise = -args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
@@ -100,6 +106,12 @@ def rero_renyi(
     ------
     ValueError
         If an argument is nan or out of its range, or not exactly one prior is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_renyi(8.0, 1.0, 0.01)), 4)
+    0.0427
     """
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
@@ -141,6 +153,12 @@ def rero_pure(
     ------
     ValueError
         If an argument is nan or out of its range, or not exactly one prior is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_pure(1.0, 0.1)), 4)
+    0.2718
     """
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
@@ -189,6 +207,12 @@ def mse_lower_bound(
     -----
     Only for attacks whose expectation is the record: the centre of the range has a mean squared
     error of at most ``diameter**2/4``, below this bound wherever ``T/sigma**2 < log 2``.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_lower_bound(1.0)), 4)
+    0.1455
     """
     sigma = args.positive("noise_multiplier", noise_multiplier)
     return mse_lower_bound_renyi(args.repeats(steps, "steps") / sigma**2, diameter, log=log)
@@ -216,6 +240,12 @@ def mse_lower_bound_renyi(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_lower_bound_renyi(1.0)), 4)
+    0.1455
     """
     divergence = _check.real("epsilon", epsilon, 0, np.inf, low_open=True, high_open=True)
     width = args.positive("diameter", diameter)

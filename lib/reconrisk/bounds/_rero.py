@@ -58,6 +58,12 @@ def rero_gaussian(
     ------
     ValueError
         If an argument is nan or out of its range, or not exactly one prior is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_gaussian(1.0, 0.1)), 3)
+    0.389
     """
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
@@ -118,6 +124,13 @@ def rero(
     -----
     Cost without a closed form: 10 to 50 milliseconds, growing like ``tolerance**-0.5`` and hardly
     with T; see :func:`rero_curve` for many ``kappa`` at once.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds
+    >>> found = bounds.rero(DPSGD(1.0, sampling_rate=0.02, steps=1000), prior_success=1e-4)
+    >>> f"{found.lower:.5f} {found.upper:.5f}"
+    '0.00224 0.00224'
     """
     if not isinstance(run, DPSGD):
         raise TypeError(f"run must be a DPSGD; got {run!r}")
@@ -161,6 +174,13 @@ def rero_curve(
     Cost: one discretisation of a step for all, and three compositions for each group of levels
     within three standard deviations of the privacy loss: 50 values from 1e-12 to 0.99 at T = 1000,
     q = 0.02 take about 0.1 s.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds
+    >>> lower, upper = bounds.rero_curve(DPSGD(2.0, steps=4), [0.1, 0.5])
+    >>> [round(float(v), 4) for v in upper]
+    [0.3891, 0.8413]
     """
     if not isinstance(run, DPSGD):
         raise TypeError(f"run must be a DPSGD; got {run!r}")

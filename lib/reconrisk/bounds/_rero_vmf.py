@@ -89,6 +89,13 @@ def rero_vmf(
     -----
     Cost: a lattice of ``tolerance**-0.5`` cells up to a factor, composed a few times; 0.05 to 1 s.
     Many ``kappa`` at once: :func:`rero_vmf_curve`.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> found = bounds.rero_vmf(20.0, 760, 0.1)
+    >>> f"{found.lower:.4f} {found.upper:.4f}"
+    '0.5672 0.5673'
     """
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
@@ -129,6 +136,13 @@ def rero_vmf_curve(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> lower, upper = bounds.rero_vmf_curve(20.0, 760, [0.1, 0.5])
+    >>> [round(float(v), 4) for v in upper]
+    [0.5673, 0.9266]
     """
     kappa = _check.real("prior_success", prior_success, 0, 1)
     pair = _pair(concentration, dimension, sampling_rate, steps)
@@ -176,6 +190,12 @@ def rero_vmf_one_release(
     ------
     ValueError
         If an argument is out of its range, or not exactly one prior is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_vmf_one_release(20.0, 760, 0.1)), 4)
+    0.2889
     """
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"

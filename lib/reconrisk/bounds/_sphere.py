@@ -86,6 +86,12 @@ def mse_tail_sphere(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.mse_tail_sphere(0.015, 784, 0.03, 5.0)), 4)
+    0.9982
     """
     n = args.dimension(dimension)
     sine2 = _sine_squared(threshold, n, data_norm)
@@ -126,6 +132,12 @@ def rero_sphere(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_sphere(0.01, 784, 0.1, 5.0, log=True)))
+    -206
     """
     n = args.dimension(dimension)
     sine2 = _sine_squared(threshold, n, data_norm)
@@ -164,6 +176,12 @@ def log_prior_success_box(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.log_prior_success_box(0.01, 784)))
+    -697
     """
     eta = _check.real("threshold", threshold, 0)
     n = args.dimension(dimension)
@@ -224,6 +242,12 @@ def rero_box(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.rero_box(0.01, 784, 0.1, log=True)))
+    -374
     """
     log_kappa = log_prior_success_box(threshold, dimension, width)
     return rero_gaussian(noise_multiplier, log_prior_success=log_kappa, steps=steps, log=log)

@@ -92,6 +92,12 @@ def tensor_attack_order(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.tensor_attack_order(100, 10_000, 2)), 4)
+    0.2
     """
     b = _check.integer("batch_size", batch_size, 1, 1e12)
     added = _check.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
@@ -139,6 +145,12 @@ def cramer_rao_order(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.cramer_rao_order(100, 10_000, 0.1)), 4)
+    0.01
     """
     sigma = _check.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
     gone = _check.real("pruned", pruned, 0, 1, high_open=True)
@@ -328,6 +340,12 @@ def information_trace_limit(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.information_trace_limit('elu', 100, 10_000, [1.0, -1.0])))
+    1333694
     """
     s = special.activation(activation)
     d = float(_check.integer("dimension", dimension, 1, 1e12))

@@ -1,4 +1,7 @@
-"""What a folder of executed notebooks shows: every exhibit's cell, picture, result and verdicts."""
+"""What a folder of executed notebooks shows: every exhibit's cell, picture, result and verdicts.
+
+Recorded runs stand beside it. Where an exhibit has one, its verdicts are the ones that count.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import nbformat
 
 from reconrisk.cli.execute import notebooks_of
 from reconrisk.study import registry
+from reconrisk.study.recorded import Recorded
 from reconrisk.study.results import RESULT_MIME
 from reconrisk.study.stored import exhibit_cells
 from reconrisk.study.verdicts import Verdict, overall
@@ -49,9 +53,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Gallery:
-    """All exhibits shown by a folder of notebooks, and what was judged where."""
+    """All exhibits shown by a folder of notebooks, their records, and what was judged where."""
 
     shown: Mapping[str, Shown] = field(default_factory=dict)
+    recorded: Recorded = field(default_factory=Recorded)
 
     def home(self, exhibit_id: str) -> Shown | None:
         """Return the cell that shows an exhibit; for a panel, that of the whole figure."""
@@ -62,8 +67,21 @@ class Gallery:
         return [(s, v) for s in self.shown.values() for v in s.verdicts if v.target == target]
 
     def status(self, target: str) -> str:
-        """Return the worst verdict on a target, *pending* if there is none."""
+        """Return the verdict that counts on a target, *pending* if there is none.
+
+        The worst over the exhibits that judge it, each by its recorded run where it has one and
+        by its notebook's cell otherwise.
+        """
+        return self.recorded.counting(target, ((s.exhibit, v) for s, v in self.on(target)))
+
+    def shown_status(self, target: str) -> str:
+        """Return the worst verdict of the notebooks on a target, *pending* if there is none."""
         return overall(v for _, v in self.on(target))
+
+    def profile(self, target: str) -> str:
+        """Return the profile in which the notebooks judged a target."""
+        named = {str((s.result or {}).get("profile", "quick")) for s, _ in self.on(target)}
+        return " and ".join(sorted(named)) or "quick"
 
 
 def gallery(notebooks: Path) -> Gallery:

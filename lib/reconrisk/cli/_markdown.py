@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from reconrisk.study import registry
 from reconrisk.study.typeset import typeset
+from reconrisk.study.verdicts import STATUSES
 
-__all__ = ["anchor", "badge", "escape", "exhibit_link", "list_table", "slug"]
+__all__ = [
+    "anchor",
+    "badge",
+    "duration",
+    "escape",
+    "exhibit_link",
+    "list_table",
+    "slug",
+    "tally",
+]
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
 _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")
@@ -33,6 +44,22 @@ def anchor(kind: str, target: str) -> str:
 def badge(status: str) -> str:
     """Return a verdict as the coloured word that the style sheet knows."""
     return f'<span class="verdict verdict-{slug(status)}">{status}</span>'
+
+
+def tally(statuses: Iterable[str]) -> str:
+    """Return how many there are of each verdict, from best to worst."""
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: ``3 min 5 s``."""
+    if seconds < 1:
+        return "less than a second"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def exhibit_link(exhibit_id: str, text: str = "") -> str:

@@ -6,7 +6,6 @@ Everything heavy is imported inside the commands, so that ``--help`` answers at 
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,17 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from reconrisk.cli import data
 from reconrisk.cli._console import (
     FAILED,
-    fail,
     mistakes,
     note,
     print_json,
     print_table,
     show,
     status_text,
-    verdict_table,
 )
+from reconrisk.cli._costs import costs
+from reconrisk.cli.risk import risk
 
 if TYPE_CHECKING:
     from reconrisk.study import Study
@@ -76,6 +76,9 @@ app.add_typer(
     cls=_BookCommands,
     help="Run the notebooks and compile the book.",
 )
+app.command("risk")(risk)
+app.add_typer(data.app, name="data")
+app.command("costs")(costs)
 
 Exhibit = Annotated[
     str,
@@ -99,6 +102,14 @@ Overrides = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Another value for a parameter (repeatable)."),
 ]
 Workers = Annotated[int, typer.Option(help="Processes for sweeps; no result depends on it.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLUSTER",
+        help="A Dask cluster for sweeps instead: tcp://HOST:PORT, local:N for N workers here, or a "
+        "scheduler file; by default what RECONRISK_SCHEDULER says.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -204,16 +215,38 @@ def list_exhibits(
 @app.command()
 def run(
     context: typer.Context,
-    exhibit: Exhibit,
+    exhibits: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXHIBIT...", help="Ids as `reconrisk list` shows them, e.g. ziller2024/fig1."
+        ),
+    ] = None,
+    paper: Annotated[
+        list[str] | None,
+        typer.Option("--paper", metavar="KEY", help="All exhibits of this paper (repeatable)."),
+    ] = None,
     profile: Profile = "quick",
     seed: Seed = 0,
     device: Device = "cpu",
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Your own images, in place of the data set: a folder of pictures, with or without "
+            "class folders, or an .npz file.",
+        ),
+    ] = "",
     data_root: DataRoot = "",
     set_: Overrides = None,
     workers: Workers = 1,
+    scheduler: Scheduler = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to write; by default a folder in reconrisk-out."),
+        typer.Option(
+            metavar="DIR",
+            help="Where to write; with several exhibits, DIR/PAPER/EXHIBIT. By default a folder in "
+            "reconrisk-out.",
+        ),
     ] = None,
     checkpoints: Annotated[
         Path | None,
@@ -223,68 +256,67 @@ def run(
             "output folder until the run is over, so that a killed run resumes.",
         ),
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB", min=0, help="What the paper profile may take; by default what is free."
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Compute what is finished and up to date too.")
+    ] = False,
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Do not draw.")] = False,
     show_parameters: Annotated[
         bool, typer.Option("--show-parameters", help="Print the values of this run and stop.")
     ] = False,
 ) -> None:
-    """Compute one exhibit: its verdicts, its figure and the data behind it.
+    """Compute exhibits: their verdicts, their figures and the data behind them.
 
-    Writes figure.png, a CSV per table and record.json. Exit status 1: a verdict failed; 2: a wrong
-    argument. `reconrisk parameters EXHIBIT` lists what --set can change.
+    Writes figure.png, a CSV per table and record.json as each is finished, whatever the verdicts
+    say; what is there already and up to date is not computed again. Exit status 1: a verdict
+    failed, or an exhibit of several could not be computed; 2: a wrong argument; 130: interrupted,
+    and the same command goes on. `reconrisk parameters EXHIBIT` lists what --set can change.
 
     Example: `reconrisk run mean_to_extreme/fig2 --seed 1 --set samples=500 --out fig2`
     """
-    from reconrisk.study import VerdictError, computation
-    from reconrisk.study.records import provenance, write_record
-    from reconrisk.study.sweep import SweepError
-
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; there may be no screen
+    from reconrisk.cli import _runs
+    from reconrisk.study import registry
+
     with mistakes(context.obj):
-        known = computation(exhibit)
-        folder = out or Path("reconrisk-out") / known.exhibit.replace("/", "-")
-        tasks = folder / "tasks" if checkpoints is None else checkpoints
+        papers = _chosen("paper", paper, registry.PAPERS) if paper else []
+        chosen = _runs.chosen_exhibits(exhibits or (), papers, reading=bool(data))
+        if not chosen:
+            raise ValueError("name an exhibit, or a paper with --paper; `reconrisk list` has them")
         session = _session(
-            known.exhibit,
+            chosen,
             set_,
             profile=profile,
             seed=seed,
             device=device,
+            data=data,
             data_root=data_root,
             workers=workers,
-            checkpoints=tasks,
+            scheduler=scheduler,
         )
-        settings = session.context(known.exhibit).settings
+        plans = _runs.plans(session, chosen, out, checkpoints)
     if show_parameters:
-        _show_parameters(known.exhibit, settings)
+        for exhibit in chosen:
+            _show_parameters(exhibit, session.context(exhibit).settings)
         return
-    part = "" if exhibit == known.exhibit else f", of which {exhibit} is a part"
-    note(f"computing {known.exhibit}{part} ({profile} profile, seed {seed}, {device})")
-    start = time.perf_counter()
-    try:
-        with mistakes(context.obj, (ValueError, OSError), hint=" (--debug shows where)"):
-            result = session.run(known.exhibit)
-    except (VerdictError, SweepError) as error:
-        if context.obj:
-            raise
-        raise fail(str(error), FAILED) from None
-    seconds = time.perf_counter() - start
-    drawing = None
-    if not no_figure:
-        from reconrisk import figures
-
-        drawing = figures.draw(result)
-    record = write_record(
-        result, folder, drawing, provenance=provenance(session, known.exhibit, seconds)
+    with mistakes(context.obj):
+        plans = _runs.fitting(plans, memory)
+    parts = [e for e in exhibits or () if e not in chosen]
+    note(f"{profile} profile, seed {seed}, {device}" + (f"; your images: {data}" * bool(data)))
+    for part in parts:
+        note(f"{part} is a part of {registry.parent_of(part)}")
+    _runs.carry_out(
+        plans,
+        draw=not no_figure,
+        again=again,
+        debug=bool(context.obj),
+        go_on=_runs.command_again(context, without=("again",)),
     )
-    if checkpoints is None and tasks.is_dir():
-        shutil.rmtree(tasks)  # they served to resume this run, which is over
-    show(f"{result.exhibit}: {result.status}")
-    if result.ran:
-        show(f"{result.ran}\n")
-    verdict_table(result.verdicts)
-    files = sorted(p.name for p in record.parent.iterdir() if p.suffix in {".csv", ".png"})
-    show(f"\n{seconds:.1f} s; written to {folder}: {', '.join([*files, record.name])}")
 
 
 @app.command()
@@ -339,11 +371,18 @@ def verdicts(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute everything now; read no notebook.")
     ] = False,
-    profile: Profile = "quick",
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="recorded: those of the recorded long runs, beside the notebooks'. With --fresh: "
+            "quick or paper."
+        ),
+    ] = "quick",
     seed: Seed = 0,
     device: Device = "cpu",
     data_root: DataRoot = "",
     workers: Workers = 1,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what became of every exhibit, claim and erratum.
@@ -351,6 +390,10 @@ def verdicts(
     Reads the results stored in the notebooks; --fresh computes them with the profile, seed, device,
     data and workers given. Exit status 0: every verdict of the papers asked for (by default: of all
     papers built so far) is there and sound; 1: the last lines say what is not.
+
+    With --profile recorded, the verdicts of the runs in data/recorded stand beside the notebooks'.
+    What was not recorded is no fault; exit status 1 says that a record is damaged, cannot be asked
+    for any more, or holds a verdict that failed.
 
     Example: `reconrisk verdicts --fresh --paper ziller2024`
     """
@@ -360,15 +403,21 @@ def verdicts(
     with mistakes(context.obj):
         papers = _chosen("paper", paper, registry.PAPERS)
         required = papers if paper else [key for key in MODULES if MODULES[key]]
+        if profile == "recorded":
+            if fresh:
+                raise ValueError("--fresh computes verdicts and --profile recorded reads them")
+            _show_recorded(papers, as_json)
+            return
         if fresh:
             session = _session(
-                "",
+                (),
                 None,
                 profile=profile,
                 seed=seed,
                 device=device,
                 data_root=data_root,
                 workers=workers,
+                scheduler=scheduler,
             )
             collected, problems = _computed(session, required)
         else:
@@ -402,6 +451,56 @@ def verdicts(
             show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]))
         else:
             show(f"every verdict of {', '.join(required)} is there and sound")
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+def _show_recorded(papers: Iterable[str], as_json: bool) -> None:
+    """Show the recorded runs' verdicts beside the notebooks'; exit status 1 if one is unsound."""
+    from reconrisk.study import registry, stored
+    from reconrisk.study.recorded import beside, read_recorded
+
+    root = registry.project_root()
+    recorded, held = read_recorded(root), stored.read(root)
+    rows = [row for row in beside(recorded, held.results) if row.quick.paper_key in papers]
+    problems = [*recorded.problems, *held.problems]
+    judged = [row for row in rows if row.verdicts]
+    if as_json:
+        print_json(
+            {
+                "ok": not problems,
+                "problems": problems,
+                "summary": dict(Counter(row.status for row in rows)),
+                "recorded": dict(Counter(row.recorded for row in judged)),
+                "records": sorted(recorded.records),
+                "targets": [row.as_dict() for row in rows],
+            }
+        )
+    else:
+        print_table(
+            ("id", "place", "recorded run", "quick run", "what", "recorded in"),
+            [
+                (
+                    row.quick.id,
+                    row.quick.place,
+                    status_text(row.recorded or "quick run only"),
+                    status_text(row.quick.status),
+                    row.quick.title,
+                    "\n".join(dict.fromkeys(exhibit for exhibit, _ in row.verdicts)),
+                )
+                for row in rows
+            ],
+            flexible="what",
+        )
+        show(
+            f"\n{len(recorded.records)} records; {len(judged)} of {len(rows)} targets judged by "
+            f"them: {_counts(row.recorded for row in judged)}"
+        )
+        show(f"with the quick runs of the others: {_counts(row.status for row in rows)}")
+        if problems:
+            show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]))
+        else:
+            show("every record is whole and sound")
     if problems:
         raise typer.Exit(FAILED)
 
@@ -463,7 +562,7 @@ def why(
 
     with mistakes(context.obj):
         known = computation(exhibit)
-        session = _session(known.exhibit, set_, profile=profile, seed=seed, device=device)
+        session = _session([known.exhibit], set_, profile=profile, seed=seed, device=device)
         held = stored.read(registry.project_root()).results.get(known.exhibit)
         reasons = explain(known.exhibit, held.provenance if held else None, session)
     if not reasons:
@@ -482,7 +581,7 @@ def why(
 # Shared -----------------------------------------------------------------------------------------
 
 
-def _session(exhibit: str, pairs: Iterable[str] | None, **choices: Any) -> Study:
+def _session(exhibits: Iterable[str], pairs: Iterable[str] | None, **choices: Any) -> Study:
     from reconrisk.study import Study
 
     values: dict[str, str] = {}
@@ -491,7 +590,7 @@ def _session(exhibit: str, pairs: Iterable[str] | None, **choices: Any) -> Study
         if not equals or not name.strip():
             raise ValueError(f"--set takes NAME=VALUE; got {pair!r}")
         values[name.strip()] = value
-    return Study(**choices, overrides={exhibit: values} if values else {})
+    return Study(**choices, overrides={e: values for e in exhibits} if values else {})
 
 
 def _judged(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:

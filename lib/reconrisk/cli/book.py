@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,14 +21,24 @@ from reconrisk.cli._refresh import refresh_notebooks
 from reconrisk.cli.execute import Outcome, check_parameters, execute
 from reconrisk.cli.stage import stage
 from reconrisk.study import registry
+from reconrisk.study.cluster import serving
 from reconrisk.study.computations import Study
-from reconrisk.study.stored import stored_provenance
+from reconrisk.study.stored import exhibit_cells, stored_provenance
+from reconrisk.study.tasks import ClusterError
 
 __all__ = ["app", "compile_book"]
 
 app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
 
 Jobs = Annotated[int, typer.Option(min=1, help="Notebooks at a time.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLUSTER",
+        help="A Dask cluster that all notebooks' sweeps share: tcp://HOST:PORT, local:N for N "
+        "workers here, or a scheduler file; by default what RECONRISK_SCHEDULER says.",
+    ),
+]
 Only = Annotated[list[str] | None, typer.Argument(help="Notebooks, paper/NN_topic; all if none.")]
 
 
@@ -39,6 +50,7 @@ def build(
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
     data_root: Annotated[str, typer.Option(help="Folder with the papers' data sets.")] = "",
     jobs: Jobs = 2,
+    scheduler: Scheduler = None,
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", help="Any other one, NAME=VALUE.")
     ] = None,
@@ -55,7 +67,8 @@ def build(
             "data_root": str(Path(data_root).resolve()) if data_root else "",
             **more,
         }
-        Study(**{k: v for k, v in parameters.items() if k in Study.__dataclass_fields__})
+        known = {k: v for k, v in parameters.items() if k in Study.__dataclass_fields__}
+        cluster = Study(**{"scheduler": scheduler, **known}).cluster
         notebooks = _chosen(project, only)
         _refuse(notebooks, parameters)
     except (ValueError, TypeError, KeyError, FileNotFoundError) as error:
@@ -67,7 +80,15 @@ def build(
         parameters["checkpoints"] = str(checkpoints)  # given to the notebooks that declare it
 
     run = build_folder / "run" / profile / "notebooks"
-    outcomes = execute(notebooks, run, parameters, jobs=jobs, console=console)
+    with _served(cluster, console):
+        outcomes = execute(
+            notebooks,
+            run,
+            parameters,
+            jobs=jobs,
+            console=console,
+            expected=_expected(notebooks, profile),
+        )
     failed = _tell_failures(console, outcomes)
     if only:  # the book wants all of them
         _closing(console, f"Executed notebooks: {run}", failed)
@@ -85,15 +106,17 @@ def html() -> None:
 
 
 @app.command()
-def refresh(only: Only = None, jobs: Jobs = 2) -> None:
+def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> None:
     """Run the notebooks with their own parameters and store the outputs in them."""
     project = registry.project_root()
     console = Console()
     try:
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
-    except KeyError as error:
+        cluster = Study(scheduler=scheduler).cluster
+    except (KeyError, ValueError) as error:
         _give_up(console, error.args[0])
-    outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
+    with _served(cluster, console):
+        outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
     failed = _tell_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
     _closing(console, what, failed)
@@ -183,6 +206,16 @@ def _python_path() -> str:
 # --- helpers ----------------------------------------------------------------------------------
 
 
+@contextmanager
+def _served(cluster: str, console: Console) -> Iterator[None]:
+    """Let the notebooks' processes use one cluster, if there is one to be used."""
+    try:
+        with serving(cluster):
+            yield
+    except ClusterError as error:
+        _give_up(console, str(error))
+
+
 def _chosen(
     project: Path, only: Sequence[str] | None, suffix: str = ".ipynb"
 ) -> list[tuple[str, Path]]:
@@ -206,6 +239,23 @@ def _seconds(notebook: Path) -> float:
         return 0.0
     stored = stored_provenance(nbformat.read(notebook, as_version=4))
     return sum(entries["seconds"] for entries in stored.values())
+
+
+def _expected(notebooks: Sequence[tuple[str, Path]], profile: str) -> dict[str, float]:
+    """Seconds that notebooks are likely to take, of those of which it is known."""
+    if profile != "paper":
+        seconds = {name: _seconds(path) for name, path in notebooks}
+    else:
+        costs = registry.costs()
+        seconds = {
+            name: sum(
+                float(costs[exhibit].seconds)
+                for exhibit in exhibit_cells(nbformat.read(path, as_version=4))
+                if exhibit in costs
+            )
+            for name, path in notebooks
+        }
+    return {name: value for name, value in seconds.items() if value}
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from reconrisk.cli._progress import duration, pace
+
 __all__ = [
     "EXHIBIT_TAG",
     "Failure",
@@ -136,11 +138,19 @@ def _fits(value: Any, default: Any) -> bool:
 
 
 class Progress:
-    """What is running: a live table on a terminal, one line per event anywhere else."""
+    """What is running: a live table on a terminal, one line per event anywhere else.
 
-    def __init__(self, console: Console, total: int) -> None:
+    ``expected`` are the seconds that notebooks are likely to take, those that are known.
+    """
+
+    def __init__(
+        self, console: Console, total: int, expected: Mapping[str, float], jobs: int = 1
+    ) -> None:
         self._console = console
         self._total = total
+        self._waiting = dict(expected)
+        self._took = self._foreseen = 0.0
+        self._jobs = jobs
         self._done = 0
         self._lock = threading.Lock()
         self._start = time.monotonic()
@@ -172,11 +182,15 @@ class Progress:
         with self._lock:
             self._done += 1
             self._running.pop(outcome.name, None)
+            foreseen = self._waiting.pop(outcome.name, None)
+            if foreseen is not None and outcome.failure is None:
+                self._took += outcome.seconds
+                self._foreseen += foreseen
             state = "failed" if outcome.failure else "done"
             self._say(f"{outcome.name}  {state} in {outcome.seconds:.1f} s", bad=state == "failed")
 
     def _say(self, text: str, bad: bool = False) -> None:
-        line = f"[{self._clock(self._start)}] {self._done}/{self._total} done  {text}"
+        line = f"[{self._clock(self._start)}] {self._done}/{self._total} done{self._left()}  {text}"
         self._console.print(
             line, style="red" if bad else None, markup=False, highlight=False, soft_wrap=True
         )
@@ -186,8 +200,22 @@ class Progress:
         with self._lock:
             for name, (began, text) in self._running.items():
                 table.add_row(f"[cyan]{name}[/]", text, self._clock(began))
-            table.add_row(f"{self._done}/{self._total} notebooks", "", self._clock(self._start))
+            done = f"{self._done}/{self._total} notebooks{self._left()}"
+            table.add_row(done, "", self._clock(self._start))
         return table
+
+    def _left(self) -> str:
+        """About how long the notebooks still take: all in a row, shared by the jobs."""
+        here = pace(self._took, self._foreseen)
+        now = time.monotonic()
+        each = [
+            max(here * seconds - (now - self._running[name][0]), 0.0)
+            if name in self._running
+            else here * seconds
+            for name, seconds in self._waiting.items()
+        ]
+        left = max(sum(each) / self._jobs, max(each, default=0.0))
+        return f", about {duration(left)} left" if left else ""
 
     @staticmethod
     def _clock(since: float) -> str:
@@ -267,6 +295,7 @@ def execute(
     *,
     jobs: int = 1,
     console: Console | None = None,
+    expected: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
     """Run notebooks, each in its own kernel, and keep what they become.
 
@@ -281,6 +310,8 @@ def execute(
         Values for parameters the notebooks declare; a notebook is given those it has.
     jobs : int
         How many to run at a time, at least 1.
+    expected : mapping
+        Seconds by name that they are likely to take, for the remaining time that is shown.
 
     Returns
     -------
@@ -292,7 +323,7 @@ def execute(
     outcomes: dict[str, Outcome] = {}
     with (
         _environment(jobs),
-        Progress(console, len(notebooks)) as progress,
+        Progress(console, len(notebooks), expected or {}, jobs) as progress,
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):
         futures = [

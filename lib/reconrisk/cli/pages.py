@@ -6,22 +6,38 @@ Everything on them is computed from the registry and from the verdicts stored in
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from reconrisk.cli._costs import costs_page
+from reconrisk.cli._explorer import explorer_presets, explorer_report
 from reconrisk.cli._gallery import Gallery, Shown
-from reconrisk.cli._markdown import anchor, badge, escape, exhibit_link, list_table, slug
+from reconrisk.cli._markdown import (
+    anchor,
+    badge,
+    escape,
+    exhibit_link,
+    list_table,
+    slug,
+    tally,
+)
+from reconrisk.cli._recorded import recorded_page
 from reconrisk.study import registry
 from reconrisk.study.registry import PAPERS, Exhibit
 from reconrisk.study.verdicts import STATUSES, Verdict
 
-__all__ = ["write_pages"]
+__all__ = ["standing", "write_pages"]
 
 THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
 
 
-def write_pages(folder: Path, gallery: Gallery, alt: Callable[[str], str]) -> None:
+def write_pages(
+    folder: Path,
+    gallery: Gallery,
+    alt: Callable[[str], str],
+    project: Path,
+    source: Callable[[str], str],
+) -> None:
     """Write every generated page and fragment.
 
     Parameters
@@ -32,6 +48,10 @@ def write_pages(folder: Path, gallery: Gallery, alt: Callable[[str], str]) -> No
         What the notebooks show.
     alt : callable
         From an exhibit's id to the alternative text of its picture.
+    project : Path
+        The checkout.
+    source : callable
+        From a file of the project to the address at which it can be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = _thumbnails(folder / "thumbnails", gallery)
@@ -39,8 +59,12 @@ def write_pages(folder: Path, gallery: Gallery, alt: Callable[[str], str]) -> No
         "exhibits.md": _exhibits(gallery, pictures, alt),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
+        "recorded.md": recorded_page(gallery.recorded, project, source),
+        "_explorer_presets.md": explorer_presets(),
+        "_explorer_report.md": explorer_report(),
         "_summary.md": _summary(gallery),
         "_threat_models.md": _threat_models(),
+        "_costs.md": costs_page(),
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
     for name, text in pages.items():
@@ -67,9 +91,19 @@ def _panels(exhibit_id: str) -> list[Exhibit]:
     ]
 
 
-def _tally(statuses: Iterable[str]) -> str:
-    counts = Counter(statuses)
-    return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
+def standing(gallery: Gallery, target: str) -> str:
+    """Return a target's verdict in colour: the recorded run's and the notebook's, told apart.
+
+    The first is the one that counts.
+    """
+    recorded = gallery.recorded.status(target)
+    if not recorded:
+        return badge(gallery.status(target))
+    first, second = gallery.status(target), gallery.shown_status(target)
+    words = f"{badge(recorded)} recorded run"
+    if first != recorded:  # another exhibit, without a record, has the last word
+        words = f"{badge(first)} in all; {words}"
+    return f"{words}, {badge(second)} {gallery.profile(target)} run"
 
 
 # --- pages ------------------------------------------------------------------------------------
@@ -99,9 +133,11 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], s
     parts = [
         "# Exhibits",
         "Every figure, table, algorithm and theorem of the five papers, and the companion's own "
-        "results, with the verdict that was computed last.",
+        "results, with the verdict that was computed last. Where a run on the papers' own data has "
+        "been recorded ({doc}`all of them </book/generated/recorded>`), its verdict counts and the "
+        "quick run's is given beside it.",
         f"**{done} of {len(every)} are built, {len(every) - done} are pending.** "
-        f"By verdict: {_tally(gallery.status(e.id) for e in every)}.",
+        f"By verdict: {tally(gallery.status(e.id) for e in every)}.",
     ]
     for key, title in PAPERS.items():
         rows = _whole(key)
@@ -138,12 +174,10 @@ def _card(
         lines += ["", *(f"({e.anchor})=" for e in (exhibit, *panels))]
     else:
         lines.append("")
-    lines.append(f"**{escape(exhibit.place)}** {badge(gallery.status(exhibit.id))}")
+    lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
     if panels:
-        items = (
-            f"{escape(_short(p, exhibit))} {badge(gallery.status(p.id))}".strip() for p in panels
-        )
+        items = (f"{escape(_short(p, exhibit))} {standing(gallery, p.id)}".strip() for p in panels)
         lines += ["", *(f"- {item}" for item in items)]
     return "\n".join([*lines, "::::", ""])
 
@@ -201,8 +235,9 @@ def _claims(gallery: Gallery) -> str:
     parts = [
         "# Claim ledger",
         "Every checkable statement of the five papers and of this companion: where it stands, "
-        "what became of it, and the numbers behind that.",
-        f"{len(claims)} claims: {_tally(statuses.values())}.",
+        "what became of it, and the numbers behind that. Where a run on the papers' own data has "
+        "been recorded, its verdict counts and comes first.",
+        f"{len(claims)} claims: {tally(statuses.values())}.",
         FILTER % {"options": options},
     ]
     for key, title in PAPERS.items():
@@ -210,8 +245,8 @@ def _claims(gallery: Gallery) -> str:
             (
                 f"({anchor('claim', c.id)})=\n{escape(c.id)}",
                 f"{escape(c.claim)}\n\n*{escape(c.place)}*",
-                f"{badge(statuses[c.id])}\n\n{_homes(gallery.on(c.id))}".rstrip(),
-                _evidence(v for _, v in gallery.on(c.id)) or escape(c.how_to_check),
+                f"{standing(gallery, c.id)}\n\n{_homes(gallery.on(c.id))}".rstrip(),
+                _both_evidences(gallery, c.id) or escape(c.how_to_check),
             )
             for c in claims.values()
             if c.paper_key == key
@@ -226,6 +261,16 @@ def _claims(gallery: Gallery) -> str:
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
     """Links to the cells that reached the verdicts."""
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
+
+
+def _both_evidences(gallery: Gallery, target: str) -> str:
+    """What was compared: by the recorded runs, then by the notebooks."""
+    quick = _evidence(v for _, v in gallery.on(target))
+    recorded = _evidence(v for _, v in gallery.recorded.on(target))
+    if not recorded:
+        return quick
+    profile = gallery.profile(target).capitalize()
+    return f"**Recorded run.** {recorded}\n\n**{profile} run.** {quick}"
 
 
 def _evidence(verdicts: Iterable[Verdict]) -> str:
@@ -257,7 +302,7 @@ def _errata(gallery: Gallery) -> str:
                 f"({anchor('erratum', e.id)})=\n### {escape(e.id)}: {escape(e.place)}",
                 f"Printed\n: {escape(e.printed)}",
                 f"Corrected\n: {escape(e.corrected)}",
-                f"Computed\n: {badge(gallery.status(e.id))} at {shown_at}",
+                f"Computed\n: {standing(gallery, e.id)} at {shown_at}",
             ]
             evidence = _evidence(v for _, v in judged)
             if evidence:
@@ -278,13 +323,13 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     claims = [c.id for c in registry.claims().values() if c.paper_key == paper_key]
     table = list_table(
         ("Exhibit", "Verdict", "What it shows"),
-        [(exhibit_link(e.id), badge(gallery.status(e.id)), escape(e.title)) for e in rows],
+        [(exhibit_link(e.id), standing(gallery, e.id), escape(e.title)) for e in rows],
         widths=(22, 20, 58),
         classes="status",
     )
     return (
-        f"Exhibits: {_tally(gallery.status(e.id) for e in rows)}. "
-        f"Claims: {_tally(gallery.status(c) for c in claims)}.\n\n"
+        f"Exhibits: {tally(gallery.status(e.id) for e in rows)}. "
+        f"Claims: {tally(gallery.status(c) for c in claims)}.\n\n"
         f"::::{{dropdown}} All {len(rows)} exhibits\n{table}::::\n"
     )
 
@@ -296,7 +341,7 @@ def _summary(gallery: Gallery) -> str:
         claims = [gallery.status(c.id) for c in registry.claims().values() if c.paper_key == key]
         errata = [e for e in registry.errata().values() if e.paper_key == key]
         if exhibits or claims:
-            rows.append((escape(title), _tally(exhibits), _tally(claims), str(len(errata))))
+            rows.append((escape(title), tally(exhibits), tally(claims), str(len(errata))))
     return list_table(
         ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(24, 34, 34, 8), classes="status"
     )

@@ -7,6 +7,7 @@ the command that regenerates each exhibit.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import shutil
@@ -21,12 +22,14 @@ import yaml
 from nbformat import NotebookNode
 
 from reconrisk.cli._gallery import Gallery, Shown, gallery, verdict_of
-from reconrisk.cli._markdown import badge, escape, list_table
-from reconrisk.cli._recorded import recorded_block
+from reconrisk.cli._markdown import badge, duration, escape, list_table, slug
+from reconrisk.cli._recorded import draw_recorded, recorded_block
 from reconrisk.cli.execute import notebooks_of
-from reconrisk.cli.pages import write_pages
+from reconrisk.cli.pages import standing, write_pages
 from reconrisk.study import registry
 from reconrisk.study.computations import Computation, computation
+from reconrisk.study.recorded import read_recorded, recorded_ids
+from reconrisk.study.records import RecordError
 from reconrisk.study.results import RESULT_MIME
 from reconrisk.study.stored import exhibit_cells, stored_provenance
 
@@ -80,6 +83,11 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     -------
     Gallery
         What the staged notebooks show.
+
+    Raises
+    ------
+    RecordError
+        If a recorded run cannot be read, or a file of it is not the one that was recorded.
     """
     shutil.rmtree(target, ignore_errors=True)
     skipped = shutil.ignore_patterns("__pycache__", "generated", ".ipynb_checkpoints")
@@ -97,13 +105,18 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     (target / "_config.yml").write_text(text, encoding="utf-8")
 
-    everything = gallery(notebooks)
+    recorded = read_recorded(project)
+    if len(recorded.records) < len(recorded_ids(project)):
+        raise RecordError("; ".join(recorded.problems))
+    everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
+    drawn = _recorded_pictures(everything, target)
     for path in notebooks_of(notebooks):
         staged = target / "notebooks" / path.relative_to(notebooks)
         staged.parent.mkdir(parents=True, exist_ok=True)
         notebook = nbformat.read(path, as_version=4)
-        nbformat.write(dress(notebook, everything, where, project), staged)
-    write_pages(target / "book" / "generated", everything, _alternative_text)
+        nbformat.write(dress(notebook, everything, where, project, drawn), staged)
+    generated = target / "book" / "generated"
+    write_pages(generated, everything, _alternative_text, project, where.source)
     copy_mathjax(target / "book" / "_static" / "mathjax")
     return everything
 
@@ -134,9 +147,16 @@ def copy_mathjax(target: Path) -> None:
 
 
 def dress(
-    notebook: NotebookNode, everything: Gallery, where: Addresses, project: Path
+    notebook: NotebookNode,
+    everything: Gallery,
+    where: Addresses,
+    project: Path,
+    drawn: Mapping[str, str] | None = None,
 ) -> NotebookNode:
-    """Return the notebook as the book shows it; every exhibit's cell gets its surroundings."""
+    """Return the notebook as the book shows it; every exhibit's cell gets its surroundings.
+
+    ``drawn`` names the figures of recorded runs by exhibit, from the notebook's folder.
+    """
     ids = {cell["id"]: exhibit_id for exhibit_id, cell in exhibit_cells(notebook).items()}
     provenances = stored_provenance(notebook)
     cells = []
@@ -154,12 +174,15 @@ def dress(
             ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
             seconds = ran.get("duration", ran.get("seconds"))
             cells += [
-                _markdown(_heading(shown, project)),
+                _markdown(_heading(shown, project, everything)),
                 *_captioned(cell, shown),
                 _markdown(_footing(shown, seconds, where)),
             ]
-            if long_run := _recorded(exhibit_id, project, where):
-                cells.append(_markdown(long_run))
+            record = everything.recorded.records.get(exhibit_id)
+            if record is not None:
+                picture = (drawn or {}).get(exhibit_id, "")
+                known = computation(exhibit_id)
+                cells.append(_markdown(recorded_block(known, record, where.source, picture)))
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -170,7 +193,7 @@ def _markdown(source: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(source)
 
 
-def _heading(shown: Shown, project: Path) -> str:
+def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
     """The exhibit's anchors (its panels' too), what it is called, and where the paper has it."""
     row = registry.exhibit(shown.exhibit)
     parts = [e for e in registry.exhibits().values() if registry.parent_of(e.id) == row.id]
@@ -179,7 +202,10 @@ def _heading(shown: Shown, project: Path) -> str:
     paper = registry.PAPERS[row.paper_key]
     if (project / "book" / "papers" / f"{row.paper_key}.md").is_file():
         paper = f"{{doc}}`{paper} </book/papers/{row.paper_key}>`"
-    return f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {badge(verdict_of(shown))}"
+    verdict = badge(verdict_of(shown))
+    if shown.exhibit in everything.recorded.records:
+        verdict = standing(everything, shown.exhibit)
+    return f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
 
 
 def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
@@ -250,7 +276,7 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
         return "\n".join([*lines, "::::"])
     lines.append(_parameters(known))
     if seconds is not None:
-        lines += [f"The run shown took {_duration(seconds)}.", ""]
+        lines += [f"The run shown took {duration(seconds)}.", ""]
     lines += [_paper_profile(known), ""]
     path, line = _source_of(known)
     lines += [
@@ -260,13 +286,17 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     return "\n".join([*lines, "::::"])
 
 
-def _recorded(exhibit_id: str, project: Path, where: Addresses) -> str:
-    """The folded part with an exhibit's long run, if the project holds one."""
-    try:
-        known = computation(exhibit_id)
-    except KeyError:
-        return ""
-    return recorded_block(known, project, where.source, _duration)
+def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
+    """Draw the recorded runs of the exhibits shown; their files by exhibit, from the notebook."""
+    drawn = {}
+    for exhibit, record in everything.recorded.records.items():
+        shown = everything.shown.get(exhibit)
+        if shown is None:
+            continue
+        name = f"recorded/{slug(exhibit)}-recorded.png"
+        if draw_recorded(computation(exhibit), record, (target / shown.document).parent / name):
+            drawn[exhibit] = name
+    return drawn
 
 
 def _parameters(known: Computation) -> str:
@@ -299,21 +329,12 @@ def _paper_profile(known: Computation) -> str:
             "{doc}`/book/rerun` shows the layout."
         )
     how = cost.basis[:1].upper() + cost.basis[1:]
-    text += f" {how} on {cost.device}: {_duration(float(cost.seconds))} from start to end, "
+    text += f" {how} on {cost.device}: {duration(float(cost.seconds))} from start to end, "
     return text + f"{cost.memory_gb} GB of memory."
 
 
 def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "less than a second"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _source_of(known: Computation) -> tuple[str, int]:

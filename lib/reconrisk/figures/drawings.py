@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from reconrisk.study import Result
 
-__all__ = ["Description", "describe", "draw", "draws"]
+__all__ = ["Description", "describe", "draw", "draws", "is_drawn"]
 
 _MODULES = {
     "mean_to_extreme": ("mean_to_extreme",),
@@ -52,6 +52,8 @@ _MODULES = {
         "companion_two_layer",
         "companion_defences",
         "companion_one_scale",
+        "companion_cross_checks",
+        "companion_synthesis",
     ),
 }
 
@@ -91,6 +93,11 @@ def _find(exhibit: str) -> tuple[Callable[[Result], Figure], Description] | None
     for name in _MODULES.get(exhibit.partition("/")[0], ()):
         importlib.import_module(f"reconrisk.figures.{name}")
     return _DRAWINGS.get(exhibit)
+
+
+def is_drawn(exhibit: str) -> bool:
+    """Say whether an exhibit has a picture (theorems and most tables have none)."""
+    return _find(exhibit) is not None
 
 
 def describe(exhibit: str) -> Description:

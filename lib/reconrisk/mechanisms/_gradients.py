@@ -27,6 +27,13 @@ def global_norm(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
     Tensor, shape (examples,), float64
         Summed in double precision: over the 1.5e8 entries of *From Mean to Extreme*, Figure 1, a
         single-precision sum is 1.5% short, which is more than the effect it shows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import mechanisms
+    >>> mechanisms.global_norm({"weight": torch.tensor([[3.0, 4.0]])}).item()
+    5.0
     """
     norms = [
         torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float64)
@@ -50,6 +57,14 @@ def clip(
     ------
     ValueError
         If ``max_grad_norm`` is not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import mechanisms
+    >>> clipped, norm = mechanisms.clip({"weight": torch.tensor([[3.0, 4.0]])}, 2.5)
+    >>> clipped["weight"].tolist()
+    [[1.5, 2.0]]
     """
     if not max_grad_norm > 0:
         raise ValueError(f"max_grad_norm must be in (0, inf); got {max_grad_norm!r}")

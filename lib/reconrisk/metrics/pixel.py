@@ -36,13 +36,26 @@ def mse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Notes
     -----
     *From Mean to Extreme*, Definition 3; Ziller et al., Definition 1.
+
+    Examples
+    --------
+    >>> from reconrisk import metrics
+    >>> float(metrics.mse([0.0, 0.5], [0.0, 1.0]))
+    0.125
     """
     x, y = _pair(target, reconstruction)
     return np.mean(np.square(x - y), axis=-1)
 
 
 def rmse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
-    """Root mean squared error, the square root of :func:`mse`."""
+    """Root mean squared error, the square root of :func:`mse`.
+
+    Examples
+    --------
+    >>> from reconrisk import metrics
+    >>> float(metrics.rmse([0.0, 0.0], [0.3, 0.3]))
+    0.3
+    """
     return np.sqrt(mse(target, reconstruction))
 
 
@@ -67,6 +80,12 @@ def psnr(
     ------
     ValueError
         If a range is not positive.
+
+    Examples
+    --------
+    >>> from reconrisk import metrics
+    >>> round(float(metrics.psnr([0.0, 1.0], [0.1, 0.9], data_range=1.0)), 6)
+    20.0
     """
     x, y = _pair(target, reconstruction)
     width = x.max(axis=-1) - x.min(axis=-1) if data_range is None else data_range
@@ -94,6 +113,12 @@ def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Notes
     -----
     *From Mean to Extreme*, Definition 5; Ziller et al., Definition 3.
+
+    Examples
+    --------
+    >>> from reconrisk import metrics
+    >>> round(float(metrics.ncc([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])), 6)
+    1.0
     """
     x, y = _pair(target, reconstruction)
     x = x - x.mean(axis=-1, keepdims=True)
@@ -123,6 +148,14 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     Ziller et al., Definition C.1, after Studholme et al. 1999. Equal to scikit-image's
     ``normalized_mutual_information``, which takes fifty times as long on a photograph (it goes
     through a general d-dimensional histogram).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import metrics
+    >>> picture = np.linspace(0, 1, 64).reshape(8, 8)
+    >>> round(metrics.nmi(picture, picture), 6)
+    2.0
     """
     bins = int(_check.integer("bins", bins, 2))
     x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
@@ -156,6 +189,14 @@ def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) 
         At least 7 pixels a side (the window of Wang et al. 2004 in scikit-image).
     data_range : float
         Width of the value range, > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reconrisk import metrics
+    >>> picture = np.linspace(0, 1, 64).reshape(8, 8)
+    >>> round(metrics.ssim(picture, picture), 6)
+    1.0
     """
     from skimage.metrics import structural_similarity
 

@@ -33,6 +33,12 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     -----
     The feature reconstruction error of Liu et al., Section 5.1 and Table 2. One singular value
     decomposition a set; directions below 1e-10 of the largest count as absent.
+
+    Examples
+    --------
+    >>> from reconrisk import metrics
+    >>> metrics.projection_error([[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0]]).tolist()
+    0.5
     """
     x, y = np.asarray(targets, dtype=float), np.asarray(reconstructions, dtype=float)
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:

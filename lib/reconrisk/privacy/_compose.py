@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, signal
+from scipy import fft, linalg
 
 from reconrisk.privacy._step import UNIT, Law
 
@@ -132,7 +132,9 @@ class Sum:
 
 def _recursion(mass: np.ndarray, decay: float) -> np.ndarray:
     """``sum over i <= j of mass_i exp(-decay (j - i))`` at every ``j``."""
-    return signal.lfilter([1.0], [1.0, -math.exp(-decay)], mass)
+    bands = np.empty((2, mass.size))
+    bands[0], bands[1] = 1.0, -math.exp(-decay)
+    return linalg.solve_banded((1, 0), bands, mass, check_finite=False)
 
 
 def compose(

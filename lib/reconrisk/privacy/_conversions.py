@@ -37,6 +37,12 @@ def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike)
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.log_delta_from_renyi(8.0, 4.0, 6.0)), 4)
+    -17.0142
     """
     a, bound = _order_and_bound(order, renyi)
     e = _check.real("epsilon", epsilon, 0)
@@ -68,6 +74,12 @@ def epsilon_from_renyi(order: ArrayLike, renyi: ArrayLike, delta: ArrayLike) -> 
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.epsilon_from_renyi(8.0, 4.0, 1e-5)), 4)
+    5.2141
     """
     a, bound = _order_and_bound(order, renyi)
     d = _check.real("delta", delta, 0, 1, low_open=True)
@@ -99,6 +111,13 @@ def amplify(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> epsilon, delta = privacy.amplify(1.0, 1e-5, sampling_rate=0.1)
+    >>> round(float(epsilon), 4)
+    0.1586
     """
     e = _check.real("epsilon", epsilon, 0)
     d = _check.real("delta", delta, 0, 1)
@@ -132,6 +151,13 @@ def compose(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> epsilon, delta = privacy.compose(0.1, 1e-6, steps=100, slack=1e-6)
+    >>> round(float(epsilon), 4)
+    5.7561
     """
     e = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
     d = _check.real("delta", delta, 0, 1)

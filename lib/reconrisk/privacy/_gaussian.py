@@ -78,5 +78,11 @@ def log_delta_gaussian(noise_multiplier: float, epsilon: float, steps: int = 1) 
     -------
     float
         In [-inf, 0].
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.log_delta_gaussian(1.0, 1.0), 4)
+    -2.0641
     """
     return log_delta_of_shift(epsilon, math.sqrt(steps) / noise_multiplier)

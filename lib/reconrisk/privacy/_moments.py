@@ -42,6 +42,12 @@ def noise_by_moments(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.noise_by_moments(1.0, 1e-5)), 4)
+    4.9006
     """
     e = _check.real("epsilon", epsilon, 0, 1e100, low_open=True)
     log = -np.log(_check.real("delta", delta, 0, 1, low_open=True, high_open=True))

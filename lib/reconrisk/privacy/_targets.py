@@ -66,6 +66,13 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     -----
     Cost: six compositions of one discretised step, for two or three widths of the cells: tens of
     milliseconds, hardly more at T = 1e5.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, privacy
+    >>> found = privacy.epsilon(DPSGD(1.1, sampling_rate=0.004, steps=3000), delta=1e-5)
+    >>> f"{found.lower:.3f} {found.upper:.3f}"
+    '0.973 0.973'
     """
     mechanism = mechanism_of(run)
     _check.real("delta", delta, 0, 1, low_open=True, high_open=True)
@@ -141,6 +148,13 @@ def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclos
     ------
     TypeError, ValueError
         As :func:`epsilon`.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, privacy
+    >>> found = privacy.delta(DPSGD(1.0), epsilon=1.0)
+    >>> f"{found.lower:.5f} {found.upper:.5f}"
+    '0.12694 0.12694'
     """
     mechanism = mechanism_of(run)
     _check.real("epsilon", epsilon, 0, 500)
@@ -193,6 +207,12 @@ def noise_for_epsilon(
     ------
     TypeError, ValueError
         If an argument is out of its range, or no noise multiplier up to 1e7 is enough.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.01, steps=1000), 4)
+    0.5863
     """
     limit = np.inf if sampling_rate == 1 else 500
     _check.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
@@ -248,6 +268,12 @@ def noise_for_success(
     Notes
     -----
     Cost: about ten enclosures of one gamma, 10 to 50 milliseconds each.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.noise_for_success(0.2, 0.1, sampling_rate=0.01, steps=1000), 4)
+    0.9697
     """
     _check.real("prior_success", prior_success, 0, 1, low_open=True, high_open=True)
     _check.real("success", success, 0, 1, low_open=True, high_open=True)

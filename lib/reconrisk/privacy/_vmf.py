@@ -80,6 +80,12 @@ def vmf_log_density(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_log_density(1.0, 760, 20.0)), 4)
+    1459.2606
     """
     c = _check.real("cosine", cosine, -1, 1)
     p, kappa = check_dimension(dimension), check_concentration(concentration)
@@ -105,6 +111,12 @@ def vmf_mean_cosine(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarra
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_mean_cosine(760, 100.0)), 4)
+    0.1294
     """
     p, kappa = check_dimension(dimension), check_concentration(concentration)
     return special.bessel_ratio(0.5 * p - 1.0, kappa)
@@ -124,6 +136,12 @@ def vmf_concentration(dimension: ArrayLike, mean_cosine: ArrayLike) -> np.ndarra
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_concentration(760, 0.1293)), 1)
+    99.9
     """
     p = _check.real("dimension", check_dimension(dimension), 2, 2e9)
     c = _check.real("mean_cosine", mean_cosine, 0, 1 - 1e-6)
@@ -147,6 +165,12 @@ def vmf_entropy(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_entropy(760, 20.0)), 4)
+    -1439.7865
     """
     p, kappa = check_dimension(dimension), check_concentration(concentration)
     nu = 0.5 * p - 1.0
@@ -184,6 +208,12 @@ def vmf_renyi(
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_renyi(2.0, 760, 20.0)), 4)
+    2.0981
     """
     a = _check.real("order", order, 0, low_open=True)
     p, kappa = check_dimension(dimension), check_concentration(concentration)
@@ -235,6 +265,12 @@ def vmf_kl(dimension: ArrayLike, concentration: ArrayLike, angle: ArrayLike = np
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_kl(760, 20.0)), 4)
+    1.0519
     """
     return vmf_renyi(1.0, dimension, concentration, angle)
 
@@ -264,6 +300,12 @@ def vmf_renyi_blocks(
     ------
     ValueError
         If an argument is nan or out of its range, or the dimensions have no axis of blocks.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_renyi_blocks(2.0, [400, 360], [10.0, 10.0])), 4)
+    2.1038
     """
     p = check_dimension(dimensions)
     if p.ndim == 0:
@@ -291,6 +333,12 @@ def vmf_noise_multiplier(dimension: ArrayLike, concentration: ArrayLike) -> np.n
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(float(privacy.vmf_noise_multiplier(760, 20.0)), 4)
+    0.6892
     """
     p = check_dimension(dimension)
     kappa = _check.real("concentration", concentration, 0, MAX_CONCENTRATION, low_open=True)

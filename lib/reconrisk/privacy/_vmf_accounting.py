@@ -77,6 +77,12 @@ def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) ->
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.vmf_epsilon_converted(20.0, 760, 1e-5).epsilon, 3)
+    7.217
     """
     kappa, p = _law(concentration, dimension)
     d = float(_check.real("delta", delta, 0, 1, low_open=True))
@@ -109,6 +115,12 @@ def vmf_epsilon_by_conversion(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.vmf_epsilon_by_conversion(20.0, 760, 1e-5, 0.1, 3).epsilon, 3)
+    13.604
     """
     kappa, p = _law(concentration, dimension)
     d, q, count = _target(delta, sampling_rate, steps)
@@ -240,6 +252,12 @@ def vmf_epsilon_by_renyi(
     ------
     ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> round(privacy.vmf_epsilon_by_renyi(5.0, 760, 1e-5, 0.1, 3).epsilon, 3)
+    0.463
     """
     kappa, p = _law(concentration, dimension)
     d, q, count = _target(delta, sampling_rate, steps)

@@ -69,6 +69,13 @@ def vmf_epsilon(
     the cells until the tolerance is met. Cost: the number of cells, about
     ``range of one loss * sqrt(T epsilon / tolerance)``, times a hundred operations; a second or
     two at the paper's settings.
+
+    Examples
+    --------
+    >>> from reconrisk import privacy
+    >>> found = privacy.vmf_epsilon(20.0, 760, 1e-5)
+    >>> f"{found.lower:.3f} {found.upper:.3f}"
+    '6.721 6.721'
     """
     kappa = float(_check.real("concentration", concentration, 0, 1e5))
     p = float(_check.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))

@@ -62,6 +62,12 @@ def log_iv(order: ArrayLike, x: ArrayLike) -> np.ndarray:
     -----
     A fraction of a second per million values. Differences of logarithms at one order are better
     taken from :func:`log_iv_reduced`, in which the large common part is missing.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_iv(6850.0, 75.0)), 3)
+    -28827.621
     """
     return over_blocks(_log_iv, *_arguments(order, x))
 
@@ -90,6 +96,12 @@ def log_iv_reduced(order: ArrayLike, x: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_iv_reduced(10.0, 0.0)), 4)
+    0.0
     """
     return over_blocks(_reduced, *_arguments(order, x))
 
@@ -116,6 +128,12 @@ def bessel_ratio(order: ArrayLike, x: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an argument is nan or out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.bessel_ratio(379.0, 20.0)), 6)
+    0.026298
     """
     return over_blocks(_ratio, *_arguments(order, x))
 
@@ -147,6 +165,12 @@ def bessel_ratio_inverse(order: ArrayLike, ratio: ArrayLike) -> np.ndarray:
     -----
     Newton's method from Amos' lower bound (1974). The ratio is concave in ``x``, so the iterates
     rise to the root and never pass it.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.bessel_ratio_inverse(379.0, special.bessel_ratio(379.0, 20.0))), 6)
+    20.0
     """
     nu = _check.real("order", order, 0, 1e9)
     return over_blocks(_inverse, nu, _check.real("ratio", ratio, 0, 1 - 1e-6))

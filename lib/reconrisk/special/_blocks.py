@@ -47,7 +47,14 @@ def over_blocks(
 
 
 def log1mexp(log_p: np.ndarray) -> np.ndarray:
-    """Return ``log(1 - exp(log_p))`` for ``log_p <= 0`` without cancellation; ``-inf`` at 0."""
+    """Return ``log(1 - exp(log_p))`` for ``log_p <= 0`` without cancellation; ``-inf`` at 0.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log1mexp(-1e-20)), 4)
+    -46.0517
+    """
     log_p = np.minimum(log_p, 0.0)
     near_one = log_p > -0.6931471805599453
     with np.errstate(divide="ignore"):

@@ -63,6 +63,12 @@ def log_cosine_tail(
     logarithm is above -1e3, of the logarithm below 1e-13 beyond; noncentralities above 1e4 add
     the rounding of ``delta`` itself. Between 1 and 2 s per million; up to 10 s in few dimensions
     and where ``|tau| > 1.6``.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_cosine_tail(0.5, 100)), 4)
+    -16.7939
     """
     c = _check.real("cosine", cosine, -1, 1)
     d = _dimension(dimension)
@@ -90,6 +96,12 @@ def log_cap_tail(
     ------
     ValueError
         As :func:`log_cosine_tail`.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_cap_tail(0.5, 100)), 4)
+    -37.1929
     """
     s = _check.real("sine_squared", sine_squared, 0, 1)
     _check.real("sine_squared (where not zero)", np.where(s > 0.0, s, 1.0), 1e-280, 1)

@@ -64,6 +64,12 @@ def activation(of: str | Activation) -> Activation:
     ------
     ValueError
         For a name that is not there.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> special.activation('relu').name
+    'relu'
     """
     if isinstance(of, Activation):
         return of
@@ -94,6 +100,12 @@ def hermite_coefficient(of: str | Activation, order: int) -> float:
     -----
     Gauss-Legendre quadrature on intervals of length one that also end at the kinks: 700 values of
     s, remembered for each activation and order.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.hermite_coefficient('relu', 0)), 6)
+    0.398942
     """
     k = int(_check.integer("order", order, 0, MAX_ORDER))
     return _coefficient(activation(of), k)
@@ -146,6 +158,12 @@ def tensor_orders(of: str | Activation) -> tuple[int, int]:
     ------
     ValueError
         If a coefficient that is needed vanishes, as for a linear or quadratic activation.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> special.tensor_orders('elu')
+    (2, 3)
     """
     s = activation(of)
     second = next((k for k in (2, 3) if hermite_coefficient(s, k)), None)

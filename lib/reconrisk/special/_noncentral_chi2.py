@@ -59,6 +59,12 @@ def log_noncentral_chi2_cdf(
     ``1 + exp(..)``, Goodwin 1949), so that nothing special happens there. Relative error of the
     probability below 1e-11 while its logarithm is above -1e3, of the logarithm below 1e-13 beyond.
     Between 1 and 4 s per million.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_noncentral_chi2_cdf(5.0, 10.0, 3.0)), 4)
+    -3.1583
     """
     x = _check.real("x", x, 0, np.inf)
     inner = (x > 0.0) & np.isfinite(x)

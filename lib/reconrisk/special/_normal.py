@@ -32,6 +32,12 @@ def log_normal_cdf(x: ArrayLike) -> np.ndarray:
     ------
     ValueError
         If an entry is nan.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_normal_cdf(-40.0)), 4)
+    -804.6084
     """
     return sc.log_ndtr(_check.real("x", x))[()]
 
@@ -58,6 +64,12 @@ def log_normal_quantile(log_p: ArrayLike) -> np.ndarray:
     -----
     SciPy's ``ndtri_exp`` is off by up to 5e-13 between ``log_p`` = -1e4 and -1e9, which at -1e6 is
     an error of 1e-6 in the probability itself; one Newton step removes it.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_normal_quantile(-804.6084)), 4)
+    -40.0
     """
     return over_blocks(_quantile, _check.real("log_p", log_p, -np.inf, 0))
 
@@ -103,6 +115,12 @@ def log_normal_cdf_shifted(log_p: ArrayLike, shift: ArrayLike) -> np.ndarray:
     by ``z**2`` units in the last place. There the *difference* to ``log p`` is computed,
     ``-shift (z + shift/2) + log erfcx(-(z + shift)/sqrt 2) - log erfcx(-z/sqrt 2)``, whose error
     is that of ``shift * z`` only.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_normal_cdf_shifted(-4267.0, 60.0)), 4)
+    -526.7094
     """
     log_p = _check.real("log_p", log_p, -np.inf, 0)
     shift = _check.real("shift", shift, 0, np.inf, high_open=True)

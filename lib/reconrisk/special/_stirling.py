@@ -131,6 +131,12 @@ def log_binomial_pmf(k: ArrayLike, trials: ArrayLike, probability: ArrayLike) ->
     -----
     A ratio of three Poisson weights (Loader 2000), none of which cancels; differences of log-gamma
     functions would lose six digits at 1e6 trials.
+
+    Examples
+    --------
+    >>> from reconrisk import special
+    >>> round(float(special.log_binomial_pmf(3.0, 10.0, 0.5)), 6)
+    -2.14398
     """
     k = _check.integer("k", k, 0)
     n = _check.integer("trials", trials, 1)

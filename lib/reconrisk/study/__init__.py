@@ -11,7 +11,16 @@
 
 from reconrisk.study.computations import Context, Study, all_computations, computation
 from reconrisk.study.results import Result
-from reconrisk.study.verdicts import Verdict, VerdictError, check, compare, not_run, refute
+from reconrisk.study.verdicts import (
+    Verdict,
+    VerdictError,
+    check,
+    compare,
+    failures_kept,
+    not_run,
+    on_images_given,
+    refute,
+)
 
 __all__ = [
     "Context",
@@ -23,6 +32,8 @@ __all__ = [
     "compare",
     "computation",
     "all_computations",
+    "failures_kept",
     "not_run",
+    "on_images_given",
     "refute",
 ]

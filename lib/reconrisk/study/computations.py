@@ -7,6 +7,7 @@ is an error, so nothing can be forgotten silently.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reconrisk import _check
-from reconrisk.study import datasets, registry
+from reconrisk.study import datasets, inputs, own_images, registry
+from reconrisk.study.cluster import check_scheduler, scheduler_of
 from reconrisk.study.parameters import PROFILES, Parameter, Settings, resolve
 from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.results import Result
+from reconrisk.study.verdicts import on_images_given
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +80,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "companion_two_layer",
         "companion_defences",
         "companion_one_scale",
+        "companion_cross_checks",
+        "companion_synthesis",
     ),
 }
 
@@ -92,9 +97,15 @@ class Context:
     profile, seed, device : str, int, str
         As given to the study.
     data_root : Path or None
-        Folder of the paper's own data; required by data-driven exhibits in the paper profile.
+        Folder of the paper's own data; required by data-driven exhibits in the paper profile. With
+        ``own_images`` the path of those.
+    own_images : bool
+        Whether a user's images take the place of every data set, see
+        :mod:`~reconrisk.study.own_images`.
     workers : int
         Processes that sweeps may use; no result depends on it.
+    scheduler : str
+        The Dask cluster that sweeps use instead; empty for none. No result depends on it.
     checkpoints : Path or None
         Folder in which sweeps keep their finished tasks, or None to keep none.
     """
@@ -105,7 +116,9 @@ class Context:
     seed: int = 0
     device: str = "cpu"
     data_root: Path | None = None
+    own_images: bool = False
     workers: int = 1
+    scheduler: str = ""
     checkpoints: Path | None = None
 
     def seed_of(self, *key: Any) -> int:
@@ -129,7 +142,14 @@ class Context:
 
         They are unless the paper profile reads a folder of ImageNet's classes.
         """
-        return self.profile != "paper" or not datasets.is_imagenet(self.data_root)
+        if self.own_images or self.profile != "paper":
+            return True
+        return not datasets.is_imagenet(self.data_root)
+
+    @property
+    def read_root(self) -> Path | None:
+        """Where data are read from; None for what is bundled."""
+        return self.data_root if self.own_images or self.profile == "paper" else None
 
 
 @dataclass(frozen=True)
@@ -153,16 +173,23 @@ class Computation:
         ------
         RuntimeError
             If a declared target got no verdict or an undeclared one did.
+        ValueError, FileNotFoundError
+            If a data set that the run reads is damaged or missing; before anything is computed.
         """
-        result = self.function(context)
+        inputs.verify(self, context)
+        judging = on_images_given() if context.own_images else contextlib.nullcontext()
+        with judging:
+            result = self.function(context)
         judged = {v.target for v in result.verdicts}
         if judged != self.targets:
             raise RuntimeError(
                 f"{self.exhibit}: no verdict for {sorted(self.targets - judged)}, "
                 f"undeclared verdicts for {sorted(judged - self.targets)}"
             )
+        told = own_images.told(context) if context.own_images else ""
         return dataclasses.replace(
             result,
+            ran=" ".join(filter(None, [result.ran, told])),
             profile=context.profile,
             seed=context.seed,
             settings=dict(context.settings),
@@ -238,10 +265,18 @@ class Study:
         ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
     data_root : str or Path
         Folder with the papers' data sets; empty for none.
+    data : str or Path
+        A user's own images, which take the place of every data set that an exhibit reads: a folder
+        of pictures, with or without class folders, or an ``.npz`` file. Empty for none. What a
+        paper says of its own data is then judged *on the images given*, and no verdict raises.
     overrides : mapping
         ``{exhibit id: {parameter: value}}``.
     workers : int
         Processes for sweeps.
+    scheduler : str, optional
+        A Dask cluster for sweeps instead: ``"tcp://host:port"``, ``"local:4"`` for four workers on
+        this machine, or a scheduler file. Empty for none. If None, the environment variable
+        ``RECONRISK_SCHEDULER`` says, unless ``workers`` are asked for.
     checkpoints : str or Path
         Folder for finished tasks of sweeps; empty for none.
 
@@ -255,20 +290,33 @@ class Study:
     seed: int = 0
     device: str = "cpu"
     data_root: str | Path = ""
+    data: str | Path = ""
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     workers: int = 1
     checkpoints: str | Path = ""
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         _check.one_of("profile", self.profile, PROFILES)
         _check.integer("seed", self.seed, 0)
         _check.integer("workers", self.workers, 1)
+        if self.cluster:
+            check_scheduler(self.cluster, self.workers)
         _check_device(self.device)
         if self.data_root and not Path(self.data_root).is_dir():
             raise FileNotFoundError(f"data_root must be an existing folder; got {self.data_root!r}")
+        if self.data and self.data_root:
+            raise ValueError("give data or data_root, not both: data takes every data set's place")
+        if self.data and not Path(self.data).exists():
+            raise FileNotFoundError(f"data must be an existing folder or file; got {self.data!r}")
         for exhibit_id, values in self.overrides.items():
             known = computation(exhibit_id)
             resolve(known.exhibit, known.parameters, self.profile, values)
+
+    @property
+    def cluster(self) -> str:
+        """The Dask cluster that sweeps use, empty for none."""
+        return scheduler_of(self.scheduler, self.workers)
 
     def context(self, exhibit_id: str) -> Context:
         """Return the context in which an exhibit would be computed."""
@@ -280,16 +328,27 @@ class Study:
             if computation(key).exhibit == known.exhibit
             for name, value in values.items()
         }
+        settings = resolve(known.exhibit, known.parameters, self.profile, overrides)
+        if self.data:
+            settings = own_images.settings_with(known, self.profile, settings, overrides)
+            own_images.check_enough(known, settings, Path(self.data))
+        root = self.data or self.data_root
         return Context(
             exhibit=known.exhibit,
-            settings=resolve(known.exhibit, known.parameters, self.profile, overrides),
+            settings=settings,
             profile=self.profile,
             seed=int(self.seed),
             device=self.device,
-            data_root=Path(self.data_root) if self.data_root else None,
+            data_root=self._folder(root),
+            own_images=bool(self.data),
             workers=int(self.workers),
+            scheduler=self.cluster,
             checkpoints=Path(self.checkpoints) if self.checkpoints else None,
         )
+
+    def _folder(self, root: str | Path) -> Path | None:
+        # workers of a cluster have other current folders
+        return None if not root else Path(root).resolve() if self.cluster else Path(root)
 
     def run(self, exhibit_id: str) -> Result:
         """Compute one exhibit (for a panel, the whole figure)."""

@@ -330,8 +330,8 @@ def explain(
     Returns
     -------
     list of Reason
-        Kinds *nothing recorded*, *code*, *data*, *parameters*, *profile*, *seed*, *device*. Empty
-        if the stored result answers the request.
+        Kinds *nothing recorded*, *code*, *data*, *inputs*, *parameters*, *profile*, *seed*,
+        *device*. Empty if the stored result answers the request.
     """
     from reconrisk.study.computations import computation
 
@@ -352,6 +352,10 @@ def explain(
     ]
     reasons += _differences("code", stored.code, now["code"])
     reasons += _differences("data", stored.data, now["data"])
+    if context.data_root is not None or context.profile == "quick":
+        # of a paper's own data there is nothing to compare unless they are at hand
+        read = checksums(computation(exhibit_id), context)
+        reasons += _differences("inputs", stored.inputs, read)
     asked = _plain(dict(context.settings))
     for name in sorted(asked.keys() | stored.parameters.keys()):
         if name not in stored.parameters:
@@ -473,8 +477,11 @@ def read_record(folder: str | Path) -> Record:
 
 
 def _exact_table(path: Path) -> pd.DataFrame:
-    """Read a CSV with its floats to the last bit, which not every version of pandas does."""
-    table = pd.read_csv(path)
+    """Read a CSV with its floats to the last bit, which not every version of pandas does.
+
+    Only an empty cell is a missing value: a defence may be called "None".
+    """
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""])
     texts = pd.read_csv(path, dtype=str, keep_default_na=False)
     for name in table.columns:
         if pd.api.types.is_float_dtype(table[name].dtype):

@@ -111,6 +111,9 @@ class Cost:
         What it reads from the data folder (``"photographs"``, ``"MNIST"``, ...), or nothing.
     basis : str
         ``"measured"``, or from which smaller run the figures were scaled up.
+    tasks : str
+        How many independent tasks its first sweep has, which can run at the same time; empty where
+        it has no sweep, or its tasks were not counted.
     """
 
     exhibit: str
@@ -119,6 +122,14 @@ class Cost:
     device: str
     needs_data: str
     basis: str
+    tasks: str = ""
+
+    @property
+    def ceiling_gb(self) -> float:
+        """Memory that no process of the run exceeds: what was measured, with room for other
+        versions of the libraries.
+        """
+        return 1.25 * float(self.memory_gb) + 0.25
 
 
 def project_root() -> Path:

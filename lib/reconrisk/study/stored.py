@@ -35,6 +35,8 @@ __all__ = [
 _TAG = "exhibit:"
 #: the statuses that must say why.
 _EXPLAINED = {"differs", "refuted", "not run here"}
+#: statuses that no notebook holds: nothing was judged, or the run should have stopped.
+_NEVER_STORED = {"pending", "failed"}
 
 Notebook = TypeVar("Notebook", bound=dict[str, Any])
 
@@ -235,7 +237,7 @@ def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     for verdict in verdicts:
         if verdict.target not in known:
             raise StoredError(f"{exhibit_id}: a verdict on {verdict.target!r}, which no CSV lists")
-        if verdict.status not in STATUSES[:-1]:
+        if verdict.status not in STATUSES or verdict.status in _NEVER_STORED:
             raise StoredError(
                 f"{exhibit_id}: {verdict.target} has the unknown verdict {verdict.status!r}"
             )

@@ -108,6 +108,21 @@ def train_many(
     no per-example gradient is formed. With q < 1 only the records that take part are computed.
     Memory: two or three copies of the K models, and the known records' responses of one block of
     models at a time.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import DPSGD, training
+    >>> from reconrisk.models import Classifier
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> records, labels = torch.rand(60, 4, generator=generator), torch.arange(60) % 2
+    >>> models = training.train_many(
+    ...     Classifier(inputs=4, hidden=3, classes=2), DPSGD(0.5, sampling_rate=0.2, steps=20),
+    ...     records[2:], labels[2:], records[:2], labels[:2],
+    ...     learning_rate=0.5, generator=generator,
+    ... )
+    >>> tuple(models["hidden.weight"].shape)
+    (2, 3, 4)
     """
     _check_records(classifier, known_inputs, known_labels, target_inputs, target_labels)
     _check.real("learning_rate", learning_rate, 0, high_open=True)

@@ -226,6 +226,15 @@ def accuracy(
     ----------
     weights, inputs, labels
         As in :func:`gradient_factors`, labels as integers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import training
+    >>> weights = {"output.weight": torch.eye(2), "output.bias": torch.zeros(2)}
+    >>> records = torch.tensor([[1.0, 0.0], [0.2, 0.9]])
+    >>> training.accuracy(weights, records, torch.tensor([0, 0])).item()
+    0.5
     """
     fed = inputs.mT
     if "hidden.weight" in weights:

@@ -401,14 +401,22 @@ def shared_sweep(context: Context, function: str, tasks: Sequence[Row]) -> pd.Da
     """Run tasks, or remember them from an exhibit before; ``point`` numbers the points."""
     text = json.dumps(list(tasks))
     store = str(context.checkpoints) if context.checkpoints else ""
-    return _remembered(function, text, context.seed, context.workers, store).copy()
+    place = (context.workers, context.scheduler, store)
+    return _remembered(function, text, context.seed, place).copy()
 
 
 @functools.lru_cache(maxsize=64)
-def _remembered(function: str, text: str, seed: int, workers: int, store: str) -> pd.DataFrame:
+def _remembered(function: str, text: str, seed: int, place: tuple[int, str, str]) -> pd.DataFrame:
     tasks = json.loads(text)
+    workers, scheduler, store = place
     results = run_sweep(
-        _FUNCTIONS[function], tasks, seed=seed, workers=workers, store=store or None, label=function
+        _FUNCTIONS[function],
+        tasks,
+        seed=seed,
+        workers=workers,
+        scheduler=scheduler,
+        store=store or None,
+        label=function,
     )
     table = as_table(tasks, results)
     keys = [k for k in ("dimension", "width", "batch", "labels", "overlap") if k in table]

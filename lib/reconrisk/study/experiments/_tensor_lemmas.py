@@ -245,13 +245,21 @@ def lemma_sweep(context: Context, function: str, tasks: Sequence[Row]) -> pd.Dat
     """Run tasks of this module, or remember them from an exhibit before."""
     store = str(context.checkpoints) if context.checkpoints else ""
     text = json.dumps(list(tasks))
-    return _remembered(function, text, context.seed, context.workers, store).copy()
+    place = (context.workers, context.scheduler, store)
+    return _remembered(function, text, context.seed, place).copy()
 
 
 @functools.lru_cache(maxsize=16)
-def _remembered(function: str, text: str, seed: int, workers: int, store: str) -> pd.DataFrame:
+def _remembered(function: str, text: str, seed: int, place: tuple[int, str, str]) -> pd.DataFrame:
     tasks = json.loads(text)
+    workers, scheduler, store = place
     results = run_sweep(
-        _FUNCTIONS[function], tasks, seed=seed, workers=workers, store=store or None, label=function
+        _FUNCTIONS[function],
+        tasks,
+        seed=seed,
+        workers=workers,
+        scheduler=scheduler,
+        store=store or None,
+        label=function,
     )
     return as_table(tasks, results)

@@ -115,8 +115,7 @@ def photographs(context: Context, size: int, count: int) -> np.ndarray:
             f"{context.exhibit} in the paper profile needs the paper's photographs: give "
             "data_root, a folder in the layout root/class/*.jpg (ImageNet or a sample of it)"
         )
-    root = context.data_root if context.profile == "paper" else None
-    return datasets.pictures(size, count, root)
+    return datasets.pictures(size, count, context.read_root)
 
 
 def data_folder(context: Context, name: str) -> str:
@@ -184,6 +183,7 @@ def run_tasks(
         [json.loads(text) for text in missing.values()],
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=context.checkpoints / store if context.checkpoints else None,
         label=f"{context.exhibit}: {label}",
     )

@@ -197,6 +197,7 @@ def trained(context: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
         list(missing.values()),
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=context.checkpoints / f"{federated.KEY}-utility" if context.checkpoints else None,
         label=f"{federated.KEY}: training",
     )

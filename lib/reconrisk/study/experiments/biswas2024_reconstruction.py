@@ -472,6 +472,7 @@ def inverting_gradients(context: Context) -> Result:
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         label=f"{context.exhibit}: traces",
     )
     trace = pd.concat([_traced(task, row) for task, row in zip(tasks, rows, strict=True)])
@@ -818,6 +819,7 @@ def table3(context: Context) -> Result:
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=context.checkpoints / f"{KEY}-leakage" if context.checkpoints else None,
         label=f"{context.exhibit}: deep leakage",
     )

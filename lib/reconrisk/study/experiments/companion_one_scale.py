@@ -210,6 +210,7 @@ def _measured(context: Context, tasks: list[dict[str, Any]]) -> list[dict[str, A
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=store,
         label=context.exhibit,
     )

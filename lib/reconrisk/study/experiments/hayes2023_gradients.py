@@ -414,15 +414,17 @@ def _task(context: Context, which: str, **given: Any) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=24)
-def _swept(name: str, tasks: str, seed: int, workers: int, store: str) -> tuple[Any, ...]:
+def _swept(name: str, tasks: str, seed: int, place: tuple[int, str, str]) -> tuple[Any, ...]:
     """Results of a sweep, kept for the other exhibits of this process that ask the same."""
     function = {f.__name__: f for f in _TASKS}[name]
+    workers, scheduler, store = place
     return tuple(
         run_sweep(
             function,
             json.loads(tasks),
             seed=seed,
             workers=workers,
+            scheduler=scheduler,
             store=store or None,
             label=f"{KEY}: {name}",
         )
@@ -435,7 +437,8 @@ _TASKS = (attack_targets, attack_with_shadows, compare_losses, search_labels)
 def _run(context: Context, function: Any, tasks: list[dict[str, Any]]) -> tuple[Any, ...]:
     store = context.checkpoints / f"{KEY}-gradients" if context.checkpoints else ""
     text = json.dumps(tasks)
-    return _swept(function.__name__, text, context.seed, context.workers, str(store))
+    place = (context.workers, context.scheduler, str(store))
+    return _swept(function.__name__, text, context.seed, place)
 
 
 @dataclass(frozen=True)

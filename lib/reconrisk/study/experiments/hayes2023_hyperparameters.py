@@ -215,6 +215,7 @@ def _attack(
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=store,
         label=context.exhibit,
     )

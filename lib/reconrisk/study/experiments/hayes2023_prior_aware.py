@@ -110,7 +110,7 @@ def _task(context: Context, purpose: str, **given: Any) -> dict[str, Any]:
     """
     p = context.settings
     names = ("dataset", "training_size", "pool_size", "hidden", "max_grad_norm", "delta", "steps")
-    root = context.data_root if context.profile == "paper" else None
+    root = context.read_root
     task = {name: p[name] for name in names} | {
         "sampling_rate": p.get("sampling_rate", 1.0),
         "data_root": str(root) if root else "",
@@ -318,6 +318,7 @@ def _sweep(context: Context, function: Any, tasks: Sequence[dict[str, Any]]) -> 
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=store,
         label=context.exhibit,
     )
@@ -418,9 +419,8 @@ def _stand_in(context: Context) -> bool:
 
 def _data_text(context: Context) -> str:
     p = context.settings
-    return (
-        f"{p.training_size} {'handwritten digits (8x8)' if _stand_in(context) else 'MNIST images'}"
-    )
+    named = {"digits": "handwritten digits (8x8)", "MNIST": "MNIST images"}
+    return f"{p.training_size} {named.get(p.dataset, 'images')}"
 
 
 # Algorithm 2 -------------------------------------------------------------------------------------

@@ -392,6 +392,7 @@ def _sweep(context: Context, function: Any, tasks: Sequence[dict[str, Any]]) -> 
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=context.checkpoints,
         label=context.exhibit,
     )

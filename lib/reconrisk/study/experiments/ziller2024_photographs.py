@@ -113,6 +113,7 @@ def _sweep(context: Context, tasks: list[dict[str, Any]]) -> pd.DataFrame:
         tasks,
         seed=context.seed,
         workers=context.workers,
+        scheduler=context.scheduler,
         store=store,
         label=context.exhibit,
     )
@@ -122,14 +123,13 @@ def _sweep(context: Context, tasks: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _task(context: Context, **given: Any) -> dict[str, Any]:
     """One task, completed; Figures 1 and 4 get the same noise for the same picture and row."""
-    paper = context.profile == "paper"
     seeds = dataclasses.replace(context, exhibit=f"{KEY}/photographs")
     key = (given["picture"], given["size"], given.pop("row"), given.get("centred", False))
     return {
         "count": given["picture"] + 1,
         "centred": False,
         "noise_multipliers": list(context.settings.noise_multipliers),
-        "data_root": str(context.data_root) if paper and context.data_root else "",
+        "data_root": str(context.read_root or ""),
         "device": context.device,
         "noise_seed": seeds.seed_of(*key),
         "metrics": "pixel",

@@ -1,0 +1,115 @@
+"""Time the risk report against the accounting for epsilon alone.
+
+    python benchmarks/risk.py [--repeats 5]
+
+One after the other in one process; prints seconds of processor time, ratios, and the time from a
+cold start to the first report. dp-accounting is what a user would call for epsilon.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from reconrisk import risk
+
+COLD = """
+import time
+start = time.perf_counter()
+from reconrisk import risk
+loaded = time.perf_counter()
+run = risk.training_run(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15)
+risk.assess(run, risk.record(dimension=784, data_norm=9.2, data_range=1.0))
+print(loaded - start, time.perf_counter() - loaded)
+"""
+
+RECORD = risk.record(dimension=784, data_norm=9.2, data_range=1.0)
+RUNS = {
+    "MNIST, 15 epochs": dict(
+        noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15, parameters=26_010
+    ),
+    "CIFAR-10, 200 epochs": dict(
+        noise_multiplier=3.0, batch_size=4096, dataset_size=50_000, epochs=200, parameters=10**6
+    ),
+    "full batch, 100 steps": dict(noise_multiplier=10.0, steps=100, parameters=10_000),
+    "von Mises-Fisher, 3 epochs": dict(
+        concentration=75.0, batch_size=128, dataset_size=60_000, epochs=3, parameters=13_700
+    ),
+    "a billion steps": dict(
+        noise_multiplier=1000.0, sampling_rate=0.3, steps=10**9, parameters=10**6
+    ),
+    "next to no noise": dict(
+        noise_multiplier=1e-6, sampling_rate=0.01, steps=10_000, parameters=10**6
+    ),
+}
+
+
+def timed(function: Callable[[], Any], repeats: int) -> float:
+    """The least processor time of a few calls."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def assess_afresh(run: risk.TrainingRun) -> risk.Report:
+    """A report without what an earlier one has left in memory."""
+    from reconrisk.risk import _composed
+
+    _composed.success_at.cache_clear()
+    _composed._renyi.cache_clear()
+    return risk.assess(run, RECORD)
+
+
+def epsilon_elsewhere(run: risk.TrainingRun) -> float:
+    """Epsilon by dp-accounting's privacy-loss distributions."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    step = dp_accounting.PoissonSampledDpEvent(
+        run.sampling_rate, dp_accounting.GaussianDpEvent(run.noise_multiplier)
+    )
+    accountant.compose(step, run.steps)
+    return accountant.get_epsilon(run.delta)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    for name, settings in RUNS.items():
+        run = risk.training_run(**settings)
+        report = assess_afresh(run)
+        ok = sum(entry.ok for entry in report)
+        seconds = timed(lambda r=run: assess_afresh(r), repeats)
+        print(f"{name}: {seconds:.2f} s for {ok} of {len(report.entries)} entries")
+        if run.gaussian and run.steps < 10**6 and run.noise_multiplier > 0.1:
+            try:
+                elsewhere = timed(lambda r=run: epsilon_elsewhere(r), repeats)
+            except ImportError:
+                print("  dp-accounting is not installed")
+            else:
+                print(
+                    f"  dp-accounting, epsilon alone: {elsewhere:.2f} s, "
+                    f"ratio {seconds / elsewhere:.2f}"
+                )
+    for kind, limit, at in (("epsilon", 2.0, None), ("rero", 0.2, 10), ("mse_tail", 1e-3, 0.01)):
+        run = risk.training_run(**RUNS["MNIST, 15 epochs"])
+        start = time.process_time()
+        risk.least_noise(kind, limit, run, RECORD, at=at)
+        seconds = time.process_time() - start
+        print(f"least noise for {kind} {limit:g}: {seconds:.2f} s")
+    ran = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)
+    loading, first = map(float, ran.stdout.split())
+    print(f"cold: {loading:.2f} s to load, {first:.2f} s to the first report (wall clock)")
+
+
+if __name__ == "__main__":
+    main()

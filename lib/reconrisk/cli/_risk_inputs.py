@@ -1,0 +1,253 @@
+"""From flags and files to the setting of a report: names, precedence, refusals."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconrisk import risk
+from reconrisk.cli._risk_file import read_json, read_mapping, scalar
+from reconrisk.risk import Questions, Record, SettingError, TrainingRun, TwoLayerModel
+
+__all__ = ["FIELDS", "MODEL_FIELDS", "Setting", "read_setting", "values_of_flags"]
+
+RUN = (
+    "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size",
+    "dataset_size", "steps", "epochs", "max_grad_norm", "parameters", "layers", "delta",
+)  # fmt: skip
+RECORD = ("dimension", "data_range", "data_norm", "contrast")
+QUESTIONS = (
+    "false_positive_rates", "prior_sizes", "log_priors", "mse", "psnr", "ncc", "pixel_shares",
+)  # fmt: skip
+MODEL_FIELDS = (
+    "width", "activation", "batch_size", "residual", "grad_norm", "singular_value", "condition",
+    "dropout", "pruned",
+)  # fmt: skip
+#: fields of a file that the library's constructors do not know: what they stand for is computed
+OWN = ("image", "data", "opacus_history", "model")
+FIELDS = (*RUN, *RECORD, *QUESTIONS, *OWN)
+
+#: how much of a data set is measured
+_SAMPLE_RECORDS, _SAMPLE_VALUES = 10_000, 50_000_000
+#: what a flag puts aside when a file has said the same in another way
+_INSTEAD = {
+    "noise_multiplier": ("concentration", "mechanism", "opacus_history"),
+    "concentration": ("noise_multiplier", "mechanism", "opacus_history"),
+    "sampling_rate": ("batch_size",),
+    "batch_size": ("sampling_rate",),
+    "steps": ("epochs",),
+    "epochs": ("steps",),
+    "dimension": ("image", "data"),
+    "image": ("dimension", "data"),
+    "data": ("dimension", "image", "data_norm", "contrast"),
+    "data_norm": ("data",),
+    "opacus_history": ("noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs"),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a report is made from, where it came from, and what was found on the way.
+
+    ``answer`` is the first thing to say, where the noise was looked for.
+    """
+
+    name: str
+    run: TrainingRun
+    record: Record
+    questions: Questions
+    model: TwoLayerModel | None
+    notes: tuple[str, ...] = ()
+    answer: str = ""
+
+
+def values_of_flags(flags: Mapping[str, str | Sequence[str] | None]) -> dict[str, Any]:
+    """Return the fields that flags give; numbers are read as in a file."""
+    given: dict[str, Any] = {}
+    for name, text in flags.items():
+        if text is None or text == []:
+            continue
+        given[name] = _word(text) if isinstance(text, str) else [_word(t) for t in text]
+    return given
+
+
+def _word(text: str) -> Any:
+    """What a flag was given; a flag with nothing in it is a mistake, and no absent flag."""
+    value = scalar(text)
+    return text if value is None else value
+
+
+def read_setting(
+    file: Path | None,
+    flags: Mapping[str, Any],
+    model_flags: Mapping[str, Any],
+    *,
+    any_noise: bool = False,
+) -> Setting:
+    """Return the setting that a file and flags describe; flags come first.
+
+    With ``any_noise`` the noise may be missing: it is looked for.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as settings, a field is unknown (the message lists those there
+        are and names the nearest), or a value is refused: field, value and what was expected.
+    OSError
+        If the file cannot be opened.
+    """
+    fields: dict[str, Any] = {}
+    if file is not None:
+        fields = read_mapping(file)
+        _known(str(file), fields, FIELDS)
+        for name, instead in _INSTEAD.items():
+            if name in flags:
+                for other in instead:
+                    fields.pop(other, None)
+    model = _model_fields(file, fields.pop("model", None), model_flags)
+    in_file = {name for name in fields if name not in flags}
+    in_file |= {f"model {name}" for name in model if name not in model_flags}
+    fields = {**fields, **flags}
+    if any_noise and not {"noise_multiplier", "concentration", "opacus_history"} & set(fields):
+        fields["concentration" if fields.get("mechanism") == "vmf" else "noise_multiplier"] = 1.0
+    try:
+        return _setting(file, fields, model, in_file)
+    except SettingError as error:
+        if not fields:
+            raise ValueError(
+                "the run must be described: give --sigma with --sampling-rate and --steps, say, or "
+                "--config FILE (--example prints one to start from); got nothing"
+            ) from None
+        told = file is not None and (error.value is None or error.field in in_file)
+        raise ValueError(f"{file}: {error}" if told else str(error)) from None
+
+
+def _setting(
+    file: Path | None, fields: dict[str, Any], model: dict[str, Any], in_file: set[str]
+) -> Setting:
+    # nothing written after a name is as if the name were not there
+    fields = {name: value for name, value in fields.items() if value is not None}
+    # paths in a file are told from where the file is
+    folders = {name: file.parent for name in in_file if file is not None}
+    record, notes = _record(fields, folders.get("data", Path()))
+    asked = {
+        name: tuple(value) if isinstance(value, list) else (value,)
+        for name in QUESTIONS
+        if (value := fields.get(name)) is not None
+    }
+    return Setting(
+        name="these settings" if file is None else file.name,
+        run=_run(fields, folders.get("opacus_history", Path())),
+        record=record,
+        questions=risk.questions(**asked),
+        model=_model(model) if model else None,
+        notes=notes,
+    )
+
+
+def _model(fields: dict[str, Any]) -> TwoLayerModel:
+    try:
+        return risk.two_layer_model(**{"width": None, **fields})
+    except SettingError as error:
+        raise SettingError(f"model {error.field}", error.value, error.expected) from None
+
+
+def _known(where: str, given: Mapping[str, Any], valid: Sequence[str]) -> None:
+    for name in given:
+        if name in valid:
+            continue
+        near = difflib.get_close_matches(str(name), valid, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"{where}: unknown field {name!r}{hint}; there are {', '.join(valid)}")
+
+
+def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any]) -> dict[str, Any]:
+    if given is None:
+        return dict(model_flags)
+    if not isinstance(given, dict):
+        raise ValueError(f"{file}: model must hold fields of its own, such as width; got {given!r}")
+    _known(f"{file}: model", given, MODEL_FIELDS)
+    return {**{k: v for k, v in given.items() if v is not None}, **model_flags}
+
+
+def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
+    given = {name: fields[name] for name in RUN if name in fields}
+    if "opacus_history" not in fields:
+        return risk.training_run(**given)
+    path = folder / _path("opacus_history", fields["opacus_history"])
+    twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "batch_size", "steps",
+                    "epochs", "mechanism"} & set(given))  # fmt: skip
+    if twice:
+        raise SettingError(twice[0], given[twice[0]], "left out beside opacus_history, which says")
+    history = read_json(path)
+    try:
+        return risk.from_opacus(history, **given)
+    except TypeError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str, ...]]:
+    given = {name: fields[name] for name in RECORD if name in fields}
+    sides = _sides(fields["image"]) if "image" in fields else None
+    if "data" in fields:
+        path = folder / _path("data", fields["data"])
+        sample, note = _sample(path, sides)
+        given.setdefault("data_range", 1.0)  # images are read with values in [0, 1]
+        return risk.record(sample=sample, **given), (note,)
+    if sides is not None:
+        size = math.prod(sides)
+        if given.setdefault("dimension", size) != size:
+            raise SettingError(
+                "dimension", given["dimension"], f"that of the image, {size}, or left out"
+            )
+    return risk.record(**given), ()
+
+
+def _sample(path: Path, sides: list[int] | None) -> tuple[Any, str]:
+    """Images from a path as rows, as many as fit; square and of the colours asked for."""
+    from reconrisk.study.datasets import own_images
+
+    how: dict[str, Any] = {}
+    if sides is not None:
+        if len(sides) not in (2, 3) or sides[0] != sides[1] or sides[2:] not in ([], [1], [3]):
+            raise SettingError(
+                "image",
+                "x".join(map(str, sides)),
+                "square, with 1 or 3 channels, beside data: images are cut to it",
+            )
+        how = {"side": sides[0], "colour": sides[2:] == [3]}
+    one = own_images(path, most=1, **how)
+    most = int(min(max(_SAMPLE_VALUES // one.inputs.shape[1], 1), _SAMPLE_RECORDS))
+    images = own_images(path, most=most, **how)
+    note = (
+        f"norms measured on {images.source}. The smallest is used: it is the easiest to "
+        "reconstruct; records that were not measured may be smaller still"
+    )
+    return images.inputs, note
+
+
+def _path(name: str, value: Any) -> Path:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise SettingError(name, value, "the path of a file or folder")
+    return Path(value)
+
+
+def _sides(value: Any) -> list[int]:
+    """Height, width and channels of an image: ``224x224x3`` or ``[224, 224, 3]``."""
+    sides: Any = value
+    if isinstance(value, str):
+        sides = [int(s) for s in re.split("[x×]", value)] if _SIZES.fullmatch(value) else None
+    elif type(value) is int:
+        sides = [value]
+    whole = isinstance(sides, list) and all(type(s) is int and 1 <= s <= 10**6 for s in sides)
+    if not whole or not 1 <= len(sides) <= 4:
+        raise SettingError("image", value, "height x width x channels, such as 224x224x3")
+    return sides
+
+
+_SIZES = re.compile(r"[0-9]{1,7}([x×][0-9]{1,7}){0,3}")

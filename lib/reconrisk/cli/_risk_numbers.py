@@ -1,0 +1,111 @@
+"""Numbers of a report as people read them, rounded to the safe side."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reconrisk.risk import Entry
+
+__all__ = ["number", "said", "short"]
+
+_DIGITS = 3
+_WAYS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}
+#: units that a title says already
+_UNITS = dict.fromkeys(("probability", "ratio", "correlation", "order"), "")
+
+
+def number(value: float, way: str = "nearest", log: float | None = None) -> str:
+    """Return three significant digits of a number, rounded ``"up"``, ``"down"`` or to nearest.
+
+    With ``log``, its natural logarithm, also of a number that is zero as a float: ``3.2e-1850``.
+
+    >>> number(0.19421253, "up"), number(1500000.0, "up"), number(0.0, "up", log=-4258.0)
+    ('0.195', '1.5e+06', '5.95e-1850')
+    """
+    if log is not None and math.isfinite(log) and (value == 0.0 or abs(value) < 1e-290):
+        return _from_log(log, way)
+    exact = Decimal(repr(float(value)))
+    digits = _DIGITS
+    if 0.999 < value < 1.0:  # what is missing to one is what is asked
+        digits = min(-(1 - exact).adjusted(), 8)
+    rounded = Context(prec=digits, rounding=_WAYS[way]).create_decimal(exact)
+    if rounded == 0:
+        return "0"
+    exponent = rounded.adjusted()
+    if -4 <= exponent < 6:
+        return _plain(rounded)
+    return f"{_plain(rounded.scaleb(-exponent))}e{exponent:+03d}"
+
+
+def _from_log(log: float, way: str) -> str:
+    decimal = log / math.log(10.0)
+    exponent = math.floor(decimal)
+    # the digits that the logarithm's own rounding leaves; none at 1e-1e15
+    loss = abs(decimal) * 4e-16
+    if loss > 1e-3:
+        return f"10^{_safe(decimal, way):.6g}"
+    mantissa = 10.0 ** (decimal - exponent)
+    slack = 1.0 + 3.0 * loss
+    mantissa = mantissa * slack if way == "up" else mantissa / slack if way == "down" else mantissa
+    digits = Context(prec=_DIGITS, rounding=_WAYS[way]).create_decimal(Decimal(mantissa))
+    if digits >= 10:
+        digits, exponent = digits / 10, exponent + 1
+    elif digits < 1:
+        digits, exponent = digits * 10, exponent - 1
+    return f"{_plain(digits)}e{exponent:+03d}"
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _safe(value: float, way: str) -> float:
+    margin = abs(value) * 1e-5
+    return value + margin if way == "up" else value - margin if way == "down" else value
+
+
+def short(value: float | int | None) -> str:
+    """Return a setting as it was given: whole numbers whole, others with up to six digits."""
+    if value is None:
+        return ""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}" if abs(value) >= 10_000 else f"{int(value)}"
+    return f"{value:.6g}"
+
+
+def said(entry: Entry) -> str:
+    """Return what is known of an entry's value: ``at most 0.195``, ``between 1 and 2``, ``0.0225``.
+
+    Ends that only bound are rounded outwards; a value known to three digits is said as it is. A
+    bound that every attack keeps anyway is said to say nothing.
+    """
+    if entry.status != "ok":
+        return entry.status
+    unit = _UNITS.get(entry.unit, f" {entry.unit}")
+    low, high = (
+        None if value is None else number(value, way, log)
+        for value, way, log in (
+            (entry.lower, "down", entry.log_lower),
+            (entry.upper, "up", entry.log_upper),
+        )
+    )
+    if "upper bound" in entry.direction:
+        if entry.unit == "probability" and entry.upper is not None and entry.upper >= 1.0:
+            return "at most 1: says nothing"
+        return "no bound" if high is None else f"at most {high}{unit}"
+    if "lower bound" in entry.direction:
+        if low == "0":
+            return "at least 0: says nothing"
+        return "no bound" if low is None else f"at least {low}{unit}"
+    if low is None or high is None:
+        known = f"at least {low}{unit}" if high is None else f"at most {high}{unit}"
+        return "no bound" if low is high else known
+    if entry.lower is not None and entry.upper is not None:
+        near = number(entry.lower, "nearest", entry.log_lower)
+        if near == number(entry.upper, "nearest", entry.log_upper):
+            return f"{near}{unit}"
+    return f"between {low} and {high}{unit}"

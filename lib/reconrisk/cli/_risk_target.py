@@ -1,0 +1,142 @@
+"""The least noise that keeps a risk to a limit: ``--target success=0.1 --prior-size 10``."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING
+
+from reconrisk.cli._risk_file import scalar
+from reconrisk.cli._risk_numbers import short
+
+if TYPE_CHECKING:
+    from reconrisk.cli._risk_inputs import Setting
+    from reconrisk.risk import Kind, Questions, TrainingRun
+
+__all__ = ["at_least_noise", "targets"]
+
+#: everyday words for kinds of entries
+_WORDS = {"success": "rero"}
+#: the field of the questions that holds the values of a point
+_FIELDS = {
+    "prior_size": "prior_sizes",
+    "log_prior": "log_priors",
+    "false_positive_rate": "false_positive_rates",
+    "mse": "mse",
+    "psnr": "psnr",
+    "ncc": "ncc",
+    "pixel_share": "pixel_shares",
+}
+
+
+def targets() -> dict[str, Kind]:
+    """What noise can be chosen by: kinds of entries by name, and everyday words for them."""
+    from reconrisk import risk
+
+    kinds = {name: kind for name, kind in risk.KINDS.items() if kind.reversible}
+    return {**{word: kinds[name] for word, name in _WORDS.items()}, **kinds}
+
+
+def at_least_noise(setting: Setting, target: str, at: str | None) -> Setting:
+    """Return the setting with the least noise at which a target is met.
+
+    Parameters
+    ----------
+    setting : Setting
+        Its own noise does not matter.
+    target : str
+        ``KIND=LIMIT``.
+    at : str or None
+        What the kind is asked at; by default the one value that its question has.
+
+    Raises
+    ------
+    ValueError
+        If the target cannot be read, or no noise meets it.
+    """
+    from reconrisk import risk
+
+    kind, limit = _parsed(target)
+    point = _point(kind, setting, at)
+    found = risk.least_noise(
+        kind.name, limit, setting.run, setting.record, at=point, model=setting.model
+    )
+    run, value = _rounded(found.run)
+    name = "noise multiplier" if run.gaussian else "concentration"
+    word = "least" if run.gaussian else "largest"
+    side = "at most" if kind.riskier == "larger" else "at least"
+    kept = f"keeps '{found.entry.title}' {side} {limit:g}"
+    answer = f"{name.capitalize()} {value}: the {word} that {kept}."
+    if found.any_noise:
+        answer = f"{name.capitalize()} {value}: any noise {kept}, and this is the least searched."
+    return replace(
+        setting, run=run, questions=_asking(setting.questions, found.entry.at), answer=answer
+    )
+
+
+def _rounded(run: TrainingRun) -> tuple[TrainingRun, str]:
+    """The run with six digits of its noise, rounded to the safe side, and these digits."""
+    if run.noise_multiplier is not None:
+        value = _digits(run.noise_multiplier, ROUND_CEILING)
+        return replace(run, noise_multiplier=float(value)), value
+    assert run.concentration is not None
+    value = _digits(run.concentration, ROUND_FLOOR)
+    return replace(run, concentration=float(value)), value
+
+
+def _digits(value: float, way: str) -> str:
+    rounded = Context(prec=6, rounding=way).create_decimal(Decimal(repr(value)))
+    return str(rounded.normalize())
+
+
+def _asking(questions: Questions, at: tuple[tuple[str, float], ...]) -> Questions:
+    """The questions with the target's point among them, so that the report shows that it is met."""
+    for name, value in at:
+        field = _FIELDS[name]
+        values = getattr(questions, field) or ()
+        if value not in values:
+            questions = replace(questions, **{field: (*values, value)})
+    return questions
+
+
+def _parsed(target: str) -> tuple[Kind, float]:
+    known = targets()
+    name, equals, text = target.partition("=")
+    name = name.strip()
+    if not equals:
+        raise ValueError(f"--target must be RISK=LIMIT, such as epsilon=2; got {target!r}")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"--target must name one of {', '.join(known)}; got {name!r}{hint}")
+    limit = scalar(text.strip())
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise ValueError(f"--target {name} must have a number as its limit; got {text!r}")
+    return known[name], limit
+
+
+def _point(kind: Kind, setting: Setting, at: str | None) -> float | None:
+    if not kind.at:
+        if at is not None:
+            raise ValueError(f"--at must be left out with {kind.name}; got {at!r}")
+        return None
+    what = kind.at[0].replace("_", " ")
+    if at is not None:
+        value = scalar(at)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"--at must be a number, the {what} of the target; got {at!r}")
+        return value
+    asked = _asked(kind.at[0], setting)
+    if len(asked) == 1:
+        return asked[0]
+    several = ", ".join(map(short, asked)) or "none"
+    raise ValueError(f"--at must say at which {what} the target holds; the report has {several}")
+
+
+def _asked(name: str, setting: Setting) -> tuple[float, ...]:
+    questions = setting.questions
+    if name == "mse" and questions.mse is None:
+        span = setting.record.data_range
+        return () if span is None else (0.01 * span * span,)
+    return getattr(questions, _FIELDS[name]) or ()

@@ -1,0 +1,59 @@
+"""What an attacker of each kind could do to a training run: every bound side by side.
+
+Describe the run, the records and the questions; :func:`assess` answers for every threat model of
+the five papers, each entry with its assumptions, its source and what is known of its tightness.
+:func:`least_noise` goes the other way. NumPy and SciPy only.
+"""
+
+from reconrisk.risk._assess import KINDS, assess
+from reconrisk.risk._dp_events import from_dp_event
+from reconrisk.risk._kinds import Kind, Method, Point, Setting
+from reconrisk.risk._least_noise import LeastNoise, least_noise
+from reconrisk.risk._opacus import from_opacus
+from reconrisk.risk._report import (
+    SCHEMA_VERSION,
+    THREAT_MODELS,
+    Entry,
+    Report,
+    Source,
+    ThreatModel,
+)
+from reconrisk.risk._settings import (
+    Questions,
+    Record,
+    SettingError,
+    TrainingRun,
+    TwoLayerModel,
+    questions,
+    record,
+    training_run,
+    two_layer_model,
+)
+
+__all__ = [
+    "KINDS",
+    "SCHEMA_VERSION",
+    "THREAT_MODELS",
+    "Entry",
+    "Kind",
+    "LeastNoise",
+    "Method",
+    "Point",
+    "Questions",
+    "Record",
+    "Report",
+    "Setting",
+    "SettingError",
+    "Source",
+    "ThreatModel",
+    "TrainingRun",
+    "TwoLayerModel",
+    "assess",
+    "from_dp_event",
+    "from_opacus",
+    "least_noise",
+    "questions",
+    "record",
+    "training_run",
+    "two_layer_model",
+]

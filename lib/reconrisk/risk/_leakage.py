@@ -1,0 +1,317 @@
+"""Mutual information, Bayes' capacity, and what binds unbiased reconstructions."""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special as sc
+
+from reconrisk import bounds
+from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
+from reconrisk.risk._membership import INFORMED
+from reconrisk.risk._report import Interval, Source
+
+__all__ = ["CAPACITY", "INFORMATION", "UNBIASED"]
+
+_AS_FULL = (
+    "A sub-sampled run is bounded as if every record took part in every step, which shows more."
+)
+_LARGEST_BALL = 100_000_000
+
+
+# Mutual information ------------------------------------------------------------------------------
+
+
+def _information(setting: Setting, point: Point | None, distance: float) -> float:
+    assert point is not None
+    run = setting.run
+    return float(
+        bounds.mutual_information_bound(run.effective_noise, point.value, distance, run.steps)
+    )
+
+
+def _mutual(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_information(setting, point, 2.0))
+
+
+def _fano(setting: Setting, point: Point | None) -> Interval:
+    return _fano_at(setting, point, 2.0)
+
+
+def _fano_orthogonal(setting: Setting, point: Point | None) -> Interval:
+    return _fano_at(setting, point, math.sqrt(2.0))
+
+
+def _fano_at(setting: Setting, point: Point | None, distance: float) -> Interval:
+    assert point is not None
+    information = _information(setting, point, distance)
+    value = float(bounds.fano_success(information, point.value, log=True))
+    return Interval.of_logs(value, value)
+
+
+_GUO = Source(
+    "hayes2023",
+    "Appendix H, after Guo et al. (2022b)",
+    "",
+    "reconrisk.bounds.mutual_information_bound",
+)
+_FANO = Source("hayes2023", "Appendix H, eq. (5)", "", "reconrisk.bounds.fano_success")
+_UNIFORM = "Candidates are equally likely."
+
+INFORMATION = (
+    Kind(
+        name="mutual_information",
+        title="Information on {at}",
+        question="How many nats does the output say about which of {at} was the record?",
+        threat_model="information",
+        unit="nats",
+        direction="upper bound on leakage",
+        riskier="larger",
+        at=("prior_size",),
+        gaussian=Method(
+            _mutual,
+            _GUO,
+            "-sum p log(p + (1 - p) exp(-2 T/sigma^2))",
+            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", _AS_FULL),
+            "Not attained; at most the entropy of the prior, log n.",
+        ),
+    ),
+    Kind(
+        name="fano",
+        title="Fano's bound with {at}",
+        question="How often can an attacker name the right one of {at}, by Fano's inequality?",
+        threat_model="information",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("prior_size",),
+        attained_by="bayes_success",
+        gaussian=Method(
+            _fano,
+            _FANO,
+            "largest s with d(s, 1/n) <= I",
+            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", _AS_FULL),
+            "Far above the certified bound on matching nearly everywhere: shown for comparison.",
+        ),
+    ),
+    Kind(
+        name="fano_orthogonal",
+        title="Fano's bound with {at}, orthogonal",
+        question="How often can an attacker name the right one of {at} with orthogonal gradients, "
+        "by Fano's inequality?",
+        threat_model="information",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("prior_size",),
+        attained_by="bayes_success",
+        gaussian=Method(
+            _fano_orthogonal,
+            _FANO,
+            "largest s with d(s, 1/n) <= I at a distance of sqrt(2) C",
+            (
+                _UNIFORM,
+                INFORMED,
+                "No two candidates' gradients are more than sqrt(2) C apart.",
+                _AS_FULL,
+            ),
+            "Above the best attack on orthogonal candidates: the reading of paper C's Table 2.",
+        ),
+    ),
+)
+
+
+# Bayes' capacity ---------------------------------------------------------------------------------
+
+
+def _ball(setting: Setting, radius: float) -> float:
+    run = setting.run
+    assert run.noise_multiplier is not None
+    p = setting.need("parameters")
+    if p > _LARGEST_BALL:
+        raise ValueError(f"parameters must be at most {_LARGEST_BALL:g} for a ball; got {p!r}")
+    return float(bounds.bayes_capacity_gaussian(p, run.noise_multiplier, radius))
+
+
+def _record_capacity(setting: Setting) -> float:
+    run = setting.run
+    if run.gaussian:
+        return _ball(setting, run.sensitivity)
+    assert run.concentration is not None and run.parameters is not None
+    return float(bounds.bayes_capacity_vmf(run.parameters, run.concentration))
+
+
+def _capacity(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_record_capacity(setting))
+
+
+def _capacity_batch(setting: Setting, point: Point | None) -> Interval:
+    if not setting.run.gaussian:
+        return Interval.exactly(_record_capacity(setting))
+    radius = setting.need("batch_size") * setting.run.sensitivity
+    return Interval.exactly(_ball(setting, radius))
+
+
+def _capacity_run(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(setting.run.steps * _record_capacity(setting))
+
+
+def _capacity_success(setting: Setting, point: Point | None) -> Interval:
+    value = min(log_prior(point) + setting.run.steps * _record_capacity(setting), 0.0)
+    return Interval.of_logs(value, value)
+
+
+def _batches(setting: Setting, point: Point | None) -> Interval:
+    """One guess at the whole batch, all batches of a size being equally likely."""
+    found = _capacity_batch(setting, point)
+    assert found.lower is not None
+    size, batch = setting.need("dataset_size"), setting.need("batch_size")
+    log_number = sc.gammaln(size + 1.0) - sc.gammaln(batch + 1.0) - sc.gammaln(size - batch + 1.0)
+    # three logarithms of factorials cancel in part
+    slack = 1e-15 * float(sc.gammaln(size + 1.0))
+    value = min(found.lower - float(log_number) + slack, 0.0)
+    return Interval.of_logs(value, value)
+
+
+_GAUSSIAN = Source(
+    "biswas2024", "Theorem 5", "prf-biswas2024-thm5", "reconrisk.bounds.bayes_capacity_gaussian"
+)
+_VMF = Source(
+    "biswas2024", "Theorem 6", "prf-biswas2024-thm6", "reconrisk.bounds.bayes_capacity_vmf"
+)
+_BALL = "Gradients fill a ball of radius C (C sqrt(layers) if layers are clipped one by one)."
+_SPHERE = "Released directions fill the sphere."
+_NOT_FILLED = (
+    "Exact for a full ball, which no finite set of records fills: for one, the bound is far from "
+    "what any attack does. It multiplies every prior's and every gain's value before the release."
+)
+_TURNED = (
+    "Exact for the whole sphere, which no finite set of records fills. It multiplies every prior's "
+    "and every gain's value before the release."
+)
+_ADDS = "Steps add up, which is an upper bound; sub-sampling is not counted."
+
+
+def _capacity_kind(name: str, title: str, question: str, compute, *more: str, **fields) -> Kind:
+    return Kind(
+        name=name,
+        title=title,
+        question=question,
+        threat_model="capacity",
+        direction=fields.pop("direction", "exact"),
+        riskier="larger",
+        gaussian=Method(compute, _GAUSSIAN, fields["gaussian"], (_BALL, *more), _NOT_FILLED),
+        vmf=Method(compute, _VMF, fields["vmf"], (_SPHERE, *more), _TURNED),
+        **{k: v for k, v in fields.items() if k not in ("gaussian", "vmf")},
+    )
+
+
+CAPACITY = (
+    _capacity_kind(
+        "capacity_record",
+        "Log capacity, one record",
+        "By what factor, in nats, can one release raise anybody's chance about one record's "
+        "gradient?",
+        _capacity,
+        "All other records' contributions are known.",
+        unit="nats",
+        needs=("parameters",),
+        gaussian="integral of the largest density, radius C, noise sigma C",
+        vmf="kappa - log of the reduced Bessel function of order p/2 - 1",
+    ),
+    _capacity_kind(
+        "capacity_batch",
+        "Log capacity, whole batch",
+        "By what factor, in nats, can one release raise anybody's chance about the whole batch?",
+        _capacity_batch,
+        "Nothing of the batch is known; the release is its average.",
+        unit="nats",
+        needs=("parameters", "batch_size"),
+        gaussian="integral of the largest density, radius C, noise sigma C/B",
+        vmf="kappa - log of the reduced Bessel function of order p/2 - 1",
+    ),
+    _capacity_kind(
+        "capacity_run",
+        "Log capacity, whole run",
+        "By what factor, in nats, can the whole run raise anybody's chance about one record?",
+        _capacity_run,
+        "All other records' contributions are known.",
+        _ADDS,
+        unit="nats",
+        direction="upper bound on leakage",
+        needs=("parameters",),
+        gaussian="T times the log capacity of one step",
+        vmf="T times the log capacity of one step",
+    ),
+    _capacity_kind(
+        "capacity_success",
+        "Capacity with {at}",
+        "How often can an attacker with {at} name the right record, by Bayes' capacity?",
+        _capacity_success,
+        "All other records' contributions are known.",
+        _ADDS,
+        unit="probability",
+        direction="upper bound on success",
+        at=("prior_size", "log_prior"),
+        needs=("parameters",),
+        attained_by="bayes_success",
+        gaussian="min(1, kappa C^T)",
+        vmf="min(1, kappa C^T)",
+    ),
+    _capacity_kind(
+        "capacity_whole_batch",
+        "Whole batch named",
+        "How often can one guess name the whole batch after one release?",
+        _batches,
+        "All batches of the size are equally likely.",
+        unit="probability",
+        direction="upper bound on success",
+        needs=("parameters", "batch_size", "dataset_size"),
+        gaussian="min(1, C/binom(n, B))",
+        vmf="min(1, C/binom(n, B))",
+    ),
+)
+
+
+# Unbiased reconstructions ------------------------------------------------------------------------
+
+
+def _guo(setting: Setting, point: Point | None) -> Interval:
+    run = setting.run
+    low = float(
+        bounds.mse_lower_bound(run.effective_noise, run.steps, setting.need("data_range"), log=True)
+    )
+    low -= 1e-12 * (1.0 + abs(low))
+    return Interval(math.exp(low), None, low, None)
+
+
+UNBIASED = (
+    Kind(
+        name="mse_unbiased",
+        title="MSE, unbiased attacks",
+        question="What mean squared error is left to any unbiased attack?",
+        threat_model="unbiased",
+        unit="squared data units",
+        direction="lower bound on error",
+        riskier="smaller",
+        needs=("data_range",),
+        attained_by="mse",
+        gaussian=Method(
+            _guo,
+            Source(
+                "hayes2023",
+                "Section 2.1 and Appendix J, after Guo et al. (2022a), Theorem 1",
+                "",
+                "reconrisk.bounds.mse_lower_bound",
+            ),
+            "range^2/(4 (exp(T/sigma^2) - 1))",
+            (
+                "The attack's expectation is the record.",
+                "Gradients of two records that a record could be differ by at most C.",
+                _AS_FULL,
+            ),
+            "Loose by hundreds of orders of magnitude where T/sigma^2 is large, and void where it "
+            "is small: the centre of the range, which is biased, has at most range^2/4.",
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""The run that an Opacus accountant has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconrisk.risk._phases import one_run, phase_of_history
+from reconrisk.risk._settings import TrainingRun, training_run
+
+__all__ = ["from_opacus"]
+
+
+def from_opacus(source: Any, **settings: Any) -> TrainingRun:
+    """Return the training run that Opacus has recorded so far.
+
+    Parameters
+    ----------
+    source : PrivacyEngine, accountant, mapping or list
+        An Opacus ``PrivacyEngine``; an accountant of it; what the accountant's ``state_dict()``
+        returns; or its history, a list of ``(noise_multiplier, sample_rate, steps)``. Nothing of
+        Opacus is imported, and none of its kinds of accountant is preferred: epsilon is computed
+        afresh, certified.
+    **settings
+        What the accountant does not know, as :func:`training_run` takes it: ``max_grad_norm``,
+        ``parameters``, ``layers``, ``delta``, ``dataset_size``.
+
+    Returns
+    -------
+    TrainingRun
+        Of all steps taken. Where noise or sampling rate changed on the way, one run that reveals
+        at least as much, and a note that says so. The history does not tell Poisson sampling from
+        shuffled batches; Poisson sampling is assumed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no history in ``source``, no step in it, or an entry is out of range (the noise
+        multiplier must be positive); or if a setting is refused.
+
+    Examples
+    --------
+    >>> from reconrisk import risk
+    >>> run = risk.from_opacus([(1.1, 0.004, 1000), (1.1, 0.004, 500)], max_grad_norm=1.2)
+    >>> run.steps, run.noise_multiplier
+    (1500, 1.1)
+    """
+    taken = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size"} & set(settings)
+    if taken:
+        raise TypeError(f"from_opacus reads {', '.join(sorted(taken))} from the history")
+    history = _history(source)
+    phases = [phase_of_history(f"history[{i}]", entry) for i, entry in enumerate(history)]
+    if not phases:
+        raise ValueError("history must hold at least one step of training; it is empty")
+    run, note = one_run(phases)
+    notes = ("recorded by Opacus; Poisson sampling is assumed", *([note] if note else ()))
+    return training_run(
+        noise_multiplier=run.noise_multiplier,
+        sampling_rate=run.sampling_rate,
+        steps=run.steps,
+        notes=notes,
+        **settings,
+    )
+
+
+def _history(source: Any) -> list | tuple:
+    accountant = getattr(source, "accountant", source)
+    if isinstance(accountant, Mapping):
+        found = accountant.get("history")
+    else:
+        found = getattr(accountant, "history", accountant)
+    if not isinstance(found, list | tuple):
+        raise TypeError(
+            "from_opacus takes a PrivacyEngine, an accountant, its state_dict() or its history, a "
+            f"list of (noise_multiplier, sample_rate, steps); got {_few(source)}"
+        )
+    return found
+
+
+def _few(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,748 @@
+"""Reconstruction without a list: every attack on a random record, and the analytic one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from reconrisk import bounds, special
+from reconrisk.risk._composed import success_at
+from reconrisk.risk._kinds import Kind, Method, Point, Setting
+from reconrisk.risk._membership import POISSON
+from reconrisk.risk._report import Interval, Source
+
+__all__ = ["ANY_ATTACK", "PRIOR_FREE", "expectation", "mixture"]
+
+#: a value is hit within this share of the range on either side (paper C, Appendix I)
+_PIXEL = 32.0 / 255.0
+#: blocks of counts of copies where the law has its mass, elsewhere, and at most
+_NEAR, _FAR, _MOST_BLOCKS = 128, 32, 1000
+#: width of the log of a mixture at which it is narrow enough, and share of it that is ignored
+_NARROW, _IGNORED = 1e-6, 30.0
+
+LogTail = Callable[[np.ndarray], np.ndarray]
+#: rows: first count, last count, lower and upper bound on a block's part of the sum
+Blocks = np.ndarray
+
+
+# Copies of a record: K ~ Binomial(T, q) ----------------------------------------------------------
+
+
+def mixture(log_tail: LogTail, steps: int, rate: float) -> tuple[float, float]:
+    """Enclose the log of ``E tail(K)``, K the number of steps that take the record.
+
+    Parameters
+    ----------
+    log_tail : callable
+        Log of a probability that rises with the number of copies, from one copy on; no copy is
+        no success.
+    steps, rate
+        T and q.
+
+    Returns
+    -------
+    (float, float)
+
+    Notes
+    -----
+    Counts in blocks, each at the value of its ends. Blocks that matter and are wider than one
+    count are divided until the enclosure is narrow, or there are too many. Some hundreds of
+    tails, and ``18 sqrt(T q (1 - q))`` binomial probabilities.
+    """
+    if rate == 1.0:
+        value = float(log_tail(np.array([float(steps)]))[0])
+        return value, value
+
+    def bounded(first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray) -> Blocks:
+        return np.stack([first, last, low + log_tail(first), high + log_tail(last)])
+
+    with np.errstate(invalid="ignore"):
+        blocks = bounded(*_blocks(steps, rate))
+        while True:
+            low, high = (np.logaddexp.reduce(row) for row in blocks[2:])
+            wide = (blocks[1] > blocks[0]) & (blocks[3] > high - _IGNORED)
+            if high - low < _NARROW or not np.any(wide) or blocks.shape[1] > _MOST_BLOCKS:
+                break
+            halves = _halves(blocks[0, wide], blocks[1, wide])
+            parts = bounded(*halves, *_block_mass(*halves, steps, rate))
+            # what was known of the whole block still holds
+            better = np.logaddexp.reduce(parts[3].reshape(2, -1), axis=0) < blocks[3, wide]
+            better |= np.logaddexp.reduce(parts[2].reshape(2, -1), axis=0) > blocks[2, wide]
+            if not np.any(better):
+                break
+            blocks = np.concatenate([blocks[:, ~wide], parts], axis=1)
+    slack = 1e-11 * (1.0 + abs(float(high)) if high > -np.inf else 1.0)
+    return float(low) - slack, min(float(high) + slack, 0.0)
+
+
+def _halves(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both halves of blocks, in the sense of the geometric mean where they are wide."""
+    middle = np.floor(np.where(last > 4.0 * first, np.sqrt(first * last), 0.5 * (first + last)))
+    return np.concatenate([first, middle + 1.0]), np.concatenate([middle, last])
+
+
+def _block_mass(
+    first: np.ndarray, last: np.ndarray, steps: int, rate: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on the log of a block's mass: its number of counts times a probability in it."""
+    mode = math.floor((steps + 1.0) * rate)
+    ends = special.log_binomial_pmf(np.stack([first, last]), float(steps), rate)
+    top = float(special.log_binomial_pmf(float(mode), float(steps), rate))
+    most = np.where((first < mode) & (last > mode), top, ends.max(axis=0))
+    log_count = np.log(last - first + 1.0)
+    return log_count + ends.min(axis=0), log_count + most
+
+
+def _blocks(steps: int, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """First and last counts of blocks that cover 1, ..., T, and bounds on their log masses."""
+    mean, spread = steps * rate, math.sqrt(steps * rate * (1.0 - rate))
+    low = max(1.0, math.floor(mean - 9.0 * spread - 10.0))
+    high = min(float(steps), max(low, math.ceil(mean + 9.0 * spread + 10.0)))
+    near = np.arange(low, high + 0.5)
+    log_pmf = special.log_binomial_pmf(near, float(steps), rate)
+    starts = np.linspace(0, near.size, min(near.size, _NEAR), endpoint=False).astype(int)
+    mass = np.logaddexp.reduceat(log_pmf, starts)
+    ends = np.unique(np.rint(np.geomspace(1.0, steps, _FAR)))
+    below = np.append(ends[ends < low], low)
+    above = np.append(high, ends[ends > high])
+    first = np.concatenate([below[:-1], above[:-1] + 1.0])
+    last = np.concatenate([below[1:] - 1.0, above[1:]])
+    far = _block_mass(first, last, steps, rate)
+    return (
+        np.concatenate([near[starts], first]),
+        np.concatenate([near[starts[1:]] - 1.0, [high], last]),
+        np.concatenate([mass, far[0]]),
+        np.concatenate([mass, far[1]]),
+    )
+
+
+def expectation(
+    value: Callable[[np.ndarray], np.ndarray], steps: int, rate: float, *, least: int = 1
+) -> float:
+    """Mean of a smooth function of the number of copies, given that there are ``least``."""
+    if rate == 1.0:
+        return float(value(np.array([float(steps)]))[0])
+    mean, spread = steps * rate, math.sqrt(steps * rate * (1.0 - rate))
+    low = max(float(least), math.floor(mean - 12.0 * spread - 40.0))
+    high = min(float(steps), math.ceil(mean + 12.0 * spread + 40.0))
+    counts = np.arange(low, high + 0.5)
+    weights = np.exp(special.log_binomial_pmf(counts, float(steps), rate))
+    if not weights.sum() > 0.0:
+        raise ValueError("the record takes part too rarely for an average over its copies")
+    return float(weights @ value(counts) / weights.sum())
+
+
+# Every attack on a random record -----------------------------------------------------------------
+
+
+def _log_cap(setting: Setting, point: Point | None) -> float:
+    """Log of the share of a sphere's records within the error of one guess."""
+    assert point is not None
+    n, norm = setting.need("dimension"), setting.need("data_norm")
+    sine2 = min(n * (point.value / norm / norm), 1.0)
+    if sine2 >= 1.0:
+        return 0.0
+    if sine2 < 1e-280:
+        raise ValueError(f"mse must be 0 or at least 1e-280 of data_norm**2/N; got {point.value!r}")
+    return float(special.log_cap_tail(np.asarray(sine2), float(n)))
+
+
+def _sphere(setting: Setting, point: Point | None) -> Interval:
+    return success_at(setting.run, _log_cap(setting, point))
+
+
+def _box(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    log_kappa = bounds.log_prior_success_box(
+        point.value, setting.need("dimension"), setting.need("data_range")
+    )
+    return success_at(setting.run, float(log_kappa))
+
+
+def _pixels(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    log_kappa = bounds.log_prior_success_pixels(setting.need("dimension"), point.value, _PIXEL)
+    return success_at(setting.run, float(log_kappa))
+
+
+_ANY = "Holds for every network, every attack and whatever the record's clipped gradient does."
+
+
+def _both(function: Callable, place: str, label: str, name: str, *, assumed: str, worth: str):
+    """The same method under either mechanism."""
+    method = Method(
+        function,
+        Source("companion" if "companion" in label else "hayes2023", place, label, name),
+        "gamma(kappa) at the prior success of the best constant guess",
+        (_ANY, assumed, POISSON),
+        worth,
+    )
+    return {"gaussian": method, "vmf": method}
+
+
+ANY_ATTACK = (
+    Kind(
+        name="sphere_success",
+        title="{at}, record on a sphere",
+        question="How often can any attack come within {at} of a record of known norm?",
+        threat_model="any_attack",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_norm"),
+        **_both(
+            _sphere,
+            "Every attack, through every network",
+            "prf-companion-rero",
+            "reconrisk.bounds.rero_sphere",
+            assumed="The record is uniform on the sphere of its norm.",
+            worth="Without sub-sampling the best attack through the analytic layer stays below; "
+            "nothing is known to attain it.",
+        ),
+    ),
+    Kind(
+        name="box_success",
+        title="{at}, record in a box",
+        question="How often can any attack come within {at} of a record with independent values?",
+        threat_model="any_attack",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_range"),
+        **_both(
+            _box,
+            "Every attack, through every network",
+            "prf-companion-rero",
+            "reconrisk.bounds.rero_box",
+            assumed="The record's values are independent and uniform in the data range.",
+            worth="Not known to be attained. Real images are far from uniform: for them it is a "
+            "statement about the worst prior-free record, not about a photograph.",
+        ),
+    ),
+    Kind(
+        name="pixel_success",
+        title="{at} hit",
+        question="How often can any attack come within an eighth of the range at {at}?",
+        threat_model="any_attack",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("pixel_share",),
+        needs=("dimension",),
+        **_both(
+            _pixels,
+            "Appendix I, with its prior success put right",
+            "prf-companion-pixels",
+            "reconrisk.bounds.log_prior_success_pixels",
+            assumed="The record's values are independent and uniform in the data range.",
+            worth="Not known to be attained.",
+        ),
+    ),
+)
+
+
+# The analytic attack -----------------------------------------------------------------------------
+
+
+def _shape(setting: Setting) -> tuple[int, float]:
+    return setting.run.steps, setting.run.sampling_rate
+
+
+def _noise(setting: Setting) -> float:
+    value = setting.run.noise_multiplier
+    assert value is not None
+    return value
+
+
+def _mse_one(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(float(bounds.expected_mse(_noise(setting), setting.need("data_norm"))))
+
+
+def _expected(setting: Setting, norm: float) -> float:
+    """The unbiased average's error, given that at least one step took the record."""
+    steps, rate = _shape(setting)
+    if rate == 1.0:
+        return float(bounds.expected_mse(_noise(setting), norm, steps))
+    return float(bounds.expected_mse_sampled(_noise(setting), norm, steps, rate))
+
+
+def _mse(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_expected(setting, setting.need("data_norm")))
+
+
+def _mse_shrunk(setting: Setting, point: Point | None) -> Interval:
+    n, norm, sigma = setting.need("dimension"), setting.need("data_norm"), _noise(setting)
+
+    def error(count: np.ndarray) -> np.ndarray:
+        # with no copy at all the estimate is zero
+        return (sigma * norm) ** 2 / (count + n * sigma * sigma)
+
+    return Interval.exactly(expectation(error, *_shape(setting), least=0))
+
+
+def _mse_row(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_expected(setting, setting.run.max_grad_norm))
+
+
+def _mse_tail_one(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    n, norm = setting.need("dimension"), setting.need("data_norm")
+    value = float(bounds.mse_tail(point.value, n, _noise(setting), norm, log=True))
+    return Interval.of_logs(value, value)
+
+
+def _mse_tail(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
+    value = float(bounds.mse_tail_sampled(*args, *_shape(setting), log=True))
+    return Interval.of_logs(value, value)
+
+
+def _mse_tail_shrunk(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
+    value = float(bounds.mse_tail_shrunk(*args, setting.run.steps, log=True))
+    return Interval.of_logs(value, value)
+
+
+def _sampled(setting: Setting, point: Point | None) -> str:
+    """The shrunk tail does not rise with the number of copies near the zero estimate's error."""
+    if setting.run.sampling_rate < 1.0:
+        return "has a closed form without sub-sampling; the entry for every estimator covers it"
+    return ""
+
+
+def _best_tail(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
+    found = mixture(lambda k: bounds.mse_tail_sphere(*args, k, log=True), *_shape(setting))
+    if found[1] < 0.0 and setting.run.sampling_rate < 1.0:
+        # who never sees the record may still guess
+        never = setting.run.steps * math.log1p(-setting.run.sampling_rate)
+        guess = never + _log_cap(setting, point)
+        found = float(np.logaddexp(found[0], guess)), float(np.logaddexp(found[1], guess))
+    return Interval.of_logs(*found)
+
+
+def _psnr(setting: Setting, point: Point | None) -> Interval:
+    n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
+    one = float(bounds.expected_psnr(n, _noise(setting), norm, span))
+    gain = expectation(lambda k: 10.0 * np.log10(k), *_shape(setting))
+    return Interval.exactly(one + gain)
+
+
+def _psnr_tail(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
+    steps, rate = _shape(setting)
+    args = point.value, n, _noise(setting), norm, span, steps, rate
+    value = float(bounds.psnr_tail_sampled(*args, log=True))
+    return Interval.of_logs(value, value)
+
+
+def _contrast(setting: Setting) -> float:
+    found = setting.record.contrast
+    return 1.0 if found is None else found
+
+
+def _ncc(setting: Setting, point: Point | None) -> Interval:
+    n, sigma, contrast = setting.need("dimension"), _noise(setting), _contrast(setting)
+    steps, rate = _shape(setting)
+
+    def log_value(count: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(bounds.expected_ncc(n, sigma, contrast, count))
+
+    low, high = mixture(log_value, steps, rate)
+    found = Interval.of_logs(low, high)
+    return Interval(found.lower, found.upper)
+
+
+def _ncc_tail(setting: Setting, point: Point | None) -> Interval:
+    assert point is not None
+    args = point.value, setting.need("dimension"), _noise(setting)
+    value = float(
+        bounds.ncc_tail_sampled(*args, *_shape(setting), contrast=_contrast(setting), log=True)
+    )
+    return Interval.of_logs(value, value)
+
+
+def _two_values(setting: Setting, point: Point | None) -> str:
+    return "correlation needs records of at least 2 values" if setting.need("dimension") < 2 else ""
+
+
+def _direction_gaussian(setting: Setting, point: Point | None) -> Interval:
+    n, sigma = setting.need("dimension"), _noise(setting)
+
+    def log_known(count: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(1.0 - bounds.direction_error_gaussian(n, sigma / np.sqrt(count)))
+
+    low, high = mixture(log_known, *_shape(setting))
+    return Interval.of(max(-math.expm1(high), 0.0), max(-math.expm1(low), 0.0))
+
+
+def _direction_vmf(setting: Setting, point: Point | None) -> Interval:
+    run = setting.run
+    assert run.concentration is not None and run.parameters is not None
+    n = setting.need("dimension")
+    if run.parameters < n:
+        raise ValueError(f"dimension must be at most parameters, {run.parameters}; got {n}")
+    return Interval.exactly(float(bounds.direction_error_vmf(n, run.concentration, run.parameters)))
+
+
+def _one_release(setting: Setting, point: Point | None) -> str:
+    if setting.need("dimension") < 2:
+        return "a direction needs records of at least 2 values"
+    if setting.run.steps > 1 and not setting.run.gaussian:
+        return "several releases of a direction have no closed form here"
+    return ""
+
+
+_ATTACKER = (
+    "The attacker chose the architecture and averages what it gives; the record's gradient is read "
+    "alone, that of the others known or absent. Under sub-sampling it is told which steps took the "
+    "record, which the certified bounds do not grant."
+)
+_SCALE = "The scale at which clipping left the gradient is granted to the attacker."
+_NO_GUESS = "A record that no step took counts as not reconstructed."
+_A = "mean_to_extreme"
+_UNBIASED = (
+    "Exact for the unbiased reconstruction, measured on photographs and digits. Not a bound: "
+    "shrinking the estimate has a smaller error at every record."
+)
+
+PRIOR_FREE = (
+    Kind(
+        name="mse_one_step",
+        title="E MSE, one step",
+        question="What mean squared error does the analytic attack leave after one step that took "
+        "the record?",
+        threat_model="prior_free",
+        unit="squared data units",
+        direction="exact for one attack",
+        riskier="smaller",
+        needs=("data_norm",),
+        gaussian=Method(
+            _mse_one,
+            Source(
+                _A,
+                "Proposition 2, eq. (21)",
+                "prf-mean_to_extreme-prop2",
+                "reconrisk.bounds.expected_mse",
+            ),
+            "sigma^2 |X|^2",
+            (_ATTACKER, _SCALE),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="mse",
+        title="E MSE, whole run",
+        question="What mean squared error does the analytic attack leave after the whole run?",
+        threat_model="prior_free",
+        unit="squared data units",
+        direction="exact for one attack",
+        riskier="smaller",
+        needs=("data_norm",),
+        attained_by="mse_shrunk",
+        gaussian=Method(
+            _mse,
+            Source(
+                _A,
+                "Propositions 2 and 7",
+                "prf-companion-many-steps",
+                "reconrisk.bounds.expected_mse_sampled",
+            ),
+            "sigma^2 |X|^2 E[1/K | K >= 1], K ~ Binomial(T, q)",
+            (_ATTACKER, _SCALE, "Given that at least one step took the record."),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="mse_shrunk",
+        title="E MSE, shrunk",
+        question="What mean squared error does the analytic attack leave after the whole run if it "
+        "shrinks its estimate?",
+        threat_model="prior_free",
+        unit="squared data units",
+        direction="exact for one attack",
+        riskier="smaller",
+        needs=("dimension", "data_norm"),
+        gaussian=Method(
+            _mse_shrunk,
+            Source(
+                "companion",
+                "Shrinkage and minimax",
+                "prf-companion-minimax",
+                "reconrisk.bounds.expected_mse_shrunk",
+            ),
+            "sigma^2 |X|^2 E[1/(K + N sigma^2)]",
+            (_ATTACKER, _SCALE, "A record that no step took is estimated by zero."),
+            "No estimate from the same observations has a smaller worst-case error relative to the "
+            "record's squared norm. Knowing the pixels' range or a prior does better.",
+        ),
+    ),
+    Kind(
+        name="mse_single_row",
+        title="E MSE, one row",
+        question="What mean squared error does a single row of the gradient leave after the whole "
+        "run?",
+        threat_model="prior_free",
+        unit="squared data units",
+        direction="exact for one attack",
+        riskier="smaller",
+        gaussian=Method(
+            _mse_row,
+            Source(
+                "ziller2024",
+                "Proposition 1, eq. (5), and Proposition 4",
+                "prf-ziller2024-prop1",
+                "reconrisk.bounds.expected_mse",
+            ),
+            "C^2 sigma^2 E[1/K | K >= 1]; at q = 1, C^2 sigma^2/T",
+            (
+                "The attack reads one row of the gradient as the record, without rescaling it.",
+                "Given that at least one step took the record.",
+            ),
+            "Printed as a lower bound for every record. Exact for records of norm up to C; the row "
+            "mean of paper A is better on records shorter than C, and shrinking on all.",
+        ),
+    ),
+    Kind(
+        name="mse_tail_one_step",
+        title="{at}, one step",
+        question="How often does the analytic attack reach {at} in one step that took the record?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="exact for one attack",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_norm"),
+        attained_by="best_tail",
+        gaussian=Method(
+            _mse_tail_one,
+            Source(
+                _A, "Theorem 2, eq. (23)", "prf-mean_to_extreme-thm2", "reconrisk.bounds.mse_tail"
+            ),
+            "P(N/2, N eta/(2 sigma^2 |X|^2)), the regularised incomplete gamma function",
+            (_ATTACKER, _SCALE),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="mse_tail",
+        title="{at}, whole run",
+        question="How often does the analytic attack reach {at} in the whole run?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="exact for one attack",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_norm"),
+        attained_by="best_tail",
+        gaussian=Method(
+            _mse_tail,
+            Source(
+                "companion",
+                "The averaged attack with sampling",
+                "prf-companion-many-steps",
+                "reconrisk.bounds.mse_tail_sampled",
+            ),
+            "sum over k >= 1 of P(K = k) P(N/2, k N eta/(2 sigma^2 |X|^2))",
+            (_ATTACKER, _SCALE, _NO_GUESS),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="mse_tail_shrunk",
+        title="{at}, shrunk",
+        question="How often does the analytic attack reach {at} in the whole run if it shrinks its "
+        "estimate?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="exact for one attack",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_norm"),
+        attained_by="best_tail",
+        gaussian=Method(
+            _mse_tail_shrunk,
+            Source(
+                "companion",
+                "Shrinkage",
+                "prf-companion-shrinkage",
+                "reconrisk.bounds.mse_tail_shrunk",
+            ),
+            "a non-central chi-square law",
+            (_ATTACKER, _SCALE, "Every step took the record."),
+            "Exact for the shrunk reconstruction; the best estimate of known norm is in the entry "
+            "for every estimator. More noise raises it where a zero estimate succeeds.",
+            _sampled,
+        ),
+        reversible=False,
+    ),
+    Kind(
+        name="best_tail",
+        title="{at}, every estimator",
+        question="How often can any estimate from the analytic attack's observations reach {at} on "
+        "every record of the norm?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="upper bound on success",
+        riskier="larger",
+        at=("mse",),
+        needs=("dimension", "data_norm"),
+        gaussian=Method(
+            _best_tail,
+            Source(
+                "companion",
+                "Sphere bound",
+                "prf-companion-sphere",
+                "reconrisk.bounds.mse_tail_sphere",
+            ),
+            "P(cos(X, X_hat) >= sqrt(1 - N eta/|X|^2)), mixed over the number of copies",
+            (_ATTACKER, _SCALE, "The norm of the record is known to the attacker."),
+            "Attained by the scaled direction of the average, at every record of the norm.",
+        ),
+    ),
+    Kind(
+        name="psnr",
+        title="E PSNR, whole run",
+        question="What peak signal-to-noise ratio does the analytic attack reach in the whole run?",
+        threat_model="prior_free",
+        unit="dB",
+        direction="exact for one attack",
+        riskier="larger",
+        needs=("dimension", "data_norm", "data_range"),
+        gaussian=Method(
+            _psnr,
+            Source(
+                "ziller2024",
+                "Proposition 2, with its bound put right",
+                "prf-ziller2024-prop2",
+                "reconrisk.bounds.expected_psnr",
+            ),
+            "10 log10(range^2/(sigma^2 |X|^2)) + (10/ln 10)(ln(N/2) - psi(N/2)) + 10 E log10 K",
+            (_ATTACKER, _SCALE, "Given that at least one step took the record."),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="psnr_tail",
+        title="{at}, whole run",
+        question="How often does the analytic attack reach {at} in the whole run?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="exact for one attack",
+        riskier="larger",
+        at=("psnr",),
+        needs=("dimension", "data_norm", "data_range"),
+        gaussian=Method(
+            _psnr_tail,
+            Source(
+                _A,
+                "Proposition 4, eq. (25)",
+                "prf-mean_to_extreme-prop4",
+                "reconrisk.bounds.psnr_tail_sampled",
+            ),
+            "the law of the MSE at range^2 10^(-eta/10)",
+            (_ATTACKER, _SCALE, _NO_GUESS),
+            _UNBIASED,
+        ),
+    ),
+    Kind(
+        name="ncc",
+        title="E NCC, whole run",
+        question="What correlation with the record does the analytic attack reach in the whole "
+        "run?",
+        threat_model="prior_free",
+        unit="correlation",
+        direction="exact for one attack",
+        riskier="larger",
+        needs=("dimension",),
+        gaussian=Method(
+            _ncc,
+            Source("companion", "NCC law", "prf-companion-ncc", "reconrisk.bounds.expected_ncc"),
+            "k sqrt(2/pi) integral of exp(-k^2 t^2/2)(1 - t^2)^((N-2)/2), "
+            "k = contrast sqrt(K)/sigma",
+            (
+                _ATTACKER,
+                "At contrast one, the largest, where the record's is not given.",
+                _NO_GUESS,
+            ),
+            "Exact for the record of that contrast; shrinking does not change a correlation. The "
+            "printed value of papers A and B is slightly smaller: it is no bound.",
+            _two_values,
+        ),
+    ),
+    Kind(
+        name="ncc_tail",
+        title="{at}, whole run",
+        question="How often does the analytic attack reach {at} in the whole run?",
+        threat_model="prior_free",
+        unit="probability",
+        direction="exact for one attack",
+        riskier="larger",
+        at=("ncc",),
+        needs=("dimension",),
+        gaussian=Method(
+            _ncc_tail,
+            Source(
+                "companion", "NCC law", "prf-companion-ncc", "reconrisk.bounds.ncc_tail_sampled"
+            ),
+            "a non-central t law, mixed over the number of copies",
+            (
+                _ATTACKER,
+                "At contrast one, the largest, where the record's is not given.",
+                _NO_GUESS,
+            ),
+            "Exact for the record of that contrast; shrinking does not change a correlation.",
+            _two_values,
+        ),
+    ),
+    Kind(
+        name="direction_error",
+        title="Error of the direction",
+        question="What squared error on the record's direction can an attacker without a prior "
+        "guarantee?",
+        threat_model="prior_free",
+        unit="ratio",
+        direction="lower bound on error",
+        riskier="smaller",
+        needs=("dimension",),
+        gaussian=Method(
+            _direction_gaussian,
+            Source(
+                "companion",
+                "Direction under either noise",
+                "prf-companion-vmf-direction",
+                "reconrisk.bounds.direction_error_gaussian",
+            ),
+            "1 - E A_N(|y|/s^2)^2, s = sigma/sqrt(K)",
+            (_ATTACKER, "Directions are compared by squared distance; one where nothing is seen."),
+            "Attained by the posterior mean under directions spread evenly.",
+            _one_release,
+        ),
+        vmf=Method(
+            _direction_vmf,
+            Source(
+                "companion",
+                "Direction under either noise",
+                "prf-companion-vmf-direction",
+                "reconrisk.bounds.direction_error_vmf",
+            ),
+            "1 - E A_N(kappa |z|)^2",
+            (
+                "One release that took the record, which is read from a layer of equal rows.",
+                "The record's length is lost.",
+            ),
+            "Attained by the posterior mean under directions spread evenly.",
+            _one_release,
+        ),
+    ),
+)

@@ -1,0 +1,365 @@
+"""What a report is: entries side by side, each with its assumptions, its source and its worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "THREAT_MODELS",
+    "Entry",
+    "Interval",
+    "Report",
+    "Source",
+    "ThreatModel",
+    "entry_key",
+]
+
+#: of :meth:`Report.as_dict`; rises when a field changes its meaning or goes
+SCHEMA_VERSION = 1
+
+_TINY = 5e-324
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """Whom an entry binds.
+
+    Attributes
+    ----------
+    key, title : str
+    sees, knows, success : str
+        Each without a full stop.
+    page : str
+        The book's page, without its ending.
+    """
+
+    key: str
+    title: str
+    sees: str
+    knows: str
+    success: str
+    page: str
+
+
+_THREATS = (
+    ThreatModel(
+        "membership",
+        "Was this record in the training set?",
+        "every noisy gradient, or the model after every step",
+        "the record, and all other records",
+        "telling apart training with the record from training without it",
+        "papers/hayes2023",
+    ),
+    ThreatModel(
+        "matching",
+        "Which of these candidates was it?",
+        "every noisy gradient",
+        "all other records, and a list of candidates that holds the right one",
+        "naming the right candidate",
+        "papers/hayes2023",
+    ),
+    ThreatModel(
+        "any_attack",
+        "How near can anyone come to a record drawn at random?",
+        "every noisy gradient of any network",
+        "all other records, and the law that the record was drawn from",
+        "a reconstruction within an error",
+        "papers/companion",
+    ),
+    ThreatModel(
+        "prior_free",
+        "What does the analytic attack read off?",
+        "every noisy gradient of an architecture of the attacker's choice",
+        "the dimension of a record, and nothing of its contents",
+        "a small error, or a large correlation",
+        "papers/mean_to_extreme",
+    ),
+    ThreatModel(
+        "information",
+        "How much does the output say about the record?",
+        "every noisy gradient",
+        "all other records, and a list of candidates that holds the right one",
+        "naming the right candidate",
+        "papers/hayes2023",
+    ),
+    ThreatModel(
+        "capacity",
+        "By how much can one release raise anybody's chance?",
+        "one noisy gradient, or all of them",
+        "anything: the bound holds for every prior and every gain",
+        "any gain, over what it was before the release",
+        "papers/biswas2024",
+    ),
+    ThreatModel(
+        "unbiased",
+        "How exact can an unbiased reconstruction be?",
+        "every noisy gradient",
+        "whatever it likes, but it errs to no side on average",
+        "a small mean squared error",
+        "papers/hayes2023",
+    ),
+    ThreatModel(
+        "network",
+        "What does the gradient of a two-layer network allow?",
+        "one noisy batch gradient of a two-layer network with known weights",
+        "the size of the batch",
+        "a small error of the batch in its best order",
+        "papers/liu2024",
+    ),
+)
+
+#: The report's threat models in its order, by key.
+THREAT_MODELS = MappingProxyType({t.key: t for t in _THREATS})
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a formula comes from.
+
+    Attributes
+    ----------
+    paper : str
+        Key of the paper, "companion" for our own, "" for an outside source named in ``place``.
+    place : str
+        Theorem, equation or section.
+    label : str
+        Anchor in the book, or "".
+    function : str
+        The library's function.
+    """
+
+    paper: str
+    place: str
+    label: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a value lies; of probabilities, and of bounds that underflow, the logarithm too.
+
+    None on a side says that no finite number bounds it there.
+    """
+
+    lower: float | None
+    upper: float | None
+    log_lower: float | None = None
+    log_upper: float | None = None
+
+    @classmethod
+    def of(cls, lower: float, upper: float) -> Interval:
+        """Make it of two numbers of which neither is nan."""
+        return cls(_finite(lower), _finite(upper))
+
+    @classmethod
+    def exactly(cls, value: float) -> Interval:
+        """Make it of one number, from a closed form."""
+        return cls.of(value, value)
+
+    @classmethod
+    def of_logs(cls, low: float, high: float) -> Interval:
+        """Make it of the logarithms of probabilities; these are rounded outwards."""
+        low, high = _not_nan(low), min(_not_nan(high), 0.0)
+        lower = max(math.exp(low) * (1.0 - 4.0 * _ULP) - _TINY, 0.0)
+        upper = min(math.exp(high) * (1.0 + 4.0 * _ULP) + _TINY, 1.0)
+        if low == high:
+            lower = upper = math.exp(high)
+        if high == -math.inf:
+            upper = 0.0
+        return cls(lower, upper, _finite(low), _finite(high))
+
+
+def _not_nan(value: float) -> float:
+    value = float(value)
+    if math.isnan(value):
+        raise ValueError("the value must be in the range of floats; got nan")
+    return value
+
+
+def _finite(value: float) -> float | None:
+    value = _not_nan(value)
+    return value if math.isfinite(value) else None
+
+
+def entry_key(kind: str, at: tuple[tuple[str, float], ...]) -> str:
+    """Return the name of an entry: ``rero[prior_size=10]``."""
+    return kind if not at else f"{kind}[{', '.join(f'{k}={v!r}' for k, v in at)}]"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One answer of a report.
+
+    Attributes
+    ----------
+    kind : str
+        A key of :data:`KINDS`.
+    at : tuple of (str, number)
+        What the question is asked at, as ``(("prior_size", 10),)``; empty if nothing.
+    threat_model : str
+        A key of :data:`THREAT_MODELS`.
+    title, question : str
+        A short name, and the question in a sentence with its numbers.
+    status : {"ok", "not applicable", "out of range"}
+    reason : str
+        Why it is not ok, "" if it is.
+    missing : tuple of str
+        Settings without which it is not applicable.
+    lower, upper : float or None
+        Enclose the value; equal for closed forms; None where there is no finite bound.
+    log_lower, log_upper : float or None
+        Natural logarithms, of probabilities and of bounds that underflow. None also for
+        ``-inf``: the value is zero.
+    unit : str
+    direction : str
+        What the value is: "upper bound on success", "upper bound on leakage", "lower bound on
+        error", "exact for one attack", "success of the best known attack", "exact", "order of an
+        error".
+    riskier : {"larger", "smaller"}
+        Where the value moves when the risk grows.
+    definition : str
+        The formula in a line.
+    assumptions : tuple of str
+    source : Source or None
+    tightness : str
+        What is known of how far an attack comes.
+    attained_by : str or None
+        Key of the entry of the best attack known for this one, if the report has it.
+    """
+
+    kind: str
+    at: tuple[tuple[str, float], ...]
+    threat_model: str
+    title: str
+    question: str
+    status: str
+    reason: str
+    missing: tuple[str, ...]
+    lower: float | None
+    upper: float | None
+    log_lower: float | None
+    log_upper: float | None
+    unit: str
+    direction: str
+    riskier: str
+    definition: str
+    assumptions: tuple[str, ...]
+    source: Source | None
+    tightness: str
+    attained_by: str | None
+
+    @property
+    def key(self) -> str:
+        """The entry's name within its report."""
+        return entry_key(self.kind, self.at)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer."""
+        return self.status == "ok"
+
+    @property
+    def value(self) -> float | None:
+        """The end of the interval that overstates the risk; None if there is no such number."""
+        return self.upper if self.riskier == "larger" else self.lower
+
+    @property
+    def log_value(self) -> float | None:
+        """The logarithm of :attr:`value`, where it is given."""
+        return self.log_upper if self.riskier == "larger" else self.log_lower
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as strings, numbers, lists and dictionaries."""
+        fields = asdict(self)
+        fields["at"] = dict(self.at)
+        fields["assumptions"], fields["missing"] = list(self.assumptions), list(self.missing)
+        return {"key": self.key, **fields}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every threat model's answers for one run; made by :func:`assess`.
+
+    ``report["rero[prior_size=10]"]`` is one entry, ``report.of("matching")`` those of a threat
+    model, ``report.kind("rero")`` those of a kind.
+
+    Attributes
+    ----------
+    schema_version : int
+    library_version : str
+    run : TrainingRun
+    record : Record
+    questions : Questions
+    model : TwoLayerModel or None
+    entries : tuple of Entry
+    notes : tuple of str
+        What the reader of the whole should know.
+    """
+
+    schema_version: int
+    library_version: str
+    run: TrainingRun
+    record: Record
+    questions: Questions
+    model: TwoLayerModel | None
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def __getitem__(self, key: str) -> Entry:
+        for entry in self.entries:
+            if entry.key == key:
+                return entry
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __contains__(self, key: str) -> bool:
+        return any(entry.key == key for entry in self.entries)
+
+    def of(self, threat_model: str) -> tuple[Entry, ...]:
+        """Return the entries of a threat model."""
+        if threat_model not in THREAT_MODELS:
+            raise KeyError(threat_model)
+        return tuple(e for e in self.entries if e.threat_model == threat_model)
+
+    def kind(self, kind: str) -> tuple[Entry, ...]:
+        """Return the entries of one kind."""
+        return tuple(e for e in self.entries if e.kind == kind)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as strings, finite numbers, None, lists and dictionaries.
+
+        Its form is that of ``schema_version``; fields may be added within a version.
+        """
+        return {
+            "schema_version": self.schema_version,
+            "library_version": self.library_version,
+            "run": _plain(asdict(self.run)),
+            "record": _plain(asdict(self.record)),
+            "questions": _plain(asdict(self.questions)),
+            "model": None if self.model is None else self._model(),
+            "threat_models": [asdict(t) for t in THREAT_MODELS.values()],
+            "entries": [entry.as_dict() for entry in self.entries],
+            "notes": list(self.notes),
+        }
+
+    def _model(self) -> dict[str, Any]:
+        """The model without its matrices."""
+        assert self.model is not None
+        names = self.model.__dataclass_fields__
+        plain = {k: getattr(self.model, k) for k in names if k not in ("information", "inputs")}
+        plain["exact_information"] = self.model.information is not None
+        return plain
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

@@ -1,0 +1,657 @@
+"""What a report is asked about: the run, the records, the questions, a model.
+
+Every value enters through a constructor that refuses what is missing, contradictory or out of
+range with a :class:`SettingError`, which names the field, the value and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconrisk._types import DPSGD
+from reconrisk.bounds import GradientInformation, contrast_of
+from reconrisk.special import ACTIVATIONS
+
+__all__ = [
+    "Questions",
+    "Record",
+    "SettingError",
+    "TrainingRun",
+    "TwoLayerModel",
+    "questions",
+    "record",
+    "run_of",
+    "training_run",
+    "two_layer_model",
+]
+
+MECHANISMS = ("gaussian", "vmf")
+LEAST_NOISE, MOST_NOISE = 1e-6, 1e6
+MOST_CONCENTRATION = 1e5
+#: how many values a question may have
+_MOST_VALUES = 100
+#: relative difference at which two statements of one quantity contradict each other
+_SAME = 1e-9
+
+
+class SettingError(ValueError):
+    """A setting that is missing, contradictory or out of its range.
+
+    Attributes
+    ----------
+    field : str
+        The setting's name, as in the constructors.
+    value : object
+        What was given, None if nothing was.
+    expected : str
+        What would have been accepted.
+    """
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        self.field, self.value, self.expected = field, value, expected
+        super().__init__(field, value, expected)
+
+    def __str__(self) -> str:
+        shown = repr(self.value)
+        return f"{self.field} must be {self.expected}; got {shown[:80]}"
+
+
+# Values ------------------------------------------------------------------------------------------
+
+
+def number(
+    field: str,
+    value: object,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """Return one finite real number of an interval; nothing else passes, truth values neither."""
+    ends = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    expected = f"a number in {ends}"
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise SettingError(field, value, expected)
+    try:
+        x = float(value)
+    except OverflowError:
+        raise SettingError(field, value, expected) from None
+    above = x > low if low_open else x >= low
+    below = x < high if high_open else x <= high
+    if not (above and below):
+        raise SettingError(field, value, expected)
+    return x
+
+
+def whole(field: str, value: object, low: float, high: float) -> int:
+    """Return one whole number of an interval; ``1e6`` passes for 1,000,000."""
+    expected = f"a whole number in [{low:g}, {high:g}]"
+    try:
+        x = number(field, value, low, high)
+    except SettingError:
+        raise SettingError(field, value, expected) from None
+    if x != math.floor(x):
+        raise SettingError(field, value, expected)
+    return int(value) if isinstance(value, (int, np.integer)) else int(x)
+
+
+def _several(field: str, values: object, one: str) -> Sequence[object]:
+    expected = f"a list of at most {_MOST_VALUES} numbers, each {one}"
+    if isinstance(values, (Real, str, bytes)) or not isinstance(values, Iterable):
+        raise SettingError(field, values, expected)
+    found = list(values)
+    if len(found) > _MOST_VALUES:
+        raise SettingError(field, values, expected)
+    return found
+
+
+def _numbers(
+    field: str, values: object, low: float, high: float, **ends: bool
+) -> tuple[float, ...]:
+    found = _several(field, values, f"in [{low:g}, {high:g}]")
+    return tuple(dict.fromkeys(number(field, v, low, high, **ends) for v in found))
+
+
+def _wholes(field: str, values: object, low: float, high: float) -> tuple[int, ...]:
+    found = _several(field, values, f"whole, in [{low:g}, {high:g}]")
+    return tuple(dict.fromkeys(whole(field, v, low, high) for v in found))
+
+
+def _agree(one: float, other: float) -> bool:
+    return abs(one - other) <= _SAME * max(abs(one), abs(other))
+
+
+# The run -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One private training run; made by :func:`training_run`, which fills in what follows.
+
+    Attributes
+    ----------
+    mechanism : str
+        "gaussian" or "vmf".
+    noise_multiplier : float or None
+        Standard deviation of the noise over the clipping norm; None under von Mises-Fisher noise.
+    concentration : float or None
+        Of von Mises-Fisher noise; None under Gaussian noise.
+    sampling_rate : float
+        Chance that a record takes part in a step.
+    steps : int
+        Number of releases.
+    max_grad_norm : float
+        Clipping norm of a record's gradient.
+    parameters : int or None
+        Number of released coordinates.
+    layers : int
+        How many parts of the gradient are clipped, each by itself, to ``max_grad_norm``.
+    batch_size, dataset_size : int or None
+    epochs : float or None
+    delta : float
+        At which epsilon is reported.
+    notes : tuple of str
+        What was done to describe the run in these words, for the report's reader.
+    """
+
+    mechanism: str
+    noise_multiplier: float | None
+    concentration: float | None
+    sampling_rate: float
+    steps: int
+    max_grad_norm: float
+    parameters: int | None
+    layers: int
+    batch_size: int | None
+    dataset_size: int | None
+    epochs: float | None
+    delta: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
+        return self.mechanism == "gaussian"
+
+    @property
+    def sensitivity(self) -> float:
+        """Length that one record's part of a step's sum may have, in clipping norms."""
+        return math.sqrt(self.layers)
+
+    @property
+    def effective_noise(self) -> float:
+        """Noise multiplier with respect to the whole gradient: over ``sqrt(layers)``."""
+        if self.noise_multiplier is None:
+            raise SettingError("noise_multiplier", None, "given: this needs Gaussian noise")
+        return self.noise_multiplier / self.sensitivity
+
+    @property
+    def dpsgd(self) -> DPSGD:
+        """The run as the privacy accountant sees it; Gaussian noise only."""
+        return DPSGD(self.effective_noise, self.sampling_rate, self.steps, self.max_grad_norm)
+
+
+def training_run(
+    *,
+    noise_multiplier: float | None = None,
+    concentration: float | None = None,
+    mechanism: str | None = None,
+    sampling_rate: float | None = None,
+    batch_size: int | None = None,
+    dataset_size: int | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    max_grad_norm: float = 1.0,
+    parameters: int | None = None,
+    layers: int = 1,
+    delta: float = 1e-5,
+    notes: Iterable[str] = (),
+) -> TrainingRun:
+    """Describe a run of DP-SGD, or of its variant with von Mises-Fisher noise.
+
+    Parameters
+    ----------
+    noise_multiplier : float, optional
+        ``sigma`` in [1e-6, 1e6], of Gaussian noise.
+    concentration : float, optional
+        In [1e-6, 1e5], of von Mises-Fisher noise, instead.
+    mechanism : {"gaussian", "vmf"}, optional
+        Follows from which of the two is given.
+    sampling_rate : float, optional
+        q in [1e-9, 1]. Or give batch and data set; one, the full batch, if neither is given.
+    batch_size, dataset_size : int, optional
+        Expected size of a batch and number of records: ``q = batch_size/dataset_size``.
+    steps : int, optional
+        T in [1, 1e9]; or give epochs; one if neither is given.
+    epochs : float, optional
+        ``T = ceil(epochs/q)``.
+    max_grad_norm : float
+        Clipping norm C in [1e-9, 1e9].
+    parameters : int, optional
+        Released coordinates p in [1, 1e9]; at least 2 for von Mises-Fisher noise, which needs it.
+    layers : int
+        In [1, 1e6]: parts of the gradient that are clipped to C each by itself, so that a record
+        moves the sum by up to ``C sqrt(layers)``.
+    delta : float
+        In [1e-100, 1).
+    notes : iterable of str
+        Sentences for the report's reader, as :func:`from_opacus` gives.
+
+    Returns
+    -------
+    TrainingRun
+
+    Raises
+    ------
+    SettingError
+        If a value is of another kind or out of its range, two of them contradict each other, or
+        the noise is missing.
+
+    Examples
+    --------
+    >>> from reconrisk import risk
+    >>> run = risk.training_run(
+    ...     noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15
+    ... )
+    >>> run.steps
+    3516
+    """
+    noise, kappa, name = _mechanism(noise_multiplier, concentration, mechanism)
+    batch = None if batch_size is None else whole("batch_size", batch_size, 1, 1e12)
+    size = None if dataset_size is None else whole("dataset_size", dataset_size, 1, 1e12)
+    rate = _sampling_rate(sampling_rate, batch, size)
+    passes = None if epochs is None else number("epochs", epochs, 0, 1e9, low_open=True)
+    p = None if parameters is None else whole("parameters", parameters, 1, 1e9)
+    if name == "vmf" and (p is None or p < 2):
+        raise SettingError(
+            "parameters", parameters, "the number of coordinates, from 2 on, for mechanism 'vmf'"
+        )
+    parts = whole("layers", layers, 1, 1e6)
+    if parts > 1 and name == "vmf":
+        raise SettingError("layers", layers, "1 for mechanism 'vmf', which turns one direction")
+    return TrainingRun(
+        mechanism=name,
+        noise_multiplier=noise,
+        concentration=kappa,
+        sampling_rate=rate,
+        steps=_steps(steps, passes, rate),
+        max_grad_norm=number("max_grad_norm", max_grad_norm, 1e-9, 1e9),
+        parameters=p,
+        layers=parts,
+        batch_size=batch,
+        dataset_size=size,
+        epochs=passes,
+        delta=number("delta", delta, 1e-100, 1, high_open=True),
+        notes=tuple(notes),
+    )
+
+
+def _mechanism(
+    noise: object, concentration: object, mechanism: object
+) -> tuple[float | None, float | None, str]:
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise SettingError("mechanism", mechanism, "'gaussian' or 'vmf'")
+    if noise is not None and concentration is not None:
+        raise SettingError(
+            "concentration", concentration, "left out where noise_multiplier is given"
+        )
+    if noise is None and concentration is None:
+        field = "concentration" if mechanism == "vmf" else "noise_multiplier"
+        raise SettingError(field, None, "given: a report needs the noise")
+    name = "vmf" if noise is None else "gaussian"
+    if mechanism is not None and mechanism != name:
+        wanted = "concentration" if mechanism == "vmf" else "noise_multiplier"
+        raise SettingError("mechanism", mechanism, f"{name!r}, or its noise given by {wanted}")
+    if name == "gaussian":
+        return number("noise_multiplier", noise, LEAST_NOISE, MOST_NOISE), None, name
+    return None, number("concentration", concentration, LEAST_NOISE, MOST_CONCENTRATION), name
+
+
+def _sampling_rate(rate: object, batch: int | None, size: int | None) -> float:
+    given = None if rate is None else number("sampling_rate", rate, 1e-9, 1)
+    if batch is not None and size is not None:
+        if batch > size:
+            raise SettingError("batch_size", batch, f"at most dataset_size, {size}")
+        share = batch / size
+        if share < 1e-9:
+            raise SettingError("batch_size", batch, f"at least 1e-9 of dataset_size, {size}")
+        if given is not None and not _agree(given, share):
+            raise SettingError(
+                "sampling_rate", rate, f"batch_size/dataset_size = {share:g}, or left out"
+            )
+        return share
+    if batch is not None and given is None:
+        raise SettingError("dataset_size", None, "given with batch_size, or a sampling_rate")
+    return 1.0 if given is None else given
+
+
+def _steps(steps: object, epochs: float | None, rate: float) -> int:
+    given = None if steps is None else whole("steps", steps, 1, 1e9)
+    if epochs is None:
+        return 1 if given is None else given
+    exact = epochs / rate
+    if exact > 1e9:
+        raise SettingError("epochs", epochs, f"at most {1e9 * rate:g} at this sampling rate")
+    if given is not None:
+        if abs(given - exact) >= 1.0:
+            raise SettingError("steps", steps, f"epochs/sampling_rate = {exact:g}, or left out")
+        return given
+    return max(1, math.ceil(exact * (1.0 - 1e-12)))
+
+
+def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
+    """Return a run, also one given as the accountant's value."""
+    if isinstance(run, TrainingRun):
+        return run
+    if isinstance(run, DPSGD):
+        return training_run(
+            noise_multiplier=run.noise_multiplier,
+            sampling_rate=run.sampling_rate,
+            steps=run.steps,
+            max_grad_norm=run.max_grad_norm,
+        )
+    raise SettingError("run", run, "a TrainingRun or a DPSGD")
+
+
+# The records -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of the records; made by :func:`record`. None where nothing is known.
+
+    Attributes
+    ----------
+    dimension : int or None
+        Values of a record.
+    data_range : float or None
+        Largest minus smallest value that a record may have.
+    data_norm : float or None
+        Euclidean norm of the record in question; of a sample, the smallest, which is the easiest
+        to reconstruct.
+    contrast : float or None
+        ``|x - mean(x)|/|x|`` of the record in question; of a sample, the largest. Correlations
+        are bounded for every record, at contrast one, where it is not known.
+    norms : tuple of float or None
+        Smallest, median and largest norm of a sample.
+    """
+
+    dimension: int | None = None
+    data_range: float | None = None
+    data_norm: float | None = None
+    contrast: float | None = None
+    norms: tuple[float, float, float] | None = None
+
+
+def record(
+    *,
+    dimension: int | None = None,
+    data_range: float | None = None,
+    data_norm: float | None = None,
+    contrast: float | None = None,
+    sample: ArrayLike | None = None,
+) -> Record:
+    """Describe the records; whatever is left out makes the entries that need it not applicable.
+
+    Parameters
+    ----------
+    dimension : int, optional
+        N in [1, 1e9], values of a record.
+    data_range : float, optional
+        In [1e-9, 1e12], data units.
+    data_norm : float, optional
+        In [1e-9, 1e12], data units.
+    contrast : float, optional
+        In [0, 1].
+    sample : array_like, shape (n, ...), optional
+        Records of the training set, from which dimension, norms and contrast are taken. No record
+        may be zero.
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    SettingError
+        If a value is out of its range, or contradicts the sample.
+
+    Examples
+    --------
+    >>> from reconrisk import risk
+    >>> risk.record(sample=[[0.0, 3.0], [4.0, 3.0]]).norms
+    (3.0, 4.0, 5.0)
+    """
+    n = None if dimension is None else whole("dimension", dimension, 1, 1e9)
+    span = None if data_range is None else number("data_range", data_range, 1e-9, 1e12)
+    norm = None if data_norm is None else number("data_norm", data_norm, 1e-9, 1e12)
+    share = None if contrast is None else number("contrast", contrast, 0, 1)
+    if sample is None:
+        return Record(n, span, norm, share)
+    if norm is not None:
+        raise SettingError("data_norm", data_norm, "left out where a sample is given")
+    rows = _sample(sample)
+    if n is not None and n != rows.shape[1]:
+        raise SettingError("dimension", dimension, f"that of the sample, {rows.shape[1]}")
+    spread = float(rows.max() - rows.min())
+    if span is not None and spread > span * (1.0 + 1e-6):
+        raise SettingError("data_range", data_range, f"at least that of the sample, {spread:g}")
+    lengths = np.linalg.norm(rows, axis=1)
+    norms = tuple(
+        number("sample", float(v), 1e-9, 1e12)
+        for v in (lengths.min(), np.median(lengths), lengths.max())
+    )
+    if share is None:
+        # a constant record has no correlation with anything
+        share = max((contrast_of(r) for r in rows if np.ptp(r) > 0), default=0.0)
+    return Record(int(rows.shape[1]), span, norms[0], share, (norms[0], norms[1], norms[2]))
+
+
+def _sample(sample: ArrayLike) -> np.ndarray:
+    expected = "an array of finite numbers of shape (records, ...)"
+    try:
+        rows = np.asarray(sample, dtype=float)
+    except (TypeError, ValueError):
+        raise SettingError("sample", type(sample).__name__, expected) from None
+    if rows.ndim < 2 or rows.size == 0 or not np.all(np.isfinite(rows)):
+        raise SettingError("sample", f"shape {rows.shape}", expected)
+    return rows.reshape(rows.shape[0], -1)
+
+
+# The questions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The values at which a report answers; made by :func:`questions`.
+
+    Attributes
+    ----------
+    false_positive_rates : tuple of float
+        Of membership tests.
+    prior_sizes : tuple of int
+        Numbers of equally likely candidates; ``kappa = 1/n``.
+    log_priors : tuple of float
+        Natural logarithms of further prior successes ``kappa``.
+    mse, psnr, ncc : tuple of float
+        Thresholds of success; ``mse`` None for a hundredth of the squared data range.
+    pixel_shares : tuple of float
+        Shares of the values that must be hit within an eighth of the range.
+    """
+
+    false_positive_rates: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
+    prior_sizes: tuple[int, ...] = (10, 1000, 1_000_000)
+    log_priors: tuple[float, ...] = ()
+    mse: tuple[float, ...] | None = None
+    psnr: tuple[float, ...] = (20.0,)
+    ncc: tuple[float, ...] = (0.5,)
+    pixel_shares: tuple[float, ...] = (0.9,)
+
+
+def questions(
+    *,
+    false_positive_rates: Iterable[float] = Questions.false_positive_rates,
+    prior_sizes: Iterable[int] = Questions.prior_sizes,
+    log_priors: Iterable[float] = Questions.log_priors,
+    mse: Iterable[float] | None = None,
+    psnr: Iterable[float] = Questions.psnr,
+    ncc: Iterable[float] = Questions.ncc,
+    pixel_shares: Iterable[float] = Questions.pixel_shares,
+) -> Questions:
+    """Choose the values at which a report answers.
+
+    Parameters
+    ----------
+    false_positive_rates : iterable of float
+        In [1e-100, 1).
+    prior_sizes : iterable of int
+        Whole, in [2, 1e300].
+    log_priors : iterable of float
+        In [-1e6, 0): ``-4260`` for a prior success of 1e-1850.
+    mse : iterable of float, optional
+        In [1e-30, 1e30], squared data units.
+    psnr : iterable of float
+        In [-300, 300] dB.
+    ncc : iterable of float
+        In [-1, 1].
+    pixel_shares : iterable of float
+        In (0, 1].
+
+    Returns
+    -------
+    Questions
+
+    Raises
+    ------
+    SettingError
+        If a value is out of its range, or there are more than a hundred of a kind.
+    """
+    return Questions(
+        _numbers("false_positive_rates", false_positive_rates, 1e-100, 1, high_open=True),
+        _wholes("prior_sizes", prior_sizes, 2, 1e300),
+        _numbers("log_priors", log_priors, -1e6, 0, high_open=True),
+        None if mse is None else _numbers("mse", mse, 1e-30, 1e30),
+        _numbers("psnr", psnr, -300, 300),
+        _numbers("ncc", ncc, -1, 1),
+        _numbers("pixel_shares", pixel_shares, 0, 1, low_open=True),
+    )
+
+
+# A model -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TwoLayerModel:
+    """A two-layer network whose batch gradient is released; made by :func:`two_layer_model`.
+
+    Attributes
+    ----------
+    width : int
+    activation : str
+    batch_size : int
+    residual : float
+        Size of the loss's derivative at the network's output.
+    grad_norm : float or None
+        Of the batch gradient, in the units of the clipping norm; None if it is not clipped.
+    singular_value, condition : float
+        Smallest singular value of the records' matrix; largest over smallest residual.
+    dropout, pruned : float
+        Shares of neurons dropped, and of the derivatives' squared norm pruned.
+    information : GradientInformation or None
+        Of the given network and records.
+    inputs : tuple of tuple of float or None
+        The records that go with ``information``.
+    """
+
+    width: int
+    activation: str
+    batch_size: int
+    residual: float
+    grad_norm: float | None
+    singular_value: float
+    condition: float
+    dropout: float
+    pruned: float
+    information: GradientInformation | None = None
+    inputs: tuple[tuple[float, ...], ...] | None = None
+
+
+def two_layer_model(
+    *,
+    width: int,
+    activation: str = "softplus",
+    batch_size: int = 1,
+    residual: float = 1.0,
+    grad_norm: float | None = None,
+    singular_value: float = 1.0,
+    condition: float = 1.0,
+    dropout: float = 0.0,
+    pruned: float = 0.0,
+    information: GradientInformation | None = None,
+    inputs: ArrayLike | None = None,
+) -> TwoLayerModel:
+    """Describe a two-layer network as ``liu2024`` analyses it, for unit records.
+
+    Parameters
+    ----------
+    width : int
+        m in [1, 1e12].
+    activation : str
+        A name of ``reconrisk.special.ACTIVATIONS``.
+    batch_size : int
+        B in [1, 1e9], records in the released batch.
+    residual : float
+        In [1e-9, 1e9].
+    grad_norm : float, optional
+        In [1e-9, 1e12]; without it the gradient counts as shorter than the clipping norm.
+    singular_value : float
+        In [1e-9, 1e9].
+    condition : float
+        In [1, 1e9].
+    dropout, pruned : float
+        In [0, 1).
+    information : GradientInformation, optional
+        From :func:`reconrisk.bounds.gradient_information`, for the exact bound.
+    inputs : array_like, shape (B, d), optional
+        The records of ``information``.
+
+    Returns
+    -------
+    TwoLayerModel
+
+    Raises
+    ------
+    SettingError
+        If a value is out of its range, or one of ``information`` and ``inputs`` is missing.
+    """
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise SettingError("activation", activation, f"one of {', '.join(ACTIVATIONS)}")
+    if (information is None) != (inputs is None):
+        missing = "inputs" if inputs is None else "information"
+        raise SettingError(missing, None, "given: information and inputs go together")
+    if information is not None and not isinstance(information, GradientInformation):
+        raise SettingError("information", information, "a GradientInformation")
+    rows = None if inputs is None else tuple(tuple(map(float, r)) for r in _sample(inputs))
+    norm = None if grad_norm is None else number("grad_norm", grad_norm, 1e-9, 1e12)
+    return TwoLayerModel(
+        whole("width", width, 1, 1e12),
+        activation,
+        whole("batch_size", batch_size, 1, 1e9) if rows is None else len(rows),
+        number("residual", residual, 1e-9, 1e9),
+        norm,
+        number("singular_value", singular_value, 1e-9, 1e9),
+        number("condition", condition, 1, 1e9),
+        number("dropout", dropout, 0, 1, high_open=True),
+        number("pruned", pruned, 0, 1, high_open=True),
+        information,
+        rows,
+    )

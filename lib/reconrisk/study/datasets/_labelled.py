@@ -1,0 +1,128 @@
+"""Labelled images and features as values, and images at another size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reconrisk import _check
+
+Part = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images as flat vectors, with their classes.
+
+    Attributes
+    ----------
+    inputs : ndarray, shape (N, d), float32
+        Pixels in [0, 1], row by row, colours last.
+    labels : ndarray, shape (N,), int64
+        Classes, counted from 0.
+    shape : tuple of int
+        (height, width) of a grey image, (height, width, 3) of a colour one; d is its product.
+    name : str
+        For captions and axes.
+    source : str
+        What was read and what was done to it, in words; empty for data that needs no explaining.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    shape: tuple[int, ...]
+    name: str
+    source: str = ""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        """d, values of an image."""
+        return math.prod(self.shape)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.labels.max()) + 1
+
+    def take(self, chosen: Sequence[int] | np.ndarray) -> LabelledImages:
+        """Return the images at the given positions, in that order."""
+        positions = np.asarray(chosen, dtype=int)
+        return LabelledImages(
+            self.inputs[positions], self.labels[positions], self.shape, self.name, self.source
+        )
+
+    def pictures(self, vectors: np.ndarray | None = None) -> np.ndarray:
+        """Return vectors (count, d), by default all images, as (count, height, width, 3)."""
+        flat = self.inputs if vectors is None else np.asarray(vectors)
+        grid = flat.reshape(len(flat), *self.shape[:2], -1)
+        return np.broadcast_to(grid, (*grid.shape[:3], 3))
+
+
+@dataclass(frozen=True)
+class LabelledFeatures:
+    """What a frozen network makes of labelled images; fine-tuning starts from these.
+
+    Attributes
+    ----------
+    inputs : ndarray, shape (N, f), float32
+    labels : ndarray, shape (N,), int64
+    name : str
+        The feature map's, for captions and axes.
+    stand_in : bool
+        Whether the map stands in for a pretrained network that is not to be had.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    name: str
+    stand_in: bool
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.labels.max()) + 1
+
+
+def part(images: np.ndarray, labels: Any, largest: float) -> Part:
+    """Return images as float32 rows divided by their largest value, and labels as int64."""
+    flat = images.reshape(len(images), -1).astype(np.float32) / np.float32(largest)
+    return flat, np.asarray(labels, dtype=np.int64)
+
+
+def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> LabelledImages:
+    """Return images in grey at another size.
+
+    Parameters
+    ----------
+    images : LabelledImages
+        Square ones; colours are averaged.
+    side : int
+        New height and width, >= 2.
+    crop : bool
+        Whether to keep the central square as it is, which must be large enough, or to scale the
+        whole image, bilinearly and without aliasing.
+    """
+    import torch
+
+    _check.integer("side", side, 2, images.shape[0] if crop else np.inf)
+    grey = images.inputs.reshape(len(images), *images.shape[:2], -1).mean(axis=3)
+    if crop:
+        top, left = ((length - side) // 2 for length in images.shape[:2])
+        small = grey[:, top : top + side, left : left + side]
+    else:
+        stack = torch.as_tensor(grey)[:, None]
+        small = torch.nn.functional.interpolate(
+            stack, (side, side), mode="bilinear", antialias=True
+        )[:, 0].numpy()
+    flat = np.ascontiguousarray(small.reshape(len(images), -1), dtype=np.float32)
+    return LabelledImages(flat, images.labels, (side, side), images.name, images.source)

@@ -1,0 +1,113 @@
+"""How far a sweep is: a bar on a terminal, lines in a log, nothing in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TextIO
+
+__all__ = ["Display", "in_notebook", "progress_of", "shown_by"]
+
+#: a sweep shorter than this shows no progress unless asked to.
+PATIENCE_SECONDS = 3.0
+#: how often progress is written where there is no terminal to redraw it on.
+LINE_SECONDS = 10.0
+
+
+#: shows a sweep, given its label, the number of its tasks and how many are finished, while it runs;
+#: yields a function to call once per task that finishes
+Display = Callable[[str, int, int], contextlib.AbstractContextManager[Callable[[], None]]]
+
+_DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
+
+
+@contextlib.contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """Let a display of the caller's own show the sweeps that start in this block."""
+    token = _DISPLAY.set(display)
+    try:
+        yield
+    finally:
+        _DISPLAY.reset(token)
+
+
+@contextlib.contextmanager
+def progress_of(
+    label: str, total: int, done: int, wanted: bool | None
+) -> Iterator[Callable[[], None]]:
+    """Yield a function to call once per finished task."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    display = _DISPLAY.get()
+    if wanted is None and display is not None:
+        with display(label, total, done) as advance:
+            yield advance
+    elif wanted is False or sys.stderr is None or in_notebook() or not (terminal or wanted):
+        yield lambda: None
+    elif terminal:
+        with _bar(label, total, done, 0.0 if wanted else PATIENCE_SECONDS) as advance:
+            yield advance
+    else:
+        lines = _Lines(label, total, done, sys.stderr)
+        yield lines.advance
+        lines.write()
+
+
+def in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+@contextlib.contextmanager
+def _bar(label: str, total: int, done: int, patience: float) -> Iterator[Callable[[], None]]:
+    from rich import progress as bars
+    from rich.console import Console
+
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("tasks,"),
+        bars.TimeElapsedColumn(),
+        bars.TextColumn("elapsed,"),
+        bars.TimeRemainingColumn(),
+        bars.TextColumn("left"),
+        console=Console(stderr=True),
+    )
+    line = bar.add_task(label, total=total, completed=done)
+    # the bar appears once patience is over, also while the first task is still running
+    starter = threading.Timer(patience, bar.start)
+    starter.daemon = True
+    starter.start()
+    try:
+        yield lambda: bar.advance(line)
+    finally:
+        starter.cancel()
+        starter.join()
+        bar.stop()
+
+
+class _Lines:
+    """Progress as plain lines, for logs."""
+
+    def __init__(self, label: str, total: int, done: int, stream: TextIO) -> None:
+        self.label, self.total, self.done, self.stream = label, total, done, stream
+        self.start = self.last = time.monotonic()
+        self.before = done
+
+    def advance(self) -> None:
+        self.done += 1
+        if time.monotonic() - self.last >= LINE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        self.last = time.monotonic()
+        elapsed = self.last - self.start
+        text = f"{self.label}: {self.done} of {self.total} tasks, {elapsed:.0f} s elapsed"
+        if self.before < self.done < self.total:
+            left = elapsed / (self.done - self.before) * (self.total - self.done)
+            text += f", about {left:.0f} s left"
+        print(text, file=self.stream, flush=True)

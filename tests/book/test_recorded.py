@@ -1,0 +1,75 @@
+"""Recorded runs in the compiled book: beside their exhibits, in the ledgers, and on their page."""
+
+from __future__ import annotations
+
+import json
+
+from PIL import Image
+
+from reconrisk.study import registry, stored
+from reconrisk.study.recorded import beside, read_recorded, unrecorded
+
+ROOT = registry.project_root()
+PAGE = "book/generated/recorded.html"
+
+
+def _text(element) -> str:
+    return " ".join(element.get_text(" ").split())
+
+
+def test_every_record_stands_below_its_exhibit(book) -> None:
+    records = read_recorded(ROOT).records
+    homes = {exhibit: r.notebook for exhibit, r in stored.stored_results(ROOT).items()}
+    blocks = {page: soup.select(".recorded-run") for page, soup in book.pages.items()}
+    assert sum(map(len, blocks.values())) == len(records)
+    for exhibit, record in records.items():
+        found = blocks[homes[exhibit].replace(".ipynb", ".html")]
+        mine = [b for b in found if f"data/recorded/{exhibit}/" in json.dumps(str(b))]
+        assert len(mine) == 1, exhibit
+        text = _text(mine[0])
+        assert record.provenance.commit[:10] in text and record.provenance.time[:10] in text
+        for name in record.tables:
+            assert name.replace("-", " ") in text, (exhibit, name)
+
+
+def test_recorded_figures_are_described_and_of_a_readable_size(book) -> None:
+    figures = [
+        (page, figure)
+        for page, soup in book.pages.items()
+        for figure in soup.select(".recorded-run figure")
+    ]
+    assert figures
+    for page, figure in figures:
+        image, caption = figure.find("img"), _text(figure.find("figcaption"))
+        assert image["alt"].startswith("From the recorded run.") and image["alt"].endswith(".")
+        assert "Verdict:" in caption and 60 <= len(caption) <= 700, (page, caption)
+        path = ((book.folder / page).parent / image["src"]).resolve()
+        with Image.open(path) as picture:
+            assert 600 <= picture.width <= 2400, path
+        assert path.stat().st_size < 600_000, path
+
+
+def test_the_page_of_records_is_complete(book) -> None:
+    soup = book.pages[PAGE]
+    records = read_recorded(ROOT).records
+    assert len(soup.select("table.records tbody tr")) == len(records)
+    assert len(soup.select("table.costs tbody tr")) == len(unrecorded(ROOT))
+    links = {a["href"].rpartition("#")[2] for a in soup.select("table.records a[href*='#']")}
+    assert len(links) == len(records)
+
+
+def test_the_ledgers_tell_recorded_and_quick_verdicts_apart(book) -> None:
+    recorded = read_recorded(ROOT)
+    targets = {v["target"] for r in recorded.records.values() for v in r.result["verdicts"]}
+    claims = targets & set(registry.claims())
+    told = [
+        row
+        for row in book.pages["book/generated/claims.html"].select("table.ledger tbody tr")
+        if "recorded run" in _text(row) and "quick run" in _text(row)
+    ]
+    assert len(told) == len(claims)
+    # the verdict that counts comes first: the filter above the ledger goes by it
+    counting = {row.quick.id: row.status for row in beside(recorded, stored.stored_results(ROOT))}
+    for row in told:
+        target = _text(row.find("td"))
+        assert _text(row.select_one(".verdict")) == counting[target], target

@@ -1,0 +1,153 @@
+"""Provenance of the recorded runs, and that what is tampered with is found."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from consistency import checks
+from reconrisk.cli.stage import stage
+from reconrisk.study import registry
+from reconrisk.study.recorded import RECORDED, recorded_ids
+from reconrisk.study.records import RecordError
+
+ROOT = registry.project_root()
+RECORDS = recorded_ids(ROOT)
+
+
+def test_records_are_sound() -> None:
+    """Schema, files, verdicts, and parameters that the exhibit takes as they were recorded."""
+    assert RECORDS
+    assert checks.unsound_records(ROOT) == []
+
+
+def test_records_hold_tables_and_say_how_long_they_took() -> None:
+    for exhibit in RECORDS:
+        folder = ROOT / RECORDED / exhibit
+        content = json.loads((folder / "record.json").read_text())
+        assert content["provenance"]["seconds"] > 0, exhibit
+        # no picture of a data set, and nothing that the record does not know
+        assert {p.name for p in folder.iterdir()} == {"record.json", *content["files"]}, exhibit
+        assert content["files"] and all(f.endswith(".csv") for f in content["files"]), exhibit
+
+
+def test_records_read_data_that_is_known() -> None:
+    assert checks.unknown_data(ROOT) == []
+
+
+def test_records_were_made_by_code_that_is_known() -> None:
+    if why := checks.without_history(ROOT):
+        pytest.skip(why)
+    assert checks.unknown_code(ROOT) == []
+
+
+# --- tampering ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch) -> Path:
+    """A copy with one record; the rest is linked."""
+    for name in ("paper", "companion"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / name).symlink_to(ROOT / "data" / name)
+    shutil.copytree(ROOT / RECORDED / RECORDS[0], tmp_path / RECORDED / RECORDS[0])
+    monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
+    assert checks.unsound_records(tmp_path) == []
+    return tmp_path
+
+
+def edit(project: Path, change) -> None:
+    path = project / RECORDED / RECORDS[0] / "record.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def tables(project: Path) -> list[Path]:
+    return sorted((project / RECORDED / RECORDS[0]).glob("*.csv"))
+
+
+def test_a_changed_value_is_found(project: Path) -> None:
+    path = tables(project)[0]
+    text = path.read_text()
+    place = max(i for i, c in enumerate(text) if c.isdigit())
+    path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+    assert len(checks.unsound_records(project)) == 1
+
+
+def test_a_missing_table_is_found(project: Path) -> None:
+    tables(project)[0].unlink()
+    assert len(checks.unsound_records(project)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda c: c["provenance"].update(seed=1), id="seed"),
+        pytest.param(lambda c: c["provenance"].update(profile="quick"), id="profile"),
+        pytest.param(lambda c: c["provenance"].update(exhibit="ziller2024/fig1"), id="exhibit"),
+        pytest.param(lambda c: c["provenance"]["parameters"].popitem(), id="parameter taken"),
+        pytest.param(lambda c: c["provenance"]["parameters"].update(new=1), id="parameter added"),
+        pytest.param(lambda c: c["provenance"]["code"].popitem(), id="code"),
+        pytest.param(lambda c: c["provenance"].update(code_hash="0"), id="hash of the code"),
+        pytest.param(lambda c: c["result"].update(status="reproduced!"), id="status"),
+        pytest.param(lambda c: c["result"]["verdicts"].pop(), id="verdict taken"),
+        pytest.param(lambda c: c["result"]["verdicts"][0].update(status="failed"), id="failed"),
+        pytest.param(lambda c: c.update(schema=2), id="schema"),
+    ],
+)
+def test_edited_records_are_found(project: Path, change) -> None:
+    edit(project, change)
+    assert checks.unsound_records(project)
+
+
+def test_an_unknown_checksum_is_found(project: Path) -> None:
+    name, known = next(iter(checks.KNOWN_CHECKSUMS.items()))
+    edit(project, lambda c: c["provenance"].update(inputs={name: known}))
+    assert not [p for p in checks.unknown_data(project) if "is not known" in p]
+    edit(project, lambda c: c["provenance"].update(inputs={name: "0" * 64}))
+    assert [p for p in checks.unknown_data(project) if f"{name} with checksum 0000" in p]
+    edit(project, lambda c: c["provenance"].update(inputs={"a guess": known}))
+    assert [p for p in checks.unknown_data(project) if "a guess" in p]
+
+
+def test_data_without_a_checksum_is_found(project: Path, monkeypatch) -> None:
+    edit(project, lambda c: c["provenance"].update(inputs={}))
+    monkeypatch.setattr(checks, "WITHOUT_CHECKSUMS", frozenset())
+    assert len(checks.unknown_data(project)) == bool(registry.costs()[RECORDS[0]].needs_data)
+
+
+def test_code_that_is_not_known_is_found(project: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(project), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+        ran = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+        return ran.stdout.strip()
+
+    assert checks.without_history(project) == "this tree is no git checkout"
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    first = git("rev-parse", "HEAD")
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    assert checks.without_history(project) == ""
+    clean = {"commit": first, "dirty": False}
+    edit(project, lambda c: c["provenance"].update(clean))
+    assert checks.unknown_code(project) == []
+    git("checkout", "-q", "--orphan", "elsewhere")
+    git("commit", "-q", "--allow-empty", "-m", "three")
+    assert "not among those before HEAD" in checks.unknown_code(project)[0]
+    edit(project, lambda c: c["provenance"].update(commit="", dirty=True))
+    assert len(checks.unknown_code(project)) == 2
+
+
+def test_the_book_is_not_built_of_a_tampered_record(project: Path) -> None:
+    (project / "book").mkdir()
+    for name in ("_toc.yml", "_config.yml"):
+        shutil.copy(ROOT / name, project)
+    path = tables(project)[0]
+    path.write_text(path.read_text() + "1\n")
+    with pytest.raises(RecordError, match="not the file that was recorded"):
+        stage(project, project / "notebooks", project / "staged")

@@ -1,0 +1,244 @@
+"""`reconrisk data`: what is listed, what is found, and fetching from a server on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.server
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tiny_data
+from reconrisk.cli.app import app
+from reconrisk.study import Study, computations, datasets, downloads, inputs
+
+IMAGES = "t10k-images-idx3-ubyte.gz"
+
+
+class Server:
+    """Serves ``files``; ``cut`` closes connections half-way, ``asked`` lists the requests."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.cut: set[str] = set()
+        self.asked: list[str] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                name = self.path.rpartition("/")[2]
+                outer.asked.append(name)
+                if name not in outer.files:
+                    self.send_error(404)
+                    return
+                data = outer.files[name]
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data[: len(data) // 2] if name in outer.cut else data)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}/data/"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of tiny files that are taken for MNIST's."""
+    tiny_data.publish_mnist(monkeypatch)
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    running = Server()
+    running.files = {f"{k}.gz": tiny_data.packed(v) for k, v in tiny_data.mnist_files().items()}
+    yield running
+    running.close()
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, ["data", *map(str, arguments)])
+
+
+def fetched(root: Path, server: Server, *more: str):
+    return run("fetch", "MNIST", "--to", root, "--mirror", server.address, "--yes", *more)
+
+
+def everything(root: Path) -> list[str]:
+    return sorted(p.relative_to(root).as_posix() for p in root.rglob("*"))
+
+
+def test_a_set_is_fetched_whole_and_can_be_read(server: Server, tmp_path: Path):
+    root = tmp_path / "new" / "data"
+    done = fetched(root, server)
+    assert done.exit_code == 0, done.output
+    assert everything(root / "MNIST" / "raw") == sorted(server.files)
+    assert len(datasets.classified("MNIST", root, "all")) == 17
+    assert "CC BY-SA 3.0" in done.stderr and "4 files, 0.0 MB, from http://127" in done.stderr
+    # again: verified and kept, nothing asked for
+    server.asked.clear()
+    assert "already, as published" in fetched(root, server).stdout and server.asked == []
+    # one is missing: that one is fetched
+    (root / "MNIST" / "raw" / IMAGES).unlink()
+    assert fetched(root, server).exit_code == 0 and server.asked == [IMAGES]
+
+
+def test_nothing_is_fetched_unasked(server: Server, tmp_path: Path):
+    done = run("fetch", "MNIST", "--to", tmp_path, "--mirror", server.address)
+    assert done.exit_code == 1 and "no terminal to ask on; --yes" in done.stderr
+    assert server.asked == [] and everything(tmp_path) == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_on_a_terminal_it_asks(server: Server, tmp_path: Path, monkeypatch, answer, code):
+    from reconrisk.cli import data
+
+    monkeypatch.setattr(data, "_on_terminal", lambda: True)
+    arguments = ["data", "fetch", "MNIST", "--to", str(tmp_path), "--mirror", server.address]
+    done = CliRunner().invoke(app, arguments, input=answer)
+    assert done.exit_code == code and "Fetch? [y/N]" in done.stderr
+    assert len(server.asked) == (4 if code == 0 else 0)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda server: server.cut.add(IMAGES), "found .* bytes, expected"),
+        (lambda server: server.files.pop(IMAGES), "404 Not Found"),
+        (
+            lambda server: server.files.update({IMAGES: b"x" * 10**6}),
+            "found more than the expected",
+        ),
+        (
+            lambda server: server.files.update({IMAGES: server.files[IMAGES][:-1] + b"x"}),
+            "found md5 [0-9a-f]{32}, expected",
+        ),
+    ],
+)
+def test_a_wrong_answer_leaves_nothing_behind(server: Server, tmp_path: Path, spoil, said):
+    root = tmp_path / "data"
+    spoil(server)
+    file = next(f for f in datasets.DATA_SETS["MNIST"].packed if f.path.endswith(IMAGES))
+    with pytest.raises(downloads.DownloadError, match=f"{IMAGES} could not be fetched.*{said}"):
+        downloads.fetch(file, root, (server.address,))
+    assert not root.exists()
+    done = fetched(root, server)
+    assert done.exit_code == 1 and "could not be fetched" in done.stderr
+    # the files before it are whole, and a second call fetches the rest
+    kept = everything(root / "MNIST" / "raw")
+    assert kept == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
+    server.cut.clear()
+    server.files[IMAGES] = tiny_data.packed(tiny_data.mnist_files()[IMAGES[:-3]])
+    server.asked.clear()
+    assert fetched(root, server).exit_code == 0
+    assert server.asked == [IMAGES, "t10k-labels-idx1-ubyte.gz"]
+
+
+def test_the_next_address_is_tried(server: Server, tmp_path: Path):
+    file = datasets.DATA_SETS["MNIST"].packed[0]
+    seen: list[int] = []
+    mirrors = ("ftp://nowhere/", "http://127.0.0.1:9/", server.address)
+    path = downloads.fetch(file, tmp_path, mirrors, seen.append)
+    assert path.read_bytes() == server.files[path.name]
+    assert seen[-1] == file.size and seen.count(0) == 2
+    with pytest.raises(downloads.DownloadError, match="starts with https.*refused") as caught:
+        downloads.fetch(file, tmp_path / "b", mirrors[:2])
+    assert str(caught.value).count("127.0.0.1:9") == 1
+
+
+def test_stopping_leaves_nothing_behind(server: Server, tmp_path: Path):
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        downloads.fetch(
+            datasets.DATA_SETS["MNIST"].packed[0], tmp_path / "data", (server.address,), stop
+        )
+    assert everything(tmp_path) == []
+
+
+def test_other_files_are_not_written_over(server: Server, tmp_path: Path):
+    raw = tiny_data.write_mnist(tmp_path)
+    mine = raw / "train-labels-idx1-ubyte"
+    mine.write_bytes(b"mine")
+    done = fetched(tmp_path, server)
+    assert done.exit_code == 2 and "is not the official file" in done.stderr
+    assert "Move it away" in done.stderr and mine.read_bytes() == b"mine" and server.asked == []
+
+
+def test_what_cannot_be_fetched(tmp_path: Path):
+    done = run("fetch", "photographs", "--to", tmp_path, "--yes")
+    assert done.exit_code == 2 and "image-net.org" in done.stderr
+    done = run("fetch", "SVHN", "--to", tmp_path)
+    assert done.exit_code == 2 and "one of MNIST, FashionMNIST, CIFAR-10" in done.stderr
+
+
+def test_the_list_says_terms_sizes_and_readers():
+    text = run("list").stdout
+    for part in ("MIT licence", "170.5 MB", "cifar-10-batches-py/", "non-commercial"):
+        assert part in text
+    sets = {s["name"]: s for s in json.loads(run("list", "--json").stdout)}
+    assert set(sets) == set(datasets.DATA_SETS)
+    assert "hayes2023/alg2" in sets["MNIST"]["exhibits"]
+    assert "ziller2024/fig1" in sets["photographs"]["exhibits"]
+    assert sets["MNIST"]["bytes"] == 11_594_722 and len(sets["MNIST"]["files"]) == 4
+    assert not sets["photographs"]["addresses"]
+
+
+def test_a_folder_is_checked_file_by_file(tmp_path: Path, monkeypatch):
+    tiny_data.publish_mnist(monkeypatch)
+    tiny_data.publish_cifar(monkeypatch)
+    raw = tiny_data.write_mnist(tmp_path)
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(tiny_data.cifar_archive())
+    done = run("check", "--data-root", tmp_path, "--json")
+    states = {f["file"]: f["state"] for f in json.loads(done.stdout)}
+    assert done.exit_code == 0
+    assert states["MNIST/raw/t10k-labels-idx1-ubyte"] == "found"
+    assert states["cifar-10-python.tar.gz"] == "found"
+    assert states["FashionMNIST/raw/t10k-labels-idx1-ubyte"] == "missing"
+    (raw / "t10k-labels-idx1-ubyte").write_bytes(b"other")
+    (tmp_path / "cifar-10-python.tar.gz").unlink()
+    tiny_data.write_cifar(tmp_path)
+    (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(b"")
+    done = run("check", "--data-root", tmp_path, "--json")
+    assert done.exit_code == 1 and "2 of 16 files are damaged" in done.stderr
+    details = {f["file"]: f["detail"] for f in json.loads(done.stdout)}
+    labels = "MNIST/raw/t10k-labels-idx1-ubyte"
+    said = f"{labels} is not the official file: found 5 bytes, expected 13."
+    assert details[labels] == said
+    assert "damaged" in run("check", "--data-root", tmp_path).stdout
+    assert run("check", "--data-root", tmp_path / "no").exit_code == 2
+
+
+def test_damaged_data_are_named_before_anything_is_computed(tmp_path: Path, monkeypatch):
+    known = computations.computation("hayes2023/alg2")
+    never = dataclasses.replace(known, function=lambda context: pytest.fail("computed"))
+    context = Study(profile="paper", data_root=tmp_path).context(known.exhibit)
+    with pytest.raises(FileNotFoundError, match="holds nothing of MNIST, which is read.*fetch MN"):
+        never.run(context)
+    tiny_data.publish_mnist(monkeypatch)
+    raw = tiny_data.write_mnist(tmp_path)
+    (raw / IMAGES).unlink()  # the run may need training images only
+    inputs.verify(known, context)
+    (raw / "train-labels-idx1-ubyte").write_bytes(b"")
+    with pytest.raises(ValueError, match="train-labels.*found 0 bytes, expected 20.*fetch MNIST"):
+        never.run(context)
+
+
+def test_the_data_of_recorded_runs_are_known():
+    """The official files are known by the very checksums that the loader verifies."""
+    for name in ("MNIST", "FashionMNIST"):
+        for file, known in datasets.DATA_SETS[name].unpacked.items():
+            assert inputs.KNOWN_CHECKSUMS[f"{name}/{file}"] == known.sha256
+    assert len(inputs.KNOWN_CHECKSUMS) == 10
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in inputs.KNOWN_CHECKSUMS.values())

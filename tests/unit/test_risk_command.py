@@ -1,0 +1,503 @@
+"""`reconrisk risk`: what it prints is what the library says, in every format, and nothing more."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import resources
+
+import dp_accounting
+import jsonschema
+import pytest
+from bs4 import BeautifulSoup
+from dp_accounting import dp_event as events
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from reconrisk import bounds, privacy, risk
+from reconrisk.cli import _risk_html, _risk_text
+from reconrisk.cli._risk_file import EXAMPLE
+from reconrisk.cli._risk_inputs import read_setting
+from reconrisk.cli._risk_numbers import number, said
+from reconrisk.cli.app import app
+from reconrisk.risk._phases import one_run
+from reconrisk.study import registry
+
+USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
+RUN = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=300)
+RECORD = risk.record(dimension=784, data_norm=9.2)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return risk.assess(RUN, replace(RECORD, data_range=1.0))
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Run the command in an empty folder; returns its output, fails if it does not end well."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def invoke(*arguments: str, status: int = 0) -> str:
+        result = CliRunner().invoke(app, ["risk", *arguments])
+        assert result.exit_code == status, (result.output, result.exception)
+        return result.output
+
+    return invoke
+
+
+def schema() -> dict:
+    return json.loads((resources.files("reconrisk.risk") / "report.schema.json").read_text())
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-280, 1e300), st.booleans())
+def test_numbers_are_rounded_outwards(value, negative):
+    value = -value if negative else value
+    low, near, high = (float(number(value, way)) for way in ("down", "nearest", "up"))
+    assert low <= value * (1 + 1e-15 * (-1 if negative else 1)) and low <= near <= high
+    assert value <= high and abs(near - value) <= 0.0051 * abs(value)
+
+
+@given(st.floats(-1e9, -700.0))
+def test_numbers_below_floats_are_rounded_outwards(log):
+    def log_of(text: str) -> float:
+        digits, _, power = text.partition("e")
+        return math.log(float(digits)) + int(power) * math.log(10.0)
+
+    low, high = (log_of(number(0.0, way, log)) for way in ("down", "up"))
+    slack = 4e-16 * abs(log)
+    assert low <= log + slack and high >= log - slack and high - low < 0.03 + slack
+
+
+@pytest.mark.parametrize(
+    ("value", "way", "text"),
+    [
+        (0.0, "up", "0"),
+        (1.0, "up", "1"),
+        (1e-5, "up", "1e-05"),
+        (0.19421253, "up", "0.195"),
+        (0.19421253, "down", "0.194"),
+        (0.99999, "down", "0.99999"),
+        (1 - 1e-12, "down", "0.99999999"),
+        (123456.0, "nearest", "123000"),
+        (-8.494, "up", "-8.49"),
+    ],
+)
+def test_numbers_as_people_write_them(value, way, text):
+    assert number(value, way) == text
+
+
+def test_what_says_nothing_is_said_to(report):
+    entry = report["rero[prior_size=10]"]
+    assert said(entry) == f"at most {number(entry.upper, 'up')}"
+    assert said(replace(entry, upper=1.0, log_upper=0.0)) == "at most 1: says nothing"
+    floor = replace(entry, direction="lower bound on error", unit="dB", lower=0.0, log_lower=None)
+    assert said(floor) == "at least 0: says nothing"
+    wide = replace(entry, direction="exact", lower=0.1, upper=0.2, log_lower=None, log_upper=None)
+    assert said(wide) == "between 0.1 and 0.2"
+    assert said(replace(wide, status="out of range")) == "out of range"
+
+
+# Formats -----------------------------------------------------------------------------------------
+
+
+def test_the_terminal_shows_every_answer(call, report):
+    shown = call(*USUAL, "--data-range", "1")
+    for entry in report:
+        if entry.ok:
+            assert said(entry) in " ".join(shown.split()), entry.key
+    assert "Not answered without parameters" in shown and "nan" not in shown
+
+
+def test_json_is_the_library_s_report_and_fits_its_schema(call, report):
+    shown = json.loads(call(*USUAL, "--data-range", "1", "--format", "json"))
+    assert shown == json.loads(json.dumps(report.as_dict()))
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(shown, schema())
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        risk.training_run(concentration=20.0, parameters=50),
+        risk.training_run(noise_multiplier=1e-3, steps=10, parameters=1000, batch_size=5,
+                          dataset_size=50),
+        risk.from_opacus([(1.0, 1.0, 3), (2.0, 1.0, 4)]),
+    ],
+)  # fmt: skip
+def test_other_reports_fit_the_schema_too(run):
+    model = risk.two_layer_model(width=100)
+    sample = risk.record(sample=[[0.0, 3.0], [4.0, 3.0]])
+    jsonschema.validate(risk.assess(run, sample, None, model).as_dict(), schema())
+
+
+@pytest.mark.parametrize("change", ["schema_version", "run", "entries"])
+def test_the_schema_refuses_what_is_no_report(report, change):
+    broken = report.as_dict()
+    broken[change] = {"schema_version": 2, "run": {}, "entries": [{"key": "x"}]}[change]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema())
+
+
+def test_the_book_describes_every_field_of_the_schema():
+    page = (registry.project_root() / "book/api/risk.md").read_text()
+
+    def names(part: dict) -> set[str]:
+        inner = part.get("properties", {})
+        below = [*inner.values(), part.get("items", {})]
+        return set(inner).union(*(names(p) for p in below if p))
+
+    missing = {name for name in names(schema()) if f"`{name}`" not in page}
+    assert not missing
+
+
+def test_markdown_holds_the_answers_in_tables(call, report):
+    page = call(*USUAL, "--data-range", "1", "--format", "markdown")
+    for entry in report:
+        if entry.ok:
+            assert f"| {said(entry)} | {entry.direction} |" in page, entry.key
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) in (3, 5) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def card(report):
+    return _risk_html.card([report], [noted()])
+
+
+def noted():
+    """A setting whose note a page must not take for its own."""
+    return replace(read_setting(None, {"noise_multiplier": 1.1}, {}), notes=("<b>|x|</b>",))
+
+
+def test_the_card_needs_nothing_from_elsewhere(card):
+    page = BeautifulSoup(card, "html.parser")
+    assert not page.find_all(["script", "link", "iframe", "img", "object", "base"])
+    assert not re.search(r"@import|url\((?!#)", card)
+    links = {v for tag in page.find_all(True) for k, v in tag.attrs.items() if k.endswith("href")}
+    assert all(link.startswith("#") for link in links)
+
+
+def test_the_card_reads_without_its_pictures(card, report):
+    page = BeautifulSoup(card, "html.parser")
+    assert page.html["lang"] == "en" and page.title.string
+    levels = [int(tag.name[1]) for tag in page.find_all(re.compile("^h[1-6]$"))]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    ids = [tag["id"] for tag in page.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+    drawings = page.find_all("svg")
+    assert len(drawings) == 3
+    for drawing in drawings:
+        assert drawing["role"] == "img" and len(drawing["aria-label"].split()) >= 6
+        assert drawing["aria-label"].endswith(".")
+    text = page.get_text(" ", strip=True)
+    for entry in report:
+        if entry.ok:
+            assert entry.question in text and entry.tightness in text, entry.key
+    assert len(page.select(".summary li")) == len({e.threat_model for e in report if e.ok})
+
+
+def test_the_card_s_colours_can_be_read(card):
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", part)) for part in card.split(":root")[1:]
+    ]
+    assert len(themes) == 3  # light, dark, print
+    for theme in themes:
+        for text in ("text", "muted", "accent", "blue", "orange", "green", "purple"):
+            for ground in ("back", "card"):
+                pair = sorted((luminance(theme[text]), luminance(theme[ground])))
+                ratio = (pair[1] + 0.05) / (pair[0] + 0.05)
+                assert ratio >= (4.5 if text in ("text", "muted", "accent") else 3.0), (text, theme)
+
+
+def test_pictures_take_the_page_s_colours(card):
+    drawings = "".join(str(tag) for tag in BeautifulSoup(card, "html.parser").find_all("svg"))
+    assert not re.search("#[0-9a-fA-F]{6}", re.sub("url[(]#[^)]*[)]", "", drawings))
+
+
+def test_what_a_reader_wrote_is_shown_as_text(card, report):
+    assert "&lt;b&gt;|x|&lt;/b&gt;" in card
+    assert "\\<b\\>\\|x\\|\\</b\\>" in _risk_text.in_markdown(report, noted())
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+
+def test_flags_come_before_the_file_and_replace_what_said_the_same(call, tmp_path):
+    (tmp_path / "run.yaml").write_text(EXAMPLE)
+    flags = {"steps": 7, "sampling_rate": 0.5, "dimension": 5}
+    made = read_setting(tmp_path / "run.yaml", flags, {})
+    assert (made.run.steps, made.run.sampling_rate, made.record.dimension) == (7, 0.5, 5)
+    assert made.run.noise_multiplier == 1.1 and made.record.data_norm == 9.2
+    vmf = read_setting(tmp_path / "run.yaml", {"concentration": 3.0, "parameters": 9}, {})
+    assert vmf.run.mechanism == "vmf" and vmf.run.noise_multiplier is None
+
+
+def test_the_example_is_a_file_of_settings(call, tmp_path):
+    (tmp_path / "run.yaml").write_text(call("--example"))
+    made = read_setting(tmp_path / "run.yaml", {}, {})
+    assert (made.run.steps, made.record.dimension, made.run.delta) == (3516, 784, 1e-5)
+
+
+def test_paths_in_a_file_are_told_from_the_file(tmp_path, monkeypatch):
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    (folder / "history.json").write_text("[[1.5, 0.1, 4]]")
+    (folder / "run.yaml").write_text("opacus_history: history.json\nmax_grad_norm: 2\n")
+    monkeypatch.chdir(tmp_path)
+    run = read_setting(folder / "run.yaml", {}, {}).run
+    assert (run.noise_multiplier, run.steps, run.max_grad_norm) == (1.5, 4, 2.0)
+
+
+def test_norms_are_measured_on_a_sample(call, tmp_path):
+    import numpy as np
+
+    images = np.zeros((4, 3, 3), dtype=np.uint8)
+    images[:, 0, 0] = 255, 51, 102, 204
+    np.savez(tmp_path / "own.npz", images=images)
+    shown = json.loads(call("-s", "1", "--data", "own.npz", "-f", "json"))
+    assert shown["record"]["dimension"] == 9 and shown["record"]["data_range"] == 1.0
+    assert shown["record"]["norms"] == pytest.approx([0.2, 0.6, 1.0])
+    assert shown["record"]["data_norm"] == pytest.approx(0.2)
+    assert "measured on the file own.npz" in shown["notes"][0] and "4 images" in shown["notes"][0]
+
+
+def test_settings_side_by_side(call, tmp_path):
+    (tmp_path / "a.yaml").write_text("noise_multiplier: 1\nprior_sizes: [10]\n")
+    (tmp_path / "b.yaml").write_text("noise_multiplier: 2\nprior_sizes: [10, 20]\n")
+    both = ["--config", "a.yaml", "--config", "b.yaml"]
+    expected = [f"at most {number(bounds.rero_gaussian(s, 0.1), 'up')}" for s in (1.0, 2.0)]
+    lines = [" ".join(line.split()) for line in call(*both).splitlines()]
+    assert f"Success with 10 candidates {expected[0]} {expected[1]}" in lines
+    assert any(line.startswith("Success with 20 candidates not asked at most") for line in lines)
+    assert f"| Success with 10 candidates | {expected[0]} | {expected[1]} |" in call(
+        *both, "-f", "markdown"
+    )
+    page = BeautifulSoup(call(*both, "-f", "html"), "html.parser")
+    row = next(r for r in page.find_all("tr") if "Success with 10" in r.get_text())
+    assert [c.get_text() for c in row.find_all(["th", "td"])][1:] == expected
+    reports = json.loads(call(*both, "-f", "json"))
+    assert [r["run"]["noise_multiplier"] for r in reports] == [1.0, 2.0]
+    for one in reports:
+        jsonschema.validate(one, schema())
+
+
+def test_output_goes_to_a_file(call, tmp_path):
+    for form in ("terminal", "markdown", "json", "html"):
+        shown = call("-s", "1", "-f", form, "--out", f"card.{form}")
+        assert shown == f"written to card.{form}\n"
+        written = (tmp_path / f"card.{form}").read_text()
+        if form != "html":
+            assert written == call("-s", "1", "-f", form)
+
+
+# The least noise ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "limit", "falls"),
+    [
+        (["epsilon=2"], "epsilon", 2.0, False),
+        (["success=0.2", "--at", "25"], "rero[prior_size=25]", 0.2, False),
+        (["success=0.2", "--prior-size", "10"], "rero[prior_size=10]", 0.2, False),
+        (["mse=0.5"], "mse", 0.5, True),
+        (["psnr_tail=0.01"], "psnr_tail[psnr=20.0]", 0.01, False),
+    ],
+)
+def test_the_least_noise_meets_its_target_and_less_does_not(call, target, key, limit, falls):
+    arguments = ["-q", "0.1", "-t", "10", *USUAL[6:], "--data-range", "1", "--target", *target]
+    shown = json.loads(call(*arguments, "-f", "json"))
+    run = risk.training_run(
+        noise_multiplier=shown["run"]["noise_multiplier"], sampling_rate=0.1, steps=10
+    )
+    asked = risk.questions(prior_sizes=shown["questions"]["prior_sizes"])
+    known = replace(RECORD, data_range=1.0)
+
+    def value(factor: float) -> float:
+        other = replace(run, noise_multiplier=run.noise_multiplier * factor)
+        return risk.assess(other, known, asked)[key].value
+
+    assert value(1.0) >= limit if falls else value(1.0) <= limit
+    assert value(0.995) < limit if falls else value(0.995) > limit
+    assert shown["notes"][0].startswith(f"Noise multiplier {run.noise_multiplier:g}: the least")
+    assert len(f"{run.noise_multiplier!r}".replace(".", "").lstrip("0")) <= 6
+
+
+def test_the_largest_concentration_is_rounded_down(call):
+    arguments = [
+        "--mechanism",
+        "vmf",
+        "--parameters",
+        "50",
+        "--target",
+        "success=0.3",
+        "--at",
+        "10",
+    ]
+    run = json.loads(call(*arguments, "-f", "json"))["run"]
+    entry = risk.assess(risk.training_run(concentration=run["concentration"], parameters=50))[
+        "rero[prior_size=10]"
+    ]
+    assert 0.29 < entry.value <= 0.3
+
+
+# Accountants -------------------------------------------------------------------------------------
+
+
+def epsilon_of(phases, delta=1e-5) -> float:
+    """The epsilon of phases by another library, from above."""
+    accountant = PLDAccountant(value_discretization_interval=1e-3)
+    for sigma, q, steps in phases:
+        step = events.PoissonSampledDpEvent(q, events.GaussianDpEvent(sigma))
+        accountant.compose(step, steps)
+    return accountant.get_epsilon(delta)
+
+
+def test_phases_at_full_batch_are_one_run_exactly():
+    phases = [(1.0, 1.0, 3), (2.5, 1.0, 7), (1.7, 1.0, 1)]
+    run, note = one_run(phases)
+    mu = math.sqrt(math.fsum(t / s**2 for s, _, t in phases))
+    assert math.sqrt(run.steps) / run.noise_multiplier == pytest.approx(mu, rel=1e-14)
+    assert run.steps == 11 and "exactly" in note
+    assert privacy.epsilon(run, 1e-5).lower == pytest.approx(epsilon_of(phases), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        [(1.0, 0.02, 100), (1.5, 0.02, 200)],
+        [(1.0, 0.02, 100), (1.0, 0.01, 100)],
+        [(2.0, 0.05, 50), (1.0, 0.01, 300)],
+    ],
+)
+def test_other_phases_are_bounded_from_above(phases):
+    run, note = one_run(phases)
+    assert run.steps == sum(t for _, _, t in phases) and "bounded from above" in note
+    assert privacy.epsilon(run, 1e-5).lower >= epsilon_of(phases) * (1 - 1e-3)
+
+
+def test_equal_phases_are_one_run_without_a_note():
+    run, note = one_run([(1.0, 0.02, 100), (1.0, 0.02, 50)])
+    assert (run.noise_multiplier, run.sampling_rate, run.steps, note) == (1.0, 0.02, 150, "")
+
+
+def test_opacus_accountants_are_read():
+    from opacus.accountants import PRVAccountant, RDPAccountant
+
+    for accountant in (PRVAccountant(), RDPAccountant()):
+        for _ in range(3):
+            accountant.step(noise_multiplier=1.3, sample_rate=0.01)
+
+        class Engine:
+            pass
+
+        Engine.accountant = accountant
+        for source in (accountant, accountant.state_dict(), accountant.history, Engine()):
+            run = risk.from_opacus(source, max_grad_norm=2.0, delta=1e-6)
+            assert (run.noise_multiplier, run.sampling_rate, run.steps) == (1.3, 0.01, 3)
+            assert (run.max_grad_norm, run.delta) == (2.0, 1e-6)
+    with pytest.raises(TypeError, match="reads steps from the history"):
+        risk.from_opacus([(1.0, 1.0, 1)], steps=3)
+    with pytest.raises(TypeError, match="takes a PrivacyEngine"):
+        risk.from_opacus(3)
+
+
+def nested(sigma, q, steps):
+    step = events.PoissonSampledDpEvent(q, events.GaussianDpEvent(sigma))
+    return events.SelfComposedDpEvent(step, steps)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (events.GaussianDpEvent(2.0), (2.0, 1.0, 1)),
+        (nested(1.1, 0.01, 1000), (1.1, 0.01, 1000)),
+        (events.SelfComposedDpEvent(nested(1.1, 0.01, 10**6), 1000), (1.1, 0.01, 10**9)),
+        (events.ComposedDpEvent([nested(1.1, 0.01, 3), events.NoOpDpEvent(), nested(1.1, 0.01, 4)]),
+         (1.1, 0.01, 7)),
+        (events.PoissonSampledDpEvent(0.5, events.PoissonSampledDpEvent(
+            0.1, events.GaussianDpEvent(1.0))), (1.0, 0.05, 1)),
+        (events.PoissonSampledDpEvent(0.5, events.SelfComposedDpEvent(
+            events.GaussianDpEvent(2.0), 4)), (1.0, 0.5, 1)),
+    ],
+)  # fmt: skip
+def test_events_are_read(event, expected):
+    run = risk.from_dp_event(event)
+    assert (run.noise_multiplier, run.sampling_rate, run.steps) == pytest.approx(expected)
+    if run.steps < 10**6:
+        accountant = PLDAccountant()
+        try:
+            accountant.compose(event)
+        except dp_accounting.UnsupportedEventError:
+            return  # the other library does not see that these are runs of DP-SGD
+        ours = privacy.epsilon(run.dpsgd, 1e-5)
+        assert ours.lower == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (3, "must be a DpEvent"),
+        (events.NoOpDpEvent(), "it is empty"),
+        (events.NonPrivateDpEvent(), "holds a NonPrivateDpEvent"),
+        (events.LaplaceDpEvent(1.0), "holds a LaplaceDpEvent"),
+        (events.GaussianDpEvent(0.0), "noise_multiplier, must be in"),
+        (events.SelfComposedDpEvent(events.GaussianDpEvent(1.0), -1), "steps, must be in"),
+        (events.PoissonSampledDpEvent(0.5, nested(1.0, 0.5, 2)), "several sampled releases"),
+        (events.PoissonSampledDpEvent(1.5, events.GaussianDpEvent(1.0)), "sample_rate, must be in"),
+    ],
+)
+def test_other_events_are_refused(event, why):
+    with pytest.raises((TypeError, ValueError), match=re.escape(why)):
+        risk.from_dp_event(event)
+
+
+def test_events_within_events_without_end_are_refused():
+    event = events.GaussianDpEvent(1.0)
+    for _ in range(60):
+        event = events.SelfComposedDpEvent(event, 1)
+    with pytest.raises(ValueError, match="nested at most"):
+        risk.from_dp_event(event)
+
+
+# Weight ------------------------------------------------------------------------------------------
+
+
+def test_a_report_loads_no_heavy_library():
+    code = (
+        "import sys; from reconrisk.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'opacus', 'dp_accounting'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "risk", "-s", "1"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Epsilon" in done.stdout
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.3, 30.0), st.integers(1, 10**6))
+def test_the_report_is_the_library_s(sigma, steps):
+    run = risk.training_run(noise_multiplier=sigma, steps=steps)
+    entry = risk.assess(run, None, risk.questions(prior_sizes=(10,)))["rero[prior_size=10]"]
+    exact = bounds.rero_gaussian(sigma, 0.1, steps=steps)
+    assert entry.lower <= exact * (1 + 1e-12) and exact <= entry.upper * (1 + 1e-12)
