@@ -186,6 +186,14 @@ def test_damaged_files_are_noticed_and_computed_again(tasks, tmp_path, damage):
         assert run_sweep(tasks.draw, GRID[:3], seed=0, store=tmp_path) == first
 
 
+def test_the_folder_of_the_data_changes_no_draw():
+    here = {"n": 1, "inner": {"data_root": "/here"}, "data_root": "/here"}
+    there = {"n": 1, "inner": {"data_root": "/there"}, "data_root": "/there"}
+    assert task_seed(here, 0) == task_seed(there, 0) != task_seed({**here, "n": 2}, 0)
+    # a bundled data set has no folder, and other draws
+    assert task_seed({**here, "data_root": ""}, 0) != task_seed(here, 0)
+
+
 def test_results_of_other_code_are_computed_again(tasks, tmp_path):
     store = tmp_path / "store"
     run_sweep(tasks.draw, GRID[:2], seed=0, store=store)

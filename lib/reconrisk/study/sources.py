@@ -23,27 +23,13 @@ from typing import Any
 __all__ = ["code_stamp", "dotted", "package_folder", "sha256", "source", "source_files"]
 
 PACKAGE = "reconrisk"
-#: machinery that no number in a sweep's task can depend on. A change there must not throw away
-#: finished tasks; what it does to a result shows when the result is assembled from them.
-_NOT_IN_TASKS = frozenset(
-    f"{PACKAGE}.study.{name}"
-    for name in (
-        "computations",
-        "inputs",
-        "parameters",
-        "records",
-        "registry",
-        "results",
-        "sources",
-        "stored",
-        "sweep",
-        "verdicts",
-    )
-)
-#: parameter values are in the tasks themselves
-_PARAMETERS = f"{PACKAGE}.study.profiles"
+#: of the study machinery a task can depend on these alone. A change elsewhere in it must not throw
+#: away finished tasks; what it does to a result shows when the result is assembled from them, and
+#: parameter values are in the tasks themselves.
+_STUDY = f"{PACKAGE}.study"
+_IN_TASKS = (f"{_STUDY}.datasets", f"{_STUDY}.experiments")
 #: modules of which a task takes single functions: they also assemble and judge results
-_TAKEN_APART = f"{PACKAGE}.study.experiments"
+_TAKEN_APART = f"{_STUDY}.experiments"
 
 
 def source_files(module: str) -> dict[str, Path]:
@@ -255,7 +241,8 @@ def _steps(target: str) -> list[tuple[str, str]]:
 
 
 def _counts(module: str) -> bool:
-    return module not in _NOT_IN_TASKS and not f"{module}.".startswith(f"{_PARAMETERS}.")
+    inside = f"{module}.".startswith
+    return not inside(f"{_STUDY}.") or any(inside(f"{name}.") for name in _IN_TASKS)
 
 
 @functools.lru_cache(maxsize=1024)

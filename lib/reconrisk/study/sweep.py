@@ -206,9 +206,19 @@ def task_key(function: TaskFunction, task: Mapping[str, Any], seed: int) -> str:
 
 
 def task_seed(task: Mapping[str, Any], seed: int) -> int:
-    """Return a task's own 63-bit seed: it depends on the sweep's seed and the parameters only."""
-    text = _canonical("task", {"seed": int(seed), "task": task})
+    """Return a task's own 63-bit seed: it depends on the sweep's seed and the parameters only.
+
+    Where a machine keeps the data (a parameter ``data_root``) is no part of it.
+    """
+    text = _canonical("task", {"seed": int(seed), "task": _anywhere(task)})
     return int.from_bytes(hashlib.sha256(b"seed " + text.encode()).digest()[:8], "big") >> 1
+
+
+def _anywhere(task: Any) -> Any:
+    """A task with a mark in place of the folder of its data."""
+    if not isinstance(task, Mapping):
+        return task
+    return {k: k if k == "data_root" and v else _anywhere(v) for k, v in task.items()}
 
 
 # Plain values -----------------------------------------------------------------------------------
