@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize, stats
 from scipy import special as sc
 
-from reconrisk import DPSGD, bounds
+from reconrisk import DPSGD, bounds, privacy
 from reconrisk.privacy import _compose, _tradeoff
 from reconrisk.privacy._compose import compose
 from reconrisk.privacy._saddle import Mechanism
@@ -284,3 +284,13 @@ def test_too_tight_a_tolerance_is_answered_honestly():
     rough = engine(2.0, 0.5, 50, 1e-9, 1e-3)
     assert 1e-12 * upper[0] < upper[0] - lower[0] < 1e-6 * upper[0]
     assert rough[0][0] <= upper[0] and lower[0] <= rough[1][0]
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-6, 1e6])
+def test_a_thousand_million_steps_are_enclosed_or_left_open(noise_multiplier):
+    """Beyond what cells of double precision resolve, the enclosure is wide and never wrong."""
+    run = DPSGD(noise_multiplier, sampling_rate=1e-9, steps=10**9)
+    epsilon = privacy.epsilon(run, 1e-5)
+    assert 0 <= epsilon.lower <= epsilon.upper
+    delta = privacy.delta(run, 1e-3)
+    assert 0 <= delta.lower <= delta.upper <= 1

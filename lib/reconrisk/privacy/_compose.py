@@ -151,7 +151,8 @@ def compose(
 
     Notes
     -----
-    Raises :class:`TooLong` where neither way is feasible.
+    Raises :class:`TooLong` where neither way is feasible, or where the steps' rounding errors add
+    up to more than floats hold.
 
     Cost, for a law of K masses: about eight exponentials for each; then either two transforms of
     the window's length or, with M frequencies that count, one short transform and ``2 K M``
@@ -162,6 +163,8 @@ def compose(
     first, size, folded = _window(tilted, index, steps, slopes, log_outside)
     log_norm = steps * log_step
     exponents = abs(log_norm) + abs(rate) * max(abs(first), abs(first + size))
+    if steps * relative > 690.0:
+        raise TooLong(f"{steps} steps, each with an error of {relative:.1e}")
     relative = math.expm1(steps * relative) + 4.0 * UNIT * (
         2.0 + exponents + steps * (1.0 + math.log(tilted.size))
     )

@@ -18,7 +18,7 @@ import numpy as np
 from reconrisk.privacy._compose import TooLong
 from reconrisk.privacy._saddle import Mechanism, Saddle, narrowest, reach, saddle
 from reconrisk.privacy._step import one_step
-from reconrisk.privacy._tails import Tails, run_tails
+from reconrisk.privacy._tails import Tails, loosening, run_tails
 
 __all__ = ["delta_enclosure", "epsilon_enclosure"]
 
@@ -46,8 +46,10 @@ def _above(tails: Tails, direction: Direction, sign: int, epsilon: float) -> flo
     order = np.argsort(points)
     points, values = points[order], values[order]
     j = int(np.clip(np.searchsorted(points, epsilon) - 1, 0, points.size - 2))
-    share = math.expm1(epsilon - points[j]) / math.expm1(points[j + 1] - points[j])
-    share = min(max(share, 0.0), 1.0)
+    gap = math.expm1(points[j + 1] - points[j])
+    if gap <= 0:  # cells narrower than the rounding of the loss
+        return float(values[j : j + 2].max())
+    share = min(max(math.expm1(epsilon - points[j]) / gap, 0.0), 1.0)
     return float(values[j] + share * (values[j + 1] - values[j]))
 
 
@@ -88,7 +90,7 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
     for _ in range(_ROUNDS):
         bounds, too_long = [], False
         step = one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
-        slack = math.exp(mechanism.steps * step.ratio_error * 1.01)
+        slack = loosening(mechanism.steps, step)
         for direction, sign in _sides(mechanism, epsilon):
             theta = float(guide.tilt(np.array(sign * epsilon)))
             outside = _outside(guide, theta, sign * epsilon, sign, size, tolerance)
@@ -140,7 +142,7 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
     lower, upper, gap = 0.0, math.inf, math.inf
     for _ in range(_ROUNDS):
         step = one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
-        slack = math.exp(mechanism.steps * step.ratio_error * 1.01)
+        slack = loosening(mechanism.steps, step)
         found: list[tuple[float, float]] = [(0.0, 0.0)]
         too_long = False
         for direction, sign in ((_removed, 1), (_added, -1)):

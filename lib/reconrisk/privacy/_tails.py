@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from reconrisk.privacy._compose import Sum, compose
+from reconrisk.privacy._compose import Sum, TooLong, compose
 from reconrisk.privacy._saddle import Saddle
 from reconrisk.privacy._step import Step
 
-__all__ = ["Tail", "Tails", "run_tails"]
+__all__ = ["Tail", "Tails", "loosening", "run_tails"]
 
 
 @dataclass
@@ -111,13 +112,31 @@ class Tails:
         return high
 
 
+#: logarithm of the largest factor that floats hold
+_MOST_EXCESS = 690.0
+
+
+def loosening(steps: float, step: Step) -> float:
+    """Return the factor by which the steps' rounded likelihood ratios may be too small."""
+    return math.exp(min(_excess(steps, step), _MOST_EXCESS))
+
+
+def _excess(steps: float, step: Step) -> float:
+    return steps * step.ratio_error * 1.01
+
+
 def run_tails(step: Step, guide: Saddle, theta: float, log_outside: float) -> tuple[Tails, Tails]:
     """Tails after ``guide.steps`` steps of the dominating pair and of the lattice statistic.
 
     ``theta`` is the tilt, in units of the loss, at which they are most accurate; of each tilted
     law, ``exp(log_outside)`` may be missed at either end.
+
+    Raises :class:`TooLong` where so many steps of such cells say nothing: each step's rounding
+    widens the bounds by a factor, and the product leaves the range of floats.
     """
     steps, h = guide.steps, step.width
+    if _excess(steps, step) > _MOST_EXCESS:
+        raise TooLong(f"{steps} steps, each with an error of {step.ratio_error:.1e}")
     rate, base = theta * h, steps * step.base
     low, high = guide.slopes(theta, log_outside)
     slopes = (low * h, high * h)

@@ -16,7 +16,7 @@ import numpy as np
 from reconrisk.privacy._compose import TooLong
 from reconrisk.privacy._saddle import Mechanism, Saddle, narrowest, reach, saddle
 from reconrisk.privacy._step import Step, one_step
-from reconrisk.privacy._tails import Tails, run_tails
+from reconrisk.privacy._tails import Tails, loosening, run_tails
 
 __all__ = ["SMALLEST", "enclosed_curve", "power_above", "power_below", "success_curve"]
 
@@ -77,7 +77,7 @@ def enclosed_curve(
     gap = np.inf
     for _ in range(_ROUNDS):
         step = discretised(width)
-        slack = math.exp(guide.steps * step.ratio_error * 1.01)
+        slack = loosening(guide.steps, step)
         noise, again = np.full_like(kappa, np.inf), upper - lower > tolerance * upper
         too_long = False
         for _ in range(_PASSES):
