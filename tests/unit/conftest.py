@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,37 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     del sys.modules["quick_experiment"]
     for function in cached:
         function.cache_clear()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let processes that are started here heed interrupts, whoever started the tests.
+
+    A shell without job control has what it runs in the background ignore them, and everything that
+    is started from there too.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def call_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Call the command line in an empty folder; returns its result, of the exit status ``code``."""
+    from typer.testing import CliRunner
+
+    from reconrisk.cli.app import app
+
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object, code: int = 0) -> Any:
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return call

@@ -9,33 +9,19 @@ import sys
 
 import pytest
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from reconrisk.cli.app import app
 from reconrisk.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 
 
 @pytest.fixture
-def reconrisk(project, tmp_path, monkeypatch):
-    """Call the command line in an empty folder; returns its result."""
+def reconrisk(project, call_command, monkeypatch):
+    """The command line on the small project, with figures that cost nothing."""
     from reconrisk import figures
 
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(figures, "draw", lambda result: Figure(figsize=(1, 1)))
-
-    def call(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, result.output
-        return result
-
-    return call
+    return call_command
 
 
 def _no_traceback(result):

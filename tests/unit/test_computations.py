@@ -133,8 +133,11 @@ def test_a_folder_of_pictures_is_read_in_order_and_checked(tmp_path):
     (tmp_path / "a" / "one.jpg").write_bytes(b"not a picture")
     with pytest.raises(ValueError, match=r"one\.jpg cannot be read"):
         datasets.pictures(16, 1, tmp_path)
-    with pytest.raises(FileNotFoundError, match="no picture below"):
+    with pytest.raises(FileNotFoundError, match="nothing cannot be listed"):
         datasets.pictures(16, 1, tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="no image in"):
+        datasets.pictures(16, 1, tmp_path / "empty")
 
 
 def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tmp_path):

@@ -125,6 +125,7 @@ def _ran(tmp_path) -> list[int]:
     return [int(line) for line in (tmp_path / "ran").read_text().split()]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_what_is_done_and_the_command_it_names_goes_on(command, tmp_path):
     asked = ["run", TABLE1, FIG1, "--workers", "2", "--no-figure"]
     process = command(*asked)
@@ -160,6 +161,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_command_it_names_goes_on(comman
     assert not tasks.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_workers_start_says_no_more_than_that(command, monkeypatch):
     monkeypatch.setenv("IMPORTING", "3")
     process = command("run", FIG1, "--workers", "2", "--no-figure")
@@ -186,25 +188,9 @@ def _line(process):
 
 
 @pytest.fixture
-def reconrisk(project, tmp_path, monkeypatch):
-    """Call the command line in an empty folder; returns its result."""
-    from typer.testing import CliRunner
-
-    from reconrisk.cli.app import app
-
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, result.output
-        return result
-
-    return call
+def reconrisk(project, call_command):
+    """The command line on the small project."""
+    return call_command
 
 
 def test_a_paper_is_computed_whole_and_a_second_time_not_at_all(reconrisk, tmp_path):

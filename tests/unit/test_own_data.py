@@ -6,10 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from reconrisk import study
-from reconrisk.cli.app import app
 from reconrisk.study import datasets, own_images
 from reconrisk.study.computations import all_computations, computation
 from reconrisk.study.records import explain, provenance, read_record
@@ -26,23 +24,6 @@ def images(tmp_path):
     pixels = rng.integers(0, 256, (240, 14, 12, 3), dtype=np.uint8)
     np.savez(path, images=pixels, labels=np.arange(240) % 12)
     return path
-
-
-@pytest.fixture
-def reconrisk(tmp_path, monkeypatch):
-    """Call the command line in an empty folder; returns its result."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-
-    def call(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, result.output
-        return result
-
-    return call
 
 
 # How images are read ----------------------------------------------------------------------------
@@ -109,8 +90,8 @@ def test_a_few_images_of_many_classes_have_a_part_for_testing(tmp_path):
 # What is refused --------------------------------------------------------------------------------
 
 
-def test_an_exhibit_that_reads_nothing_refuses_images(reconrisk, images):
-    error = reconrisk("run", "ziller2024/table1", "--data", images, code=2).stderr
+def test_an_exhibit_that_reads_nothing_refuses_images(call_command, images):
+    error = call_command("run", "ziller2024/table1", "--data", images, code=2).stderr
     assert "ziller2024/table1 reads no data set and no photographs" in error
 
 
@@ -123,27 +104,27 @@ def test_an_exhibit_that_reads_nothing_refuses_images(reconrisk, images):
         ("liu2024/alg_proposed", "needs 544 images to train with (auxiliary = 512 besides images"),
     ],
 )
-def test_too_few_images_are_refused_before_anything_runs(reconrisk, images, exhibit, message):
-    error = reconrisk("run", exhibit, "--data", images, code=2).stderr
+def test_too_few_images_are_refused_before_anything_runs(call_command, images, exhibit, message):
+    error = call_command("run", exhibit, "--data", images, code=2).stderr
     assert message in error
     assert f"`reconrisk parameters {exhibit}`" in error
     assert "computing" not in error
 
 
-def test_photographs_ask_for_as_many_as_they_show(reconrisk, tmp_path):
+def test_photographs_ask_for_as_many_as_they_show(call_command, tmp_path):
     path = tmp_path / "three.npz"
     np.savez(path, images=np.zeros((3, 8, 8), np.uint8))
-    error = reconrisk("run", "ziller2024/fig1", "--data", path, code=2).stderr
+    error = call_command("run", "ziller2024/fig1", "--data", path, code=2).stderr
     assert "ziller2024/fig1 needs 8 images (pictures = 8)" in error
     with pytest.raises(ValueError, match=r"needs 100 images \(pictures = 100\)"):
         study.Study(profile="paper", data=path).context("ziller2024/fig1")
     assert study.Study(data=path).context("mean_to_extreme/fig5").data_root == path
 
 
-def test_images_of_one_class_cannot_train_a_classifier(reconrisk, tmp_path):
+def test_images_of_one_class_cannot_train_a_classifier(call_command, tmp_path):
     path = tmp_path / "alike.npz"
     np.savez(path, images=np.zeros((2000, 4, 4), np.uint8))
-    error = reconrisk("run", "hayes2023/fig9", "--data", path, code=2).stderr
+    error = call_command("run", "hayes2023/fig9", "--data", path, code=2).stderr
     assert "needs images of at least 2 classes" in error
     assert "a folder for each class" in error
 
@@ -156,16 +137,16 @@ def test_images_of_one_class_cannot_train_a_classifier(reconrisk, tmp_path):
         (["--data", "mine.npz", "--set", "digits=MNIST"], "digits cannot be set"),
     ],
 )
-def test_contradictions_are_mistakes(reconrisk, images, monkeypatch, options, message):
+def test_contradictions_are_mistakes(call_command, images, monkeypatch, options, message):
     monkeypatch.chdir(images.parent)
-    assert message in reconrisk("run", "biswas2024/alg2", *options, code=2).stderr
+    assert message in call_command("run", "biswas2024/alg2", *options, code=2).stderr
 
 
 # What comes of it -------------------------------------------------------------------------------
 
 
-def test_a_labelled_exhibit_runs_on_images(reconrisk, images, tmp_path):
-    shown = reconrisk("run", "biswas2024/alg2", "--data", images, "--out", "out").stdout
+def test_a_labelled_exhibit_runs_on_images(call_command, images, tmp_path):
+    shown = call_command("run", "biswas2024/alg2", "--data", images, "--out", "out").stdout
     assert "On the images given, the file mine.npz" in " ".join(shown.split())
     record = read_record(tmp_path / "work" / "out")
     origin = record.provenance
@@ -182,8 +163,8 @@ def test_a_labelled_exhibit_runs_on_images(reconrisk, images, tmp_path):
         "inputs: own images (mine.npz) changed"
     ]
     assert explain("biswas2024/alg2", origin, study.Study())
-    assert "up to date" not in reconrisk("run", "biswas2024/alg2", "--out", "out").stderr
-    assert "up to date" in reconrisk("run", "biswas2024/alg2", "--out", "out").stderr
+    assert "up to date" not in call_command("run", "biswas2024/alg2", "--out", "out").stderr
+    assert "up to date" in call_command("run", "biswas2024/alg2", "--out", "out").stderr
 
 
 def test_photographs_run_on_images(images):

@@ -332,6 +332,7 @@ def test_a_killed_sweep_resumes_without_losing_or_repeating_a_task(tasks, tmp_pa
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_done(tasks, tmp_path):
     store = tmp_path / "store"
     process = _start(tmp_path, 2, stderr=subprocess.PIPE, start_new_session=True)

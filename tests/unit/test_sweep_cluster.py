@@ -294,6 +294,7 @@ def test_a_deadly_task_is_blamed_and_everything_else_is_done(tasks, address, gri
     assert Counter(n for n, _ in executions(tmp_path / "log"))[3] == 4  # twice, then twice alone
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
 def test_a_stopped_client_takes_its_tasks_back_and_resumes(tasks, machines, address, tmp_path, how):
     log, store = tmp_path / "log", tmp_path / "store"

@@ -176,7 +176,7 @@ class Provenance:
     inputs : mapping of str to str
         sha256 of every data set read, see :func:`reconrisk.study.inputs.checksums`.
     peak_memory_gb : float or None
-        The largest resident memory of the process and of its workers so far, the larger of both.
+        The largest resident memory of the process or of one of its workers.
     platform : str
         Operating system and processor family, no machine's name.
     seconds : float or None
@@ -247,7 +247,7 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
         dirty=dirty,
         packages=_versions(),
         inputs=checksums(known, context),
-        peak_memory_gb=_peak_memory(),
+        peak_memory_gb=_peak_memory(context.workers),
         platform=f"{platform.system()} {platform.machine()}",
         seconds=round(seconds, 3),
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -289,17 +289,23 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _peak_memory() -> float | None:
-    """Largest resident memory in GB; None where the system does not say."""
+def _peak_memory(workers: int) -> float | None:
+    """Largest resident memory in GB of this process or one of its workers; None if not known."""
     try:
         import resource
     except ImportError:  # Windows
         return None
-    largest = max(
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return round(largest * (1 if platform.system() == "Darwin" else 1024) / 1e9, 2)
+    unit = 1 if platform.system() == "Darwin" else 1024
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # the kernel's count for a process starts from the one that started it; this one does not
+        found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
+        largest = int(found[1]) if found else 0
+    else:
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if workers > 1:
+        largest = max(largest, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+    return round(largest * unit / 1e9, 2)
 
 
 @dataclass(frozen=True)
