@@ -485,6 +485,8 @@ POINTS: dict[str, Point] = {
     "biswas2024/alg2": same_rows("lines", ["line", "does"], columns=["against", "ok"]),
     "biswas2024/alg_iga": blind_directions,
     "biswas2024/fig2": trained_networks("accuracy"),
+    "biswas2024/fig5": same_rows("points", ["sigma"]),
+    "biswas2024/table4": same_rows("certified", ["sigma"]),
     "biswas2024/table5": trained_networks("runs"),
     "biswas2024/table2": inverted_batches("rows", keys=["row"]),
     "biswas2024/table3": leaked_batches(),
