@@ -15,6 +15,9 @@ ROOT = Path(__file__).parent
 #: the version of pandas. Pictures nbval leaves out itself: their data are held by digests.
 NOT_COMPARED = ("text/html",)
 
+#: looking for docstrings, pytest would import, and so run, the notebooks' sources
+collect_ignore_glob = ["notebooks/*/*.py", "templates/*"]
+
 GROUPS = (
     "unit",
     "property",
