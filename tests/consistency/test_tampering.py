@@ -78,7 +78,10 @@ def cheapest() -> tuple[nbformat.NotebookNode, str]:
     options = []
     for path in stored.notebooks(ROOT):
         notebook = nbformat.read(path, as_version=4)
-        exhibit_id, cell = next(iter(stored.exhibit_cells(notebook).items()))
+        cells = stored.exhibit_cells(notebook)
+        if not cells:  # a tutorial
+            continue
+        exhibit_id, cell = next(iter(cells.items()))
         seconds = stored.stored_provenance(notebook)[exhibit_id]["seconds"]
         options.append((seconds, path, notebook, exhibit_id, notebook.cells.index(cell)))
     _, _, notebook, exhibit_id, index = min(options, key=lambda o: o[:2])

@@ -7,8 +7,6 @@ same networks, records and noise.
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,8 @@ from reconrisk.attacks import gradient_moments, project_tensor, tensor_attack
 from reconrisk.metrics import match, projection_error
 from reconrisk.special import hermite_coefficient
 from reconrisk.study.computations import Context
-from reconrisk.study.sweep import as_table, run_sweep
+from reconrisk.study.experiments._tools import run_tasks
+from reconrisk.study.sweep import as_table
 from reconrisk.study.verdicts import rounded
 from reconrisk.two_layer import (
     LocalSteps,
@@ -399,25 +398,6 @@ _FUNCTIONS = {f.__name__: f for f in (attack_task, bound_task, moment_task)}
 
 def shared_sweep(context: Context, function: str, tasks: Sequence[Row]) -> pd.DataFrame:
     """Run tasks, or remember them from an exhibit before; ``point`` numbers the points."""
-    text = json.dumps(list(tasks))
-    store = str(context.checkpoints) if context.checkpoints else ""
-    place = (context.workers, context.scheduler, store)
-    return _remembered(function, text, context.seed, place).copy()
-
-
-@functools.lru_cache(maxsize=64)
-def _remembered(function: str, text: str, seed: int, place: tuple[int, str, str]) -> pd.DataFrame:
-    tasks = json.loads(text)
-    workers, scheduler, store = place
-    results = run_sweep(
-        _FUNCTIONS[function],
-        tasks,
-        seed=seed,
-        workers=workers,
-        scheduler=scheduler,
-        store=store or None,
-        label=function,
-    )
-    table = as_table(tasks, results)
+    table = as_table(tasks, run_tasks(context, _FUNCTIONS[function], tasks, "tensors", function))
     keys = [k for k in ("dimension", "width", "batch", "labels", "overlap") if k in table]
     return table.assign(point=table.groupby(keys, sort=False).ngroup())

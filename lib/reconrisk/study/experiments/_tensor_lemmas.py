@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from collections.abc import Sequence
 from itertools import permutations
@@ -17,7 +15,8 @@ from reconrisk.metrics import projection_error
 from reconrisk.special import activation, normal_mean
 from reconrisk.study.computations import Context
 from reconrisk.study.experiments._tensor_errors import draw_problem, length_of_error
-from reconrisk.study.sweep import as_table, run_sweep
+from reconrisk.study.experiments._tools import run_tasks
+from reconrisk.study.sweep import as_table
 from reconrisk.two_layer import LocalSteps, simulate
 
 __all__ = [
@@ -243,23 +242,4 @@ _FUNCTIONS = {f.__name__: f for f in (decomposition_task, bernstein_task, change
 
 def lemma_sweep(context: Context, function: str, tasks: Sequence[Row]) -> pd.DataFrame:
     """Run tasks of this module, or remember them from an exhibit before."""
-    store = str(context.checkpoints) if context.checkpoints else ""
-    text = json.dumps(list(tasks))
-    place = (context.workers, context.scheduler, store)
-    return _remembered(function, text, context.seed, place).copy()
-
-
-@functools.lru_cache(maxsize=16)
-def _remembered(function: str, text: str, seed: int, place: tuple[int, str, str]) -> pd.DataFrame:
-    tasks = json.loads(text)
-    workers, scheduler, store = place
-    results = run_sweep(
-        _FUNCTIONS[function],
-        tasks,
-        seed=seed,
-        workers=workers,
-        scheduler=scheduler,
-        store=store or None,
-        label=function,
-    )
-    return as_table(tasks, results)
+    return as_table(tasks, run_tasks(context, _FUNCTIONS[function], tasks, "tensors", function))
