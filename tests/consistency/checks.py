@@ -413,9 +413,6 @@ def addresses_of_project(root: Path) -> set[str]:
 
 # --- recorded runs ----------------------------------------------------------------------------
 
-#: records made before a record held the checksums of what it read; each is to be made anew
-WITHOUT_CHECKSUMS = frozenset({"liu2024/fig4", "liu2024/table4"})
-
 
 def unsound_records(root: Path) -> list[str]:
     """Records that are damaged, contradict themselves, failed, or cannot be asked for any more."""
@@ -429,10 +426,8 @@ def unknown_data(root: Path) -> list[str]:
     for exhibit, record in read_recorded(root).records.items():
         inputs = record.provenance.inputs
         needs = costs[exhibit].needs_data if exhibit in costs else ""
-        if needs and not inputs and exhibit not in WITHOUT_CHECKSUMS:
+        if needs and not inputs:
             problems.append(f"{exhibit}: it read {needs} and has no checksum of it")
-        if inputs and exhibit in WITHOUT_CHECKSUMS:
-            problems.append(f"{exhibit}: it has checksums and is excused from having any")
         for name, found in inputs.items():
             if KNOWN_CHECKSUMS.get(name) != found:
                 problems.append(f"{exhibit}: {name} with checksum {found[:12]} is not known")
