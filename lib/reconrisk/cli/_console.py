@@ -136,3 +136,17 @@ def verdict_table(verdicts: Iterable[Verdict]) -> None:
             for v in verdicts
         ],
     )
+
+
+def chosen_from(name: str, given: Iterable[str] | None, known: Iterable[str]) -> list[str]:
+    """Return the values given on the command line, or all; each must be known."""
+    known = list(known)
+    if not given:
+        return known
+    chosen = []
+    for text in given:
+        found = {k.replace("-", " "): k for k in known}.get(text.strip().lower().replace("-", " "))
+        if found is None:
+            raise ValueError(f"--{name} must be one of {', '.join(known)}; got {text!r}")
+        chosen.append(found)
+    return chosen

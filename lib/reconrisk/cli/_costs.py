@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconrisk.cli._console import mistakes, note, print_json, print_table, show
+from reconrisk.cli._console import chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from reconrisk.study.costs import Price, Total
@@ -38,11 +38,8 @@ def costs(
     from reconrisk.study.registry import PAPERS
 
     with mistakes(context.obj):
-        unknown = [key for key in paper or () if key not in PAPERS]
-        if unknown:
-            raise ValueError(f"--paper must be one of {', '.join(PAPERS)}; got {unknown[0]!r}")
+        papers = chosen_from("paper", paper, PAPERS)
     sizes = tuple(cores or CORES)
-    papers = list(paper or PAPERS)
     by_paper = {key: prices([key]) for key in papers}
     sums = {key: total(rows) for key, rows in by_paper.items()}
     whole = total(p for rows in by_paper.values() for p in rows)

@@ -18,16 +18,6 @@ __all__ = ["at_least_noise", "targets"]
 
 #: everyday words for kinds of entries
 _WORDS = {"success": "rero"}
-#: the field of the questions that holds the values of a point
-_FIELDS = {
-    "prior_size": "prior_sizes",
-    "log_prior": "log_priors",
-    "false_positive_rate": "false_positive_rates",
-    "mse": "mse",
-    "psnr": "psnr",
-    "ncc": "ncc",
-    "pixel_share": "pixel_shares",
-}
 
 
 def targets() -> dict[str, Kind]:
@@ -92,8 +82,10 @@ def _digits(value: float, way: str) -> str:
 
 def _asking(questions: Questions, at: tuple[tuple[str, float], ...]) -> Questions:
     """The questions with the target's point among them, so that the report shows that it is met."""
+    from reconrisk import risk
+
     for name, value in at:
-        field = _FIELDS[name]
+        field = risk.POINTS[name]
         values = getattr(questions, field) or ()
         if value not in values:
             questions = replace(questions, **{field: (*values, value)})
@@ -117,6 +109,8 @@ def _parsed(target: str) -> tuple[Kind, float]:
 
 
 def _point(kind: Kind, setting: Setting, at: str | None) -> float | None:
+    from reconrisk import risk
+
     if not kind.at:
         if at is not None:
             raise ValueError(f"--at must be left out with {kind.name}; got {at!r}")
@@ -127,16 +121,8 @@ def _point(kind: Kind, setting: Setting, at: str | None) -> float | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"--at must be a number, the {what} of the target; got {at!r}")
         return value
-    asked = _asked(kind.at[0], setting)
+    asked = risk.Setting(setting.run, setting.record, setting.questions).asked(kind.at[0])
     if len(asked) == 1:
         return asked[0]
     several = ", ".join(map(short, asked)) or "none"
     raise ValueError(f"--at must say at which {what} the target holds; the report has {several}")
-
-
-def _asked(name: str, setting: Setting) -> tuple[float, ...]:
-    questions = setting.questions
-    if name == "mse" and questions.mse is None:
-        span = setting.record.data_range
-        return () if span is None else (0.01 * span * span,)
-    return getattr(questions, _FIELDS[name]) or ()

@@ -33,6 +33,7 @@ from reconrisk.cli._progress import Progress, duration
 from reconrisk.study import Study, registry, stored
 from reconrisk.study.computations import all_computations, computation
 from reconrisk.study.own_images import reads_data
+from reconrisk.study.recorded import verdicts_of
 from reconrisk.study.records import (
     Reason,
     RecordError,
@@ -250,9 +251,8 @@ def _up_to_date(plan: Plan, draw: bool) -> Ended | None:
         reasons.append(Reason("figure", "none was drawn"))
     if reasons:
         return None
-    verdicts = [Verdict(**v) for v in record.result["verdicts"]]
     how = f"up to date, computed {record.provenance.time}"
-    return Ended(plan, record.result["status"], how, verdicts, record.result["ran"])
+    return Ended(plan, record.result["status"], how, verdicts_of(record), record.result["ran"])
 
 
 def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Ended:

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from reconrisk.cli import data
 from reconrisk.cli._console import (
     FAILED,
+    chosen_from,
     mistakes,
     note,
     print_json,
@@ -163,9 +164,10 @@ def list_exhibits(
     with mistakes(context.obj):
         held = stored.read(registry.project_root())
         judged = _judged((r.notebook, r.verdicts) for r in held.results.values())
-        papers = _chosen("paper", paper, registry.PAPERS)
-        kinds = _chosen("kind", kind, dict.fromkeys(e.kind for e in registry.exhibits().values()))
-        statuses = _chosen("status", status, _statuses())
+        papers = chosen_from("paper", paper, registry.PAPERS)
+        known = dict.fromkeys(e.kind for e in registry.exhibits().values())
+        kinds = chosen_from("kind", kind, known)
+        statuses = chosen_from("status", status, _statuses())
     rows = []
     for exhibit in registry.exhibits().values():
         parent = registry.parent_of(exhibit.id)
@@ -284,7 +286,7 @@ def run(
     from reconrisk.study import registry
 
     with mistakes(context.obj):
-        papers = _chosen("paper", paper, registry.PAPERS) if paper else []
+        papers = chosen_from("paper", paper, registry.PAPERS) if paper else []
         chosen = _runs.chosen_exhibits(exhibits or (), papers, reading=bool(data))
         if not chosen:
             raise ValueError("name an exhibit, or a paper with --paper; `reconrisk list` has them")
@@ -401,7 +403,7 @@ def verdicts(
     from reconrisk.study.computations import MODULES
 
     with mistakes(context.obj):
-        papers = _chosen("paper", paper, registry.PAPERS)
+        papers = chosen_from("paper", paper, registry.PAPERS)
         required = papers if paper else [key for key in MODULES if MODULES[key]]
         if profile == "recorded":
             if fresh:
@@ -603,20 +605,6 @@ def _statuses() -> list[str]:
     from reconrisk.study.verdicts import STATUSES
 
     return [*STATUSES, "stated"]
-
-
-def _chosen(name: str, given: Iterable[str] | None, known: Iterable[str]) -> list[str]:
-    """The values given on the command line, all of them if none is, checked against those known."""
-    known = list(known)
-    if not given:
-        return known
-    chosen = []
-    for text in given:
-        found = {k.replace("-", " "): k for k in known}.get(text.strip().lower().replace("-", " "))
-        if found is None:
-            raise ValueError(f"--{name} must be one of {', '.join(known)}; got {text!r}")
-        chosen.append(found)
-    return chosen
 
 
 def _seconds(held: Stored, exhibit: str) -> float | None:

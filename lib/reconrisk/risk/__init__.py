@@ -7,7 +7,7 @@ the five papers, each entry with its assumptions, its source and what is known o
 
 from reconrisk.risk._assess import KINDS, assess
 from reconrisk.risk._dp_events import from_dp_event
-from reconrisk.risk._kinds import Kind, Method, Point, Setting
+from reconrisk.risk._kinds import POINTS, Kind, Method, Point, Setting
 from reconrisk.risk._least_noise import LeastNoise, least_noise
 from reconrisk.risk._opacus import from_opacus
 from reconrisk.risk._report import (
@@ -32,6 +32,7 @@ from reconrisk.risk._settings import (
 
 __all__ = [
     "KINDS",
+    "POINTS",
     "SCHEMA_VERSION",
     "THREAT_MODELS",
     "Entry",

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from reconrisk.risk._report import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 
-__all__ = ["Kind", "Method", "Point", "Setting", "log_prior", "work_out"]
+__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "log_prior", "work_out"]
+
+#: What a question is asked at, and the field of the questions that holds the values asked.
+POINTS = {
+    "prior_size": "prior_sizes",
+    "log_prior": "log_priors",
+    "false_positive_rate": "false_positive_rates",
+    "mse": "mse",
+    "psnr": "psnr",
+    "ncc": "ncc",
+    "pixel_share": "pixel_shares",
+}
 
 #: how the values of a question are written in a sentence
 _WORDS = {
@@ -47,20 +58,10 @@ class Setting:
 
     def asked(self, name: str) -> tuple[float, ...]:
         """Return the values of a question at which to answer."""
-        asked = self.questions
-        if name == "mse":
+        if name == "mse" and self.questions.mse is None:
             span = self.record.data_range
-            if asked.mse is not None:
-                return asked.mse
             return () if span is None else (0.01 * span * span,)
-        return {
-            "prior_size": asked.prior_sizes,
-            "log_prior": asked.log_priors,
-            "false_positive_rate": asked.false_positive_rates,
-            "psnr": asked.psnr,
-            "ncc": asked.ncc,
-            "pixel_share": asked.pixel_shares,
-        }[name]
+        return getattr(self.questions, POINTS[name])
 
 
 @dataclass(frozen=True)

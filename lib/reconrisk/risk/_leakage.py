@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 from scipy import special as sc
 
 from reconrisk import bounds
-from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
-from reconrisk.risk._membership import INFORMED
+from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
+from reconrisk.risk._membership import AS_FULL, INFORMED
 from reconrisk.risk._report import Interval, Source
 
 __all__ = ["CAPACITY", "INFORMATION", "UNBIASED"]
 
-_AS_FULL = (
-    "A sub-sampled run is bounded as if every record took part in every step, which shows more."
-)
 _LARGEST_BALL = 100_000_000
 
 
@@ -58,6 +57,17 @@ _GUO = Source(
 _FANO = Source("hayes2023", "Appendix H, eq. (5)", "", "reconrisk.bounds.fano_success")
 _UNIFORM = "Candidates are equally likely."
 
+#: Fano's bound on naming the right candidate
+_fano_bound = functools.partial(
+    Kind,
+    threat_model="information",
+    unit="probability",
+    direction="upper bound on success",
+    riskier="larger",
+    at=("prior_size",),
+    attained_by="bayes_success",
+)
+
 INFORMATION = (
     Kind(
         name="mutual_information",
@@ -72,39 +82,27 @@ INFORMATION = (
             _mutual,
             _GUO,
             "-sum p log(p + (1 - p) exp(-2 T/sigma^2))",
-            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", _AS_FULL),
+            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", AS_FULL),
             "Not attained; at most the entropy of the prior, log n.",
         ),
     ),
-    Kind(
+    _fano_bound(
         name="fano",
         title="Fano's bound with {at}",
         question="How often can an attacker name the right one of {at}, by Fano's inequality?",
-        threat_model="information",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
-        at=("prior_size",),
-        attained_by="bayes_success",
         gaussian=Method(
             _fano,
             _FANO,
             "largest s with d(s, 1/n) <= I",
-            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", _AS_FULL),
+            (_UNIFORM, INFORMED, "No two candidates' gradients are more than 2 C apart.", AS_FULL),
             "Far above the certified bound on matching nearly everywhere: shown for comparison.",
         ),
     ),
-    Kind(
+    _fano_bound(
         name="fano_orthogonal",
         title="Fano's bound with {at}, orthogonal",
         question="How often can an attacker name the right one of {at} with orthogonal gradients, "
         "by Fano's inequality?",
-        threat_model="information",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
-        at=("prior_size",),
-        attained_by="bayes_success",
         gaussian=Method(
             _fano_orthogonal,
             _FANO,
@@ -113,7 +111,7 @@ INFORMATION = (
                 _UNIFORM,
                 INFORMED,
                 "No two candidates' gradients are more than sqrt(2) C apart.",
-                _AS_FULL,
+                AS_FULL,
             ),
             "Above the best attack on orthogonal candidates: the reading of paper C's Table 2.",
         ),
@@ -192,17 +190,28 @@ _TURNED = (
 _ADDS = "Steps add up, which is an upper bound; sub-sampling is not counted."
 
 
-def _capacity_kind(name: str, title: str, question: str, compute, *more: str, **fields) -> Kind:
+def _capacity_kind(
+    name: str,
+    title: str,
+    question: str,
+    compute: Compute,
+    *more: str,
+    gaussian: str,
+    vmf: str,
+    direction: str = "exact",
+    **fields: Any,
+) -> Kind:
+    """A kind of both mechanisms; ``gaussian`` and ``vmf`` define it, ``more`` is assumed too."""
     return Kind(
         name=name,
         title=title,
         question=question,
         threat_model="capacity",
-        direction=fields.pop("direction", "exact"),
+        direction=direction,
         riskier="larger",
-        gaussian=Method(compute, _GAUSSIAN, fields["gaussian"], (_BALL, *more), _NOT_FILLED),
-        vmf=Method(compute, _VMF, fields["vmf"], (_SPHERE, *more), _TURNED),
-        **{k: v for k, v in fields.items() if k not in ("gaussian", "vmf")},
+        gaussian=Method(compute, _GAUSSIAN, gaussian, (_BALL, *more), _NOT_FILLED),
+        vmf=Method(compute, _VMF, vmf, (_SPHERE, *more), _TURNED),
+        **fields,
     )
 
 
@@ -308,7 +317,7 @@ UNBIASED = (
             (
                 "The attack's expectation is the record.",
                 "Gradients of two records that a record could be differ by at most C.",
-                _AS_FULL,
+                AS_FULL,
             ),
             "Loose by hundreds of orders of magnitude where T/sigma^2 is large, and void where it "
             "is small: the centre of the range, which is biased, has at most range^2/4.",

@@ -12,7 +12,7 @@ from scipy import optimize
 
 from reconrisk._types import DPSGD
 from reconrisk.risk._assess import KINDS, setting_of
-from reconrisk.risk._kinds import Kind, Point, Setting, work_out
+from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, work_out
 from reconrisk.risk._report import Entry
 from reconrisk.risk._settings import (
     LEAST_NOISE,
@@ -34,16 +34,6 @@ _CLOSE = 1e-7
 _CLOSE_NUMERIC = 1e-5
 #: excess of an entry that has no value
 _FAR_BEYOND = 100.0
-#: the questions' field that holds the values of a name
-_FIELDS = {
-    "prior_size": "prior_sizes",
-    "log_prior": "log_priors",
-    "false_positive_rate": "false_positive_rates",
-    "mse": "mse",
-    "psnr": "psnr",
-    "ncc": "ncc",
-    "pixel_share": "pixel_shares",
-}
 
 
 @dataclass(frozen=True)
@@ -174,12 +164,12 @@ def _point(kind: Kind, at: float | None) -> Point | None:
         asked = _asked(name, at)
     except SettingError as error:
         raise SettingError("at", at, f"a {name}, {error.expected}") from None
-    return Point(name, getattr(asked, _FIELDS[name])[0])
+    return Point(name, getattr(asked, POINTS[name])[0])
 
 
 def _asked(name: str, value: object) -> Questions:
     """Questions that ask one kind of question at one value."""
-    fields: dict[str, Any] = {_FIELDS[name]: [value]}
+    fields: dict[str, Any] = {POINTS[name]: [value]}
     return questions(**fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from reconrisk import bounds
@@ -10,7 +11,7 @@ from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._report import Interval, Source
 from reconrisk.risk._settings import TrainingRun
 
-__all__ = ["INFORMED", "MATCHING", "MEMBERSHIP", "POISSON"]
+__all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP", "POISSON"]
 
 INFORMED = "The attacker sees every release and knows what all other records contribute."
 POISSON = (
@@ -212,19 +213,24 @@ def _renyi(setting: Setting, point: Point | None) -> Interval:
     return Interval.of_logs(value, value)
 
 
-_SUBSAMPLED_AS_FULL = (
+AS_FULL = (
     "A sub-sampled run is bounded as if every record took part in every step, which shows more."
 )
 
+#: a bound on naming the right candidate
+_bound_on_matching = functools.partial(
+    Kind,
+    threat_model="matching",
+    unit="probability",
+    direction="upper bound on success",
+    riskier="larger",
+)
+
 MATCHING = (
-    Kind(
+    _bound_on_matching(
         name="rero",
         title="Success with {at}",
         question="How often can an attacker with {at} name the right record?",
-        threat_model="matching",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("prior_size", "log_prior"),
         attained_by="bayes_success",
         gaussian=Method(
@@ -246,15 +252,11 @@ MATCHING = (
             "kappa = 1/2; sub-sampled or composed it is not known to be attained.",
         ),
     ),
-    Kind(
+    _bound_on_matching(
         name="rero_advantage",
         title="Advantage with {at}",
         question="How much of the way from a blind guess to certainty can an attacker with {at} "
         "go?",
-        threat_model="matching",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("prior_size",),
         gaussian=Method(
             _advantage,
@@ -313,21 +315,17 @@ MATCHING = (
             _no_bayes_vmf,
         ),
     ),
-    Kind(
+    _bound_on_matching(
         name="rero_renyi",
         title="Earlier bound with {at}",
         question="What did Renyi privacy alone say of an attacker with {at}?",
-        threat_model="matching",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("prior_size", "log_prior"),
         attained_by="bayes_success",
         gaussian=Method(
             _renyi,
             Source("hayes2023", "Equation (2)", "", "reconrisk.bounds.rero_rdp"),
             "exp(-max(0, sqrt(log 1/kappa) - sqrt(T/(2 sigma^2)))^2)",
-            (_ONE_SIDED, _SUBSAMPLED_AS_FULL),
+            (_ONE_SIDED, AS_FULL),
             "Never below the bound of Corollary 4 and mostly far above: shown for comparison.",
         ),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -100,15 +101,30 @@ _ONE = "One release of the batch's gradient, its own records counted in the batc
 _UNIT = "Records are unit vectors; the weights are random normal and known."
 _UNBIASED = "Holds for unbiased estimators; a biased one can be below it where noise is large."
 
+#: a floor under the error on a network
+_floor = functools.partial(
+    Kind,
+    threat_model="network",
+    unit="data units",
+    direction="lower bound on error",
+    riskier="smaller",
+)
+#: an order of the error on a network, its constants set to one
+_order_of_error = functools.partial(
+    Kind,
+    threat_model="network",
+    unit="order",
+    direction="order of an error",
+    riskier="smaller",
+    needs=("dimension", "model"),
+    reversible=False,
+)
+
 NETWORK = (
-    Kind(
+    _floor(
         name="cramer_rao",
         title="Cramer-Rao, exact",
         question="What root mean squared error is left to any unbiased attack on the given batch?",
-        threat_model="network",
-        unit="data units",
-        direction="lower bound on error",
-        riskier="smaller",
         needs=("model",),
         gaussian=Method(
             _exact,
@@ -124,14 +140,10 @@ NETWORK = (
             _no_information,
         ),
     ),
-    Kind(
+    _floor(
         name="cramer_rao_wide",
         title="Cramer-Rao, wide network",
         question="What root mean squared error is left to any unbiased attack on a wide network?",
-        threat_model="network",
-        unit="data units",
-        direction="lower bound on error",
-        riskier="smaller",
         needs=("dimension", "model"),
         gaussian=Method(
             _wide,
@@ -147,15 +159,10 @@ NETWORK = (
             "least squares attains that one.",
         ),
     ),
-    Kind(
+    _order_of_error(
         name="cramer_rao_order",
         title="Cramer-Rao, order",
         question="Of what order is the lower bound on a two-layer network's reconstruction error?",
-        threat_model="network",
-        unit="order",
-        direction="order of an error",
-        riskier="smaller",
-        needs=("dimension", "model"),
         gaussian=Method(
             _order,
             Source(
@@ -168,17 +175,11 @@ NETWORK = (
             (_ONE, _UNIT, "Constants and logarithms are set to one: only ratios mean anything."),
             "Matches the upper bound in d and m only.",
         ),
-        reversible=False,
     ),
-    Kind(
+    _order_of_error(
         name="tensor_attack_order",
         title="Tensor attack, order",
         question="Of what order is the tensor attack's reconstruction error?",
-        threat_model="network",
-        unit="order",
-        direction="order of an error",
-        riskier="smaller",
-        needs=("dimension", "model"),
         gaussian=Method(
             _tensor,
             Source(
@@ -193,6 +194,5 @@ NETWORK = (
             "Least squares from the tensor attack's start finds records exactly where there is no "
             "noise: the order is that of one attack, not of the risk.",
         ),
-        reversible=False,
     ),
 )

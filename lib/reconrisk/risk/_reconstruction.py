@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -182,15 +183,20 @@ def _both(function: Callable, place: str, label: str, name: str, *, assumed: str
     return {"gaussian": method, "vmf": method}
 
 
+#: how often any attack on a random record succeeds
+_any_success = functools.partial(
+    Kind,
+    threat_model="any_attack",
+    unit="probability",
+    direction="upper bound on success",
+    riskier="larger",
+)
+
 ANY_ATTACK = (
-    Kind(
+    _any_success(
         name="sphere_success",
         title="{at}, record on a sphere",
         question="How often can any attack come within {at} of a record of known norm?",
-        threat_model="any_attack",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("mse",),
         needs=("dimension", "data_norm"),
         **_both(
@@ -203,14 +209,10 @@ ANY_ATTACK = (
             "nothing is known to attain it.",
         ),
     ),
-    Kind(
+    _any_success(
         name="box_success",
         title="{at}, record in a box",
         question="How often can any attack come within {at} of a record with independent values?",
-        threat_model="any_attack",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("mse",),
         needs=("dimension", "data_range"),
         **_both(
@@ -223,14 +225,10 @@ ANY_ATTACK = (
             "statement about the worst prior-free record, not about a photograph.",
         ),
     ),
-    Kind(
+    _any_success(
         name="pixel_success",
         title="{at} hit",
         question="How often can any attack come within an eighth of the range at {at}?",
-        threat_model="any_attack",
-        unit="probability",
-        direction="upper bound on success",
-        riskier="larger",
         at=("pixel_share",),
         needs=("dimension",),
         **_both(
@@ -416,16 +414,29 @@ _UNBIASED = (
     "shrinking the estimate has a smaller error at every record."
 )
 
+#: the mean error that the analytic attack leaves
+_analytic_error = functools.partial(
+    Kind,
+    threat_model="prior_free",
+    unit="squared data units",
+    direction="exact for one attack",
+    riskier="smaller",
+)
+#: how often the analytic attack succeeds
+_analytic_success = functools.partial(
+    Kind,
+    threat_model="prior_free",
+    unit="probability",
+    direction="exact for one attack",
+    riskier="larger",
+)
+
 PRIOR_FREE = (
-    Kind(
+    _analytic_error(
         name="mse_one_step",
         title="E MSE, one step",
         question="What mean squared error does the analytic attack leave after one step that took "
         "the record?",
-        threat_model="prior_free",
-        unit="squared data units",
-        direction="exact for one attack",
-        riskier="smaller",
         needs=("data_norm",),
         gaussian=Method(
             _mse_one,
@@ -440,14 +451,10 @@ PRIOR_FREE = (
             _UNBIASED,
         ),
     ),
-    Kind(
+    _analytic_error(
         name="mse",
         title="E MSE, whole run",
         question="What mean squared error does the analytic attack leave after the whole run?",
-        threat_model="prior_free",
-        unit="squared data units",
-        direction="exact for one attack",
-        riskier="smaller",
         needs=("data_norm",),
         attained_by="mse_shrunk",
         gaussian=Method(
@@ -463,15 +470,11 @@ PRIOR_FREE = (
             _UNBIASED,
         ),
     ),
-    Kind(
+    _analytic_error(
         name="mse_shrunk",
         title="E MSE, shrunk",
         question="What mean squared error does the analytic attack leave after the whole run if it "
         "shrinks its estimate?",
-        threat_model="prior_free",
-        unit="squared data units",
-        direction="exact for one attack",
-        riskier="smaller",
         needs=("dimension", "data_norm"),
         gaussian=Method(
             _mse_shrunk,
@@ -487,15 +490,11 @@ PRIOR_FREE = (
             "record's squared norm. Knowing the pixels' range or a prior does better.",
         ),
     ),
-    Kind(
+    _analytic_error(
         name="mse_single_row",
         title="E MSE, one row",
         question="What mean squared error does a single row of the gradient leave after the whole "
         "run?",
-        threat_model="prior_free",
-        unit="squared data units",
-        direction="exact for one attack",
-        riskier="smaller",
         gaussian=Method(
             _mse_row,
             Source(
@@ -513,14 +512,10 @@ PRIOR_FREE = (
             "mean of paper A is better on records shorter than C, and shrinking on all.",
         ),
     ),
-    Kind(
+    _analytic_success(
         name="mse_tail_one_step",
         title="{at}, one step",
         question="How often does the analytic attack reach {at} in one step that took the record?",
-        threat_model="prior_free",
-        unit="probability",
-        direction="exact for one attack",
-        riskier="larger",
         at=("mse",),
         needs=("dimension", "data_norm"),
         attained_by="best_tail",
@@ -534,14 +529,10 @@ PRIOR_FREE = (
             _UNBIASED,
         ),
     ),
-    Kind(
+    _analytic_success(
         name="mse_tail",
         title="{at}, whole run",
         question="How often does the analytic attack reach {at} in the whole run?",
-        threat_model="prior_free",
-        unit="probability",
-        direction="exact for one attack",
-        riskier="larger",
         at=("mse",),
         needs=("dimension", "data_norm"),
         attained_by="best_tail",
@@ -558,15 +549,11 @@ PRIOR_FREE = (
             _UNBIASED,
         ),
     ),
-    Kind(
+    _analytic_success(
         name="mse_tail_shrunk",
         title="{at}, shrunk",
         question="How often does the analytic attack reach {at} in the whole run if it shrinks its "
         "estimate?",
-        threat_model="prior_free",
-        unit="probability",
-        direction="exact for one attack",
-        riskier="larger",
         at=("mse",),
         needs=("dimension", "data_norm"),
         attained_by="best_tail",
@@ -632,14 +619,10 @@ PRIOR_FREE = (
             _UNBIASED,
         ),
     ),
-    Kind(
+    _analytic_success(
         name="psnr_tail",
         title="{at}, whole run",
         question="How often does the analytic attack reach {at} in the whole run?",
-        threat_model="prior_free",
-        unit="probability",
-        direction="exact for one attack",
-        riskier="larger",
         at=("psnr",),
         needs=("dimension", "data_norm", "data_range"),
         gaussian=Method(
@@ -680,14 +663,10 @@ PRIOR_FREE = (
             _two_values,
         ),
     ),
-    Kind(
+    _analytic_success(
         name="ncc_tail",
         title="{at}, whole run",
         question="How often does the analytic attack reach {at} in the whole run?",
-        threat_model="prior_free",
-        unit="probability",
-        direction="exact for one attack",
-        riskier="larger",
         at=("ncc",),
         needs=("dimension",),
         gaussian=Method(

@@ -22,7 +22,7 @@ from typing import Any
 
 from reconrisk.study.cluster import one_line
 from reconrisk.study.engines import limit_threads
-from reconrisk.study.sources import code_stamp, source_files
+from reconrisk.study.sources import code_stamp, counts_in_tasks, source_files
 from reconrisk.study.tasks import TaskFunction, attempt, name_of
 
 __all__ = ["answer", "courier", "libraries"]
@@ -57,9 +57,6 @@ def courier() -> Callable[[str], tuple[str, str]]:
 _TURN = threading.Lock()
 _LIMITED = threading.local()
 _START = time.time()
-#: what no task depends on (see :func:`~reconrisk.study.sources.code_stamp`), and the exceptions.
-_MACHINERY = "reconrisk.study."
-_IN_TASKS = ("reconrisk.study.experiments", "reconrisk.study.datasets")
 
 
 def answer(request: str) -> tuple[str, str]:
@@ -120,7 +117,7 @@ def _known(module: str, qualname: str) -> tuple[TaskFunction, str]:
     changed = any(
         path.stat().st_mtime > _START
         for name, path in source_files(module).items()
-        if name in before and (not name.startswith(_MACHINERY) or name.startswith(_IN_TASKS))
+        if name in before and counts_in_tasks(name)
     )
     return found, "" if changed else code_stamp(found)
 

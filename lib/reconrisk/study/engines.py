@@ -1,7 +1,7 @@
 """Where the tasks of a sweep run on one machine: in this process, or in several.
 
 An engine maps calls to their outcomes as they finish, in any order. The third one, for many
-machines, is :mod:`~reconrisk.study.cluster`.
+machines, is :mod:`~reconrisk.study.dask_engine`.
 """
 
 from __future__ import annotations
@@ -129,6 +129,7 @@ def _end_with(sentinel: int) -> None:
 
 
 def limit_threads(threads: int) -> Any:
+    """Limit PyTorch's threads and the linear algebra's; the result can restore the latter."""
     from threadpoolctl import threadpool_limits
 
     torch = sys.modules.get("torch")

@@ -7,6 +7,7 @@ beside it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ import pandas as pd
 from reconrisk.study import registry
 from reconrisk.study.computations import Computation, computation
 from reconrisk.study.parameters import Settings, resolve
-from reconrisk.study.records import Record, RecordError, read_record
+from reconrisk.study.records import Record, RecordError, plain, read_record
 from reconrisk.study.results import Result
 from reconrisk.study.stored import (
     StoredResult,
@@ -116,12 +117,15 @@ class Recorded:
 
     def on(self, target: str) -> list[tuple[str, Verdict]]:
         """Return every recorded verdict on a target with its exhibit."""
-        return [
-            (exhibit, verdict)
-            for exhibit, record in self.records.items()
-            for verdict in verdicts_of(record)
-            if verdict.target == target
-        ]
+        return self._judged.get(target, [])
+
+    @functools.cached_property
+    def _judged(self) -> dict[str, list[tuple[str, Verdict]]]:
+        judged: dict[str, list[tuple[str, Verdict]]] = {}
+        for exhibit, record in self.records.items():
+            for verdict in verdicts_of(record):
+                judged.setdefault(verdict.target, []).append((exhibit, verdict))
+        return judged
 
     def status(self, target: str) -> str:
         """Return the worst recorded verdict on a target; empty if no record judges it."""
@@ -238,7 +242,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
     for name in known.parameters.keys() - record.provenance.parameters.keys():
         yield f"its parameters cannot be asked for any more: {name} is new since"
     for name, value in record.provenance.parameters.items():
-        if _plain(again[name]) != value:
+        if plain(again[name]) != value:
             yield f"{name} is read as {again[name]!r}; recorded was {value!r}"
 
 
@@ -260,7 +264,7 @@ def differences(record: Record, known: Computation) -> list[Difference]:
     return [
         Difference(name, ran[name], p.paper)
         for name, p in known.parameters.items()
-        if name in ran and ran[name] != _plain(p.parse(name, p.paper))
+        if name in ran and ran[name] != plain(p.parse(name, p.paper))
     ]
 
 
@@ -312,10 +316,6 @@ class _Pictures(Mapping[str, Any]):
 
     def __len__(self) -> int:
         raise NoPicture("a record holds no pictures")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def unrecorded(project: Path) -> list[registry.Cost]:

@@ -47,6 +47,7 @@ __all__ = [
     "RecordError",
     "explain",
     "fingerprint",
+    "plain",
     "provenance",
     "read_record",
     "write_record",
@@ -208,7 +209,7 @@ class Provenance:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it, with the combined hash of the code."""
-        return {**_plain(dataclasses.asdict(self)), "code_hash": self.code_hash}
+        return {**plain(dataclasses.asdict(self)), "code_hash": self.code_hash}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Provenance:
@@ -239,7 +240,7 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     return Provenance(
         exhibit=known.exhibit,
         profile=context.profile,
-        parameters=_plain(dict(context.settings)),
+        parameters=plain(dict(context.settings)),
         seed=context.seed,
         device=context.device,
         **fingerprint(known),
@@ -254,11 +255,12 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON gives it back: lists for tuples, texts for keys."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value
 
 
@@ -362,13 +364,13 @@ def explain(
         # of a paper's own data there is nothing to compare unless they are at hand
         read = checksums(computation(exhibit_id), context)
         reasons += _differences("inputs", stored.inputs, read)
-    asked = _plain(dict(context.settings))
+    asked = plain(dict(context.settings))
     for name in sorted(asked.keys() | stored.parameters.keys()):
         if name not in stored.parameters:
             reasons.append(Reason("parameters", f"{name} is new ({asked[name]!r})"))
         elif name not in asked:
             reasons.append(Reason("parameters", f"{name} no longer exists"))
-        elif _plain(stored.parameters[name]) != asked[name]:
+        elif plain(stored.parameters[name]) != asked[name]:
             was = stored.parameters[name]
             reasons.append(Reason("parameters", f"{name} was {was!r}, is {asked[name]!r}"))
     return reasons

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_stamp", "dotted", "package_folder", "sha256", "source", "source_files"]
+__all__ = [
+    "code_stamp",
+    "counts_in_tasks",
+    "dotted",
+    "package_folder",
+    "sha256",
+    "source",
+    "source_files",
+]
 
 PACKAGE = "reconrisk"
 #: of the study machinery a task can depend on these alone. A change elsewhere in it must not throw
@@ -206,7 +214,7 @@ def _reached(module: str, name: str) -> Iterator[tuple[str, str]]:
             continue
         if not (where == module or where.startswith(f"{_TAKEN_APART}.")):
             for other, file in _closure(where, parents=False).items():
-                if _counts(other):
+                if counts_in_tasks(other):
                     yield other, _normalised(file, file.stat().st_mtime_ns)
             continue
         top = _top_level(where, path, path.stat().st_mtime_ns)
@@ -236,11 +244,12 @@ def _steps(target: str) -> list[tuple[str, str]]:
     for cut in range(len(parts), 1, -1):
         name = ".".join(parts[:cut])
         if source(name) is not None:
-            return [(name, parts[cut] if cut < len(parts) else "")] if _counts(name) else []
+            return [(name, parts[cut] if cut < len(parts) else "")] if counts_in_tasks(name) else []
     return [(PACKAGE, parts[1])] if len(parts) > 1 else []
 
 
-def _counts(module: str) -> bool:
+def counts_in_tasks(module: str) -> bool:
+    """Return whether a change of a module can change what a task gives."""
     inside = f"{module}.".startswith
     return not inside(f"{_STUDY}.") or any(inside(f"{name}.") for name in _IN_TASKS)
 

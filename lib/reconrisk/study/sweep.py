@@ -32,6 +32,7 @@ from reconrisk.study.cluster import check_scheduler
 from reconrisk.study.dask_engine import call_dask
 from reconrisk.study.engines import call_processes, call_serially
 from reconrisk.study.progress import progress_of
+from reconrisk.study.sources import code_stamp
 from reconrisk.study.tasks import (
     ClusterError,
     Engine,
@@ -222,8 +223,6 @@ class _Store:
     """A folder with one file per finished task, named by its key and sealed by a hash."""
 
     def __init__(self, folder: Path, function: TaskFunction, seed: int) -> None:
-        from reconrisk.study.sources import code_stamp
-
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.function = name_of(function)

@@ -1,7 +1,7 @@
 """What a task of a sweep is: plain parameters, a name, a seed of its own, one call and its outcome.
 
 Nothing here knows where a task runs; :mod:`~reconrisk.study.engines` and
-:mod:`~reconrisk.study.cluster` do.
+:mod:`~reconrisk.study.dask_engine` do.
 """
 
 from __future__ import annotations
