@@ -144,9 +144,9 @@ class _Evidence:
 
     def fit(self, candidates: torch.Tensor, one_hot: torch.Tensor) -> Fit:
         """Compare candidates (K, R, d) with labels (K, 1, c, R)."""
-        candidates_last = candidates.mT
-        both = self.large @ candidates_last
-        both = both.view(self.targets, 2, self.steps, self.rows, -1)
+        # in this order the few candidates' products, and their derivatives, run along the rows
+        both = (candidates @ self.large.mT).mT
+        both = both.unflatten(1, (2, self.steps, self.rows))
         responses = both[:, 0] + self.large_bias
         seen = both[:, 1] + self.large_residual_bias  # the residual applied to (candidate, 1)
         size = candidates.square().sum(dim=2)[:, None] + 1  # (K, 1, R)
@@ -216,8 +216,9 @@ def _bias(weights: Mapping[str, torch.Tensor], layer: str) -> torch.Tensor:
 class _OuterAbsolute(torch.autograd.Function):
     """``sum |u x' - G|`` over the entries, without keeping the outer products for the way back.
 
-    The derivatives are ``S x`` and ``S' u`` with S the signs; both are formed on the way forward,
-    one candidate and some rows at a time, so that no array leaves the cache but G.
+    With S the signs of the entries, the sum is ``u' S x - sum S G`` and its derivatives are ``S x``
+    and ``S' u``: all are formed on the way forward, one candidate and some rows at a time, so that
+    no array leaves the cache but G.
     """
 
     @staticmethod
@@ -227,17 +228,18 @@ class _OuterAbsolute(torch.autograd.Function):
         value = candidates.new_zeros(targets, count)
         to_scaled = torch.empty_like(scaled)
         to_candidates = torch.zeros_like(candidates)
-        size = max(1, (2**18 if residual.device.type == "cpu" else 2**30) // (targets * fed))
+        size = max(1, (2**17 if residual.device.type == "cpu" else 2**30) // (targets * fed))
         for r in range(count):
-            x = candidates[:, r, :, None]
+            x = candidates[:, r, None]
             for start in range(0, rows, size):
                 part = slice(start, start + size)
-                u = scaled[:, part, r, None]
-                difference = torch.baddbmm(residual[:, part], u, x.mT, beta=-1)
-                signs = difference.sign()
-                value[:, r] += difference.abs_().sum(dim=(1, 2))
-                to_scaled[:, part, r] = (signs @ x)[:, :, 0]
-                to_candidates[:, r] += (signs.mT @ u)[:, :, 0]
+                u = scaled[:, part, r]
+                signs = (u[:, :, None] * x).sub_(residual[:, part]).sign_()
+                moved = (x @ signs.mT)[:, 0]
+                to_scaled[:, part, r] = moved
+                to_candidates[:, r] += (u[:, None] @ signs)[:, 0]
+                value[:, r] += (u * moved).sum(dim=1)
+                value[:, r] -= signs.mul_(residual[:, part]).sum(dim=(1, 2))
         ctx.save_for_backward(to_scaled, to_candidates)
         return value
 
