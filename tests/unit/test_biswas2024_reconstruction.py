@@ -256,6 +256,37 @@ def test_errors_of_uniform_pixels():
     assert known["spread"] == pytest.approx(each.std(), rel=0.1)
 
 
+# How much noise the printed errors tell of -----------------------------------------------------
+
+
+def test_the_factor_on_the_noise_is_found():
+    noise = np.geomspace(0.02, 1.2, 40)
+    sigma = np.array([0.2, 0.4, 0.9])
+
+    def fit(errors, printed):
+        return reconstruction._noise_factor(noise, errors, sigma, printed)
+
+    error = np.log1p(5 * noise)
+    assert fit(error, np.log1p(5 * 0.4 * sigma)) == pytest.approx(0.4, rel=1e-3)
+    # more noise than printed is not looked for
+    assert fit(error, np.log1p(6 * sigma)) == pytest.approx(1, rel=1e-4)
+    between = reconstruction._over_noise(noise, error, sigma)
+    assert between == pytest.approx(np.log1p(5 * sigma), rel=1e-5)
+
+
+def test_printed_cells_are_judged_one_by_one():
+    cells = reconstruction._printed_table2()
+    both = cells.join(cells[["MSE", "SSIM"]].add_suffix(" printed"))
+    both[["MSE error", "SSIM error"]] = 1e-4
+    off = both.copy()
+    off.loc[off["row"].str.startswith("Gaussian"), "MSE"] *= 1.01
+    verdict = reconstruction._cell_by_cell("biswas2024/table2", off)
+    assert verdict.status == "differs"
+    assert verdict.ours.startswith("20 of 24 agree")
+    with pytest.raises(VerdictError, match="holds after all"):
+        reconstruction._cell_by_cell("biswas2024/table2", both)
+
+
 # Verdicts ----------------------------------------------------------------------------------------
 
 
