@@ -388,6 +388,33 @@ def training_measured(table: str = "training") -> Point:
     return point
 
 
+def attacked_targets(table: str, epsilon: float, **at: Any) -> Point:
+    """The gradient-based attack of paper C on a few models of one epsilon, against all of them."""
+    few = 12
+
+    def point(record: Record, data_root: str) -> list[Agreement]:
+        from reconrisk.study.experiments import hayes2023_gradients as module
+
+        swept = task_of(record, data_root, "attack_targets")
+        whole = next(
+            t
+            for t in swept.tasks
+            if t["epsilon"] == epsilon and not t["features"] and not t["first"]
+        )
+        task = whole | {"count": few}
+        rebuilt = np.asarray(swept.compute(task)["rebuilt"])
+        scene = module._scene(task)
+        truth = scene.images.inputs[scene.positions("targets")]
+        errors = np.square(rebuilt - truth).mean(axis=1)
+        was = row_of(record.tables[table], epsilon=epsilon, **at)
+        error = (was["high"] - was["low"]) / (2 * 1.96)
+        many = record.provenance.parameters["grey_targets"]
+        allowed = ERRORS * error * math.sqrt(1 + many / few)
+        return [Agreement(f"epsilon {epsilon:g}: MSE", float(errors.mean()), was["MSE"], allowed)]
+
+    return point
+
+
 def blind_directions(record: Record, data_root: str) -> list[Agreement]:
     """What a batch can be changed by without a change of its gradient: paper D's attack."""
     from reconrisk.study.experiments import biswas2024_reconstruction as module
@@ -462,6 +489,7 @@ POINTS: dict[str, Point] = {
         allowed={"bound": EXACT, "orthogonal": EXACT, "sum": 0.4, "likelihood": 0.4},
     ),
     "companion/fair_utility": trained_networks("accuracy", pairing="BY_LAYER"),
+    "hayes2023/fig1": attacked_targets("attack", 1000.0, data="grey"),
     "hayes2023/fig2": training_measured(),
     "hayes2023/fig3": prior_aware_trials("trained", {"epsilon": 10}, 100, prior_sizes=[2, 64]),
     "hayes2023/fig4": prior_aware_trials("trained", {"epsilon": 32}, 50),
