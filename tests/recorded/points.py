@@ -371,6 +371,29 @@ def attacked_clients(
     return point
 
 
+def attacked_pictures(method: str, table: str = "cells") -> Point:
+    """Paper E's attack without its parts on the smallest batches: a search, as above."""
+
+    def point(record: Record, data_root: str) -> list[Agreement]:
+        from dataclasses import asdict
+
+        from reconrisk.study.experiments._proposed_runs import Variant
+
+        swept = task_of(record, data_root, "attack_batches")
+        plain = [t for t in swept.tasks if t["variant"] == asdict(Variant())]
+        task = min(plain, key=lambda t: t["batch_size"])
+        result = swept.compute(task)
+        found = []
+        for metric in ("PSNR", "RMSE"):
+            at = {"method": method, "batch size": task["batch_size"], "metric": metric}
+            was = row_of(record.tables[table], **at)
+            now = float(np.mean(result[metric]))
+            found.append(Agreement(f"{at}", now, was["value"], ERRORS * was["error"]))
+        return found
+
+    return point
+
+
 def training_measured(table: str = "training") -> Point:
     """Accuracy and norms of one training of paper C, with the draws of the run."""
 
@@ -522,6 +545,10 @@ POINTS: dict[str, Point] = {
     "biswas2024/fig1": inverted_batches("ours"),
     "biswas2024/fig3": inverted_batches("recognised", keys=["row"]),
     "biswas2024/fig4": inverted_batches("ours"),
+    "liu2024/table3": attacked_pictures("Geiping"),
+    "liu2024/table6": attacked_pictures("w/o GR and FM"),
+    "liu2024/alg_reweight": attacked_pictures("joint"),
+    "liu2024/fig2": attacked_clients("GradientInversion", ["None"], table="errors"),
     "liu2024/table4": attacked_clients(
         "Robbing The Fed", ["GradClip C=2", "GradPrune p=0.9"], same=True
     ),
