@@ -548,6 +548,14 @@ POINTS: dict[str, Point] = {
     "liu2024/table3": attacked_pictures("Geiping"),
     "liu2024/table6": attacked_pictures("w/o GR and FM"),
     "liu2024/alg_reweight": attacked_pictures("joint"),
+    "liu2024/alg_proposed": same_rows(
+        "features",
+        ["how", "batch size"],
+        {"batch size": 1},
+        columns=["cosine"],
+        overrides={"iterations": 16, "decoder_steps": 1},
+        allowed={"cosine": 0.01},
+    ),
     "liu2024/fig2": attacked_clients("GradientInversion", ["None"], table="errors"),
     "liu2024/table4": attacked_clients(
         "Robbing The Fed", ["GradClip C=2", "GradPrune p=0.9"], same=True
