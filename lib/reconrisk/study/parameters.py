@@ -77,7 +77,10 @@ class Parameter:
             if not (math.isfinite(entry) and entry >= self.low):
                 raise ValueError(f"{name} must be finite and at least {self.low:g}; got {entry!r}")
         cast = int if scalar == "int" else float
-        return tuple(cast(e) for e in entries) if many else cast(entries[0])
+        # draws depend on how a number is written: 10 and 10.0 must not lead to different ones
+        written = {e: e for v in (self.quick, self.paper) for e in (v if many else [v])}
+        read = [written.get(cast(e), cast(e)) for e in entries]
+        return tuple(read) if many else read[0]
 
 
 def _read(text: str) -> Any:
