@@ -20,8 +20,14 @@ from reconrisk.study.experiments._client_grid import (
     rebuilt,
     run_grid,
 )
-from reconrisk.study.experiments._clients import Setting, pictures, printed_settings
+from reconrisk.study.experiments._clients import (
+    Setting,
+    is_stand_in,
+    pictures,
+    printed_settings,
+)
 from reconrisk.study.parameters import resolve
+from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.profiles.liu2024_attacks import GRID
 
 SMALL = {"images": 4, "wide": 40, "trained_neurons": 8, "channels": 4, "iterations": 8, "bins": 32}
@@ -139,3 +145,17 @@ def test_what_is_not_of_the_grid_is_refused(context):
         run_grid(context, ["Guessing"], [NONE], [2])
     with pytest.raises(ValueError, match="must be of the grid"):
         run_grid(context, ["Ours"], [Setting("GradClip", 3)], [2])
+
+
+@pytest.mark.parametrize("exhibit", ["liu2024/table2", "liu2024/table4", "liu2024/table5"])
+def test_only_the_papers_pictures_and_network_are_the_papers(exhibit):
+    own = PARAMETERS[exhibit]
+
+    def stands_in(**other) -> bool:
+        return is_stand_in(Context(exhibit, resolve(exhibit, own, "paper", other)))
+
+    assert not stands_in()
+    smaller = {"side": 16, "network": "ConvNet", "channels": 16, "trained_network": "ConvNet"}
+    for name in smaller.keys() & own.keys():
+        assert stands_in(**{name: smaller[name]}), name
+    assert stands_in(data="patches")

@@ -26,6 +26,7 @@ from reconrisk.mechanisms import (
 from reconrisk.study import datasets, registry
 from reconrisk.study.computations import Context
 from reconrisk.study.experiments._tools import data_folder
+from reconrisk.study.profiles import PARAMETERS
 
 __all__ = [
     "KEY",
@@ -34,6 +35,7 @@ __all__ = [
     "Batches",
     "Setting",
     "draw_batches",
+    "is_stand_in",
     "make_network",
     "pictures",
     "printed_settings",
@@ -46,6 +48,11 @@ KEY = "liu2024"
 #: the random neurons make five steps diverge
 LOCAL_RATE = 0.01
 NETWORKS = ("ConvNet", "ResNet-18")
+#: parameters that make a run one on the paper's pictures and network
+_OF_THE_PAPER = (
+    *("data", "side", "network", "channels", "wide"),
+    *("trained_network", "trained_channels", "trained_wide", "trained_side"),
+)
 #: as the tables write them, and what the strength is
 DEFENCES = {
     "None": "",
@@ -213,6 +220,13 @@ def make_network(
     if random_neurons:
         randomise_neurons(network, random_neurons, generator)
     return network.eval()
+
+
+def is_stand_in(context: Context) -> bool:
+    """Whether a run's pictures or network are not those of the paper, or not of their size."""
+    known = PARAMETERS[context.exhibit]
+    asked = context.settings
+    return any(asked[n] != known[n].paper for n in _OF_THE_PAPER if n in known)
 
 
 def seeded(seed: int, *key: int, device: str = "cpu") -> torch.Generator:

@@ -30,6 +30,7 @@ from reconrisk.study.experiments._client_grid import (
 from reconrisk.study.experiments._clients import (
     KEY,
     Setting,
+    is_stand_in,
     pictures,
     printed_settings,
 )
@@ -114,11 +115,6 @@ def _strongest_by_defence(errors: pd.DataFrame) -> pd.DataFrame:
 # What we run -------------------------------------------------------------------------------------
 
 
-def _stand_in(context: Context) -> bool:
-    p = context.settings
-    return p.data != "CIFAR-10" or p.network != "ResNet-18"
-
-
 def _on_ours(
     context: Context,
     target: str,
@@ -142,7 +138,7 @@ def _on_ours(
         statement,
         ours=ours,
         paper=paper,
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         differs=differs,
     )
 

@@ -15,7 +15,7 @@ from reconrisk.attacks import greedy_matching, recover_feature_span, recover_fea
 from reconrisk.metrics import projection_error
 from reconrisk.study import registry
 from reconrisk.study.computations import Context, computes
-from reconrisk.study.experiments._clients import KEY
+from reconrisk.study.experiments._clients import KEY, is_stand_in
 from reconrisk.study.experiments._proposed_runs import (
     Bench,
     Variant,
@@ -51,11 +51,6 @@ def _variants(weighting: str) -> dict[str, Variant]:
         "w/o FM": Variant(weighting),
         "Ours": Variant(weighting, features=BEST["features"]),
     }
-
-
-def _stand_in(context: Context) -> bool:
-    p = context.settings
-    return p.data != "CIFAR-10" or p.network != "ResNet-18"
 
 
 def _differs(context: Context, holds: bool, why: str = "") -> str:
@@ -165,7 +160,7 @@ def proposed(context: Context) -> Result:
             "above those of the published tensor of their sum",
             ours=f"images {_about(mean['Ours'])} and {_about(mean['Ours, untrained network'])} dB, "
             f"grey {_about(grey)} dB; cosines above 0.8",
-            stand_in=_stand_in(context),
+            stand_in=is_stand_in(context),
         ),
         _three_statements(),
         _two_splits(),
@@ -459,7 +454,7 @@ def reweighting(context: Context) -> Result:
             "a smaller share of the parameters' norm than of the number of tensors",
             ours=f"squared norm {body['joint']:.0e}, entries {body['entries']:.0%}, "
             f"parameters' norm {body['norm']:.0%}, tensors {body['equal']:.0%}",
-            stand_in=_stand_in(context),
+            stand_in=is_stand_in(context),
         ),
         check(
             "E-027",
@@ -468,7 +463,7 @@ def reweighting(context: Context) -> Result:
             "over the same sizes in ours",
             ours=f"{gains.mean():+.0f} dB",
             paper=_signed(theirs),
-            stand_in=_stand_in(context),
+            stand_in=is_stand_in(context),
             differs=_differs(context, gain),
         ),
     ]
@@ -538,7 +533,7 @@ def table6(context: Context) -> Result:
             "reweighting raises the mean PSNR, and every larger batch is rebuilt worse",
             ours=f"{reweighted.mean():+.0f} dB on average",
             paper=_signed(theirs["w/o FM"] - theirs["w/o GR and FM"]),
-            stand_in=_stand_in(context),
+            stand_in=is_stand_in(context),
             differs=_differs(context, holds),
         ),
         _matching_gain(context, mine, theirs),
@@ -574,7 +569,7 @@ def _matching_gain(context: Context, mine: pd.DataFrame, theirs: pd.DataFrame) -
         if (gains < 0).sum() == len(gains)
         else "not at every batch size",
         paper=_signed(printed),
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         differs=_differs(context, holds, _MATCHING_COSTS),
     )
 
@@ -595,7 +590,7 @@ def _order(context: Context, cells: pd.DataFrame, printed: pd.DataFrame) -> Verd
         "batch size",
         ours="" if holds else "not at every batch size",
         paper="in all 12 printed columns",
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         differs=_differs(context, holds, _MATCHING_COSTS),
     )
 
@@ -632,7 +627,7 @@ def _best_weights(context: Context, sweep: pd.DataFrame) -> Verdict:
         "of the weights tried, one at a time, the paper's are best: alpha_TV = 0.01, "
         "alpha_BN = 0.001, alpha_f = 0.1",
         ours="" if all(as_printed) else "not all three",
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         differs=_differs(
             context,
             all(as_printed),

@@ -33,6 +33,7 @@ from reconrisk.study.experiments._clients import (
     Batches,
     Setting,
     draw_batches,
+    is_stand_in,
     make_network,
     pictures,
     printed_settings,
@@ -50,10 +51,6 @@ NONE = Setting("None")
 LOCAL = (Setting("LocalAggregation", 3), Setting("LocalAggregation", 5))
 #: the attacks of Table 4
 TABLE4_ATTACKS = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
-
-
-def _stand_in(context: Context) -> bool:
-    return context.settings.data != "CIFAR-10" or context.profile != "paper"
 
 
 def _plain_name(name: str) -> str:
@@ -236,7 +233,7 @@ def table2(context: Context) -> Result:
     table = ours.merge(printed, on=["defence", "strength", "batch size"])
     width = p.neurons_per_feature * 8 * p.channels
     neurons = width - round(p.trained_share * width)
-    stand_in = _stand_in(context)
+    stand_in = is_stand_in(context)
     verdicts = [
         _undefended(context, table, stand_in),
         *_growth(table, readings, p.sizes, stand_in),
@@ -601,7 +598,7 @@ def table5(context: Context) -> Result:
     losses = _losses(context)
     main, small = (_mean_losses(losses, rate) for rate in (p.learning_rate, p.small_rate))
     printed = _printed_table5()
-    stand_in = _stand_in(context)
+    stand_in = is_stand_in(context)
     excess = _excess(main, small, printed)
     verdicts = [
         _dearest(main, printed, stand_in),
@@ -860,7 +857,7 @@ def _points(context: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
 @computes(f"{KEY}/fig3", "E-009", "E-025", "E-026", "E-033", "E-037", "E-E-40")
 def figure3(context: Context) -> Result:
     """Figure 3: lowest RMSE against final training loss."""
-    stand_in = _stand_in(context)
+    stand_in = is_stand_in(context)
     printed = _printed_points()
     ours, aware = _points(context)
     kinds = {
@@ -959,7 +956,7 @@ def _noise_must_be_large(printed: pd.DataFrame, ours: pd.DataFrame, context: Con
         "times as much as the weakest.",
         ours=f"error up by {rises[strong]:.2f} against {rises[weak]:.2f}",
         paper=f"losses from {in_print[0]:g} against up to {in_print[1]:g}",
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
     )
 
 
@@ -992,7 +989,7 @@ def _noise_or_pruning(printed: pd.DataFrame, ours: pd.DataFrame, context: Contex
         "most .02, pruning has the smaller loss in most.",
         ours=f"{round(10 * a[0] / max(1, a[1])) * 10}%",
         paper=f"{b[0]} of {b[1]}",
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         differs=why if known and in_print else "",
     )
 
@@ -1156,7 +1153,7 @@ def _harder_with_training(trained: pd.DataFrame, context: Context) -> Verdict:
         "standard errors from the first to the last.",
         ours=numbers,
         paper=", ".join(f"{v:g}" for v in own["printed"]),
-        stand_in=_stand_in(context),
+        stand_in=is_stand_in(context),
         # in quick runs it is known not to show; others are judged as they come out
         differs=why if context.profile == "quick" or not clear else "",
     )
