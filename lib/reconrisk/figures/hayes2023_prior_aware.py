@@ -148,7 +148,7 @@ _BOUND_LINES = [
 def algorithm3(result: Result) -> Figure:
     table = result.tables["trained"]
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    figure, [[axis]] = panels(1, 1, width=max(4.6, 1.1 * len(epsilons)), height=3.2)
+    figure, [[axis]] = panels(1, 1, width=max(5.6, 1.1 * len(epsilons)), height=3.2)
     _score_columns(axis, table, epsilons)
     legend_above(
         figure, [*_BOUND_LINES, *(legend_line(n, c, "", "o") for c, n in _SCORES.values())], 2
@@ -260,7 +260,7 @@ def figure3(result: Result) -> Figure:
 )
 def figure4(result: Result) -> Figure:
     curve, simulated = result.tables["curve"], result.tables["simulated"]
-    figure, [[axis]] = panels(1, 1, width=5.4, height=3.6)
+    figure, [[axis]] = panels(1, 1, width=5.8, height=3.6)
     axis.plot(curve["epsilon"], curve["bound"], color=BLUE, label="bound (Corollary 4)")
     lines = {"sum": curve, "top": simulated, "likelihood": curve}
     table = result.tables["trained"]
