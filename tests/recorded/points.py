@@ -443,7 +443,7 @@ def training_measured(table: str = "training") -> Point:
     return point
 
 
-Measured = Callable[[Any, "np.ndarray", Mapping[str, Any]], "np.ndarray"]
+Measured = Callable[[Any, np.ndarray, Mapping[str, Any]], np.ndarray]
 
 
 def attacked_targets(

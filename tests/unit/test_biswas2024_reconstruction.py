@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -272,6 +273,15 @@ def test_the_factor_on_the_noise_is_found():
     assert fit(error, np.log1p(6 * sigma)) == pytest.approx(1, rel=1e-4)
     between = reconstruction._over_noise(noise, error, sigma)
     assert between == pytest.approx(np.log1p(5 * sigma), rel=1e-5)
+
+
+def test_less_noise_must_explain_what_the_printed_noise_does_not():
+    row = {"factor": 0.4, "agree": 8, "agree as printed": 2, "cells": 8}
+    fitted = pd.DataFrame([row | {"farthest": 0.01, "farthest as printed": 0.2}])
+    assert reconstruction._less_noise(fitted).status == "reproduced"
+    for wrong in ({"agree": 6}, {"agree as printed": 5}, {"factor": 1.0}):
+        with pytest.raises(VerdictError):
+            reconstruction._less_noise(fitted.assign(**wrong))
 
 
 def test_printed_cells_are_judged_one_by_one():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAILED",
     "MISTAKE",
+    "chosen_from",
     "fail",
     "mistakes",
     "note",
@@ -144,8 +145,9 @@ def chosen_from(name: str, given: Iterable[str] | None, known: Iterable[str]) ->
     if not given:
         return known
     chosen = []
+    by_words = {k.replace("-", " "): k for k in known}
     for text in given:
-        found = {k.replace("-", " "): k for k in known}.get(text.strip().lower().replace("-", " "))
+        found = by_words.get(text.strip().lower().replace("-", " "))
         if found is None:
             raise ValueError(f"--{name} must be one of {', '.join(known)}; got {text!r}")
         chosen.append(found)

@@ -54,6 +54,7 @@ from reconrisk.study.verdicts import (
     Verdict,
     check,
     compare,
+    half_unit,
     not_run,
     refute,
     rounded,
@@ -1030,25 +1031,32 @@ def _beside(ours: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     return ours.merge(printed, on=index, suffixes=("", " printed"))
 
 
+def _as_printed(metric: str, value: float) -> str:
+    return f"{value:.{_DECIMALS[metric]}f}"
+
+
 def _cell_by_cell(target: str, both: pd.DataFrame) -> Verdict:
     """Every printed number against ours, which differ at the paper's own settings."""
-    parts = [
-        (
-            both[metric].to_numpy(),
-            both[f"{metric} printed"].to_numpy(),
-            both[f"{metric} error"].to_numpy(),
-            [f"{value:.{decimals}f}" for value in both[f"{metric} printed"]],
-        )
-        for metric, decimals in _DECIMALS.items()
-    ]
-    ours, theirs, error = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    cells = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "ours": both[metric],
+                    "error": both[f"{metric} error"],
+                    "printed": both[f"{metric} printed"],
+                    "text": [_as_printed(metric, value) for value in both[f"{metric} printed"]],
+                }
+            )
+            for metric in _DECIMALS
+        ]
+    )
     return compare(
         target,
         "the printed MSEs and SSIMs come out one by one",
-        ours,
-        theirs,
-        [text for part in parts for text in part[3]],
-        standard_error=error,
+        cells["ours"],
+        cells["printed"],
+        list(cells["text"]),
+        standard_error=cells["error"],
         differs="with VMF noise and with clipping alone nearly all agree, under Gaussian noise few "
         "do: in print it hides less than noise of its size does here, as if it were smaller (see "
         "Table VI). First weights, total variation and draws are not printed",
@@ -1088,8 +1096,8 @@ def _fitted_noise(context: Context, runs: Mapping[tuple[str, int], Attacked]) ->
         for suffix, scale in (("", factor), (" as printed", 1.0)):
             at = _over_noise(noise[order], mse.mean(axis=1), scale * sigma)
             allowed = STANDARD_ERRORS * _over_noise(noise[order], _error(mse), scale * sigma)
-            half_digit = 0.5 * 10.0 ** -_DECIMALS["MSE"]
-            row[f"agree{suffix}"] = int(np.sum(np.abs(at - printed) <= half_digit + allowed))
+            allowed += half_unit(_as_printed("MSE", 0.0))
+            row[f"agree{suffix}"] = int(np.sum(np.abs(at - printed) <= allowed))
             row[f"farthest{suffix}"] = float(np.abs(at / printed - 1).max())
         rows.append(row | {"cells": len(cells)})
     return pd.DataFrame(rows)

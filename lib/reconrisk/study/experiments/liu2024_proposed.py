@@ -666,19 +666,20 @@ def table3(context: Context) -> Result:
         for table in (mine, theirs)
     )
     ratio = float(mine["Ours"].mean() / mine["Geiping"].mean())
+    near = ratio < 1.05
     verdicts = [
         check(
             f"{KEY}/table3",
-            ratio < 1.05,
+            near,
             f"by perceptual distance ({name}), averaged over the two batch sizes, the proposed "
             "attack comes at least as near as Geiping et al.'s, with 5% for the spread",
-            ours="at least as near" if ratio < 1.05 else f"{ratio:.1f} times as far",
+            ours="at least as near" if near else f"{ratio:.1f} times as far",
             paper=", ".join(
                 f"{theirs.loc[n, 'Ours']:g} against {theirs.loc[n, 'Geiping']:g} at {n}"
                 for n in theirs.index
             ),
             stand_in=True,
-            differs=_differs(context, ratio < 1.05),
+            differs=_differs(context, near),
         ),
         check(
             "E-017",
