@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -53,6 +55,31 @@ def test_a_computation_that_judges_something_else_is_an_error(monkeypatch):
     context = study.Study().context("mean_to_extreme/prop2")
     with pytest.raises(RuntimeError, match="no verdict for"):
         broken.run(context)
+
+
+def test_an_error_that_names_no_parameter_tells_which_were_given():
+    exhibit = "mean_to_extreme/prop2"
+    causes = {"noise": KeyError("prior-aware"), "repeats": ValueError("repeats must be even")}
+
+    def fails(context):
+        raise causes["noise" if context.settings.repeats == 4000 else "repeats"]
+
+    broken = dataclasses.replace(study.computation(exhibit), function=fails)
+
+    def run(**given):
+        broken.run(study.Study(overrides={exhibit: given}).context(exhibit))
+
+    with pytest.raises(KeyError, match="prior-aware"):
+        run()
+    with pytest.raises(ValueError, match="^repeats must be even$"):
+        run(repeats=500)
+    with pytest.raises(ValueError, match="cannot be computed with") as refusal:
+        run(noise_multiplier=0.5, dimension=8)
+    assert str(refusal.value) == (
+        "mean_to_extreme/prop2 cannot be computed with noise_multiplier = 0.5, where the quick "
+        "profile has 0.3; dimension = 8, where the quick profile has 16 (KeyError: 'prior-aware')"
+    )
+    assert refusal.value.__cause__ is causes["noise"]
 
 
 def test_seeds_depend_on_study_exhibit_and_purpose_only():

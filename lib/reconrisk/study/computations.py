@@ -11,7 +11,8 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ from reconrisk.study.cluster import check_scheduler, scheduler_of
 from reconrisk.study.parameters import PROFILES, Parameter, Settings, resolve
 from reconrisk.study.profiles import PARAMETERS
 from reconrisk.study.results import Result
-from reconrisk.study.verdicts import on_images_given
+from reconrisk.study.tasks import SweepError
+from reconrisk.study.verdicts import VerdictError, on_images_given
 
 if TYPE_CHECKING:
     import torch
@@ -175,17 +177,19 @@ class Computation:
             If a declared target got no verdict or an undeclared one did.
         ValueError, FileNotFoundError
             If a data set that the run reads is damaged or missing; before anything is computed.
+        ValueError
+            If parameters were given with which the exhibit cannot be computed.
         """
         inputs.verify(self, context)
         judging = on_images_given() if context.own_images else contextlib.nullcontext()
-        with judging:
+        with judging, self._blaming_parameters(context):
             result = self.function(context)
-        judged = {v.target for v in result.verdicts}
-        if judged != self.targets:
-            raise RuntimeError(
-                f"{self.exhibit}: no verdict for {sorted(self.targets - judged)}, "
-                f"undeclared verdicts for {sorted(judged - self.targets)}"
-            )
+            judged = {v.target for v in result.verdicts}
+            if judged != self.targets:
+                raise RuntimeError(
+                    f"{self.exhibit}: no verdict for {sorted(self.targets - judged)}, "
+                    f"undeclared verdicts for {sorted(judged - self.targets)}"
+                )
         told = own_images.told(context) if context.own_images else ""
         return dataclasses.replace(
             result,
@@ -194,6 +198,39 @@ class Computation:
             seed=context.seed,
             settings=dict(context.settings),
         )
+
+    @contextlib.contextmanager
+    def _blaming_parameters(self, context: Context) -> Iterator[None]:
+        """Say which parameters were given, if an error that names none of them comes up.
+
+        Ranges say what each parameter may be, not what an exhibit makes of a shorter list of
+        epsilons, or of two lists that fit no longer.
+        """
+        try:
+            yield
+        except (VerdictError, SweepError, OSError, MemoryError):
+            raise  # the outcome of a check, a task that names its values, a machine at its limit
+        except Exception as error:
+            given = {
+                name: p
+                for name, p in self.parameters.items()
+                if context.settings[name] != getattr(p, context.profile)
+            }
+            if not given or any(re.search(rf"\b{name}\b", str(error)) for name in given):
+                raise
+            told = "; ".join(
+                f"{name} = {_listed(context.settings[name])}, where the {context.profile} profile "
+                f"has {_listed(getattr(p, context.profile))}"
+                for name, p in given.items()
+            )
+            raise ValueError(
+                f"{self.exhibit} cannot be computed with {told} ({type(error).__name__}: {error})"
+            ) from error
+
+
+def _listed(value: Any) -> str:
+    """A parameter's value as it is given: lists in brackets."""
+    return str(list(value)) if isinstance(value, tuple) else repr(value)
 
 
 _COMPUTATIONS: dict[str, Computation] = {}

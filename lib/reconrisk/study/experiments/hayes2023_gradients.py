@@ -217,9 +217,11 @@ def attack_targets(task: dict[str, Any], seed: int) -> dict[str, Any]:
 def _projected(record: np.ndarray, variance: np.ndarray) -> float:
     """Mean squared error of clip(x + noise, 0, 1), each pixel with its own variance."""
     total = np.zeros_like(record)
+    # endless noise leaves no pixel between zero and one
+    spread = np.where(np.isinf(variance), 0.0, variance)
     for gap in (record, 1 - record):
         square = gap**2 / variance
-        inside = variance * scipy_special.gammainc(1.5, square / 2) / 2
+        inside = spread * scipy_special.gammainc(1.5, square / 2) / 2
         total += inside + gap**2 * scipy_special.ndtr(-np.sqrt(square))
     return float(total.mean())
 
@@ -577,6 +579,18 @@ def _nearest_neighbours(name: str, data_root: str, side: int) -> float:
     return float(baselines.nearest_neighbour_mse(_images(name, data_root, side).inputs).mean())
 
 
+def _judged_at(context: Context, **needed: Iterable[float]) -> None:
+    """Refuse, before hours are spent, lists without the values that an exhibit is judged at."""
+    for name, values in needed.items():
+        given = context.settings[name]
+        missing = sorted(set(values) - set(given))
+        if missing:
+            raise ValueError(
+                f"{name} must contain {', '.join(f'{v:g}' for v in missing)}, where "
+                f"{context.exhibit} is judged; got {list(given)}"
+            )
+
+
 # Figure 1 ----------------------------------------------------------------------------------------
 
 
@@ -594,6 +608,9 @@ def _nearest_neighbours(name: str, data_root: str, side: int) -> float:
 def figure1(context: Context) -> Result:
     """MSE of both attacks over epsilon, with the baselines and Guo et al.'s bound."""
     p = context.settings
+    _judged_at(context, epsilons=(1e3, *p.model_epsilons), colour_epsilons=(1e4, *p.model_epsilons))
+    if min(p.model_epsilons) > 10:
+        raise ValueError(f"model_epsilons must start at 10 or below; got {list(p.model_epsilons)}")
     attacked = {which: _attacked(context, which) for which in (_GREY, _COLOUR)}
     shadowed = {which: _shadowed(context, which, p.model_epsilons) for which in attacked}
     lines = pd.DataFrame([_baselines(context, which, a) for which, a in attacked.items()])
@@ -792,6 +809,7 @@ def _model_based_fails(
 @computes(f"{KEY}/fig6", f"{KEY}/fig6a", f"{KEY}/fig6b")
 def figure6(context: Context) -> Result:
     """Reconstructions of a few targets over epsilon."""
+    _judged_at(context, epsilons=(10.0,), colour_epsilons=(10.0,))
     attacked = {which: _attacked(context, which) for which in (_GREY, _COLOUR)}
     images: dict[str, np.ndarray] = {}
     tables, verdicts = [], []
@@ -839,6 +857,11 @@ def figure6(context: Context) -> Result:
 def figure8(context: Context) -> Result:
     """Success of both attacks over epsilon, for three prior sizes."""
     p = context.settings
+    if not any(10 <= epsilon <= 100 for epsilon in p.epsilons):
+        raise ValueError(
+            f"epsilons must contain one from 10 to 100, where {context.exhibit} is judged; got "
+            f"{list(p.epsilons)}"
+        )
     a = _attacked(context, _GREY)
     table = pd.concat([_successes(a, n) for n in p.prior_sizes], ignore_index=True)
     theory = pd.concat([_bound(context, n) for n in p.prior_sizes], ignore_index=True)
