@@ -95,6 +95,8 @@ def test_bundled_data_need_no_folder_and_others_say_so():
     assert batches.data_folder(a_context(), "patches") == ""
     with pytest.raises(FileNotFoundError, match="reads MNIST in this profile: give data_root"):
         batches.data_folder(a_context(), "MNIST")
+    with pytest.raises(ValueError, match="data set must be one of digits, .*; got 'MNITS'"):
+        batches.data_folder(a_context(), "MNITS")
 
 
 # Judging -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from reconrisk import DPSGD
+from reconrisk import DPSGD, _check
 from reconrisk.attacks import Observation, known_scale, observe
 from reconrisk.metrics import PerceptualMetric, load_perceptual
 from reconrisk.study import datasets
@@ -123,11 +123,14 @@ def data_folder(context: Context, name: str) -> str:
 
     Raises
     ------
+    ValueError
+        If there is no data set of that name.
     FileNotFoundError
         If the data set is not bundled and the context has no ``data_root``.
     """
     if name in BUNDLED:
         return ""
+    _check.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
     if context.data_root is None:
         raise FileNotFoundError(
             f"{context.exhibit} reads {name} in this profile: give data_root, the folder in which "
