@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reconrisk.attacks import baselines
+from reconrisk.study.experiments._tools import as_numpy
 from reconrisk.study.records import Record
-from recorded.replay import Wanted, context_of, rerun, task_of
+from recorded.replay import Sweep, Wanted, context_of, rerun, task_of
 
 #: standard errors of both that a point with other draws may be away: about one in a million
 ERRORS = 5.0
@@ -443,53 +445,80 @@ def training_measured(table: str = "training") -> Point:
     return point
 
 
-Measured = Callable[[Any, np.ndarray, Mapping[str, Any]], np.ndarray]
+#: of the task, the errors of all pixels and the task's result: a number for each target
+Measured = Callable[[Mapping[str, Any], np.ndarray, Mapping[str, Any]], np.ndarray]
 
 
 def attacked_targets(
-    table: str, column: str, epsilon: float, measure: Measured, least: float = 1e-3, **at: Any
+    table: str, column: str, measure: Measured, least: float = 1e-3, **at: Any
 ) -> Point:
     """The gradient-based attack of paper C on a few models of one epsilon, against all of them.
 
-    ``measure`` takes the scene, the errors of all pixels and the task's result and returns a number
-    for each target, whose mean is ``column`` of the table; ``least`` is the least error of a mean.
+    The mean of ``measure`` over targets is ``column`` of the table; ``least`` is the least error of
+    a mean.
     """
-    few = 12
 
     def point(record: Record, data_root: str) -> list[Agreement]:
         from reconrisk.study.experiments import hayes2023_gradients as module
 
-        swept = task_of(record, data_root, "attack_targets")
-        whole = next(
-            t
-            for t in swept.tasks
-            if t["epsilon"] == epsilon and not t["features"] and not t["first"]
-        )
-        task = whole | {"count": few}
+        task, swept = _few_targets(record, data_root, "attack_targets")
         result = swept.compute(task)
         scene = module._scene(task)
         truth = scene.images.inputs[scene.positions("targets")]
-        values = measure(scene, np.asarray(result["rebuilt"]) - truth, result)
-        was = row_of(record.tables[table], epsilon=epsilon, **at)
+        values = measure(task, np.asarray(result["rebuilt"]) - truth, result)
+        was = row_of(record.tables[table], epsilon=task["epsilon"], **at)
         many = record.provenance.parameters["grey_targets"]
-        error = max(float(values.std(ddof=1)) / math.sqrt(few), least)
-        allowed = ERRORS * error * math.sqrt(1 + few / many)
-        what = f"epsilon {epsilon:g}: {column}"
-        return [Agreement(what, float(values.mean()), float(was[column]), allowed)]
+        return [_mean_of_targets(column, values, float(was[column]), many, least)]
 
     return point
 
 
-def _squared(scene: Any, off: np.ndarray, result: Mapping[str, Any]) -> np.ndarray:
+def _few_targets(record: Record, data_root: str, function: str) -> tuple[dict[str, Any], Sweep]:
+    """The first MNIST task at epsilon = 1,000 of a sweep, cut to twelve targets."""
+    swept = task_of(record, data_root, function)
+    whole = next(
+        t for t in swept.tasks if t["epsilon"] == 1000 and not t["features"] and not t["first"]
+    )
+    return whole | {"count": 12}, swept
+
+
+def _mean_of_targets(
+    what: str, values: np.ndarray, recorded: float, many: int, least: float
+) -> Agreement:
+    few = len(values)
+    error = max(float(values.std(ddof=1)) / math.sqrt(few), least)
+    allowed = ERRORS * error * math.sqrt(1 + few / many)
+    return Agreement(f"epsilon 1000: {what}", float(values.mean()), recorded, allowed)
+
+
+def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
+    """The attack with eq. (1) on a few models, against the comparison of all losses."""
+    from reconrisk.study.experiments import hayes2023_gradients as module
+
+    task, _ = _few_targets(record, data_root, "compare_losses")
+    scene = module._scene(task)
+    stored, pixels, labels = module._trained(scene)
+    off = as_numpy(module._matched(scene, stored, labels).inputs - pixels)
+    was = row_of(record.tables["errors"], epsilon=1000.0, loss="eq. (1)")
+    many = record.provenance.parameters["compared"]
+    return [_mean_of_targets("MSE", _squared(task, off, {}), float(was["mean"]), many, 1e-3)]
+
+
+def _squared(task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]) -> np.ndarray:
     return np.square(off).mean(axis=1)
 
 
-def _told_from_one_other(scene: Any, off: np.ndarray, result: Mapping[str, Any]) -> np.ndarray:
-    others = min(scene.task["pool"], len(scene.positions("others"))) - 1
-    return 1 - np.asarray(result["nearer"]) / others
+def _told_from_others(prior_size: int) -> Measured:
+    def success(task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]) -> np.ndarray:
+        nearer = np.asarray(result["nearer"])
+        return baselines.conversion_success(nearer, task["pool"] - 1, prior_size)
+
+    return success
 
 
-def _most_pixels_fit(scene: Any, off: np.ndarray, result: Mapping[str, Any]) -> np.ndarray:
+def _most_pixels_fit(
+    task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]
+) -> np.ndarray:
     from reconrisk.study.experiments.hayes2023_gradients import PIXEL_TOLERANCE
 
     return ((np.abs(off) < PIXEL_TOLERANCE).mean(axis=1) >= 0.6).astype(float)
@@ -569,19 +598,22 @@ POINTS: dict[str, Point] = {
         allowed={"bound": EXACT, "orthogonal": EXACT, "sum": 0.4, "likelihood": 0.4},
     ),
     "companion/fair_utility": trained_networks("accuracy", pairing="BY_LAYER"),
-    "hayes2023/fig1": attacked_targets("attack", "MSE", 1000.0, _squared, data="grey"),
-    "hayes2023/fig6": attacked_targets("found", "MSE", 1000.0, _squared, data="grey"),
+    "hayes2023/fig1": attacked_targets("attack", "MSE", _squared, data="grey"),
+    "hayes2023/fig6": attacked_targets("found", "MSE", _squared, data="grey"),
     "hayes2023/fig8": attacked_targets(
         "success",
         "success",
-        1000.0,
-        _told_from_one_other,
+        _told_from_others(2),
         least=0.02,
         attack="gradient-based",
         **{"prior size": 2},
     ),
     "hayes2023/fig12": attacked_targets(
-        "success", "success", 1000.0, _most_pixels_fit, least=0.1, data="grey", rho=0.6
+        "success", "success", _most_pixels_fit, least=0.1, data="grey", rho=0.6
+    ),
+    "hayes2023/alg_gradient_based": attacked_with_one_loss,
+    "hayes2023/alg_postprocess": attacked_targets(
+        "conversion", "exact", _told_from_others(10), least=0.02
     ),
     "hayes2023/fig2": training_measured(),
     "hayes2023/fig3": prior_aware_trials("trained", {"epsilon": 10}, 100, prior_sizes=[2, 64]),

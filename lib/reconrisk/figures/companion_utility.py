@@ -74,7 +74,7 @@ def fair_utility(result: Result) -> Figure:
         xscale="log",
         xlabel=r"the paper's $\varepsilon$ of the pair",
         ylabel="Gaussian less VMF accuracy",
-        ylim=(min(-0.02, 1.1 * float(gaps["gap"].min())), 1.25),
+        ylim=(min(-0.02, 1.1 * float(gaps["gap"].min())), 1.02),
     )
     right.set_title("gap", loc="left")
     right.legend(loc="upper right")
