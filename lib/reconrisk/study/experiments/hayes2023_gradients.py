@@ -52,6 +52,8 @@ SHADOW_CHUNK = 2000
 LINEARISED = 8
 #: factor by which an epsilon may miss a printed range on other data than the paper's
 STAND_IN_ROOM = 3.0
+#: epsilon from which Figure 1's attacks are told apart
+LARGE = 1000.0
 #: absolute distance at which a pixel counts as right (Appendix I)
 PIXEL_TOLERANCE = 32 / 255
 
@@ -623,19 +625,22 @@ def figure1(context: Context) -> Result:
         f"{float(f'{ratios[w][-1]:.1g}'):.0f}-fold ({w}, epsilon = {p.model_epsilons[-1]:g})"
         for w in ratios
     )
-    beaten = all(r[-1] > 5 and (r[1:] > 2).all() for r in ratios.values())
+    large = np.array(p.model_epsilons) >= LARGE
+    beaten = all(r[-1] > 5 and (r[large] > 2).all() for r in ratios.values())
+    last = [r[-1] for r in ratios.values()]
     verdicts = [
         check(
             f"{KEY}/fig1",
             beaten,
-            "the gradient-based attack's error is below half the model-based one's at every large "
-            "epsilon, on both data sets",
+            f"the gradient-based attack's error is below half the model-based one's from epsilon = "
+            f"{LARGE:g} on, on both data sets",
             ours=shown,
             stand_in=stand_in,
+            differs="" if attacked[_GREY].stand_in else _still_behind(attacked, shadowed),
         ),
         check(
             "C-002",
-            beaten and max(r[-1] for r in ratios.values()) > 10,
+            min(last) > 5 and max(last) > 10,
             "at the largest epsilon the model-based attack's MSE is several times the "
             "gradient-based one's on both data sets, and more than ten times on one",
             ours=shown,
@@ -711,6 +716,22 @@ def _model_over_gradient(a: _Attacked, models: pd.DataFrame) -> np.ndarray:
     """The model-based attack's MSE over the gradient-based one's, where both were run."""
     common = [a.at(e) for e in models["epsilon"]]
     return models["model-based"].to_numpy() / a.mse[common]
+
+
+def _still_behind(attacked: dict[str, _Attacked], shadowed: dict[str, pd.DataFrame]) -> str:
+    """Where a large epsilon leaves the gradient-based attack without half the other's error."""
+    told = []
+    for which, a in attacked.items():
+        table = shadowed[which]
+        for epsilon, other in zip(table["epsilon"], table["model-based"], strict=True):
+            at = a.at(epsilon)
+            if epsilon >= LARGE and other <= 2 * a.mse[at]:
+                told.append(
+                    f"at epsilon = {epsilon:g} its error on {a.images.name} is {a.mse[at]:.2g}, "
+                    f"the model-based one's {other:.2g}; the noise alone leaves an unbiased "
+                    f"reconstruction {a.linearised[at]:.2g} (Cramer-Rao)"
+                )
+    return "; ".join(told)
 
 
 def _crossings(attacked: dict[str, _Attacked], lines: pd.DataFrame) -> list[Verdict]:
@@ -886,8 +907,8 @@ def figure8(context: Context) -> Result:
             "for every prior size the two attacks' success differs by an order of magnitude",
             holds=bool((most >= 10).all()),
             corrected="a success is at most n times that of guessing among n candidates: twice for "
-            "2, eight times for 8. What differs severalfold, up to tenfold or so, is the epsilon "
-            "at which an attack is half-way between guessing and certainty",
+            "2, eight times for 8. What differs is the epsilon at which an attack is half-way "
+            "between guessing and certainty",
             corrected_holds=bool(((apart > 1.5) & (apart < 60)).all()),
             ours="largest ratio of successes at one epsilon: "
             + ", ".join(f"{most[n]:.0f} (n = {n})" for n in most.index if n <= 8)
