@@ -25,6 +25,7 @@ from reconrisk.figures.style import (
     picture,
 )
 from reconrisk.study import Result
+from reconrisk.study.recorded import NoPicture
 
 __all__: list[str] = []
 
@@ -120,8 +121,9 @@ def figure1(result: Result) -> Figure:
         _epsilon_axis(axis)
         axis.set_xlim(0.7, 1.4 * mine["epsilon"].max())
         title = f"({panel}) {lines.loc[which, 'name']}"
-        if lines.loc[which, "feature map"]:
-            title += f"\n{lines.loc[which, 'feature map']}"
+        features = lines.loc[which, "feature map"]
+        if isinstance(features, str) and features:  # an empty cell is read back as no text
+            title += f"\n{features}"
         axis.set_title(title, loc="left")
     axes[0][0].set_ylabel("mean squared error")
     legend_above(
@@ -188,7 +190,7 @@ def figure6(result: Result) -> Figure:
     "prior of n images. The gradient-based attack reconstructs first, without the prior, and takes "
     "the nearest candidate; the prior-aware attack (Algorithm 2) scores the candidates. The paper "
     "speaks of an order of magnitude of success; that is impossible for two and for eight "
-    "candidates, and what differs severalfold is epsilon. Added: the likelihood score, which does "
+    "candidates, and what differs is epsilon. Added: the likelihood score, which does "
     "not lose where gradients are not clipped, the bound, and the best success for orthogonal "
     "gradients. 95% intervals over the targets.",
     alt="Three panels for priors of 2, 8 and 128 over epsilon. All curves rise from guessing to "
@@ -251,8 +253,12 @@ def figure8(result: Result) -> Figure:
 def figure12(result: Result) -> Figure:
     table, theory = result.tables["success"], result.tables["bound"]
     shares = sorted(table["rho"].unique())
-    figure = plt.figure(figsize=(9.4, 6.0), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3.2, 2.6))
+    pictures = _stored_pictures(result)
+    figure = plt.figure(figsize=(9.4, 6.0 if pictures else 3.4), layout="constrained")
+    if pictures:
+        top, bottom = figure.subfigures(2, 1, height_ratios=(3.2, 2.6))
+    else:
+        top = figure.subfigures()
     for axis, (which, panel) in zip(top.subplots(1, 2, sharey=True), _PANELS, strict=True):
         for share, colour in zip(shares, COLOURS, strict=False):
             curve = theory[(theory["data"] == which) & np.isclose(theory["rho"], share)]
@@ -291,11 +297,20 @@ def figure12(result: Result) -> Figure:
         handlelength=1.8,
         columnspacing=1.2,
     )
-    _pairs(bottom, result, shares)
+    if pictures:
+        _pairs(bottom, pictures, shares)
     return figure
 
 
-def _pairs(figure, result: Result, shares: Sequence[float]) -> None:
+def _stored_pictures(result: Result) -> dict[str, np.ndarray]:
+    """A result's pictures; none of a recorded run, which keeps tables only."""
+    try:
+        return dict(result.images)
+    except NoPicture:
+        return {}
+
+
+def _pairs(figure, pictures: dict[str, np.ndarray], shares: Sequence[float]) -> None:
     """Targets and reconstructions in two rows, grey images on the left."""
     axes = figure.subplots(2, 2 * len(shares))
     for axis in axes.ravel():
@@ -303,7 +318,7 @@ def _pairs(figure, result: Result, shares: Sequence[float]) -> None:
     for start, (which, panel) in zip(
         (0, len(shares)), (("grey", "c"), ("colour", "d")), strict=True
     ):
-        names = [n.rpartition(" ")[0] for n in result.images if n.startswith(f"{which} ")]
+        names = [n.rpartition(" ")[0] for n in pictures if n.startswith(f"{which} ")]
         by_share = {n.split()[1]: n for n in names}
         for i, share in enumerate(shares):
             name = by_share.get(f"{share:g}")
@@ -313,7 +328,7 @@ def _pairs(figure, result: Result, shares: Sequence[float]) -> None:
             title = rf"$\rho$ = {share:g}"
             for axis, what in zip(axes[:, start + i], ("target", "rebuilt"), strict=True):
                 axis.set_axis_on()
-                picture(axis, result.images[f"{name} {what}"])
+                picture(axis, pictures[f"{name} {what}"])
             axes[0, start + i].set_title(
                 f"({panel}) {title}" if i == 0 else title, fontsize=9, loc="left"
             )

@@ -463,8 +463,8 @@ class _Attacked:
     linearised, projected : ndarray, shape (E,)
     steps : int
         T.
-    others : int
-        Images that a random prior is drawn from, besides the target.
+    pool : ndarray of int
+        Positions of the images that random priors are drawn from, the targets first.
     stand_in : bool
     feature_map : str
         Name of the feature map, or empty.
@@ -481,9 +481,14 @@ class _Attacked:
     linearised: np.ndarray
     projected: np.ndarray
     steps: int
-    others: int
+    pool: np.ndarray
     stand_in: bool
     feature_map: str
+
+    @property
+    def others(self) -> int:
+        """Images that a random prior is drawn from, besides the target."""
+        return len(self.pool) - 1
 
     @property
     def errors(self) -> np.ndarray:
@@ -545,7 +550,7 @@ def _attacked(context: Context, which: str) -> _Attacked:
         joined("linearised").mean(axis=1),
         joined("projected").mean(axis=1),
         p.steps,
-        min(p.pool, len(images) - known) - 1,
+        order[known:][: p.pool],
         stand_in,
         named,
     )
@@ -930,8 +935,28 @@ def figure8(context: Context) -> Result:
         {"success": table, "bound": theory, "half-way": halves.reset_index()},
         exact=("bound",),
         ran=_ran({_GREY: a}) + f" Both attacks see the same gradients; success is averaged over "
-        f"all priors that can be drawn from {a.others + 1} images.",
+        f"all priors that can be drawn from {len(a.pool)} images. {_told_from_one(a)}",
     )
+
+
+def _told_from_one(a: _Attacked) -> str:
+    """How often a reconstruction from the most noise tells its target from one other image."""
+    images, labels = a.images.inputs[a.pool].astype(float), a.images.labels[a.pool]
+    everyone = np.arange(len(a.targets))
+    distance = (images**2).sum(axis=1) - 2 * a.rebuilt[0] @ images.T
+    farther = distance > distance[everyone, everyone, None]
+    own_label = labels == labels[everyone, None]
+    other_label = ~own_label
+    own_label[everyone, everyone] = False
+    alike, unlike = float(farther[own_label].mean()), float(farther[other_label].mean())
+    told = (
+        f"At epsilon = {a.epsilons[0]:g} a reconstruction is nearer to its target than to another "
+        f"image of the same label {alike:.0%} of the time, than to one of another label "
+        f"{unlike:.0%}"
+    )
+    if unlike < alike - 0.1:
+        told += ": fitted to noise, it looks unlike the label that it was given"
+    return told + "."
 
 
 def _successes(a: _Attacked, prior_size: int) -> pd.DataFrame:
