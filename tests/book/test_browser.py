@@ -86,6 +86,16 @@ def test_every_page_loads_quietly_and_fits(book, address, width, request) -> Non
     assert not faults, "\n".join(faults)
 
 
+def test_figures_keep_their_size_on_a_phone(address, phone) -> None:
+    """Axes of a figure squeezed into 350 pixels cannot be read: it scrolls in its box instead."""
+    page = phone.new_page()
+    page.goto(f"{address}/notebooks/hayes2023/03_without_candidates.html", wait_until="load")
+    for box in (".cell_output", ".recorded-run"):
+        widths = page.eval_on_selector_all(f"{box} figure img", "all => all.map(i => i.width)")
+        assert len(widths) > 3 and min(widths) >= 600, (box, widths)
+    page.close()
+
+
 #: the page itself must not scroll sideways; nor may content be cut off where overflow is hidden
 STICKS_OUT = """() => {
   const width = document.documentElement.clientWidth;
