@@ -1293,9 +1293,10 @@ def gradient_based(context: Context) -> Result:
     verdicts = [
         check(
             f"{KEY}/alg_gradient_based",
-            change < 0.15 and bool((longer["eq. (1)"] < 0.6 * baselines.UNIFORM_MSE).all()),
-            "eq. (1) reconstructs from the noisy gradients, and twice the iterations change its "
-            "error by less than 15%",
+            change < 0.15 and bool(longer["eq. (1)"].iloc[-1] < 0.6 * baselines.UNIFORM_MSE),
+            "eq. (1) reconstructs from the noisy gradients: at the largest epsilon its error is "
+            "below 60% of that between uniform images, and at none do twice the iterations change "
+            "it by 15%",
             ours="error of eq. (1): "
             + ", ".join(
                 f"{rounded(m, s)} (epsilon = {e:g})"
