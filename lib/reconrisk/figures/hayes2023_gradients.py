@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -354,10 +355,14 @@ def _pairs(figure, pictures: dict[str, np.ndarray], shares: Sequence[float]) -> 
 def gradient_based(result: Result) -> Figure:
     trace, errors = result.tables["trace"], result.tables["errors"]
     epsilons = list(dict.fromkeys(trace["epsilon"]))
-    figure, axes = panels(1, len(epsilons), width=4.1, height=3.1)
+    columns = min(2, len(epsilons))
+    figure, rows = panels(math.ceil(len(epsilons) / columns), columns, width=4.1, height=3.1)
+    axes = [axis for row in rows for axis in row]
     losses = list(dict.fromkeys(trace["loss"]))
     styles = ("-", "-", "--", ":", "-.")
-    for axis, epsilon in zip(axes[0], epsilons, strict=True):
+    for axis in axes[len(epsilons) :]:
+        axis.set_axis_off()
+    for axis, epsilon in zip(axes, epsilons, strict=False):
         start = errors[(errors["epsilon"] == epsilon) & (errors["loss"] == "rank-one start")]
         axis.axhline(start["mean"].iloc[0], color=GREY, linewidth=1.2)
         for loss, colour, style in zip(losses, COLOURS, styles, strict=False):
@@ -365,7 +370,8 @@ def gradient_based(result: Result) -> Figure:
             axis.plot(mine["iteration"], mine["error"], color=colour, linestyle=style)
         axis.set(xscale="log", yscale="log", xlabel="iterations of Adam")
         axis.set_title(rf"$\varepsilon$ = {_tens(epsilon)}", loc="left")
-    axes[0][0].set_ylabel("mean squared error")
+    for row in rows:
+        row[0].set_ylabel("mean squared error")
     legend_above(
         figure,
         [
