@@ -435,7 +435,7 @@ def model_based(result: Result) -> Figure:
 )
 def postprocess(result: Result) -> Figure:
     table = result.tables["conversion"]
-    figure, axes = panels(1, 1, width=5.2, height=3.0)
+    figure, axes = panels(1, 1, width=5.6, height=3.0)
     axis = axes[0][0]
     axis.plot(table["epsilon"], table["exact"], color=BLUE)
     axis.scatter(
