@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from reconrisk.attacks import baselines
 from reconrisk.study import Study
-from reconrisk.study.experiments.hayes2023_gradients import _projected
+from reconrisk.study.experiments.hayes2023_gradients import _projected, _told_from_one
 
 
 @pytest.mark.parametrize("spread", [1e-3, 0.3, 50.0])
@@ -48,3 +50,27 @@ def test_epsilons_without_those_judged_are_refused_before_anything_is_attacked(
     exhibit = f"hayes2023/{exhibit}"
     with pytest.raises(ValueError, match=message):
         Study(overrides={exhibit: given}).run(exhibit)
+
+
+def test_labels_of_those_mistaken_for_the_target_are_told_pair_by_pair():
+    draws = np.random.default_rng(3)
+    images, labels = draws.random((40, 5)), draws.integers(3, size=40)
+    pool, rebuilt = draws.permutation(40)[:30], draws.random((8, 5))
+    targets = images[pool[:8]]
+    attacked = SimpleNamespace(
+        images=SimpleNamespace(inputs=images, labels=labels),
+        pool=pool,
+        others=29,
+        targets=targets,
+        rebuilt=rebuilt[None],
+        nearer=baselines.nearer_records(rebuilt, targets, images[pool])[None],
+        epsilons=np.array([1.0]),
+    )
+    farther: dict[bool, list[bool]] = {True: [], False: []}
+    for k, other in itertools.product(range(8), range(30)):
+        if other != k:
+            own, far = (np.linalg.norm(rebuilt[k] - images[pool[i]]) for i in (k, other))
+            farther[labels[pool[other]] == labels[pool[k]]].append(far > own)
+    told = _told_from_one(attacked)
+    assert f"same label {np.mean(farther[True]):.0%} of the time" in told
+    assert f"another label {np.mean(farther[False]):.0%}" in told

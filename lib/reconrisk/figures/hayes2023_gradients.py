@@ -88,8 +88,8 @@ def _tens(value: float) -> str:
     "divergence, as is correct. Added: the Cramer-Rao error of an unbiased attack at these very "
     "models, and what clipping to the pixels' range makes of it.",
     alt="Two panels with logarithmic axes. Blue points of the gradient-based attack fall from "
-    "0.3 to below 0.001 as epsilon grows from 1 to 100,000, crossing the nearest neighbours' line "
-    "near 1,000 on the left and above 1,000 on the right. Orange squares of the model-based "
+    "0.1 or more to below 0.005 as epsilon grows to 100,000, crossing the nearest neighbours' line "
+    "between 1,000 and 10,000 or just before. Orange squares of the model-based "
     "attack stay near the mean image's error up to 1,000. Two curves of Guo's bound drop out of "
     "the picture before epsilon = 20. Dotted theory lines accompany the blue points.",
 )
@@ -194,9 +194,9 @@ def figure6(result: Result) -> Figure:
     "candidates, and what differs is epsilon. Added: the likelihood score, which does "
     "not lose where gradients are not clipped, the bound, and the best success for orthogonal "
     "gradients. 95% intervals over the targets.",
-    alt="Three panels for priors of 2, 8 and 128 over epsilon. All curves rise from guessing to "
-    "one. The prior-aware attack rises at an epsilon several times smaller than the "
-    "gradient-based one. At large epsilon Algorithm 2 levels off below one, most at 128 "
+    alt="Three panels for priors of 2, 8 and 128 over epsilon. All curves rise to one, from "
+    "guessing or, for the gradient-based attack where noise is large, from below it. The "
+    "prior-aware attack rises at an epsilon several times smaller than the gradient-based one. At large epsilon Algorithm 2 levels off below one, most at 128 "
     "candidates, while the likelihood score and the gradient-based attack reach one.",
 )
 def figure8(result: Result) -> Figure:
@@ -248,8 +248,8 @@ def figure8(result: Result) -> Figure:
     "meets it, beside its target.",
     alt="Top: two panels over epsilon. For each rho a solid bound rises from zero to one, its "
     "dashed printed counterpart later, and the attack's points later still, the later the larger "
-    "rho. At rho = 1 solid and dashed coincide nearly. Below: pairs of pictures; at rho = 0.6 the "
-    "reconstruction is noisy but resembles its target, at 1 it equals it to the eye.",
+    "rho. At rho = 1 solid and dashed coincide nearly. Below, where a run "
+    "keeps pictures: pairs of them; at rho = 0.6 the reconstruction is noisy but resembles its target, at 1 it equals it to the eye.",
 )
 def figure12(result: Result) -> Figure:
     table, theory = result.tables["success"], result.tables["bound"]
@@ -349,8 +349,8 @@ def _pairs(figure, pictures: dict[str, np.ndarray], shares: Sequence[float]) -> 
     "and found eq. (1) best; under Gaussian noise the squared distance, which is the likelihood, "
     "ends lower.",
     alt="One panel per epsilon with falling curves for five losses, logarithmic axes. All level "
-    "off within some two hundred iterations. The squared distance ends lowest, eq. (1) and the L1 "
-    "distance highest.",
+    "off within some two hundred iterations. The squared distance ends lowest or nearly so, eq. (1) "
+    "and the L1 distance above it.",
 )
 def gradient_based(result: Result) -> Figure:
     trace, errors = result.tables["trace"], result.tables["errors"]

@@ -941,14 +941,17 @@ def figure8(context: Context) -> Result:
 
 def _told_from_one(a: _Attacked) -> str:
     """How often a reconstruction from the most noise tells its target from one other image."""
-    images, labels = a.images.inputs[a.pool].astype(float), a.images.labels[a.pool]
-    everyone = np.arange(len(a.targets))
-    distance = (images**2).sum(axis=1) - 2 * a.rebuilt[0] @ images.T
-    farther = distance > distance[everyone, everyone, None]
-    own_label = labels == labels[everyone, None]
-    other_label = ~own_label
-    own_label[everyone, everyone] = False
-    alike, unlike = float(farther[own_label].mean()), float(farther[other_label].mean())
+    images, labels = a.images.inputs[a.pool], a.images.labels[a.pool]
+    given = labels[: len(a.targets)]
+    own = np.array([np.count_nonzero(labels == label) - 1 for label in given])
+    nearer = np.empty_like(own)
+    for label in np.unique(given):
+        mine = given == label
+        nearer[mine] = baselines.nearer_records(
+            a.rebuilt[0, mine], a.targets[mine], images[labels == label]
+        )
+    alike = 1 - nearer.sum() / own.sum()
+    unlike = 1 - (a.nearer[0] - nearer).sum() / (a.others - own).sum()
     told = (
         f"At epsilon = {a.epsilons[0]:g} a reconstruction is nearer to its target than to another "
         f"image of the same label {alike:.0%} of the time, than to one of another label "
