@@ -196,8 +196,9 @@ def figure6(result: Result) -> Figure:
     "gradients. 95% intervals over the targets.",
     alt="Three panels for priors of 2, 8 and 128 over epsilon. All curves rise to one, from "
     "guessing or, for the gradient-based attack where noise is large, from below it. The "
-    "prior-aware attack rises at an epsilon several times smaller than the gradient-based one. At large epsilon Algorithm 2 levels off below one, most at 128 "
-    "candidates, while the likelihood score and the gradient-based attack reach one.",
+    "prior-aware attack rises at an epsilon several times smaller than the gradient-based one. At "
+    "large epsilon Algorithm 2 levels off below one, most at 128 candidates, while the "
+    "likelihood score and the gradient-based attack reach one.",
 )
 def figure8(result: Result) -> Figure:
     table, theory = result.tables["success"], result.tables["bound"]
@@ -248,8 +249,9 @@ def figure8(result: Result) -> Figure:
     "meets it, beside its target.",
     alt="Top: two panels over epsilon. For each rho a solid bound rises from zero to one, its "
     "dashed printed counterpart later, and the attack's points later still, the later the larger "
-    "rho. At rho = 1 solid and dashed coincide nearly. Below, where a run "
-    "keeps pictures: pairs of them; at rho = 0.6 the reconstruction is noisy but resembles its target, at 1 it equals it to the eye.",
+    "rho. At rho = 1 solid and dashed coincide nearly. Below, where a run keeps "
+    "pictures: pairs of them; at rho = 0.6 the reconstruction is noisy but resembles its target, "
+    "at 1 it equals it to the eye.",
 )
 def figure12(result: Result) -> Figure:
     table, theory = result.tables["success"], result.tables["bound"]
@@ -349,8 +351,8 @@ def _pairs(figure, pictures: dict[str, np.ndarray], shares: Sequence[float]) -> 
     "and found eq. (1) best; under Gaussian noise the squared distance, which is the likelihood, "
     "ends lower.",
     alt="One panel per epsilon with falling curves for five losses, logarithmic axes. All level "
-    "off within some two hundred iterations. The squared distance ends lowest or nearly so, eq. (1) "
-    "and the L1 distance above it.",
+    "off within some two hundred iterations. The squared distance ends lowest or nearly so, eq. "
+    "(1) and the L1 distance above it.",
 )
 def gradient_based(result: Result) -> Figure:
     trace, errors = result.tables["trace"], result.tables["errors"]
