@@ -24,7 +24,7 @@ endif
 # Notebooks run elsewhere than here; give them a folder they can find.
 DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
 CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
-BOOK := $(PY) -m reconrisk.cli book
+BOOK := $(PY) -m companion.cli book
 
 .DEFAULT_GOAL := help
 .PHONY: book html refresh test lint links clean help

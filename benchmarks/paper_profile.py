@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from reconrisk.study import all_computations, registry
+from companion.study import all_computations, registry
 
 COLUMNS = ("exhibit", "seconds", "memory_gb", "device", "tasks", "needs_data", "basis")
 
@@ -33,7 +33,7 @@ def run(
 ) -> tuple[int, float, float, str]:
     """Return exit status, wall seconds, peak gigabytes and messages of one run."""
     with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-m", "reconrisk.cli", "run", exhibit, "--profile", "paper"]
+        command = [sys.executable, "-m", "companion.cli", "run", exhibit, "--profile", "paper"]
         command += ["--workers", str(workers), "--out", out]
         command += ["--data-root", data_root] if data_root else []
         command += [part for pair in settings for part in ("--set", pair)]

@@ -16,8 +16,8 @@ from typing import Any
 
 from _waiting import wait
 
-from reconrisk.study.cluster import disconnect
-from reconrisk.study.sweep import run_sweep
+from companion.study.cluster import disconnect
+from companion.study.sweep import run_sweep
 
 
 def timed(count: int, seconds: float, **how: Any) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconrisk.study import datasets
+from companion.study import datasets
 
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 

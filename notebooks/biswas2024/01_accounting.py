@@ -31,7 +31,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -53,7 +53,7 @@ session = study.Study(
 # grows with the angle, as footnote 3 says. That is not enough for $(\varepsilon,\delta)$: two laws
 # can be ordered by every Rényi divergence and not by $\delta$. What is needed, and holds, is that
 # every hockey-stick divergence grows with the angle; the proof is in
-# {doc}`the companion </book/papers/companion>`.
+# {doc}`the companion </book/papers/beyond>`.
 
 # %% tags=["exhibit:biswas2024/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("biswas2024/prop1"))
@@ -182,8 +182,8 @@ figures.show(session.run("biswas2024/table4"))
 # noise ({func}`reconrisk.privacy.vmf_epsilon`). The printed values lie between what three
 # compositions cost and what 1,407 do.
 
-# %% tags=["exhibit:companion/vmf_accountant", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/vmf_accountant"))
+# %% tags=["exhibit:beyond/vmf_accountant", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/vmf_accountant"))
 
 # %% [markdown]
 # ### Fair pairs
@@ -198,5 +198,5 @@ figures.show(session.run("companion/vmf_accountant"))
 # with 128 records that agree, the one leaves most of the direction and the other almost nothing, at
 # one $\varepsilon$. What follows for accuracy and reconstruction is on the next pages.
 
-# %% tags=["exhibit:companion/fair_pairs", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/fair_pairs"))
+# %% tags=["exhibit:beyond/fair_pairs", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/fair_pairs"))

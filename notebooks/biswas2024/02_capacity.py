@@ -30,7 +30,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -112,11 +112,11 @@ figures.show(session.run("biswas2024/thm5"))
 # ### Which domain?
 #
 # Layers that are clipped one by one do not fill a ball: they fill the product of their own balls,
-# which has a closed form too ({prf:ref}`prf-companion-layers`). The log capacities of the three
+# which has a closed form too ({prf:ref}`prf-beyond-layers`). The log capacities of the three
 # domains differ by thousands of nats for a batch average and by at most a factor of $\sqrt3$ for one record.
 
-# %% tags=["exhibit:companion/capacity_of_layers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/capacity_of_layers"))
+# %% tags=["exhibit:beyond/capacity_of_layers", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/capacity_of_layers"))
 
 # %% [markdown]
 # ### Theorem 6: von Mises-Fisher noise
@@ -139,7 +139,7 @@ figures.show(session.run("biswas2024/thm6"))
 # average, its $\varepsilon$ that of one record. With one record's gradient at stake in both, and the
 # concentration chosen so that the epsilons are truly equal, the Gaussian's log capacity is twice
 # VMF's at every $\varepsilon$, and one measure gives the other
-# ({prf:ref}`prf-companion-capacity-epsilon`).
+# ({prf:ref}`prf-beyond-capacity-epsilon`).
 
 # %% tags=["exhibit:biswas2024/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("biswas2024/fig5"))

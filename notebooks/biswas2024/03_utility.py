@@ -31,7 +31,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -104,5 +104,5 @@ figures.show(session.run("biswas2024/table5"))
 # loses accuracy. Gaussian noise loses some too by this clipping, where it is heavy: the gradient is
 # shorter by up to $\sqrt 3$ and its noise is not.
 
-# %% tags=["exhibit:companion/fair_utility", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/fair_utility"))
+# %% tags=["exhibit:beyond/fair_utility", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/fair_utility"))

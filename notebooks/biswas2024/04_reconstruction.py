@@ -32,7 +32,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -55,7 +55,7 @@ session = study.Study(
 # leans on a proof for that case. A batch is another matter. Its gradient at the first layer is a sum of
 # as many outer products as there are records, and beyond fifty records, the layer's units, something
 # can be added to the pictures that no response and no layer's gradient shows: for 128 records
-# a space of sixteen thousand dimensions ({prf:ref}`the argument <prf-companion-blind>`). What the attack
+# a space of sixteen thousand dimensions ({prf:ref}`the argument <prf-beyond-blind>`). What the attack
 # returns then is decided by where it starts and by the total variation.
 #
 # The paper does not state the network's first weights, the weight of the total variation or whether

@@ -31,7 +31,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -48,7 +48,7 @@ session = study.Study(
 #
 # Both mechanisms favour no direction across the true gradient, so that the direction they release
 # is told by one random number, its cosine with the true one
-# ({prf:ref}`Equal cosine, equal direction <prf-companion-directions>`). At equal means of that
+# ({prf:ref}`Equal cosine, equal direction <prf-beyond-directions>`). At equal means of that
 # number the two laws are at most 0.029 apart in total variation, whatever the mean; the published
 # attack looks at nothing but the direction. So neither accuracy nor reconstruction should tell the
 # mechanisms apart, and over four orders of magnitude of noise they do not: one curve. The paper's
@@ -56,8 +56,8 @@ session = study.Study(
 # are, besides, farther from the pictures than the mean picture of their class, which takes the
 # labels only.
 
-# %% tags=["exhibit:companion/mechanism_or_calibration", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/mechanism_or_calibration"))
+# %% tags=["exhibit:beyond/mechanism_or_calibration", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/mechanism_or_calibration"))
 
 # %% [markdown]
 # ## What orders the risk?
@@ -68,8 +68,8 @@ figures.show(session.run("companion/mechanism_or_calibration"))
 # capacity equal instead, and capacity has none, $\varepsilon$ orders nearly everything, and
 # Gaussian noise protects better in every pair. The cosine orders all three.
 
-# %% tags=["exhibit:companion/fair_order", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/fair_order"))
+# %% tags=["exhibit:beyond/fair_order", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/fair_order"))
 
 # %% [markdown]
 # ## What a batch allows
@@ -80,5 +80,5 @@ figures.show(session.run("companion/fair_order"))
 # {func}`reconrisk.attacks.span_attack` finds them, in double precision and without noise.
 # {func}`reconrisk.attacks.gaussian_prior_attack` adds what is known of digits beforehand.
 
-# %% tags=["exhibit:companion/batch_limits", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/batch_limits"))
+# %% tags=["exhibit:beyond/batch_limits", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/batch_limits"))

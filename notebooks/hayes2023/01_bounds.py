@@ -30,7 +30,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -142,7 +142,7 @@ figures.show(session.run("hayes2023/alg1"))
 # samples that takes. The ratio's variance is $e^{T/\sigma^2}-1$ in the full batch. At
 # $\varepsilon=10$ a million samples leave an error beyond the promised 0.01, and at
 # $\varepsilon=100$ no sample ever sees the event that matters: the estimate is near zero where
-# $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-companion-monte_carlo>` shows where
+# $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where
 # this begins.
 
 # %% tags=["exhibit:hayes2023/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}

@@ -30,7 +30,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -53,7 +53,7 @@ session = study.Study(
 # $C^2$, for another candidate its mean is smaller, and the paper calls it about zero if gradients are
 # orthogonal. On images of one class they are not: that, and geometry, is why the attack stays below
 # the bound. Even orthogonal gradients do not reach it, as
-# {prf:ref}`the exact success <prf-companion-bayes>` shows.
+# {prf:ref}`the exact success <prf-beyond-bayes>` shows.
 
 # %% tags=["exhibit:hayes2023/alg2", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("hayes2023/alg2"))

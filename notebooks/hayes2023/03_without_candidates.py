@@ -29,7 +29,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -125,7 +125,7 @@ figures.show(session.run("hayes2023/fig8"))
 # If the attacker knew nothing but that pixels lie in $[0, 1]$, how often could it get a share $\rho$
 # of them right? The paper takes $(1/4)^{d\rho}$ for the chance without seeing anything. That is the
 # chance for one fixed choice of $\rho d$ pixels; any choice will do, and the chance is
-# {prf:ref}`a binomial tail <prf-companion-pixels>`, larger by many orders of magnitude. And the
+# {prf:ref}`a binomial tail <prf-beyond-pixels>`, larger by many orders of magnitude. And the
 # bound is about uniform pictures. Real ones are not: a black picture has seen nothing, and yet
 # it fits every digit that is mostly background.
 

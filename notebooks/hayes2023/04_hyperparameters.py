@@ -32,7 +32,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -70,7 +70,7 @@ figures.show(session.run("hayes2023/fig14"))
 # ## Figure 15: noise, sampling and risk
 #
 # Each curve is a set of runs that a privacy statement cannot tell apart. What one would rather hold
-# constant is on the {ref}`companion's page <exhibit-companion-iso_risk>`.
+# constant is on the {ref}`companion's page <exhibit-beyond-iso_risk>`.
 
 # %% tags=["exhibit:hayes2023/fig15", "hide-input"] mystnb={"code_prompt_show": "The call"}
 figures.show(session.run("hayes2023/fig15"))

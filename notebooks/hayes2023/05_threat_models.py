@@ -18,7 +18,7 @@
 # left of the released ones after the known records' are subtracted. Here the network changes, then
 # the list of candidates, then what the attacker knows, then the clipping norm. Every picture holds the
 # bound ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`), and below it what the best attack reaches when the
-# candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-companion-bayes_success>`): with
+# candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-beyond-bayes_success>`): with
 # such candidates the space between the two curves is no attack's fault.
 #
 # Points come in two kinds. *Own model*: each trial trains the model that it attacks, as in the paper.
@@ -34,7 +34,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,

@@ -30,7 +30,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -56,8 +56,8 @@ session = study.Study(
 # its digits to cancellation and falls below the truth, and its lower bound is loose by tens of per
 # cent at many steps.
 
-# %% tags=["exhibit:companion/certified", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/certified"))
+# %% tags=["exhibit:beyond/certified", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/certified"))
 
 # %% [markdown]
 # ### Where Algorithm 1 stops being a bound
@@ -70,8 +70,8 @@ figures.show(session.run("companion/certified"))
 # gives an interval that holds with the stated probability
 # ({func}`reconrisk.bounds.rero_monte_carlo`).
 
-# %% tags=["exhibit:companion/monte_carlo", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/monte_carlo"))
+# %% tags=["exhibit:beyond/monte_carlo", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/monte_carlo"))
 
 # %% [markdown]
 # ## What to do with it
@@ -84,8 +84,8 @@ figures.show(session.run("companion/monte_carlo"))
 # times larger $\varepsilon$ there. With many steps all runs approach the full batch's trade-off
 # curve and the difference vanishes.
 
-# %% tags=["exhibit:companion/iso_risk", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/iso_risk"))
+# %% tags=["exhibit:beyond/iso_risk", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/iso_risk"))
 
 # %% [markdown]
 # ### Choosing among runs of equal epsilon
@@ -96,5 +96,5 @@ figures.show(session.run("companion/iso_risk"))
 # answer is about privacy, not a recipe for training: few steps with large batches risk least, though
 # one step is not always the best, and from thirty steps on every further step adds to the risk.
 
-# %% tags=["exhibit:companion/risk_choice", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/risk_choice"))
+# %% tags=["exhibit:beyond/risk_choice", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/risk_choice"))

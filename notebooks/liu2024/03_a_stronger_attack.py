@@ -23,7 +23,7 @@
 # fitted to every released entry by least squares ({func}`reconrisk.attacks.refine_records`). What any
 # unbiased attack must leave is computed exactly, from the derivatives of what is released
 # ({func}`reconrisk.bounds.cramer_rao_error`). The argument is on
-# {doc}`the companion's page </book/papers/companion>`.
+# {doc}`the companion's page </book/papers/beyond>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -35,7 +35,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -64,8 +64,8 @@ session = study.Study(
 # only their sum is seen there. The exact bound is infinite then. Its loosening to a trace, which the
 # paper uses, does not notice.
 
-# %% tags=["exhibit:companion/two_layer_refinement", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/two_layer_refinement"))
+# %% tags=["exhibit:beyond/two_layer_refinement", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/two_layer_refinement"))
 
 # %% [markdown]
 # ## What is between the printed bounds
@@ -81,8 +81,8 @@ figures.show(session.run("companion/two_layer_refinement"))
 # the same share, until pruning begins to remove information. That a pruned gradient defeats the tensor
 # attack says something about the tensor attack.
 
-# %% tags=["exhibit:companion/two_layer_floor", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/two_layer_floor"))
+# %% tags=["exhibit:beyond/two_layer_floor", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/two_layer_floor"))
 
 # %% [markdown]
 # ## The batch size
@@ -93,8 +93,8 @@ figures.show(session.run("companion/two_layer_floor"))
 # $1/\pi_{\min}^2$, the smallest singular value of the batch, which is near one for random records and
 # small for pictures, all of which are alike; that square, too, is more than what is measured.
 
-# %% tags=["exhibit:companion/two_layer_batch", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/two_layer_batch"))
+# %% tags=["exhibit:beyond/two_layer_batch", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/two_layer_batch"))
 
 # %% [markdown]
 # ## Clipping with noise
@@ -104,5 +104,5 @@ figures.show(session.run("companion/two_layer_batch"))
 # more equations, each under more noise. What still falls with the width is the part of the tensor attack's
 # error that no noise explains.
 
-# %% tags=["exhibit:companion/two_layer_clip_noise", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/two_layer_clip_noise"))
+# %% tags=["exhibit:beyond/two_layer_clip_noise", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/two_layer_clip_noise"))

@@ -30,7 +30,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,

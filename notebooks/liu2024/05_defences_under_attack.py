@@ -38,7 +38,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -158,8 +158,8 @@ figures.show(session.run("liu2024/fig3"))
 # local aggregation lose most of what they seemed to do. Pruning, whose largest entries stay, is allowed
 # for by comparing them alone only where most of the update is gone. Clipping was never seen.
 
-# %% tags=["exhibit:companion/aware_attackers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/aware_attackers"))
+# %% tags=["exhibit:beyond/aware_attackers", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/aware_attackers"))
 
 # %% [markdown]
 # ## Hidden, or gone
@@ -177,7 +177,7 @@ figures.show(session.run("companion/aware_attackers"))
 # itself, to several digits, and to a hundredth of the pixels' range or better where 90 % of the update were
 # pruned. Under the paper's strongest noise, where inversion finds noise, they come near the floor. That the largest networks of today resist
 # such an attack is a matter of its cost, not of the defence; see
-# {prf:ref}`the statement <prf-companion-hidden>`.
+# {prf:ref}`the statement <prf-beyond-hidden>`.
 
-# %% tags=["exhibit:companion/strongest_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/strongest_attack"))
+# %% tags=["exhibit:beyond/strongest_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/strongest_attack"))

@@ -29,7 +29,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -52,7 +52,7 @@ session = study.Study(
 # other record, the bound on it for every attack, and the prior-free tail of the analytic attack.
 #
 # Every bound holds for the attack beside it, and each of them could have failed
-# ({prf:ref}`what binds whom <prf-companion-one-scale>`). They do not agree on where the danger ends.
+# ({prf:ref}`what binds whom <prf-beyond-one-scale>`). They do not agree on where the danger ends.
 # The lower middle panel has the noise from which each of them sees nothing to fear: attacks without a
 # prior give up at noise at which epsilon is still in the hundreds, the attack with one at that where
 # epsilon is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
@@ -67,5 +67,5 @@ session = study.Study(
 # where enough is kept and infinite where not: it has nothing in between, and where it is infinite the
 # attack that takes the limits into account can still be close.
 
-# %% tags=["exhibit:companion/one_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/one_scale"))
+# %% tags=["exhibit:beyond/one_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/one_scale"))

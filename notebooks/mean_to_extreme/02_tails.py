@@ -28,7 +28,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -55,8 +55,8 @@ figures.show(session.run("mean_to_extreme/thm2"))
 # SciPy's stops its series after 2,000 terms, a few standard deviations from the mean, and returns a
 # wrong digit without a word. Ours is held against quadrature with 30 digits.
 
-# %% tags=["exhibit:companion/plain_tails", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/plain_tails"))
+# %% tags=["exhibit:beyond/plain_tails", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/plain_tails"))
 
 # %% [markdown]
 # ## In high dimension it is normal

@@ -27,7 +27,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -65,16 +65,16 @@ figures.show(session.run("mean_to_extreme/propB4"))
 # $$
 # r\,\frac{\sqrt{N-2}}{\sqrt{1-r^2}} \sim t_{N-2}(\delta),
 # \qquad \delta = \frac{\lVert x-\bar x\rVert}{\sigma\lVert X\rVert} \le \frac1\sigma ,
-# $$ (eq-companion-ncc-law)
+# $$ (eq-beyond-ncc-law)
 #
 # a non-central $t$ variable. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
 # $\delta = 1/\sigma$ one that needs no data: {py:func}`reconrisk.bounds.ncc_tail`.
 
-# %% tags=["exhibit:companion/ncc_law", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/ncc_law"))
+# %% tags=["exhibit:beyond/ncc_law", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/ncc_law"))
 
 # %% [markdown]
 # ## How often the printed bound is exceeded
 
-# %% tags=["exhibit:companion/ncc_exceedance", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/ncc_exceedance"))
+# %% tags=["exhibit:beyond/ncc_exceedance", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/ncc_exceedance"))

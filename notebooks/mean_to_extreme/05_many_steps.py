@@ -26,7 +26,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -54,10 +54,10 @@ figures.show(session.run("mean_to_extreme/prop7"))
 #
 # $$
 # P(\mathrm{MSE} \le \eta) = \sum_{k=1}^{T} \binom{T}{k} |D|^{-k}(1-1/|D|)^{T-k}\,F_k(\eta),
-# $$ (eq-companion-mixture)
+# $$ (eq-beyond-mixture)
 #
 # with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
 # in logarithms.
 
-# %% tags=["exhibit:companion/many_steps", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/many_steps"))
+# %% tags=["exhibit:beyond/many_steps", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/many_steps"))

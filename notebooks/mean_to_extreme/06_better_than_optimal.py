@@ -27,7 +27,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -48,19 +48,19 @@ session = study.Study(
 # - **Clipped** to the range of the values: needs the range.
 # - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer.
 
-# %% tags=["exhibit:companion/estimators", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/estimators"))
+# %% tags=["exhibit:beyond/estimators", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/estimators"))
 
 # %% [markdown]
 # ## How good can a reconstruction be at every record?
 #
 # The shrunken reconstruction has the relative error $N\sigma^2/(1+N\sigma^2)$ at every record. No
-# other does better at its worst ({prf:ref}`our own statement <prf-companion-minimax>`): a prior on the record gives a
+# other does better at its worst ({prf:ref}`our own statement <prf-beyond-minimax>`): a prior on the record gives a
 # lower bound on the worst error of *any* reconstruction, and as the prior on the norm widens these
 # bounds climb to that very value.
 
-# %% tags=["exhibit:companion/minimax", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/minimax"))
+# %% tags=["exhibit:beyond/minimax", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/minimax"))
 
 # %% [markdown]
 # ## The corrected ReRo statement
@@ -74,7 +74,7 @@ figures.show(session.run("companion/minimax"))
 #
 # $$
 # P\bigl(\cos\angle(X,\hat X) \ge \sqrt{1 - N\eta/r^2}\bigr),
-# $$ (eq-companion-sphere-attained)
+# $$ (eq-beyond-sphere-attained)
 #
 # and $\sqrt{r^2-N\eta}\,\hat X/\lVert\hat X\rVert$ attains it at *every* record. (The uniform
 # prior on the sphere is least favourable, because rotations form a compact group; its best estimate
@@ -85,8 +85,8 @@ figures.show(session.run("companion/minimax"))
 # the prior success of the best ball, here the cap's share of the sphere:
 # {py:func}`reconrisk.bounds.rero_sphere`.
 
-# %% tags=["exhibit:companion/corrected_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/corrected_rero"))
+# %% tags=["exhibit:beyond/corrected_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/corrected_rero"))
 
 # %% [markdown]
 # ## The price of not knowing the scale
@@ -98,9 +98,9 @@ figures.show(session.run("companion/corrected_rero"))
 #
 # $$
 # 1 + \frac1u + \frac{1+u}{N} \;\ge\; \Bigl(1+\frac1{\sqrt N}\Bigr)^2
-# $$ (eq-companion-scale)
+# $$ (eq-beyond-scale)
 #
 # to first order in $\sigma$, least at $u = \sqrt N$. For a photograph that is half a per cent.
 
-# %% tags=["exhibit:companion/unknown_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("companion/unknown_scale"))
+# %% tags=["exhibit:beyond/unknown_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
+figures.show(session.run("beyond/unknown_scale"))

@@ -29,7 +29,7 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from reconrisk import figures, study
+from companion import figures, study
 
 session = study.Study(
     profile=profile,
@@ -81,7 +81,7 @@ figures.show(session.run("ziller2024/prop2"))
 # ### Proposition 3: the NCC
 #
 # What {prf:ref}`Proposition 3 <prf-ziller2024-prop3>` calls the expectation is a ratio of expectations. The exact
-# one follows from {prf:ref}`the exact law <prf-companion-ncc>`. For centred, clipped data it lies above the printed
+# one follows from {prf:ref}`the exact law <prf-beyond-ncc>`. For centred, clipped data it lies above the printed
 # bound at every $N$, and at $N = 2$ and small $\sigma$ even above the data-free bound (9).
 
 # %% tags=["exhibit:ziller2024/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reconrisk.study import registry
-from reconrisk.study.computations import Context, computes
-from reconrisk.study.results import Result
-from reconrisk.study.verdicts import STANDARD_ERRORS, check, compare
+from companion.study import registry
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.verdicts import STANDARD_ERRORS, check, compare
 
 __all__: list[str] = []
 

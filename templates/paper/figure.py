@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from reconrisk.figures.drawings import draws
-from reconrisk.figures.style import BLUE, ORANGE, panels
-from reconrisk.study import Result
+from companion.drawings import draws
+from companion.style import BLUE, ORANGE, panels
+from companion.study import Result
 
 __all__: list[str] = []
 

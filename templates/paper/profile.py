@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconrisk.study.parameters import Parameter as P
+from companion.study.parameters import Parameter as P
 
 __all__ = ["PARAMETERS"]
 

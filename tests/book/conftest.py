@@ -16,8 +16,8 @@ import pytest
 from bs4 import BeautifulSoup
 from rich.console import Console
 
-from reconrisk.cli.book import compile_book
-from reconrisk.study import registry
+from companion.cli.book import compile_book
+from companion.study import registry
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 

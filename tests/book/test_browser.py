@@ -190,7 +190,7 @@ def test_exhibit_details_open(address, page, book) -> None:
     page.goto(f"{address}/{name}")
     details = page.locator("details.exhibit-details, .exhibit-details details").first
     details.locator("summary").click()
-    assert details.get_by_text(re.compile(r"reconrisk run ")).first.is_visible()
+    assert details.get_by_text(re.compile(r"companion run ")).first.is_visible()
 
 
 def test_a_missing_browser_fails_the_build_machine_only(find_chromium, monkeypatch) -> None:

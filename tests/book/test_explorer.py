@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from reconrisk import DPSGD, bounds, privacy, risk
-from reconrisk.cli._explorer import SHOWN
-from reconrisk.study import registry
+from companion.book.explorer import SHOWN
+from companion.study import registry
 
 FILES = ("special", "bounds", "accountant", "report", "charts", "explorer")
 PAGE = "book/explorer.html"

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from reconrisk.study import registry, stored
+from companion.study import registry, stored
 
 ROOT = registry.project_root()
 
@@ -109,7 +109,7 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
         page = book.pages[result.notebook.replace(".ipynb", ".html")]
         anchor = _html_id(registry.exhibit(exhibit_id).anchor)
         assert page.find(id=anchor) is not None, exhibit_id
-        assert f"reconrisk run {exhibit_id} --profile" in " ".join(page.get_text().split())
+        assert f"companion run {exhibit_id} --profile" in " ".join(page.get_text().split())
 
 
 @pytest.mark.parametrize("name", ["exhibits", "claims"])

@@ -6,8 +6,8 @@ import json
 
 from PIL import Image
 
-from reconrisk.study import registry, stored
-from reconrisk.study.recorded import beside, read_recorded, unrecorded
+from companion.study import registry, stored
+from companion.study.recorded import beside, read_recorded, unrecorded
 
 ROOT = registry.project_root()
 PAGE = "book/generated/recorded.html"

@@ -18,11 +18,13 @@ import jupytext
 import nbformat
 import pandas as pd
 
-from reconrisk.study import registry, stored, verdicts
-from reconrisk.study.inputs import KNOWN_CHECKSUMS
-from reconrisk.study.profiles import PARAMETERS
-from reconrisk.study.recorded import read_recorded
-from reconrisk.study.results import RESULT_MIME
+from companion.study import registry, stored, verdicts
+from companion.study.inputs import KNOWN_CHECKSUMS
+from companion.study.computations import all_computations
+
+PARAMETERS = {k: c.parameters for k, c in all_computations().items()}
+from companion.study.recorded import read_recorded
+from companion.study.results import RESULT_MIME
 
 #: what is built in every exhibit and claim: the five papers and what the companion adds.
 BUILT = tuple(registry.PAPERS)
@@ -133,7 +135,7 @@ def unstated(root: Path) -> list[str]:
     pages = {
         key: (root / "book" / "papers" / f"{key}.md").read_text(encoding="utf-8")
         for key in registry.PAPERS
-        if key != "companion"
+        if key != "beyond"
     }
     problems = []
     for exhibit in registry.exhibits().values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consistency import checks
-from reconrisk.study import registry
+from companion.study import registry
 
 ROOT = registry.project_root()
 NOTEBOOKS = checks.notebooks(ROOT)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from consistency import checks
-from reconrisk.study import registry
+from companion.study import registry
 
 ROOT = registry.project_root()
 HEAVY = ("torch", "pandas", "matplotlib", "torchvision", "skimage", "sklearn")
@@ -112,7 +112,7 @@ def test_the_readme_tells_no_lie() -> None:
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", readme, re.M)) <= targets
     from typer.main import get_command
 
-    from reconrisk.cli.app import app
+    from companion.cli.app import app
 
     assert set(re.findall(r"reconrisk (list|run|\w+)(?= )", readme)) <= set(
         get_command(app).commands
@@ -122,10 +122,10 @@ def test_the_readme_tells_no_lie() -> None:
 
 
 def test_the_landing_page_says_what_the_exhibit_computed() -> None:
-    from reconrisk.study import stored
+    from companion.study import stored
 
     page = " ".join((ROOT / "book" / "index.md").read_text().split())
     said = re.search(r"SciPy gives (0\.\d+) of the true tail", page)
-    results = stored.stored_results(ROOT)["companion/plain_tails"].content
+    results = stored.stored_results(ROOT)["beyond/plain_tails"].content
     computed = next(v["ours"] for v in results["verdicts"] if v["target"] == "O-011")
     assert said is not None and f"SciPy gives {said[1]} of the true tail" in computed

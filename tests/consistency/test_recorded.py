@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from consistency import checks
-from reconrisk.cli.stage import stage
-from reconrisk.study import registry
-from reconrisk.study.recorded import RECORDED, recorded_ids
-from reconrisk.study.records import RecordError
+from companion.book.stage import stage
+from companion.study import registry
+from companion.study.recorded import RECORDED, recorded_ids
+from companion.study.records import RecordError
 
 ROOT = registry.project_root()
 RECORDS = recorded_ids(ROOT)

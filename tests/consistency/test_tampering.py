@@ -15,8 +15,8 @@ import nbformat
 import pytest
 
 from consistency import checks
-from reconrisk.study import registry, stored, verdicts
-from reconrisk.study.results import RESULT_MIME
+from companion.study import registry, stored, verdicts
+from companion.study.results import RESULT_MIME
 
 ROOT = registry.project_root()
 
@@ -293,11 +293,11 @@ def test_an_edited_script_is_reported(project: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("bounds/extra.py", "from reconrisk.study import registry"),
+        ("bounds/extra.py", "from companion.study import registry"),
         ("special/extra.py", "import reconrisk.metrics.pixel"),
         ("metrics/extra.py", "from reconrisk import attacks"),
         ("_check.py", "def f():\n    from reconrisk import special"),
-        ("study/extra.py", "import reconrisk.figures"),
+        ("study/extra.py", "import companion.figures"),
     ],
 )
 def test_an_import_to_the_right_is_reported(tmp_path: Path, name: str, line: str) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from reconrisk.study import registry
+from companion.study import registry
 
 ROOT = registry.project_root()
 NEEDED = ("lib", "data", "notebooks", "book", "templates")
@@ -30,7 +30,7 @@ def checkout(tmp_path_factory):
 def run(copy, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(copy / "lib"), "RECONRISK_ROOT": str(copy)}
     return subprocess.run(
-        [sys.executable, "-m", "reconrisk.cli", "run", "example2026/table1", *arguments],
+        [sys.executable, "-m", "companion.cli", "run", "example2026/table1", *arguments],
         cwd=copy,
         env=environment,
         capture_output=True,

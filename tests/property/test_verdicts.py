@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconrisk.study.verdicts import (
+from companion.study.verdicts import (
     STATUSES,
     Verdict,
     VerdictError,

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from reconrisk.attacks import baselines
-from reconrisk.study.experiments._tools import as_numpy
-from reconrisk.study.records import Record
+from companion.experiments.tools import as_numpy
+from companion.study.records import Record
 from recorded.replay import Sweep, Wanted, context_of, rerun, task_of
 
 #: standard errors of both that a point with other draws may be away: about one in a million
@@ -242,7 +242,7 @@ def trained_networks(table: str, pairing: str = "") -> Point:
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from reconrisk.study.experiments import companion_utility
+        from companion.papers.beyond import old_utility as companion_utility
 
         more = {"pairing": getattr(companion_utility, pairing)} if pairing else {}
         swept = task_of(record, data_root, "train_networks")
@@ -266,7 +266,7 @@ def inverted_batches(table: str, *, keys: Sequence[str] = ()) -> Point:
     """One batch under one release of paper D's attack, against the mean over the draws."""
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from reconrisk.study.experiments import biswas2024_reconstruction as module
+        from companion.papers.biswas2024 import old_reconstruction as module
         from reconrisk.training import Release
 
         p = record.provenance.parameters
@@ -308,7 +308,7 @@ def leaked_batches() -> Point:
     few = 5
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from reconrisk.study.experiments import biswas2024_reconstruction as module
+        from companion.papers.biswas2024 import old_reconstruction as module
         from reconrisk.training import Release
 
         swept = task_of(record, data_root, "leak_batches")
@@ -342,7 +342,7 @@ def attacked_clients(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from reconrisk.study.experiments._clients import Setting
+        from companion.experiments.clients import Setting
 
         swept = task_of(record, data_root, "attack_clients")
         least = min(t["batch_size"] for t in swept.tasks)
@@ -379,7 +379,7 @@ def attacked_pictures(method: str, table: str = "cells") -> Point:
     def point(record: Record, data_root: str) -> list[Agreement]:
         from dataclasses import asdict
 
-        from reconrisk.study.experiments._proposed_runs import Variant
+        from companion.papers.liu2024.proposed_runs import Variant
 
         swept = task_of(record, data_root, "attack_batches")
         plain = [t for t in swept.tasks if t["variant"] == asdict(Variant())]
@@ -398,7 +398,7 @@ def attacked_pictures(method: str, table: str = "cells") -> Point:
 
 def recovered_features(record: Record, data_root: str) -> list[Agreement]:
     """The error of single records' features under paper E's settings, some draws of Table 2."""
-    from reconrisk.study.experiments.liu2024_utility import _table2_rows
+    from companion.papers.liu2024.old_utility import _table2_rows
 
     swept = task_of(record, data_root, "feature_errors")
     task = min(swept.tasks, key=lambda t: (t["size"], t["first"]))
@@ -459,7 +459,7 @@ def attacked_targets(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from reconrisk.study.experiments import hayes2023_gradients as module
+        from companion.papers.hayes2023 import old_gradients as module
 
         task, swept = _few_targets(record, data_root, "attack_targets", epsilon)
         result = swept.compute(task)
@@ -496,7 +496,7 @@ def _mean_of_targets(
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
-    from reconrisk.study.experiments import hayes2023_gradients as module
+    from companion.papers.hayes2023 import old_gradients as module
 
     epsilon = 100.0
     task, _ = _few_targets(record, data_root, "compare_losses", epsilon)
@@ -523,14 +523,14 @@ def _told_from_others(prior_size: int) -> Measured:
 def _most_pixels_fit(
     task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]
 ) -> np.ndarray:
-    from reconrisk.study.experiments.hayes2023_gradients import PIXEL_TOLERANCE
+    from companion.papers.hayes2023.old_gradients import PIXEL_TOLERANCE
 
     return ((np.abs(off) < PIXEL_TOLERANCE).mean(axis=1) >= 0.6).astype(float)
 
 
 def blind_directions(record: Record, data_root: str) -> list[Agreement]:
     """What a batch can be changed by without a change of its gradient: paper D's attack."""
-    from reconrisk.study.experiments import biswas2024_reconstruction as module
+    from companion.papers.biswas2024 import old_reconstruction as module
 
     now = module._blind(context_of(record, data_root), "digits")
     was = record.tables["blind"].iloc[0]
@@ -585,14 +585,14 @@ POINTS: dict[str, Point] = {
         f"ziller2024/fig{n}": same_rows("grid", ["size", "sigma"], {"size": 32})
         for n in (5, 6, 7, 8)
     },
-    "companion/estimators": same_rows(
+    "beyond/estimators": same_rows(
         "ratios",
         ["data", "sigma", "reconstruction"],
         {"data": "photographs, 32 px"},
         columns=["N", "ratio", "theory"],
         overrides={"sizes": [32], "digits": 200, "synthetic": 200, "dimensions": [4]},
     ),
-    "companion/data_bound": same_rows(
+    "beyond/data_bound": same_rows(
         "success",
         ["n", "epsilon"],
         {"n": 2, "epsilon": 10.0},
@@ -601,7 +601,7 @@ POINTS: dict[str, Point] = {
         # 40 networks in the place of some thousand
         allowed={"bound": EXACT, "orthogonal": EXACT, "sum": 0.4, "likelihood": 0.4},
     ),
-    "companion/fair_utility": trained_networks("accuracy", pairing="BY_LAYER"),
+    "beyond/fair_utility": trained_networks("accuracy", pairing="BY_LAYER"),
     "hayes2023/fig1": attacked_targets("attack", "MSE", _squared, 100.0, data="grey"),
     "hayes2023/fig6": attacked_targets("found", "MSE", _squared, 100.0, data="grey"),
     "hayes2023/fig8": attacked_targets(

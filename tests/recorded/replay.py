@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconrisk.study import Context, Result, Study, computation, sweep
-from reconrisk.study.experiments import _tools
-from reconrisk.study.records import Record
-from reconrisk.study.verdicts import failures_kept
+from companion.study import Context, Result, Study, computation, sweep
+from companion.experiments import tools as _tools
+from companion.study.records import Record
+from companion.study.verdicts import failures_kept
 
 #: from the name of a sweep's function and a task to whether the task is computed
 Wanted = Callable[[str, Mapping[str, Any]], bool]

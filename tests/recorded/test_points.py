@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from reconrisk.study import computation, registry
-from reconrisk.study.inputs import checksums
-from reconrisk.study.recorded import RECORDED, recorded_ids
-from reconrisk.study.records import Record, read_record
+from companion.study import computation, registry
+from companion.study.inputs import checksums
+from companion.study.recorded import RECORDED, recorded_ids
+from companion.study.records import Record, read_record
 from recorded import points
 from recorded.replay import context_of
 

@@ -48,10 +48,10 @@ from __future__ import annotations
 import pandas as pd
 
 from reconrisk import _check
-from reconrisk.study import registry
-from reconrisk.study.computations import Context, computes
-from reconrisk.study.results import Result
-from reconrisk.study.verdicts import check, compare, refute
+from companion.study import registry
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.verdicts import check, compare, refute
 
 
 @computes("ziller2024/fig1", "_mse", "_psnr", "B-001", "E-B-01")
@@ -108,7 +108,7 @@ class Project:
 
         ``outputs`` maps exhibit ids to what their cells store, None for a cell never executed.
         """
-        from reconrisk.study.results import RESULT_MIME
+        from companion.study.results import RESULT_MIME
 
         cells: list[dict[str, Any]] = [
             {"cell_type": "markdown", "id": "top", "metadata": {}, "source": "# A notebook"},
@@ -139,8 +139,8 @@ class Project:
 
     def refreshed(self) -> Path:
         """Write the notebook of both exhibits as a refresh would."""
-        from reconrisk.study import Study
-        from reconrisk.study.records import provenance
+        from companion.study import Study
+        from companion.study.records import provenance
 
         session = Study()
         ids = ["ziller2024/fig1", "ziller2024/table1"]
@@ -154,8 +154,8 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A small project that is the registry's root while the test runs."""
-    from reconrisk.study import computations, profiles, registry
-    from reconrisk.study.parameters import Parameter
+    from companion.study import computations, profiles, registry
+    from companion.study.parameters import Parameter
 
     root = tmp_path / "project"
     for name, text in {
@@ -196,7 +196,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     for function in cached:
         function.cache_clear()
     module = importlib.import_module("quick_experiment")
-    monkeypatch.setitem(sys.modules, "reconrisk.study.experiments.quick_experiment", module)
+    monkeypatch.setitem(sys.modules, "companion.experiments.quick_experiment", module)
     yield Project(root, source)
     del sys.modules["quick_experiment"]
     for function in cached:
@@ -220,7 +220,7 @@ def call_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     """Call the command line in an empty folder; returns its result, of the exit status ``code``."""
     from typer.testing import CliRunner
 
-    from reconrisk.cli.app import app
+    from companion.cli.app import app
 
     work = tmp_path / "work"
     work.mkdir()

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from reconrisk import DPSGD, privacy, study
-from reconrisk.study import registry
-from reconrisk.study.experiments import _fair_pairs as fair
-from reconrisk.study.experiments import _federated as federated
-from reconrisk.study.experiments import biswas2024_accounting as accounting
-from reconrisk.study.experiments import companion_accounting
+from companion import study
+from reconrisk import DPSGD, privacy
+from companion.study import registry
+from companion.experiments import fair_pairs as fair
+from companion.experiments import federated as federated
+from companion.papers.biswas2024 import old_accounting as accounting
+from companion.papers.beyond import old_accounting as companion_accounting
 
 KEY = "biswas2024"
 MODULES = (accounting, companion_accounting)
@@ -174,7 +175,7 @@ def test_accounts_name_the_better_approach():
 def test_every_target_is_settled_once():
     settled = [
         target
-        for paper in (KEY, "companion")
+        for paper in (KEY, "beyond")
         for known in study.all_computations(paper).values()
         if known.module in {m.__name__ for m in MODULES}
         for target in known.targets
@@ -303,6 +304,6 @@ def test_an_enclosure_that_is_too_low_fails_the_simulation(monkeypatch):
         return type(value)(0.8 * value.lower, 0.8 * value.upper)
 
     monkeypatch.setattr(privacy, "vmf_epsilon", halved)
-    context = study.Study().context("companion/vmf_accountant")
+    context = study.Study().context("beyond/vmf_accountant")
     table = companion_accounting._simulated(context)
     assert table["errors outside"].max() > 4

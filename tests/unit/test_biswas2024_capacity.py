@@ -11,12 +11,12 @@ import pytest
 from scipy import integrate
 
 from reconrisk import bounds
-from reconrisk.study import Study
-from reconrisk.study.experiments import _capacity_routes as routes
-from reconrisk.study.experiments import _federated as federated
-from reconrisk.study.experiments import biswas2024_capacity as capacity
-from reconrisk.study.experiments import companion_capacity as layers
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.experiments import capacity_routes as routes
+from companion.experiments import federated as federated
+from companion.papers.biswas2024 import old_capacity as capacity
+from companion.papers.beyond import old_capacity as layers
+from companion.study.verdicts import VerdictError
 
 # --- the routes, where the answer is known ------------------------------------------------------
 
@@ -193,7 +193,7 @@ def test_figure_5_and_the_layers():
     assert len(points) == 15
     assert points["VMF"].iloc[[0, -1]].round(2).tolist() == [74.79, 490.88]
     assert points["Gaussian"].iloc[[0, -1]].round(1).tolist() == [14904.6, 39613.5]
-    assert Study().run("companion/capacity_of_layers").status == "reproduced"
+    assert Study().run("beyond/capacity_of_layers").status == "reproduced"
 
 
 def test_a_wrong_closed_form_is_seen(monkeypatch):

@@ -9,13 +9,13 @@ import torch
 
 from reconrisk import bounds, metrics
 from reconrisk.attacks import class_means
-from reconrisk.study import Study
-from reconrisk.study.computations import Context
-from reconrisk.study.experiments import _batch_attacks as batches
-from reconrisk.study.experiments import _tools
-from reconrisk.study.experiments import biswas2024_reconstruction as reconstruction
-from reconrisk.study.experiments._federated import NETWORK, standardised
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.study.computations import Context
+from companion.experiments import batch_attacks as batches
+from companion.experiments import tools as _tools
+from companion.papers.biswas2024 import old_reconstruction as reconstruction
+from companion.experiments.federated import NETWORK, standardised
+from companion.study.verdicts import VerdictError
 from reconrisk.training import Release, release_gradients
 
 NONE, CLIP = Release("none"), Release("clip")

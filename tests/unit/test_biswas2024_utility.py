@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import torch
 
-from reconrisk import study
-from reconrisk.study.experiments import _algorithm_lines as lines
-from reconrisk.study.experiments import _federated as federated
-from reconrisk.study.experiments import _utility_runs as runs
-from reconrisk.study.experiments import biswas2024_utility as utility
-from reconrisk.study.experiments import companion_utility as companion
-from reconrisk.study.verdicts import VerdictError
+from companion import study
+from companion.papers.biswas2024 import algorithm_lines as lines
+from companion.experiments import federated as federated
+from companion.experiments import utility_runs as runs
+from companion.papers.biswas2024 import old_utility as utility
+from companion.papers.beyond import old_utility as companion
+from companion.study.verdicts import VerdictError
 from reconrisk.training import Release
 
 PAIRS = [federated.studied_pairs()[k] for k in (0, 7)]
@@ -198,10 +198,10 @@ def test_fair_concentrations_are_below_the_printed_ones():
 
 def test_equal_epsilon_is_exhibited_and_shares_its_runs():
     overrides = {
-        "companion/fair_utility": {"epochs": 2, "repeats": 2, "concentrations": [75, 400]},
+        "beyond/fair_utility": {"epochs": 2, "repeats": 2, "concentrations": [75, 400]},
     }
     session = study.Study(overrides=overrides)
-    context = session.context("companion/fair_utility")
+    context = session.context("beyond/fair_utility")
     epsilons = companion._certified(PAIRS)
     rows = companion._runs(context, PAIRS, epsilons)
     assert set(rows["pairing"]) == {companion.BY_LAYER, companion.WHOLE, companion.FAIR}

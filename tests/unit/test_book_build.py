@@ -14,11 +14,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from reconrisk.cli import _markdown, _refresh, book, execute, stage
-from reconrisk.cli._gallery import gallery
-from reconrisk.study import registry
-from reconrisk.study.results import RESULT_MIME
-from reconrisk.study.typeset import typeset
+from companion.cli import _markdown, _refresh, book, execute, stage
+from companion.book.gallery import gallery
+from companion.study import registry
+from companion.study.results import RESULT_MIME
+from companion.study.typeset import typeset
 
 ROOT = registry.project_root()
 PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
@@ -314,7 +314,7 @@ def picture() -> str:
 
 @pytest.fixture()
 def dressed(tmp_path: Path, monkeypatch) -> nbformat.NotebookNode:
-    from reconrisk import figures
+    from companion import figures
 
     told = figures.Description("What it shows: $x_1$.", "A curve\nthat rises.")
     monkeypatch.setattr(figures, "describe", lambda exhibit: told)
@@ -343,7 +343,7 @@ def test_every_exhibit_gets_its_anchors_and_its_command(dressed) -> None:
         assert f"(exhibit-mean_to_extreme-{anchor})=" in text
     assert "**Figure 1. " in text
     assert "{doc}`From Mean to Extreme </book/papers/mean_to_extreme>`" in text
-    assert "reconrisk run mean_to_extreme/prop1 --profile quick --seed 0" in text
+    assert "companion run mean_to_extreme/prop1 --profile quick --seed 0" in text
     assert '<span class="verdict verdict-reproduced">' in text
 
 
@@ -368,7 +368,7 @@ def test_dressed_notebooks_are_valid_and_setup_is_folded(dressed) -> None:
 
 
 def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path, monkeypatch) -> None:
-    from reconrisk import figures
+    from companion import figures
 
     monkeypatch.setattr(figures, "describe", _pending)
     notebook = nbformat.read(tmp_path / "mean_to_extreme" / "01_a.ipynb", as_version=4)

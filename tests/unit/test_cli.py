@@ -10,7 +10,7 @@ import sys
 import pytest
 from matplotlib.figure import Figure
 
-from reconrisk.study.records import read_record
+from companion.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 
@@ -18,7 +18,7 @@ FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 @pytest.fixture
 def reconrisk(project, call_command, monkeypatch):
     """The command line on the small project, with figures that cost nothing."""
-    from reconrisk import figures
+    from companion import figures
 
     monkeypatch.setattr(figures, "draw", lambda result: Figure(figsize=(1, 1)))
     return call_command
@@ -121,7 +121,7 @@ def test_run_of_a_panel_runs_its_figure(reconrisk, tmp_path):
     ("arguments", "message"),
     [
         (["ziller2024/fig9"], "no exhibit 'ziller2024/fig9'; did you mean ziller2024/fig1"),
-        (["nonsense"], "`reconrisk list` shows them all"),
+        (["nonsense"], "`companion list` shows them all"),
         (["ziller2024/def1"], "is stated on its paper's page"),
         (["hayes2023/fig5"], "is not built yet (pending)"),
         ([FIG1, "--set", "sample=3"], "has no parameter 'sample'; its parameters: samples (int)"),
@@ -171,7 +171,7 @@ def test_a_failed_verdict_is_status_1_and_loses_nothing(reconrisk, tmp_path):
 
 
 def test_a_figure_that_cannot_be_drawn_loses_no_table(reconrisk, tmp_path, monkeypatch):
-    from reconrisk import figures
+    from companion import figures
 
     def draw(result):
         raise IndexError("no such panel")
@@ -192,7 +192,7 @@ def test_fresh_verdicts_stop_at_a_failed_one(reconrisk, monkeypatch):
 
 def _failing(load):
     """The study's own check, except that one statement does not hold."""
-    check = load("reconrisk.study.verdicts").check
+    check = load("companion.study.verdicts").check
 
     def judged(target, holds, statement, **more):
         return check(target, holds and statement != "it falls", statement, **more)
@@ -201,7 +201,7 @@ def _failing(load):
 
 
 def test_sweeps_of_a_killed_run_are_kept_until_it_is_over(reconrisk, tmp_path, monkeypatch):
-    from reconrisk.study import Study
+    from companion.study import Study
 
     folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
     seen = []
@@ -259,7 +259,7 @@ def test_stored_verdicts_are_complete_only_with_all_of_the_paper(reconrisk, proj
     exhibits = project.root / "data/paper/exhibits.csv"
     kept = [row for row in exhibits.read_text().splitlines() if "alg_linear" not in row]
     exhibits.write_text("\n".join(kept))
-    from reconrisk.study import registry
+    from companion.study import registry
 
     registry.exhibits.cache_clear()
     answer = json.loads(reconrisk("verdicts", "--json").stdout)
@@ -305,7 +305,7 @@ def test_fresh_verdicts_of_a_paper_run_whatever_settles_its_claims(reconrisk):
 
 
 def test_a_fresh_failure_does_not_stop_the_others(reconrisk, project):
-    from reconrisk.study import registry
+    from companion.study import registry
 
     printed = project.root / "data/paper/ziller2024/table1.csv"
     printed.write_text(printed.read_text().replace("1.0,1.0", "1.2,1.2"))
@@ -345,7 +345,7 @@ def _start(*arguments):
 def test_help_and_version_load_nothing_heavy():
     for argument in ("--help", "--version", "run --help"):
         code = (
-            "import sys; from reconrisk.cli import main\n"
+            "import sys; from companion.cli import main\n"
             f"sys.argv = ['reconrisk', *{argument.split()!r}]\n"
             "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
             "heavy = {'torch', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
@@ -355,7 +355,7 @@ def test_help_and_version_load_nothing_heavy():
 
 
 def test_help_names_every_command_with_an_example(reconrisk):
-    shown = _start("-m", "reconrisk.cli", "--help").stdout
+    shown = _start("-m", "companion.cli", "--help").stdout
     for command in ("list", "run", "parameters", "verdicts", "why"):
         assert command in shown
         assert f"Example: reconrisk {command}" in reconrisk(command, "--help").stdout
@@ -364,7 +364,7 @@ def test_help_names_every_command_with_an_example(reconrisk):
 
 
 def test_the_package_alone_loads_no_torch():
-    code = "import sys, reconrisk, reconrisk.study; assert 'torch' not in sys.modules"
+    code = "import sys, reconrisk, companion.study; assert 'torch' not in sys.modules"
     _start("-c", code)
 
 

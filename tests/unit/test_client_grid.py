@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reconrisk.study.computations import Context
-from reconrisk.study.experiments import _client_grid, _tools
-from reconrisk.study.experiments._client_grid import (
+from companion.study.computations import Context
+from companion.experiments import _client_grid, _tools
+from companion.experiments.client_grid import (
     ATTACKS,
     Grid,
     all_settings,
@@ -20,15 +20,15 @@ from reconrisk.study.experiments._client_grid import (
     rebuilt,
     run_grid,
 )
-from reconrisk.study.experiments._clients import (
+from companion.experiments.clients import (
     Setting,
     is_stand_in,
     pictures,
     printed_settings,
 )
-from reconrisk.study.parameters import resolve
-from reconrisk.study.profiles import PARAMETERS
-from reconrisk.study.profiles.liu2024_attacks import GRID
+from companion.study.parameters import resolve
+from companion.study.computations import parameters_of
+from companion.papers.liu2024.old_attacks_parameters import GRID
 
 SMALL = {"images": 4, "wide": 40, "trained_neurons": 8, "channels": 4, "iterations": 8, "bins": 32}
 NONE, CLIP = Setting("None"), Setting("GradClip", 2)
@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_and_another_other_pictures(context):
     other = replace(context, seed=1)
     assert not run_grid(other, ["w/o FM"], [NOISY], [2])["RMSE"].equals(first["RMSE"])
     # which exhibit asks makes no difference
-    assert Grid.of(replace(context, exhibit="companion/aware_attackers")) == Grid.of(context)
+    assert Grid.of(replace(context, exhibit="beyond/aware_attackers")) == Grid.of(context)
 
 
 def test_settings_in_tasks_of_their_own_agree_up_to_rounding(context):
@@ -149,7 +149,7 @@ def test_what_is_not_of_the_grid_is_refused(context):
 
 @pytest.mark.parametrize("exhibit", ["liu2024/table2", "liu2024/table4", "liu2024/table5"])
 def test_only_the_papers_pictures_and_network_are_the_papers(exhibit):
-    own = PARAMETERS[exhibit]
+    own = parameters_of(exhibit)
 
     def stands_in(**other) -> bool:
         return is_stand_in(Context(exhibit, resolve(exhibit, own, "paper", other)))

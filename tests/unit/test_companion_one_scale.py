@@ -11,13 +11,13 @@ import torch
 from reconrisk import DPSGD
 from reconrisk.attacks import linearised_variance
 from reconrisk.models import Classifier
-from reconrisk.study import Study
-from reconrisk.study.experiments import companion_one_scale as ours
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.papers.beyond import old_one_scale as ours
+from companion.study.verdicts import VerdictError
 from reconrisk.training import gradient_factors
 
 SMALL = {
-    "companion/one_scale": {
+    "beyond/one_scale": {
         "known": 60, "pool": 60, "targets": 8, "ranked": 40, "fitted": 4, "steps": 5,
         "epsilons": (1.0, 50.0, 1e5), "iterations": 120, "analytic_repeats": 20,
     }
@@ -26,7 +26,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def small():
-    return Study(seed=1, overrides=SMALL).run("companion/one_scale")
+    return Study(seed=1, overrides=SMALL).run("beyond/one_scale")
 
 
 def weights_of(seed, count=3, dimension=6):

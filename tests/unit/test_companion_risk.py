@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reconrisk import DPSGD, bounds
-from reconrisk.study.experiments.companion_risk import (
+from companion.papers.beyond.old_risk import (
     success_by_inversion,
     two_steps_by_quadrature,
 )

@@ -9,19 +9,19 @@ import pytest
 from scipy import stats
 
 from reconrisk import DPSGD, bounds, risk
-from reconrisk.study import Study
-from reconrisk.study.experiments import companion_cross_checks as checks
-from reconrisk.study.experiments import companion_synthesis as synthesis
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.papers.beyond import old_cross_checks as checks
+from companion.papers.beyond import old_synthesis as synthesis
+from companion.study.verdicts import VerdictError
 
 SMALL = {
-    "companion/one_run": {
+    "beyond/one_run": {
         "known": 200, "pool": 60, "steps": 20, "sampling_rate": 0.3, "epsilon": 20.0,
         "training_rate": 2.0, "trials": 100, "tests": 100, "attacked": 4, "repeats": 50,
         "iterations": 30, "draws": 100, "prior_sizes": [2, 10, 40],
         "wide_width": 4000, "wide_batch": 2,
     },
-    "companion/worst_case": {"steps": [1], "samples": 5000},
+    "beyond/worst_case": {"steps": [1], "samples": 5000},
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_a_level_is_found_between_two_epsilons():
 
 
 def test_a_small_run_settles_what_it_declares():
-    result = Study(seed=2, overrides=SMALL).run("companion/one_run")
+    result = Study(seed=2, overrides=SMALL).run("beyond/one_run")
     assert result.status == "holds on stand-in data"
     assert not result.tables["rows"].isna().to_numpy().any()
     assert result.tables["report"]["agrees"].all()
@@ -75,7 +75,7 @@ def test_a_wrong_report_is_noticed(monkeypatch):
 
     monkeypatch.setattr(synthesis.risk, "assess", wrong)
     with pytest.raises(VerdictError, match="O-058.*not epsilon"):
-        Study(seed=2, overrides=SMALL).run("companion/one_run")
+        Study(seed=2, overrides=SMALL).run("beyond/one_run")
 
 
 def test_a_bound_that_is_too_small_is_noticed(monkeypatch):
@@ -86,16 +86,16 @@ def test_a_bound_that_is_too_small_is_noticed(monkeypatch):
         return type(found)(0.7 * found.lower, 0.7 * found.upper)
 
     monkeypatch.setattr(checks.bounds, "rero", wrong)
-    with pytest.raises(VerdictError, match="companion/worst_case"):
-        Study(overrides=SMALL).run("companion/worst_case")
+    with pytest.raises(VerdictError, match="beyond/worst_case"):
+        Study(overrides=SMALL).run("beyond/worst_case")
 
 
 def test_the_landing_page_says_what_the_exhibit_computed():
-    from reconrisk.study import registry, stored
+    from companion.study import registry, stored
 
     page = " ".join((registry.project_root() / "book" / "index.md").read_text().split())
     assert "worse than the mean picture up to $\\varepsilon=100$" in page
-    judged = stored.stored_results(registry.project_root())["companion/epsilon_means"].content
+    judged = stored.stored_results(registry.project_root())["beyond/epsilon_means"].content
     ours = next(v["ours"] for v in judged["verdicts"] if v["target"] == "O-060")
     values = dict(part.rsplit(" at epsilon ", 1) for part in ours.split(", "))
     # ", " also stands within "1,000 candidates" only without a blank

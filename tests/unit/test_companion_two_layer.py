@@ -14,9 +14,9 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match
-from reconrisk.study.experiments import _two_layer_attacks as runs
-from reconrisk.study.experiments import companion_two_layer as exhibits
-from reconrisk.study.verdicts import VerdictError
+from companion.papers.beyond import two_layer_attacks as runs
+from companion.papers.beyond import old_two_layer as exhibits
+from companion.study.verdicts import VerdictError
 from reconrisk.two_layer import (
     LocalSteps,
     TwoLayer,

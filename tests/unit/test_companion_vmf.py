@@ -11,21 +11,21 @@ import pytest
 import torch
 
 from reconrisk import bounds, privacy
-from reconrisk.study import Study
-from reconrisk.study.experiments import _turned_batches as turned
-from reconrisk.study.experiments import companion_vmf as ours
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.papers.beyond import turned_batches as turned
+from companion.papers.beyond import old_vmf as ours
+from companion.study.verdicts import VerdictError
 
 SMALL = {
-    "companion/vmf_rero": {
+    "beyond/vmf_rero": {
         "noise_multipliers": (0.461,), "prior_points": 7, "simulated_steps": 2, "trials": 2000
     },
-    "companion/vmf_prior_aware": {
+    "beyond/vmf_prior_aware": {
         "signals": (1.0, 2.0), "samples": 1000, "batch_sizes": (1, 8), "batches": 12,
         "releases": 40, "steps": 2,
     },
-    "companion/vmf_inversion": {"signals": (1.0, 8.0), "records": 40, "rows": 10},
-    "companion/vmf_notions": {"noise_multipliers": (0.461,), "batches": 10, "releases": 40},
+    "beyond/vmf_inversion": {"signals": (1.0, 8.0), "records": 40, "rows": 10},
+    "beyond/vmf_notions": {"noise_multipliers": (0.461,), "batches": 10, "releases": 40},
 }  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_small_runs_settle_what_they_declare(exhibit):
 
 
 def test_candidates_and_lengths_of_a_batch():
-    context = Study(overrides=SMALL).context("companion/vmf_prior_aware")
+    context = Study(overrides=SMALL).context("beyond/vmf_prior_aware")
     (batch,) = turned.draw_batches(context, "digits", 5, 1, 3)
     assert batch.known.shape == (13_700,) and batch.gradients.shape == (3, 13_700)
     assert float(batch.gradients.norm(dim=1).max()) <= 1 + 1e-5
@@ -105,19 +105,19 @@ def test_a_wrong_formula_is_seen(monkeypatch):
         ours.bounds, "direction_error_scaled_vmf", lambda n, kappa, p: (p - 1) / kappa**2
     )
     with pytest.raises(VerdictError, match="O-035"):
-        Study(seed=3, overrides=SMALL).run("companion/vmf_inversion")
+        Study(seed=3, overrides=SMALL).run("beyond/vmf_inversion")
 
 
 def test_a_wrong_winner_is_seen(monkeypatch):
     # the capacity of the unaveraged noise: capacity then calls the other one the better protected
     monkeypatch.setattr(ours, "_log_capacity", lambda sigma: 100.0)
     with pytest.raises(VerdictError, match="vmf_notions"):
-        Study(seed=3, overrides=SMALL).run("companion/vmf_notions")
+        Study(seed=3, overrides=SMALL).run("beyond/vmf_notions")
 
 
 def test_same_seed_same_tables():
     first, second = (
-        Study(seed=5, overrides=SMALL).run("companion/vmf_inversion") for _ in range(2)
+        Study(seed=5, overrides=SMALL).run("beyond/vmf_inversion") for _ in range(2)
     )
     pd.testing.assert_frame_equal(first.tables["measured"], second.tables["measured"])
     assert dataclasses.replace(first, tables={}) == dataclasses.replace(second, tables={})

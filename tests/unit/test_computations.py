@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconrisk import study
-from reconrisk.study import computations, datasets, registry
-from reconrisk.study.results import Result
-from reconrisk.study.verdicts import check
+from companion import study
+from companion.study import computations, datasets, registry
+from companion.study.results import Result
+from companion.study.verdicts import check
 
 
 def test_every_computation_declares_only_ids_of_the_registry_and_no_id_twice():

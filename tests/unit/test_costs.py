@@ -8,9 +8,9 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from reconrisk.cli import _costs
-from reconrisk.cli.app import app
-from reconrisk.study import costs, registry
+from companion.cli import _costs
+from companion.cli.app import app
+from companion.study import costs, registry
 
 CPU = registry.Cost("a/b", "100", "1.5", "2 CPU cores", "", "measured", "10")
 GPU = registry.Cost("a/c", "7200", "40", "1 GPU", "CIFAR-10", "a rough estimate", "")

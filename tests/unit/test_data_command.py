@@ -1,4 +1,4 @@
-"""`reconrisk data`: what is listed, what is found, and fetching from a server on this machine."""
+"""`companion data`: what is listed, what is found, and fetching from a server on this machine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_data
-from reconrisk.cli.app import app
-from reconrisk.study import Study, computations, datasets, downloads, inputs
+from companion.cli.app import app
+from companion.study import Study, computations, datasets, downloads, inputs
 
 IMAGES = "t10k-images-idx3-ubyte.gz"
 
@@ -101,7 +101,7 @@ def test_nothing_is_fetched_unasked(server: Server, tmp_path: Path):
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_on_a_terminal_it_asks(server: Server, tmp_path: Path, monkeypatch, answer, code):
-    from reconrisk.cli import data
+    from companion.cli import data
 
     monkeypatch.setattr(data, "_on_terminal", lambda: True)
     arguments = ["data", "fetch", "MNIST", "--to", str(tmp_path), "--mirror", server.address]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tiny_data
-from reconrisk.study import datasets
-from reconrisk.study.datasets import _formats, _official
+from companion.study import datasets
+from companion.study.datasets import _formats, _official
 
 RAW_LABELS = "t10k-labels-idx1-ubyte"
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reconrisk.study import datasets
-from reconrisk.study.experiments import _federated as federated
+from companion.study import datasets
+from companion.experiments import federated as federated
 
 
 def test_the_papers_constants():

@@ -6,9 +6,9 @@ import matplotlib as mpl
 import pytest
 from matplotlib import pyplot as plt
 
-from reconrisk import figures, study
-from reconrisk.figures import drawings
-from reconrisk.study import registry
+from companion import figures, study
+from companion.figures import drawings
+from companion.study import registry
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from reconrisk import bounds, study
-from reconrisk.study import registry
-from reconrisk.study.experiments import _finite as finite
-from reconrisk.study.experiments import (
+from companion import study
+from reconrisk import bounds
+from companion.study import registry
+from companion.papers.hayes2023 import finite as finite
+from companion.experiments import (
     hayes2023_bounds,
     hayes2023_hyperparameters,
     hayes2023_theorems,
@@ -247,10 +248,10 @@ def test_figure_11_needs_the_bound_to_be_the_lowest(monkeypatch):
 
 
 def test_a_changed_profile_is_noticed_by_table_1(monkeypatch):
-    from reconrisk.study.parameters import Parameter
-    from reconrisk.study.profiles import PARAMETERS
+    from companion.study.parameters import Parameter
+    from companion.study.computations import parameters_of
 
-    altered = dict(PARAMETERS[f"{KEY}/fig5"])
+    altered = dict(parameters_of(f"{KEY}/fig5"))
     altered["steps"] = Parameter("int", 100, 101, "100", "T, steps", low=1)
     monkeypatch.setitem(PARAMETERS, f"{KEY}/fig5", altered)
     with pytest.raises(study.VerdictError, match="Figure 5"):

@@ -11,8 +11,8 @@ import pytest
 from scipy import integrate, stats
 
 from reconrisk.attacks import baselines
-from reconrisk.study import Study
-from reconrisk.study.experiments.hayes2023_gradients import _projected, _told_from_one
+from companion.study import Study
+from companion.papers.hayes2023.old_gradients import _projected, _told_from_one
 
 
 @pytest.mark.parametrize("spread", [1e-3, 0.3, 50.0])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from reconrisk import figures, study
-from reconrisk.study import datasets
-from reconrisk.study.experiments import hayes2023_threat as threat
-from reconrisk.study.verdicts import VerdictError
+from companion import figures, study
+from companion.study import datasets
+from companion.papers.hayes2023 import old_threat as threat
+from companion.study.verdicts import VerdictError
 
 KEY = "hayes2023"
 SMALL = {"steps": 5, "known": 60, "pool": 60, "shared_trials": 300, "trajectories": 2, "trials": 40}

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study.computations import Context
-from reconrisk.study.experiments import liu2024_attacks as attacks
-from reconrisk.study.experiments._error_moments import (
+from companion.study.computations import Context
+from companion.papers.liu2024 import old_attacks as attacks
+from companion.papers.liu2024.error_moments import (
     can_belong_together,
     largest_mean_psnr,
     least_mean_psnr,
 )
-from reconrisk.study.parameters import resolve
-from reconrisk.study.profiles.liu2024_attacks import PARAMETERS
-from reconrisk.study.verdicts import VerdictError
+from companion.study.parameters import resolve
+from companion.papers.liu2024.old_attacks_parameters import PARAMETERS
+from companion.study.verdicts import VerdictError
 
 
 def _context(**given) -> Context:

@@ -9,10 +9,10 @@ import pytest
 from scipy import integrate, stats
 
 from reconrisk import DPSGD, bounds, privacy
-from reconrisk.study import Study
-from reconrisk.study.experiments import _gradient_floors as floors
-from reconrisk.study.experiments import liu2024_lower_bounds as ours
-from reconrisk.study.verdicts import VerdictError
+from companion.study import Study
+from companion.papers.liu2024 import gradient_floors as floors
+from companion.papers.liu2024 import old_lower_bounds as ours
+from companion.study.verdicts import VerdictError
 from reconrisk.two_layer import (
     LocalSteps,
     TwoLayer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconrisk import figures, study
-from reconrisk.study.experiments.liu2024_setting import chain, parts
+from companion import figures, study
+from companion.papers.liu2024.old_setting import chain, parts
 
 
 def test_the_noise_alone_decides_the_error():

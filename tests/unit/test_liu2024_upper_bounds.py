@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from reconrisk import special
-from reconrisk.study.computations import Context, computation
-from reconrisk.study.experiments import _tensor_errors as errors
-from reconrisk.study.experiments import _tensor_lemmas as lemmas
-from reconrisk.study.experiments import liu2024_upper_bounds as upper
-from reconrisk.study.parameters import resolve
-from reconrisk.study.verdicts import VerdictError
+from companion.study.computations import Context, computation
+from companion.papers.liu2024 import tensor_errors as errors
+from companion.papers.liu2024 import tensor_lemmas as lemmas
+from companion.papers.liu2024 import old_upper_bounds as upper
+from companion.study.parameters import resolve
+from companion.study.verdicts import VerdictError
 from reconrisk.two_layer import LocalSteps
 
 BASE = {

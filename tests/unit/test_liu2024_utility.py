@@ -20,7 +20,7 @@ from reconrisk.mechanisms import (
     Pruning,
     SecureAggregation,
 )
-from reconrisk.study.experiments import liu2024_utility as utility
+from companion.papers.liu2024 import old_utility as utility
 from reconrisk.training import DefendedTraining, train_under_defences
 
 SIZE, EPOCHS, RATE = 4, 2, 0.05

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from reconrisk.cli import _memory, _progress, _runs
-from reconrisk.study import registry
-from reconrisk.study.records import read_record
+from companion.cli import _memory, _progress, _runs
+from companion.study import registry
+from companion.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 
@@ -34,10 +34,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from reconrisk.study.computations import Context, computes
-from reconrisk.study.results import Result
-from reconrisk.study.sweep import run_sweep
-from reconrisk.study.verdicts import check
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.sweep import run_sweep
+from companion.study.verdicts import check
 
 
 if parent_process() is not None:
@@ -77,12 +77,12 @@ import importlib
 import sys
 
 if __name__ == "__main__":
-    from reconrisk.study import computations
+    from companion.study import computations
 
     computations.MODULES = {"ziller2024": ("swept_experiment",)}
-    name = "reconrisk.study.experiments.swept_experiment"
+    name = "companion.experiments.swept_experiment"
     sys.modules[name] = importlib.import_module("swept_experiment")
-    from reconrisk.cli import main
+    from companion.cli import main
 
     main()
 """
@@ -210,7 +210,7 @@ def test_a_paper_is_computed_whole_and_a_second_time_not_at_all(reconrisk, tmp_p
 
 
 def test_what_breaks_does_not_stop_the_rest(reconrisk, tmp_path, monkeypatch):
-    from reconrisk.study import Study
+    from companion.study import Study
 
     original = Study.run
 
@@ -290,7 +290,7 @@ def test_a_streaming_exhibit_stays_under_its_ceiling(tmp_path):
     exhibit = "ziller2024/prop1"
     subprocess.run(
         [
-            *(sys.executable, "-m", "reconrisk.cli", "run", exhibit, "--profile", "paper"),
+            *(sys.executable, "-m", "companion.cli", "run", exhibit, "--profile", "paper"),
             *("--set", "dimensions=[1024]", "--set", "noise_multipliers=[1.0]"),
             *("--set", "samples=40000", "--no-figure", "--out", str(tmp_path)),
         ],
@@ -345,7 +345,7 @@ def test_a_log_gets_plain_lines_at_intervals(monkeypatch, capsys):
     progress = _progress.Progress([("a", 60.0), ("b", 60.0)])
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.exhibit())
-        from reconrisk.study.progress import progress_of
+        from companion.study.progress import progress_of
 
         advance = stack.enter_context(progress_of("a: draws", 10, 2, None))
         advance()
@@ -364,8 +364,8 @@ def test_a_terminal_gets_rows_that_vanish():
         import os, pty, sys, time
         pid, master = pty.fork()
         if pid == 0:
-            from reconrisk.cli import _progress
-            from reconrisk.study.progress import progress_of
+            from companion.cli import _progress
+            from companion.study.progress import progress_of
             _progress.PATIENCE_SECONDS = 0.0
             progress = _progress.Progress([("a", 60.0), ("b", 60.0)])
             with progress.exhibit(), progress_of("a: draws", 10, 2, None) as advance:

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from reconrisk import study
-from reconrisk.study import datasets, own_images
-from reconrisk.study.computations import all_computations, computation
-from reconrisk.study.records import explain, provenance, read_record
+from companion import study
+from companion.study import datasets, own_images
+from companion.study.computations import all_computations, computation
+from companion.study.records import explain, provenance, read_record
 
 EVERY = all_computations()
 READING = {e: c for e, c in EVERY.items() if own_images.reads_data(c)}
@@ -107,7 +107,7 @@ def test_an_exhibit_that_reads_nothing_refuses_images(call_command, images):
 def test_too_few_images_are_refused_before_anything_runs(call_command, images, exhibit, message):
     error = call_command("run", exhibit, "--data", images, code=2).stderr
     assert message in error
-    assert f"`reconrisk parameters {exhibit}`" in error
+    assert f"`companion parameters {exhibit}`" in error
     assert "computing" not in error
 
 

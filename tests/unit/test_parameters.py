@@ -6,9 +6,11 @@ import pickle
 
 import pytest
 
-from reconrisk.study import Study
-from reconrisk.study.parameters import Parameter, Settings, resolve
-from reconrisk.study.profiles import PARAMETERS
+from companion.study import Study
+from companion.study.parameters import Parameter, Settings, resolve
+from companion.study.computations import all_computations
+
+PARAMETERS = {k: c.parameters for k, c in all_computations().items()}
 
 GRID = {
     "trials": Parameter("int", 5, 1000, "1000", "how many", low=1),

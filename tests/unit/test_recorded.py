@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from reconrisk.cli._gallery import Gallery, Shown
-from reconrisk.cli._recorded import draw_recorded, recorded_block, recorded_page
-from reconrisk.cli.app import app
-from reconrisk.cli.pages import standing
-from reconrisk.study import Study, computation, registry
-from reconrisk.study.recorded import (
+from companion.book.gallery import Gallery, Shown
+from companion.book.recorded_pages import draw_recorded, recorded_block, recorded_page
+from companion.cli.app import app
+from companion.book.pages import standing
+from companion.study import Study, computation, registry
+from companion.study.recorded import (
     RECORDED,
     NoPicture,
     Recorded,
@@ -24,9 +24,9 @@ from reconrisk.study.recorded import (
     read_recorded,
     recorded_ids,
 )
-from reconrisk.study.records import RecordError, provenance, read_record, write_record
-from reconrisk.study.results import Result
-from reconrisk.study.verdicts import check, failures_kept
+from companion.study.records import RecordError, provenance, read_record, write_record
+from companion.study.results import Result
+from companion.study.verdicts import check, failures_kept
 
 EXHIBIT = "ziller2024/table1"
 # draws metrics over noise; a photograph of it would be fig5

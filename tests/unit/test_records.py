@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study import Study, computation, inputs, sources
-from reconrisk.study.records import (
+from companion.study import Study, computation, inputs, sources
+from companion.study.records import (
     Provenance,
     RecordError,
     explain,
@@ -25,8 +25,8 @@ from reconrisk.study.records import (
     read_record,
     write_record,
 )
-from reconrisk.study.results import Result
-from reconrisk.study.sources import code_stamp, source_files
+from companion.study.results import Result
+from companion.study.sources import code_stamp, source_files
 
 FIG1 = "ziller2024/fig1"
 
@@ -49,11 +49,11 @@ def test_the_closure_follows_imports_and_packages(project):
     assert {
         "reconrisk",
         "reconrisk._check",
-        "reconrisk.study",
-        "reconrisk.study.computations",
-        "reconrisk.study.results",
+        "companion.study",
+        "companion.study.computations",
+        "companion.study.results",
     } <= files.keys()
-    assert not any(name.startswith("reconrisk.cli") for name in files)
+    assert not any(name.startswith("companion.cli") for name in files)
     assert "pandas" not in files
 
 
@@ -111,7 +111,7 @@ def test_parameter_values_of_other_exhibits_do_not_outdate_a_result(project):
 
 
 TASKS = """
-from reconrisk.study import datasets, verdicts
+from companion.study import datasets, verdicts
 SCALE = 2
 
 class Scene:
@@ -178,7 +178,7 @@ def test_the_stamp_of_a_task_follows_the_library(tmp_path, monkeypatch):
     def task(task, seed):
         return {}
 
-    monkeypatch.setattr(task, "__module__", "reconrisk.study.experiments.runs")
+    monkeypatch.setattr(task, "__module__", "companion.experiments.runs")
     monkeypatch.setattr(task, "__qualname__", "task")
     stamp = code_stamp(task)
     runs, inner = package / "study/experiments/runs.py", package / "room/inner.py"
@@ -288,7 +288,7 @@ def test_changed_code_is_named(project, session):
 
 
 def test_changed_data_is_named(project):
-    from reconrisk.study import registry
+    from companion.study import registry
 
     session = Study()
     table = provenance(session, "ziller2024/table1", 1.0)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from reconrisk.study import registry
+from companion.study import registry
 
 PRINTED = sorted(
     path.relative_to(registry.project_root() / "data" / "paper").with_suffix("").as_posix()
@@ -17,7 +17,7 @@ PRINTED = sorted(
 def test_every_paper_is_in_from_the_start():
     exhibits = Counter(e.paper_key for e in registry.exhibits().values())
     claims = Counter(c.paper_key for c in registry.claims().values())
-    ours = "companion"
+    ours = "beyond"
     assert {k: v for k, v in exhibits.items() if k != ours} == {
         "mean_to_extreme": 57,
         "ziller2024": 39,
@@ -80,7 +80,7 @@ def test_definitions_are_stated_and_not_computed():
         ("hayes2023/fig13a", "hayes2023/fig13"),
         ("hayes2023/fig14_prior100", "hayes2023/fig14"),
         ("liu2024/prop3_1", "liu2024/prop3_1"),
-        ("companion/ncc_law", "companion/ncc_law"),
+        ("beyond/ncc_law", "beyond/ncc_law"),
     ],
 )
 def test_panels_belong_to_their_figure(panel, figure):
@@ -101,7 +101,7 @@ def test_every_parent_exists_and_has_none_itself():
 def test_unknown_ids_are_refused_with_the_nearest_known():
     with pytest.raises(KeyError, match="did you mean ziller2024/table1"):
         registry.exhibit("ziller2024/tabel1")
-    with pytest.raises(KeyError, match="reconrisk list"):
+    with pytest.raises(KeyError, match="companion list"):
         registry.exhibit("???")
     with pytest.raises(KeyError, match="neither an exhibit, a claim nor an erratum"):
         registry.place_of("A-999")

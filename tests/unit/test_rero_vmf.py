@@ -12,7 +12,7 @@ from scipy import integrate
 
 from reconrisk import DPSGD, attacks, bounds, privacy, special
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
-from reconrisk.study.verdicts import STANDARD_ERRORS
+from companion.study.verdicts import STANDARD_ERRORS
 
 P = 13_700
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study import Result, Study, Verdict, registry
-from reconrisk.study.results import RESULT_MIME, digest
+from companion.study import Result, Study, Verdict, registry
+from companion.study.results import RESULT_MIME, digest
 
 TABLE = pd.DataFrame({"name": ["a", "b"], "n": [1, 2], "value": [0.1, -1e-300]})
 
@@ -82,8 +82,8 @@ def test_the_status_is_that_of_the_exhibit_itself(project):
 
 
 def test_a_computation_must_judge_what_it_declares(project):
-    from reconrisk.study import computation
-    from reconrisk.study.computations import Computation
+    from companion.study import computation
+    from companion.study.computations import Computation
 
     known = computation("ziller2024/fig1")
     context = Study().context("ziller2024/fig1")
@@ -95,7 +95,7 @@ def test_a_computation_must_judge_what_it_declares(project):
         with pytest.raises(RuntimeError, match=message):
             other.run(context)
     with pytest.raises(KeyError, match="'B-999' is neither"):
-        from reconrisk.study.computations import computes
+        from companion.study.computations import computes
 
         computes("ziller2024/fig1", "B-999")(known.function)
 

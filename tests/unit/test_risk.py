@@ -14,7 +14,7 @@ import pytest
 
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.risk import _composed, _kinds, _reconstruction
-from reconrisk.study import registry
+from companion.study import registry
 
 ROOT = registry.project_root()
 

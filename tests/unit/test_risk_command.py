@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from reconrisk import bounds, privacy, risk
-from reconrisk.cli import _risk_html, _risk_text
-from reconrisk.cli._risk_file import EXAMPLE
-from reconrisk.cli._risk_inputs import read_setting
-from reconrisk.cli._risk_numbers import number, said
-from reconrisk.cli.app import app
+from companion.cli import _risk_html, _risk_text
+from companion.cli._risk_file import EXAMPLE
+from companion.cli._risk_inputs import read_setting
+from companion.cli._risk_numbers import number, said
+from companion.cli.app import app
 from reconrisk.risk._phases import one_run
-from reconrisk.study import registry
+from companion.study import registry
 
 USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
 RUN = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=300)
@@ -481,7 +481,7 @@ def test_events_within_events_without_end_are_refused():
 
 def test_a_report_loads_no_heavy_library():
     code = (
-        "import sys; from reconrisk.cli import main\n"
+        "import sys; from companion.cli import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "heavy = {'torch', 'pandas', 'matplotlib', 'opacus', 'dp_accounting'} & set(sys.modules)\n"

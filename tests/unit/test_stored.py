@@ -8,8 +8,8 @@ import json
 import nbformat
 import pytest
 
-from reconrisk.study import Study, Verdict, stored
-from reconrisk.study.stored import StoredError
+from companion.study import Study, Verdict, stored
+from companion.study.stored import StoredError
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk.study import progress, sweep
-from reconrisk.study.sweep import SweepError, as_table, run_sweep, task_key, task_seed
+from companion.study import progress, sweep
+from companion.study.sweep import SweepError, as_table, run_sweep, task_key, task_seed
 
 TASKS = '''
 import os
@@ -262,7 +262,7 @@ def test_tasks_compute_with_the_threads_asked_for(tasks, workers):
 SCRIPT = """
 import sys
 from sweep_tasks import slow
-from reconrisk.study.sweep import run_sweep
+from companion.study.sweep import run_sweep
 
 if __name__ == "__main__":
     log, store, workers, seconds = sys.argv[1:]

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconrisk.study import Study, cluster, dask_engine, dask_worker, sweep
-from reconrisk.study.experiments import _tools
-from reconrisk.study.sources import code_stamp
-from reconrisk.study.sweep import SweepError, run_sweep, task_seed
-from reconrisk.study.tasks import ClusterError
+from companion.study import Study, cluster, dask_engine, dask_worker, sweep
+from companion.experiments import tools as _tools
+from companion.study.sources import code_stamp
+from companion.study.sweep import SweepError, run_sweep, task_seed
+from companion.study.tasks import ClusterError
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 
@@ -66,7 +66,7 @@ def threads(task, seed):
 SCRIPT = """
 import sys
 from cluster_tasks import slow
-from reconrisk.study.sweep import run_sweep
+from companion.study.sweep import run_sweep
 
 if __name__ == "__main__":
     log, store, scheduler, count = sys.argv[1:]
@@ -224,7 +224,7 @@ def test_an_exhibit_has_the_same_tables_and_verdicts(address, monkeypatch):
     def loaded() -> bool:
         import sys
 
-        return "reconrisk.study.experiments._tensor_lemmas" in sys.modules
+        return "companion.papers.liu2024.tensor_lemmas" in sys.modules
 
     assert any(cluster.connected(address).run(loaded).values())  # they did compute
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconrisk.study.verdicts import (
+from companion.study.verdicts import (
     STATUSES,
     Verdict,
     VerdictError,
@@ -13,7 +13,7 @@ from reconrisk.study.verdicts import (
     failures_kept,
     half_unit,
     not_run,
-    on_images_given,
+    on_images,
     overall,
     refute,
     rounded,
@@ -187,8 +187,8 @@ def test_a_failed_verdict_is_kept_where_that_is_asked_for():
         check("A-001", False, "it holds")
 
 
-def test_on_images_given_nothing_raises_and_both_values_are_said():
-    with failures_kept(), on_images_given():
+def test_on_images_nothing_raises_and_both_values_are_said():
+    with failures_kept(), on_images():
         off = check("A-001", False, "it holds", ours="1", paper="2")
         assert (off.status, off.why) == ("differs", "on the images given, does not hold")
         assert (off.ours, off.paper) == ("1", "2")
@@ -204,7 +204,7 @@ def test_on_images_given_nothing_raises_and_both_values_are_said():
 
 
 def test_a_block_left_by_an_error_raises_again_afterwards():
-    with pytest.raises(KeyError), on_images_given():
+    with pytest.raises(KeyError), on_images():
         raise KeyError
     with pytest.raises(VerdictError):
         check("A-001", False, "it holds")

@@ -12,7 +12,7 @@ from scipy import integrate, optimize, stats
 from scipy.special import logsumexp
 
 from reconrisk import privacy
-from reconrisk.study import registry
+from companion.study import registry
 
 DIMENSION = 13_700
 DELTA = 1 / 60_000

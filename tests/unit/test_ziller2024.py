@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reconrisk import DPSGD, bounds, figures, metrics, study
-from reconrisk.study import datasets, registry
-from reconrisk.study.experiments import _tools, ziller2024_bounds, ziller2024_photographs
+from companion import figures, study
+from reconrisk import DPSGD, bounds, metrics
+from companion.study import datasets, registry
+from companion.experiments import _tools, ziller2024_bounds, ziller2024_photographs
 
 KEY = "ziller2024"
 SMALL = {"pictures": 2, "size": 64, "noise_multipliers": [1e-4, 1e-3, 1e-1]}

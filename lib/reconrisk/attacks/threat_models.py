@@ -54,7 +54,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "shrinkage",
-        "companion",
+        "beyond",
         "as in analytic inversion",
         "as in analytic inversion",
         "as in analytic inversion; no more than sigma and N is used",
@@ -63,7 +63,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "James-Stein",
-        "companion",
+        "beyond",
         "as in analytic inversion",
         "as in analytic inversion",
         "the noise's standard deviation sigma ||X||",
@@ -72,7 +72,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "range clipping",
-        "companion",
+        "beyond",
         "as in analytic inversion",
         "as in analytic inversion",
         "the range of the values (8-bit pixels, say)",
@@ -81,7 +81,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "offset layer",
-        "companion",
+        "beyond",
         "as in analytic inversion",
         "also a fixed offset in front of the layer",
         "a typical value c (mid grey, say)",
@@ -90,7 +90,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "unknown scale",
-        "companion",
+        "beyond",
         "as in analytic inversion, with the layer's bias",
         "as in analytic inversion",
         "N, sigma, C; the scale is estimated from the noisy bias gradients",
@@ -144,7 +144,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "span-restricted least squares",
-        "companion",
+        "beyond",
         "one batch's averaged gradient, without noise",
         "nothing",
         "the weights, the batch's size and labels, the clipping norm",
@@ -153,7 +153,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "most probable batch",
-        "companion",
+        "beyond",
         "one batch's averaged gradient, privatised",
         "nothing",
         "the weights, labels, the noise; class means and principal directions of like records",
@@ -162,7 +162,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "prior-aware, turned gradients",
-        "companion",
+        "beyond",
         "one batch's direction after von Mises-Fisher noise",
         "nothing",
         "all other records, the weights, a list of candidates, the concentration",
@@ -171,7 +171,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "analytic inversion, turned gradients",
-        "companion",
+        "beyond",
         "directions of single-record gradients after von Mises-Fisher noise",
         "architecture, loss, hyper-parameters (batch size 1)",
         "N, the concentration and the record's norm",
@@ -189,7 +189,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "least squares on two-layer networks",
-        "companion",
+        "beyond",
         "as in the tensor attack, and which entries are zero",
         "as in the tensor attack; fewer neurons do",
         "the same; for local steps the output weights and rates, for dropout who was dropped",
@@ -198,7 +198,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "least squares with dropout masks",
-        "companion",
+        "beyond",
         "as in the tensor attack, with dropout drawn for every record on its own",
         "as in the tensor attack",
         "as in the tensor attack",
@@ -234,7 +234,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "analytic inversion of a layer",
-        "companion",
+        "beyond",
         "one client's gradient of a fully connected layer, under a defence",
         "nothing",
         "what the layer's inputs are made of, to invert them",
@@ -243,7 +243,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "gradient inversion, defence-aware",
-        "companion",
+        "beyond",
         "one client's update under a defence, and which of its entries are zero",
         "as in gradient inversion of deep networks",
         "the same, and the protocol: local steps, rates, the kind of defence",
@@ -252,7 +252,7 @@ THREAT_MODELS = (
     ),
     ThreatModel(
         "least squares on an update",
-        "companion",
+        "beyond",
         "as in gradient inversion, defence-aware, of a small network",
         "nothing",
         "the same; in place of what images look like a normal law of them",

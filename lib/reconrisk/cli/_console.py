@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from reconrisk.study.verdicts import Verdict
+    from companion.study.verdicts import Verdict
 
 __all__ = [
     "FAILED",

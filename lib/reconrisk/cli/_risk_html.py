@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from reconrisk.cli._risk_numbers import said
-from reconrisk.cli._risk_text import (
+from companion.cli._risk_numbers import said
+from companion.cli._risk_text import (
     by_kind,
     capital,
     headlines,
@@ -24,8 +24,8 @@ from reconrisk.cli._risk_text import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from reconrisk.cli._risk_inputs import Setting
-    from reconrisk.figures.risk import Picture
+    from companion.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_pictures import Picture
     from reconrisk.risk import Entry, Report
 
 __all__ = ["card"]
@@ -122,7 +122,7 @@ def card(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
 
 
 def _one(report: Report, setting: Setting) -> str:
-    from reconrisk.figures.risk import pictures
+    from reconrisk.cli._risk_pictures import pictures
 
     lines = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"

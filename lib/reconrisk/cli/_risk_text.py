@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconrisk.cli._console import note, print_table, show
-from reconrisk.cli._risk_numbers import said, short
+from companion.cli._console import note, print_table, show
+from companion.cli._risk_numbers import said, short
 
 if TYPE_CHECKING:
-    from reconrisk.cli._risk_inputs import Setting
+    from companion.cli._risk_inputs import Setting
     from reconrisk.risk import Entry, Report
 
 __all__ = [
@@ -38,7 +38,7 @@ _PAPERS = {
     "hayes2023": "C, Hayes et al.",
     "biswas2024": "D, Biswas et al.",
     "liu2024": "E, Liu et al.",
-    "companion": "this companion",
+    "beyond": "this companion",
 }
 
 
@@ -49,7 +49,7 @@ def place(entry: Entry, *, short: bool = False) -> str:
         return ""
     paper = _PAPERS.get(source.paper, source.paper)
     if short:
-        paper = "own" if source.paper == "companion" else paper.partition(",")[0]
+        paper = "own" if source.paper == "beyond" else paper.partition(",")[0]
     return ": ".join(filter(None, (paper, source.place)))
 
 

@@ -65,9 +65,9 @@ MEMBERSHIP = (
         vmf=Method(
             _epsilon,
             Source(
-                "companion",
+                "beyond",
                 "Theorem on opposite centres",
-                "prf-companion-vmf_opposite",
+                "prf-beyond-vmf_opposite",
                 "reconrisk.privacy.vmf_epsilon",
             ),
             "smallest epsilon with delta(epsilon) <= delta for two opposite directions",
@@ -95,7 +95,7 @@ MEMBERSHIP = (
         vmf=Method(
             _power,
             Source(
-                "companion", "ReRo of VMF", "prf-companion-vmf-rero", "reconrisk.bounds.rero_vmf"
+                "beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"
             ),
             "gamma(rate) of two opposite directions",
             (_ONE_SIDED, POISSON, INFORMED, _DIRECTION),
@@ -120,9 +120,9 @@ MEMBERSHIP = (
         vmf=Method(
             _distance,
             Source(
-                "companion",
+                "beyond",
                 "ReRo of VMF",
-                "prf-companion-vmf-rero",
+                "prf-beyond-vmf-rero",
                 "reconrisk.bounds.rero_vmf_curve",
             ),
             "largest gamma(kappa) - kappa",
@@ -244,7 +244,7 @@ MATCHING = (
         vmf=Method(
             _rero,
             Source(
-                "companion", "ReRo of VMF", "prf-companion-vmf-rero", "reconrisk.bounds.rero_vmf"
+                "beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"
             ),
             "gamma(kappa) of two opposite directions; of one release, against the uniform law",
             (_ONE_SIDED, POISSON, _DIRECTION),
@@ -286,9 +286,9 @@ MATCHING = (
         gaussian=Method(
             _bayes,
             Source(
-                "companion",
+                "beyond",
                 "The best attack on equicorrelated candidates",
-                "prf-companion-bayes",
+                "prf-beyond-bayes",
                 "reconrisk.bounds.bayes_success_subsampled",
             ),
             "at q = 1, integral of phi(x - sqrt(T)/sigma) Phi(x)^(n-1)",
@@ -304,9 +304,9 @@ MATCHING = (
         vmf=Method(
             _bayes_vmf,
             Source(
-                "companion",
+                "beyond",
                 "The best attack under VMF noise",
-                "prf-companion-vmf-attack",
+                "prf-beyond-vmf-attack",
                 "reconrisk.bounds.bayes_success_vmf",
             ),
             "mean of the largest likelihood over n orthogonal directions",

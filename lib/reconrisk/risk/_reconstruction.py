@@ -175,7 +175,7 @@ def _both(function: Callable, place: str, label: str, name: str, *, assumed: str
     """The same method under either mechanism."""
     method = Method(
         function,
-        Source("companion" if "companion" in label else "hayes2023", place, label, name),
+        Source("beyond" if "beyond" in label else "hayes2023", place, label, name),
         "gamma(kappa) at the prior success of the best constant guess",
         (_ANY, assumed, POISSON),
         worth,
@@ -202,7 +202,7 @@ ANY_ATTACK = (
         **_both(
             _sphere,
             "Every attack, through every network",
-            "prf-companion-rero",
+            "prf-beyond-rero",
             "reconrisk.bounds.rero_sphere",
             assumed="The record is uniform on the sphere of its norm.",
             worth="Without sub-sampling the best attack through the analytic layer stays below; "
@@ -218,7 +218,7 @@ ANY_ATTACK = (
         **_both(
             _box,
             "Every attack, through every network",
-            "prf-companion-rero",
+            "prf-beyond-rero",
             "reconrisk.bounds.rero_box",
             assumed="The record's values are independent and uniform in the data range.",
             worth="Not known to be attained. Real images are far from uniform: for them it is a "
@@ -234,7 +234,7 @@ ANY_ATTACK = (
         **_both(
             _pixels,
             "Appendix I, with its prior success put right",
-            "prf-companion-pixels",
+            "prf-beyond-pixels",
             "reconrisk.bounds.log_prior_success_pixels",
             assumed="The record's values are independent and uniform in the data range.",
             worth="Not known to be attained.",
@@ -462,7 +462,7 @@ PRIOR_FREE = (
             Source(
                 _A,
                 "Propositions 2 and 7",
-                "prf-companion-many-steps",
+                "prf-beyond-many-steps",
                 "reconrisk.bounds.expected_mse_sampled",
             ),
             "sigma^2 |X|^2 E[1/K | K >= 1], K ~ Binomial(T, q)",
@@ -479,9 +479,9 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse_shrunk,
             Source(
-                "companion",
+                "beyond",
                 "Shrinkage and minimax",
-                "prf-companion-minimax",
+                "prf-beyond-minimax",
                 "reconrisk.bounds.expected_mse_shrunk",
             ),
             "sigma^2 |X|^2 E[1/(K + N sigma^2)]",
@@ -539,9 +539,9 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse_tail,
             Source(
-                "companion",
+                "beyond",
                 "The averaged attack with sampling",
-                "prf-companion-many-steps",
+                "prf-beyond-many-steps",
                 "reconrisk.bounds.mse_tail_sampled",
             ),
             "sum over k >= 1 of P(K = k) P(N/2, k N eta/(2 sigma^2 |X|^2))",
@@ -560,9 +560,9 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse_tail_shrunk,
             Source(
-                "companion",
+                "beyond",
                 "Shrinkage",
-                "prf-companion-shrinkage",
+                "prf-beyond-shrinkage",
                 "reconrisk.bounds.mse_tail_shrunk",
             ),
             "a non-central chi-square law",
@@ -587,9 +587,9 @@ PRIOR_FREE = (
         gaussian=Method(
             _best_tail,
             Source(
-                "companion",
+                "beyond",
                 "Sphere bound",
-                "prf-companion-sphere",
+                "prf-beyond-sphere",
                 "reconrisk.bounds.mse_tail_sphere",
             ),
             "P(cos(X, X_hat) >= sqrt(1 - N eta/|X|^2)), mixed over the number of copies",
@@ -650,7 +650,7 @@ PRIOR_FREE = (
         needs=("dimension",),
         gaussian=Method(
             _ncc,
-            Source("companion", "NCC law", "prf-companion-ncc", "reconrisk.bounds.expected_ncc"),
+            Source("beyond", "NCC law", "prf-beyond-ncc", "reconrisk.bounds.expected_ncc"),
             "k sqrt(2/pi) integral of exp(-k^2 t^2/2)(1 - t^2)^((N-2)/2), "
             "k = contrast sqrt(K)/sigma",
             (
@@ -672,7 +672,7 @@ PRIOR_FREE = (
         gaussian=Method(
             _ncc_tail,
             Source(
-                "companion", "NCC law", "prf-companion-ncc", "reconrisk.bounds.ncc_tail_sampled"
+                "beyond", "NCC law", "prf-beyond-ncc", "reconrisk.bounds.ncc_tail_sampled"
             ),
             "a non-central t law, mixed over the number of copies",
             (
@@ -697,9 +697,9 @@ PRIOR_FREE = (
         gaussian=Method(
             _direction_gaussian,
             Source(
-                "companion",
+                "beyond",
                 "Direction under either noise",
-                "prf-companion-vmf-direction",
+                "prf-beyond-vmf-direction",
                 "reconrisk.bounds.direction_error_gaussian",
             ),
             "1 - E A_N(|y|/s^2)^2, s = sigma/sqrt(K)",
@@ -710,9 +710,9 @@ PRIOR_FREE = (
         vmf=Method(
             _direction_vmf,
             Source(
-                "companion",
+                "beyond",
                 "Direction under either noise",
-                "prf-companion-vmf-direction",
+                "prf-beyond-vmf-direction",
                 "reconrisk.bounds.direction_error_vmf",
             ),
             "1 - E A_N(kappa |z|)^2",

@@ -72,7 +72,7 @@ _THREATS = (
         "every noisy gradient of any network",
         "all other records, and the law that the record was drawn from",
         "a reconstruction within an error",
-        "papers/companion",
+        "papers/beyond",
     ),
     ThreatModel(
         "prior_free",
@@ -127,7 +127,7 @@ class Source:
     Attributes
     ----------
     paper : str
-        Key of the paper, "companion" for our own, "" for an outside source named in ``place``.
+        Key of the paper, "beyond" for our own, "" for an outside source named in ``place``.
     place : str
         Theorem, equation or section.
     label : str

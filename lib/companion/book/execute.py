@@ -1,0 +1,417 @@
+"""Run notebooks through papermill, several at a time, and say how far each one is.
+
+Papermill keeps the executed notebook on disk after every cell, so a failure leaves something to
+look at. What it lacks is added here: unknown and mistyped parameters are errors, each cell is
+announced as it starts, and a failure is told by exhibit and cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import nbformat
+import papermill
+from jupyter_core.utils import ensure_event_loop
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import Engine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from companion.cli._progress import duration, pace
+
+__all__ = [
+    "EXHIBIT_TAG",
+    "Failure",
+    "Outcome",
+    "Progress",
+    "check_parameters",
+    "declared_parameters",
+    "execute",
+    "label_of",
+    "notebooks_of",
+]
+
+#: a cell tagged ``exhibit:<id>`` makes that exhibit.
+EXHIBIT_TAG = "exhibit:"
+
+#: beginnings of tags that say how a cell is shown or compared, not what it is.
+_LOOKS = ("hide-", "remove-", "nbval-")
+
+ENGINE = "reconrisk"
+
+#: libraries that start one thread per core unless told otherwise.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where a notebook stopped: the code cell's number (from 1), what it is called, the error."""
+
+    cell: int
+    label: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One notebook's run: its name (``paper/NN_topic``), the saved file, seconds, any failure."""
+
+    name: str
+    path: Path
+    seconds: float
+    failure: Failure | None = None
+
+
+def notebooks_of(folder: Path) -> list[Path]:
+    """Return every notebook below ``folder`` (``<paper>/NN_topic.ipynb``) in order."""
+    return sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+
+
+def label_of(cell: Mapping[str, Any]) -> str:
+    """Return what to call a code cell: its exhibit, else its first tag, else its first words.
+
+    Tags that only say how a page shows the cell do not count.
+    """
+    tags = cell.get("metadata", {}).get("tags", [])
+    for tag in tags:
+        if tag.startswith(EXHIBIT_TAG):
+            return tag.removeprefix(EXHIBIT_TAG)
+    named = [tag for tag in tags if not tag.startswith(_LOOKS)]
+    if named:
+        return named[0]
+    lines = [line.strip() for line in cell.get("source", "").splitlines() if line.strip()]
+    return " ".join(lines[0].split()[:6])[:60] if lines else "(empty)"
+
+
+# --- parameters -------------------------------------------------------------------------------
+
+
+def declared_parameters(notebook: Path) -> dict[str, Any]:
+    """Return the parameters a notebook declares, with their default values."""
+    declared = {}
+    for name, found in papermill.inspect_notebook(notebook).items():
+        try:
+            declared[name] = ast.literal_eval(found["default"])
+        except (ValueError, SyntaxError):
+            declared[name] = None  # not a plain literal: any type is let through
+    return declared
+
+
+def check_parameters(notebook: Path, parameters: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the parameters for one notebook; papermill alone only warns."""
+    declared = declared_parameters(notebook)
+    valid = ", ".join(f"{k} ({type(v).__name__})" for k, v in declared.items()) or "none"
+    problems = []
+    for name, value in parameters.items():
+        if name not in declared:
+            problems.append(f"no parameter {name!r}; its parameters: {valid}")
+        elif not _fits(value, declared[name]):
+            wanted = type(declared[name]).__name__
+            problems.append(f"{name} must be of type {wanted}; got {value!r}. All: {valid}")
+    return problems
+
+
+def _fits(value: Any, default: Any) -> bool:
+    if default is None:
+        return True
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, type(default))
+
+
+# --- progress ---------------------------------------------------------------------------------
+
+
+class Progress:
+    """What is running: a live table on a terminal, one line per event anywhere else.
+
+    ``expected`` are the seconds that notebooks are likely to take, those that are known.
+    """
+
+    def __init__(
+        self, console: Console, total: int, expected: Mapping[str, float], jobs: int = 1
+    ) -> None:
+        self._console = console
+        self._total = total
+        self._waiting = dict(expected)
+        self._took = self._foreseen = 0.0
+        self._jobs = jobs
+        self._done = 0
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+        self._running: dict[str, tuple[float, str]] = {}
+        self._live = Live(
+            get_renderable=self._table, console=console, refresh_per_second=4, transient=True
+        )
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def cell(self, name: str, number: int, of: int, label: str) -> None:
+        """Announce that a notebook starts its code cell ``number`` of ``of``."""
+        text = f"cell {number}/{of}  {label}"
+        with self._lock:
+            began = self._running.get(name, (time.monotonic(), ""))[0]
+            self._running[name] = (began, text)
+            if not self._console.is_terminal:
+                self._say(f"{name}  {text}")
+
+    def finished(self, outcome: Outcome) -> None:
+        """Announce that a notebook is done or has failed."""
+        with self._lock:
+            self._done += 1
+            self._running.pop(outcome.name, None)
+            foreseen = self._waiting.pop(outcome.name, None)
+            if foreseen is not None and outcome.failure is None:
+                self._took += outcome.seconds
+                self._foreseen += foreseen
+            state = "failed" if outcome.failure else "done"
+            self._say(f"{outcome.name}  {state} in {outcome.seconds:.1f} s", bad=state == "failed")
+
+    def _say(self, text: str, bad: bool = False) -> None:
+        line = f"[{self._clock(self._start)}] {self._done}/{self._total} done{self._left()}  {text}"
+        self._console.print(
+            line, style="red" if bad else None, markup=False, highlight=False, soft_wrap=True
+        )
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        with self._lock:
+            for name, (began, text) in self._running.items():
+                table.add_row(f"[cyan]{name}[/]", text, self._clock(began))
+            done = f"{self._done}/{self._total} notebooks{self._left()}"
+            table.add_row(done, "", self._clock(self._start))
+        return table
+
+    def _left(self) -> str:
+        """About how long the notebooks still take: all in a row, shared by the jobs."""
+        here = pace(self._took, self._foreseen)
+        now = time.monotonic()
+        each = [
+            max(here * seconds - (now - self._running[name][0]), 0.0)
+            if name in self._running
+            else here * seconds
+            for name, seconds in self._waiting.items()
+        ]
+        left = max(sum(each) / self._jobs, max(each, default=0.0))
+        return f", about {duration(left)} left" if left else ""
+
+    @staticmethod
+    def _clock(since: float) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - since), 60)
+        return f"{minutes}:{seconds:02d}"
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+class _Engine(Engine):
+    """Papermill's own engine, which also tells ``watch`` of each cell and keeps its kernel known.
+
+    The kernel works in the output's folder, by a setting of the kernel and not by ``chdir``:
+    the working folder belongs to the process, and the notebooks run in its threads.
+    """
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        *,
+        watch: Callable[[int, int, str], None],
+        clients: list[PapermillNotebookClient],
+        folder: Path,
+        errors: IO[bytes],
+        start_timeout: int = 60,
+        **_: Any,
+    ) -> Any:
+        started = nb_man.cell_start
+
+        def cell_start(cell: Any, cell_index: int | None = None, **kwargs: Any) -> Any:
+            if cell_index is not None and cell.cell_type == "code":
+                code = [i for i, c in enumerate(nb_man.nb.cells) if c.cell_type == "code"]
+                watch(code.index(cell_index) + 1, len(code), label_of(cell))
+            return started(cell, cell_index, **kwargs)
+
+        nb_man.cell_start = cell_start
+        client = PapermillNotebookClient(
+            nb_man,
+            kernel_name=kernel_name,
+            timeout=None,
+            startup_timeout=start_timeout,
+            record_timing=False,
+            resources={"metadata": {"path": str(folder)}},
+        )
+        clients.append(client)
+        try:
+            return client.execute(stderr=errors)
+        finally:
+            clients.remove(client)
+
+
+papermill_engines.register(ENGINE, _Engine)
+
+
+@contextmanager
+def _environment(jobs: int) -> Iterator[None]:
+    """Share the cores among the kernels, and let kernels come from this very environment."""
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    wanted = dict.fromkeys(_THREADS, threads)
+    wanted |= {"JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    added = {k: v for k, v in wanted.items() if k not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def execute(
+    notebooks: Sequence[tuple[str, Path]],
+    output: Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    jobs: int = 1,
+    console: Console | None = None,
+    expected: Mapping[str, float] | None = None,
+) -> list[Outcome]:
+    """Run notebooks, each in its own kernel, and keep what they become.
+
+    Parameters
+    ----------
+    notebooks : sequence of (str, Path)
+        Name (``paper/NN_topic``) and file of each.
+    output : Path
+        Folder for the executed notebooks (``<name>.ipynb``) and what their kernels print to the
+        standard error stream (``<name>.log``). It is also where they work.
+    parameters : mapping
+        Values for parameters the notebooks declare; a notebook is given those it has.
+    jobs : int
+        How many to run at a time, at least 1.
+    expected : mapping
+        Seconds by name that they are likely to take, for the remaining time that is shown.
+
+    Returns
+    -------
+    list of Outcome
+        In the order given. A failed notebook does not stop the others.
+    """
+    console = console or Console()
+    clients: list[PapermillNotebookClient] = []
+    outcomes: dict[str, Outcome] = {}
+    with (
+        _environment(jobs),
+        Progress(console, len(notebooks), expected or {}, jobs) as progress,
+        ThreadPoolExecutor(max_workers=jobs) as pool,
+    ):
+        futures = [
+            pool.submit(_run, name, path, output, parameters or {}, progress, clients)
+            for name, path in notebooks
+        ]
+        try:
+            for future in as_completed(futures):
+                outcome = future.result()
+                outcomes[outcome.name] = outcome
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            _kill(clients)
+            raise
+    return [outcomes[name] for name, _ in notebooks]
+
+
+def _run(
+    name: str,
+    path: Path,
+    output: Path,
+    parameters: Mapping[str, Any],
+    progress: Progress,
+    clients: list[PapermillNotebookClient],
+) -> Outcome:
+    target = output / f"{name}.ipynb"
+    log = target.with_suffix(".log")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    declared = declared_parameters(path) if parameters else {}
+    given = {k: v for k, v in parameters.items() if k in declared}
+    began = time.monotonic()
+    failure = None
+    with log.open("wb") as errors:
+        try:
+            papermill.execute_notebook(
+                path,
+                target,
+                parameters=given or None,
+                engine_name=ENGINE,
+                kernel_name="python3",
+                progress_bar=False,
+                watch=functools.partial(progress.cell, name),
+                clients=clients,
+                folder=target.parent,
+                errors=errors,
+            )
+        except PapermillExecutionError as error:
+            failure = _failure(target, f"{error.ename}: {error.evalue}")
+        except Exception as error:  # a dead kernel, an unreadable file: the others must go on
+            said = f"{type(error).__name__}: {error} {_tail(log)}".strip()
+            failure = _failure(target, said)
+        finally:
+            ensure_event_loop().close()  # nbclient leaves its thread's loop open
+    outcome = Outcome(name, target, time.monotonic() - began, failure)
+    progress.finished(outcome)
+    return outcome
+
+
+def _failure(path: Path, error: str) -> Failure:
+    """Find the cell a saved notebook stopped at: the last one that was started."""
+    code = []
+    if path.is_file():
+        cells = nbformat.read(path, as_version=4).cells
+        code = [c for c in cells if c.cell_type == "code"]
+    begun = [
+        (number, cell)
+        for number, cell in enumerate(code, 1)
+        if cell.metadata.get("papermill", {}).get("start_time")
+    ]
+    if not begun:
+        return Failure(0, "", error)
+    number, cell = begun[-1]
+    return Failure(number, label_of(cell), error)
+
+
+def _tail(log: Path, lines: int = 3) -> str:
+    """Return the last lines of a kernel's log, less the notice every kernel gives."""
+    text = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join([line for line in text if "TCP without encryption" not in line][-lines:])
+
+
+def _kill(clients: Sequence[PapermillNotebookClient]) -> None:
+    """End the kernels still at work, with the processes they started."""
+    for client in list(clients):
+        pid = getattr(getattr(client.km, "provisioner", None), "pid", None)
+        if pid:
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended by itself in the meantime

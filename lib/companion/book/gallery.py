@@ -1,0 +1,119 @@
+"""What a folder of executed notebooks shows: every exhibit's cell, picture, result and verdicts.
+
+Recorded runs stand beside it. Where an exhibit has one, its verdicts are the ones that count.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from companion.book.execute import notebooks_of
+from companion.study import registry
+from companion.study.recorded import Recorded
+from companion.study.results import RESULT_MIME
+from companion.study.stored import exhibit_cells
+from companion.study.verdicts import Verdict, overall
+
+__all__ = ["Gallery", "Shown", "gallery", "verdict_of"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One exhibit's cell.
+
+    Attributes
+    ----------
+    exhibit : str
+        Its id.
+    document : str
+        The notebook, as the book's table of contents names it.
+    result : mapping or None
+        The machine-readable result among the cell's outputs; None if the cell did not get there.
+    picture : bytes or None
+        The first PNG among its outputs.
+    """
+
+    exhibit: str
+    document: str
+    result: Mapping[str, Any] | None
+    picture: bytes | None
+
+    @property
+    def verdicts(self) -> Iterator[Verdict]:
+        """Everything the cell judged."""
+        for fields in (self.result or {}).get("verdicts", ()):
+            yield Verdict(**fields)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """All exhibits shown by a folder of notebooks, their records, and what was judged where."""
+
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+    recorded: Recorded = field(default_factory=Recorded)
+
+    def home(self, exhibit_id: str) -> Shown | None:
+        """Return the cell that shows an exhibit; for a panel, that of the whole figure."""
+        return self.shown.get(exhibit_id) or self.shown.get(registry.parent_of(exhibit_id))
+
+    def on(self, target: str) -> list[tuple[Shown, Verdict]]:
+        """Return every verdict on one target with the cell that reached it."""
+        return [(s, v) for s in self.shown.values() for v in s.verdicts if v.target == target]
+
+    def status(self, target: str) -> str:
+        """Return the verdict that counts on a target, *pending* if there is none.
+
+        The worst over the exhibits that judge it, each by its recorded run where it has one and
+        by its notebook's cell otherwise.
+        """
+        return self.recorded.counting(target, ((s.exhibit, v) for s, v in self.on(target)))
+
+    def shown_status(self, target: str) -> str:
+        """Return the worst verdict of the notebooks on a target, *pending* if there is none."""
+        return overall(v for _, v in self.on(target))
+
+    def profile(self, target: str) -> str:
+        """Return the profile in which the notebooks judged a target."""
+        named = {str((s.result or {}).get("profile", "quick")) for s, _ in self.on(target)}
+        return " and ".join(sorted(named)) or "quick"
+
+
+def gallery(notebooks: Path) -> Gallery:
+    """Read every notebook below a folder (``notebooks/<paper>/NN_topic.ipynb``).
+
+    Raises
+    ------
+    ValueError
+        If two cells show one exhibit: a reader could not be sent to both.
+    """
+    shown: dict[str, Shown] = {}
+    for path in notebooks_of(notebooks):
+        document = f"notebooks/{path.relative_to(notebooks).with_suffix('').as_posix()}"
+        for exhibit, cell in exhibit_cells(nbformat.read(path, as_version=4)).items():
+            if exhibit in shown:
+                raise ValueError(f"{exhibit} is shown twice: {shown[exhibit].document}, {document}")
+            shown[exhibit] = Shown(exhibit, document, *_outputs(cell))
+    return Gallery(shown)
+
+
+def _outputs(cell: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bytes | None]:
+    result = picture = None
+    for output in cell["outputs"]:
+        data = output.get("data", {})
+        result = result or data.get(RESULT_MIME)
+        if picture is None and "image/png" in data:
+            picture = base64.b64decode(data["image/png"])
+    return result, picture
+
+
+def verdict_of(shown: Shown | None) -> str:
+    """Return the computed verdict on the exhibit itself."""
+    if shown is None or shown.result is None:
+        return "pending"
+    return str(shown.result["status"])

@@ -1,0 +1,88 @@
+"""Pieces of MyST Markdown for the generated pages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from companion.study import registry
+from companion.study.typeset import typeset
+from companion.study.verdicts import STATUSES
+
+__all__ = [
+    "anchor",
+    "badge",
+    "duration",
+    "escape",
+    "exhibit_link",
+    "list_table",
+    "slug",
+    "tally",
+]
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
+_LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")
+
+
+def escape(text: str) -> str:
+    """Return plain text such that Markdown shows it as it is, on one line."""
+    escaped = _SPECIAL.sub(r"\\\1", typeset(" ".join(text.split())))
+    return _LIST_START.sub(r"\1\\\2", escaped)
+
+
+def slug(text: str) -> str:
+    """Return ``text`` as an HTML id: lower case, everything else a hyphen."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def anchor(kind: str, target: str) -> str:
+    """Return the label of a claim or an erratum: ``claim-a-001``, ``erratum-e-a-01``."""
+    return f"{kind}-{slug(target)}"
+
+
+def badge(status: str) -> str:
+    """Return a verdict as the coloured word that the style sheet knows."""
+    return f'<span class="verdict verdict-{slug(status)}">{status}</span>'
+
+
+def tally(statuses: Iterable[str]) -> str:
+    """Return how many there are of each verdict, from best to worst."""
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: ``3 min 5 s``."""
+    if seconds < 1:
+        return "less than a second"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def exhibit_link(exhibit_id: str, text: str = "") -> str:
+    """Return a cross-reference to an exhibit, called by its place in the paper."""
+    row = registry.exhibit(exhibit_id)
+    words = re.sub(r"[`<>]", "", text or row.place)
+    return f"{{ref}}`{words} <{row.anchor}>`"
+
+
+def list_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, widths: Sequence[int], classes: str
+) -> str:
+    """Return a table whose cells are Markdown; cells may have several paragraphs."""
+    lines = [
+        ":::{list-table}",
+        ":header-rows: 1",
+        f":class: {classes}",
+        f":widths: {' '.join(map(str, widths))}",
+        "",
+    ]
+    for row in (header, *rows):
+        for column, cell in enumerate(row):
+            first, *rest = cell.splitlines() or [""]
+            lines.append(("* - " if column == 0 else "  - ") + first)
+            lines += ["    " + line if line else "" for line in rest]
+    return "\n".join([*lines, ":::", ""])

@@ -1,0 +1,361 @@
+"""The book's generated pages: exhibit index, claim ledger, errata, and the tables of other pages.
+
+Everything on them is computed from the registry and from the verdicts stored in the notebooks.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from companion.cli._costs import costs_page
+from companion.book.explorer import explorer_presets, explorer_report
+from companion.book.gallery import Gallery, Shown
+from companion.book.markdown import (
+    anchor,
+    badge,
+    escape,
+    exhibit_link,
+    list_table,
+    slug,
+    tally,
+)
+from companion.book.recorded_pages import recorded_page
+from companion.study import registry
+from companion.study.registry import PAPERS, Exhibit
+from companion.study.verdicts import STATUSES, Verdict
+
+__all__ = ["standing", "write_pages"]
+
+THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
+
+
+def write_pages(
+    folder: Path,
+    gallery: Gallery,
+    alt: Callable[[str], str],
+    project: Path,
+    source: Callable[[str], str],
+) -> None:
+    """Write every generated page and fragment.
+
+    Parameters
+    ----------
+    folder : Path
+        ``book/generated`` of the book's source.
+    gallery : Gallery
+        What the notebooks show.
+    alt : callable
+        From an exhibit's id to the alternative text of its picture.
+    project : Path
+        The checkout.
+    source : callable
+        From a file of the project to the address at which it can be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = _thumbnails(folder / "thumbnails", gallery)
+    pages = {
+        "exhibits.md": _exhibits(gallery, pictures, alt),
+        "claims.md": _claims(gallery),
+        "errata.md": _errata(gallery),
+        "recorded.md": recorded_page(gallery.recorded, project, source),
+        "_explorer_presets.md": explorer_presets(),
+        "_explorer_report.md": explorer_report(),
+        "_summary.md": _summary(gallery),
+        "_threat_models.md": _threat_models(),
+        "_costs.md": costs_page(),
+    }
+    pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+# --- counting ---------------------------------------------------------------------------------
+
+
+def _whole(paper_key: str) -> list[Exhibit]:
+    """The paper's exhibits that something computes, without the panels of figures."""
+    return [
+        e
+        for e in registry.exhibits().values()
+        if e.paper_key == paper_key and e.computable and registry.parent_of(e.id) == e.id
+    ]
+
+
+def _panels(exhibit_id: str) -> list[Exhibit]:
+    return [
+        e
+        for e in registry.exhibits().values()
+        if e.id != exhibit_id and registry.parent_of(e.id) == exhibit_id
+    ]
+
+
+def standing(gallery: Gallery, target: str) -> str:
+    """Return a target's verdict in colour: the recorded run's and the notebook's, told apart.
+
+    The first is the one that counts.
+    """
+    recorded = gallery.recorded.status(target)
+    if not recorded:
+        return badge(gallery.status(target))
+    first, second = gallery.status(target), gallery.shown_status(target)
+    words = f"{badge(recorded)} recorded run"
+    if first != recorded:  # another exhibit, without a record, has the last word
+        words = f"{badge(first)} in all; {words}"
+    return f"{words}, {badge(second)} {gallery.profile(target)} run"
+
+
+# --- pages ------------------------------------------------------------------------------------
+
+
+def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
+    """Write a small copy of every stored picture; return its path from the generated pages."""
+    from PIL import Image
+
+    folder.mkdir(exist_ok=True)
+    paths = {}
+    for exhibit_id, shown in gallery.shown.items():
+        if shown.picture is None:
+            continue
+        with Image.open(io.BytesIO(shown.picture)) as full:
+            height = round(full.height * THUMBNAIL_WIDTH / full.width)
+            small = full.convert("RGB").resize((THUMBNAIL_WIDTH, height), Image.Resampling.LANCZOS)
+        name = f"{slug(exhibit_id)}.png"
+        small.quantize(64).save(folder / name, optimize=True)
+        paths[exhibit_id] = f"thumbnails/{name}"
+    return paths
+
+
+def _exhibits(gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], str]) -> str:
+    every = [e for key in PAPERS for e in _whole(key)]
+    done = sum(gallery.status(e.id) != "pending" for e in every)
+    parts = [
+        "# Exhibits",
+        "Every figure, table, algorithm and theorem of the five papers, and the companion's own "
+        "results, with the verdict that was computed last. Where a run on the papers' own data has "
+        "been recorded ({doc}`all of them </book/generated/recorded>`), its verdict counts and the "
+        "quick run's is given beside it.",
+        f"**{done} of {len(every)} are built, {len(every) - done} are pending.** "
+        f"By verdict: {tally(gallery.status(e.id) for e in every)}.",
+    ]
+    for key, title in PAPERS.items():
+        rows = _whole(key)
+        if not rows:
+            continue
+        done = sum(gallery.status(e.id) != "pending" for e in rows)
+        parts += [f"## {title}", f"{done} of {len(rows)} built."]
+        cards = [_card(e, gallery, pictures, alt) for e in rows]
+        parts.append("\n".join([":::::{grid} 1 2 3 3", ":gutter: 2", "", *cards, ":::::"]))
+        stated = [e for e in registry.exhibits().values() if e.paper_key == key]
+        stated = [e for e in stated if not e.computable]
+        if stated:
+            labels = "\n".join(f"({e.anchor})=" for e in stated)
+            names = "; ".join(f"{escape(e.place)} ({escape(e.title)})" for e in stated)
+            parts.append(
+                f"{labels}\nNothing to compute, stated on {{doc}}`the paper's page "
+                f"</book/papers/{key}>`: {names}."
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _card(
+    exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], str]
+) -> str:
+    shown = gallery.home(exhibit.id)
+    lines = ["::::{grid-item-card}", ":class-card: exhibit-card"]
+    if shown is not None:
+        lines += [f":link: {exhibit.anchor}", ":link-type: ref"]
+        lines.append(f":link-alt: {_plain(exhibit.place)} of {_plain(PAPERS[exhibit.paper_key])}")
+    if exhibit.id in pictures:
+        lines += [f":img-top: {pictures[exhibit.id]}", f":img-alt: {_plain(alt(exhibit.id))}"]
+    panels = _panels(exhibit.id)
+    if shown is None:  # nothing shows it yet: references to it end here
+        lines += ["", *(f"({e.anchor})=" for e in (exhibit, *panels))]
+    else:
+        lines.append("")
+    lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
+    lines += ["", escape(exhibit.title)]
+    if panels:
+        items = (f"{escape(_short(p, exhibit))} {standing(gallery, p.id)}".strip() for p in panels)
+        lines += ["", *(f"- {item}" for item in items)]
+    return "\n".join([*lines, "::::", ""])
+
+
+def _short(panel: Exhibit, whole: Exhibit) -> str:
+    """A panel's place without the figure's own name: ``row 1, MSE``."""
+    return panel.place.removeprefix(whole.place).strip(" ()") or panel.place
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+FILTER = """\
+```{raw} html
+<form class="ledger-filter" role="search" hidden>
+<label>Show claims with <input type="search" name="text" autocomplete="off"></label>
+<label>and verdict <select name="verdict"><option value="">any</option>%(options)s</select></label>
+<output aria-live="polite"></output>
+</form>
+<script>
+document.addEventListener("DOMContentLoaded", () => {
+  const form = document.querySelector("form.ledger-filter");
+  const rows = [...document.querySelectorAll("table.ledger tbody tr")];
+  const count = form.querySelector("output");
+  const apply = () => {
+    const words = form.text.value.toLowerCase().split(/\\s+/).filter(Boolean);
+    const verdict = form.verdict.value;
+    let left = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      const badge = row.querySelector(".verdict");
+      const fits = words.every((word) => text.includes(word)) &&
+        (!verdict || (badge && badge.textContent === verdict));
+      row.hidden = !fits;
+      left += fits;
+    }
+    count.textContent = `${left} of ${rows.length}`;
+  };
+  form.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+  apply();
+});
+</script>
+```"""
+
+
+def _claims(gallery: Gallery) -> str:
+    claims = registry.claims()
+    statuses = {target: gallery.status(target) for target in claims}
+    options = "".join(
+        f'<option value="{s}">{s}</option>' for s in STATUSES if s in set(statuses.values())
+    )
+    parts = [
+        "# Claim ledger",
+        "Every checkable statement of the five papers and of this companion: where it stands, "
+        "what became of it, and the numbers behind that. Where a run on the papers' own data has "
+        "been recorded, its verdict counts and comes first.",
+        f"{len(claims)} claims: {tally(statuses.values())}.",
+        FILTER % {"options": options},
+    ]
+    for key, title in PAPERS.items():
+        rows = [
+            (
+                f"({anchor('claim', c.id)})=\n{escape(c.id)}",
+                f"{escape(c.claim)}\n\n*{escape(c.place)}*",
+                f"{standing(gallery, c.id)}\n\n{_homes(gallery.on(c.id))}".rstrip(),
+                _both_evidences(gallery, c.id) or escape(c.how_to_check),
+            )
+            for c in claims.values()
+            if c.paper_key == key
+        ]
+        if rows:
+            parts.append(f"## {title}")
+            header = ("Id", "Claim", "Verdict, checked at", "Evidence, or how to check")
+            parts.append(list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
+    """Links to the cells that reached the verdicts."""
+    return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
+
+
+def _both_evidences(gallery: Gallery, target: str) -> str:
+    """What was compared: by the recorded runs, then by the notebooks."""
+    quick = _evidence(v for _, v in gallery.on(target))
+    recorded = _evidence(v for _, v in gallery.recorded.on(target))
+    if not recorded:
+        return quick
+    profile = gallery.profile(target).capitalize()
+    return f"**Recorded run.** {recorded}\n\n**{profile} run.** {quick}"
+
+
+def _evidence(verdicts: Iterable[Verdict]) -> str:
+    paragraphs = []
+    for v in verdicts:
+        values = (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
+        numbers = "; ".join(f"{label}: {escape(value)}" for label, value in values if value)
+        paragraphs.append(escape(v.statement) + (f" ({numbers})" if numbers else ""))
+        if v.why:
+            paragraphs.append(f"*{escape(v.why)}*")
+    return "\n\n".join(paragraphs)
+
+
+def _errata(gallery: Gallery) -> str:
+    errata = registry.errata().values()
+    parts = [
+        "# Errata",
+        "Statements in the papers that are wrong as printed, each with the statement that holds "
+        "and the computation that shows both. Nothing is listed here on argument alone.",
+    ]
+    for key, title in PAPERS.items():
+        rows = [e for e in errata if e.paper_key == key]
+        if rows:
+            parts.append(f"## {title}")
+        for e in rows:
+            judged = gallery.on(e.id)
+            shown_at = _homes(judged) or exhibit_link(e.exhibit)
+            parts += [
+                f"({anchor('erratum', e.id)})=\n### {escape(e.id)}: {escape(e.place)}",
+                f"Printed\n: {escape(e.printed)}",
+                f"Corrected\n: {escape(e.corrected)}",
+                f"Computed\n: {standing(gallery, e.id)} at {shown_at}",
+            ]
+            evidence = _evidence(v for _, v in judged)
+            if evidence:
+                # further paragraphs of the same definition
+                parts.append("\n\n".join(f"  {line}" for line in evidence.split("\n\n")))
+    if not errata:
+        parts.append("None has been computed yet.")
+    return "\n\n".join(parts) + "\n"
+
+
+# --- fragments included by other pages --------------------------------------------------------
+
+
+def _status(gallery: Gallery, paper_key: str) -> str:
+    rows = _whole(paper_key)
+    if not rows:
+        return "No exhibit is registered yet.\n"
+    claims = [c.id for c in registry.claims().values() if c.paper_key == paper_key]
+    table = list_table(
+        ("Exhibit", "Verdict", "What it shows"),
+        [(exhibit_link(e.id), standing(gallery, e.id), escape(e.title)) for e in rows],
+        widths=(22, 20, 58),
+        classes="status",
+    )
+    return (
+        f"Exhibits: {tally(gallery.status(e.id) for e in rows)}. "
+        f"Claims: {tally(gallery.status(c) for c in claims)}.\n\n"
+        f"::::{{dropdown}} All {len(rows)} exhibits\n{table}::::\n"
+    )
+
+
+def _summary(gallery: Gallery) -> str:
+    rows = []
+    for key, title in PAPERS.items():
+        exhibits = [gallery.status(e.id) for e in _whole(key)]
+        claims = [gallery.status(c.id) for c in registry.claims().values() if c.paper_key == key]
+        errata = [e for e in registry.errata().values() if e.paper_key == key]
+        if exhibits or claims:
+            rows.append((escape(title), tally(exhibits), tally(claims), str(len(errata))))
+    return list_table(
+        ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(24, 34, 34, 8), classes="status"
+    )
+
+
+def _threat_models() -> str:
+    from reconrisk.attacks import THREAT_MODELS
+
+    header = ("Attack", "Sees", "May change", "Knows besides", "Succeeds when", "Bounded by")
+    rows = [
+        (
+            f"**{escape(m.name)}**\n\n{escape(PAPERS[m.paper_key])}",
+            *(escape(t) for t in (m.sees, m.changes, m.knows, m.success, m.bound)),
+        )
+        for m in THREAT_MODELS
+    ]
+    return list_table(header, rows, widths=(16, 17, 17, 17, 16, 17), classes="threats")

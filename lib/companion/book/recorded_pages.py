@@ -1,0 +1,300 @@
+"""What long runs left in ``data/recorded/``: below their exhibits, and all on one page.
+
+``companion run EXHIBIT --no-figure --out data/recorded/EXHIBIT`` makes one. The notebook's run
+stays the quick one that everyone can repeat; the record says what ran, where and for how long. Its
+figure is drawn from its tables when the book is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from companion.book.markdown import badge, duration, escape, exhibit_link, list_table, slug, tally
+from companion.study import registry
+from companion.study.computations import Computation, computation
+from companion.study.recorded import (
+    RECORDED,
+    NoPicture,
+    Recorded,
+    as_result,
+    differences,
+    unrecorded,
+    verdicts_of,
+)
+from companion.study.records import Record, RecordError
+from companion.study.verdicts import overall
+
+__all__ = ["draw_recorded", "recorded_block", "recorded_page"]
+
+# a longer table is linked, not printed
+_MOST_ROWS = 70
+# how much of a checksum is shown; the record has all of it
+_SHOWN_DIGITS = 12
+
+
+def draw_recorded(known: Computation, record: Record, path: Path) -> bool:
+    """Draw a record's figure from its tables as a PNG file; return whether it could be drawn.
+
+    It cannot where the exhibit has no drawing, or one that shows pictures.
+
+    Raises
+    ------
+    RecordError
+        If the drawing finds other tables than it asks for.
+    """
+    from matplotlib import pyplot as plt
+
+    from companion import figures
+
+    try:
+        figure = figures.draw(as_result(record, known))
+        if figure is None:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, format="png", metadata={"Software": None})
+        return True
+    except NoPicture:
+        return False
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise RecordError(f"{known.exhibit}: its tables cannot be drawn: {error!r}") from error
+    finally:
+        plt.close("all")
+
+
+def recorded_block(
+    known: Computation, record: Record, source: Callable[[str], str], picture: str = ""
+) -> str:
+    """Return the part below an exhibit that shows its recorded run.
+
+    Parameters
+    ----------
+    known : Computation
+        Whose parameters say what the paper's profile is.
+    record : Record
+    source : callable
+        From a file of the project to the address at which it can be read.
+    picture : str
+        The recorded figure's file, from the page that shows it; empty if there is none.
+    """
+    origin = record.provenance
+    judged = verdicts_of(record)
+    status = overall(v for v in judged if v.target == known.exhibit)
+    about = (
+        f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
+        f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
+        f"{_memory(record)}; code of commit `{origin.commit[:10]}`. {_data(record)} "
+        f"{_differing_sentence(known, record)}"
+    )
+    parts = [
+        "::::::{div} recorded-run",
+        f"**Recorded run.** {badge(status)} {{doc}}`About recorded runs "
+        "</book/generated/recorded>`",
+        "",
+    ]
+    if picture:
+        parts += [*_figure(known, record, picture, status), ""]
+    else:
+        parts += [escape(record.result["ran"]), ""]
+    parts += [about, "", *_details(known, record, source), "::::::"]
+    return "\n".join(parts)
+
+
+def _figure(known: Computation, record: Record, picture: str, status: str) -> list[str]:
+    from companion import figures
+
+    described = figures.describe(known.exhibit)
+    caption = (
+        f"{escape(registry.exhibit(known.exhibit).place)}, drawn from the recorded run's tables: "
+        f"{escape(record.result['ran']).rstrip('.')}."
+    )
+    return [
+        f":::::{{figure}} {picture}",
+        f":name: fig-recorded-{slug(known.exhibit)}",
+        f":alt: From the recorded run. {' '.join(described.alt.split())}",
+        "",
+        f"{caption} Verdict: {status}.",
+        ":::::",
+    ]
+
+
+def _details(known: Computation, record: Record, source: Callable[[str], str]) -> list[str]:
+    """The folded part: every verdict, and the tables."""
+    rows = [
+        (
+            escape(v.target),
+            badge(v.status),
+            "\n\n".join(escape(t) for t in (v.statement, v.why) if t),
+            escape(v.ours),
+            escape(v.paper),
+        )
+        for v in verdicts_of(record)
+    ]
+    parts = [
+        ":::::{dropdown} Its verdicts and its tables",
+        ":class-container: exhibit-details",
+        "",
+        list_table(
+            ("What", "Verdict", "Checked", "Ours", "Paper"),
+            rows,
+            widths=(12, 12, 40, 18, 18),
+            classes="recorded-verdicts",
+        ),
+    ]
+    for name, table in record.tables.items():
+        path = (RECORDED / known.exhibit / f"{name}.csv").as_posix()
+        link = f"[{escape(name.replace('-', ' '))}]({source(path)})"
+        short = len(table) <= _MOST_ROWS
+        parts += [f"{link}:" if short else f"{link}, {len(table)} rows.", ""]
+        if short:
+            parts.append(_table(table))
+    return [*parts, ":::::"]
+
+
+def _differing_sentence(known: Computation, record: Record) -> str:
+    words = [
+        f"`{d.name}` {escape(_text(d.ran))} instead of {escape(_text(d.paper))}"
+        for d in differences(record, known)
+    ]
+    if not words:
+        return "All parameters are the paper profile's."
+    return f"Parameters other than the paper profile's: {', '.join(words)}."
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _machine(record: Record) -> str:
+    origin = record.provenance
+    return f"{escape(origin.device)} ({escape(origin.platform)})"
+
+
+def _memory(record: Record) -> str:
+    memory = record.provenance.peak_memory_gb
+    return "" if memory is None else f" and {memory:g} GB of memory"
+
+
+def _data(record: Record) -> str:
+    """What was read, by the first digits of the files' checksums."""
+    inputs = record.provenance.inputs
+    if not inputs:
+        return _without_inputs(record)[0]
+    return f"Data read: {', '.join(_inputs(inputs))}."
+
+
+def _without_inputs(record: Record) -> tuple[str, str]:
+    """Why no checksum is given: as a sentence, and as an entry of a table."""
+    cost = registry.costs().get(record.provenance.exhibit)
+    if cost is None or not cost.needs_data:
+        return "It reads no data file.", "none"
+    return (
+        f"It read {escape(cost.needs_data)}; the record is older than checksums of data.",
+        f"{escape(cost.needs_data)}, no checksum kept",
+    )
+
+
+def _inputs(inputs: Mapping[str, str]) -> list[str]:
+    return [f"{escape(name)} `{sum_[:_SHOWN_DIGITS]}`" for name, sum_ in sorted(inputs.items())]
+
+
+def _table(table: pd.DataFrame) -> str:
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "" if pd.isna(value) else f"{value:.4g}"
+        return escape(str(value))
+
+    rows = [tuple(cell(v) for v in row) for row in table.itertuples(index=False)]
+    header = tuple(escape(str(c)) for c in table.columns)
+    return list_table(header, rows, widths=(1,) * len(header), classes="recorded-table")
+
+
+# The page of all of them --------------------------------------------------------------------------
+
+
+def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str]) -> str:
+    """Return the page of all recorded runs, and of the exhibits that wait for one.
+
+    Parameters
+    ----------
+    recorded : Recorded
+    project : Path
+    source : callable
+        From a file of the project to the address at which it can be read.
+    """
+    parts = [
+        "# Recorded runs",
+        "The notebooks run the quick profile, which everyone can repeat in minutes. What the "
+        "papers' own data and sizes give was computed once, for as long as the machines allowed, "
+        "and is kept as tables with their provenance. Where an exhibit has such a record, its "
+        "verdicts are the ones that count in the ledgers, and the quick ones stand beside them.",
+        "`companion verdicts --profile recorded` lists the verdicts of both. Each record holds the "
+        "commit of the code, every parameter, the seed and, since it is kept, the checksum of the "
+        "data, so that the run can be repeated. A test computes one point of each again.",
+        f"## {_counted(len(recorded.records), 'record')}",
+    ]
+    if recorded.records:
+        parts.append(
+            "Parameters are given where they are not the paper profile's, with that profile's "
+            "value in brackets; checksums by their first digits."
+        )
+        header = ("Exhibit", "Run, data", "Parameters", "Verdicts")
+        rows = [_row(exhibit, record, source) for exhibit, record in _in_order(recorded)]
+        parts.append(list_table(header, rows, widths=(18, 32, 28, 22), classes="records"))
+    if recorded.problems:
+        parts.append("What is wrong with them:")
+        parts.append("\n".join(f"- {escape(problem)}" for problem in recorded.problems))
+    waiting = unrecorded(project)
+    parts.append(f"## {_counted(len(waiting), 'exhibit')} without a record")
+    parts.append(
+        "They read data and have been run in the quick profile only. The cost is that of the paper "
+        "profile."
+    )
+    costs = [
+        (
+            exhibit_link(c.exhibit, _name(c.exhibit)),
+            escape(c.needs_data),
+            f"{duration(float(c.seconds))}, {escape(c.memory_gb)} GB, {escape(c.device)}",
+            escape(c.basis),
+        )
+        for c in waiting
+    ]
+    if costs:
+        header4 = ("Exhibit", "Reads", "Would take", "Known from")
+        parts.append(list_table(header4, costs, widths=(26, 20, 26, 28), classes="costs"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + "s" * (number != 1)
+
+
+def _in_order(recorded: Recorded) -> list[tuple[str, Record]]:
+    order = {exhibit: i for i, exhibit in enumerate(registry.exhibits())}
+    return sorted(recorded.records.items(), key=lambda item: order.get(item[0], len(order)))
+
+
+def _name(exhibit: str) -> str:
+    row = registry.exhibit(exhibit)
+    return f"{registry.PAPERS[row.paper_key]}, {row.place}"
+
+
+def _row(exhibit: str, record: Record, source: Callable[[str], str]) -> tuple[str, str, str, str]:
+    origin = record.provenance
+    ran = f"{origin.time[:10]}, {_machine(record)}, {duration(origin.seconds or 0.0)}"
+    memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
+    data = "; ".join(_inputs(origin.inputs)) or _without_inputs(record)[1]
+    changed = [
+        f"`{d.name}` {escape(_text(d.ran))} ({escape(_text(d.paper))})"
+        for d in differences(record, computation(exhibit))
+    ]
+    tables = _counted(len(record.tables), "table")
+    files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"
+    return (
+        f"{exhibit_link(exhibit, _name(exhibit))}\n\n{files}",
+        f"{ran}{memory}\n\nData: {data}",
+        ", ".join(changed) or "the paper's",
+        tally(v.status for v in verdicts_of(record)),
+    )

@@ -1,0 +1,344 @@
+"""Put the book's source together: prose, notebooks with their exhibits dressed, generated pages.
+
+Jupyter Book compiles the staged folder, never the checkout, so building leaves the tree clean and
+the stored notebooks stay free of anything the book adds: anchors, captions, alternative text,
+the command that regenerates each exhibit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from nbformat import NotebookNode
+
+from companion.book.gallery import Gallery, Shown, gallery, verdict_of
+from companion.book.markdown import badge, duration, escape, list_table, slug
+from companion.book.recorded_pages import draw_recorded, recorded_block
+from companion.book.execute import notebooks_of
+from companion.book.pages import standing, write_pages
+from companion.study import registry
+from companion.study.computations import Computation, computation
+from companion.study.recorded import read_recorded, recorded_ids
+from companion.study.records import RecordError
+from companion.study.results import RESULT_MIME
+from companion.study.stored import exhibit_cells, stored_provenance
+
+__all__ = ["Addresses", "addresses", "dress", "stage"]
+
+#: what the offline pages need of MathJax's own folder.
+MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+
+#: the style sheet of the generated pages.
+STYLES = Path(__file__).with_name("generated.css")
+
+#: cells that set a notebook up; the book folds their code away.
+SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the project and its launch hub live; a fork changes these three."""
+
+    repository: str
+    branch: str
+    hub: str
+
+    def source(self, path: str) -> str:
+        """Return the address at which a file of the project can be read."""
+        return f"{self.repository}/blob/{self.branch}/{path}"
+
+
+def addresses(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Addresses:
+    """Return the addresses of ``_config.yml``, the environment's in their place if it has any."""
+    return Addresses(
+        environment.get("BOOK_REPOSITORY_URL") or config["repository"]["url"],
+        environment.get("BOOK_BRANCH") or config["repository"]["branch"],
+        environment.get("BOOK_HUB_URL") or config["launch_buttons"]["jupyterhub_url"],
+    )
+
+
+def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
+    """Write the book's source.
+
+    Parameters
+    ----------
+    project : Path
+        The checkout.
+    notebooks : Path
+        Folder with the executed notebooks (``<paper>/NN_topic.ipynb``).
+    target : Path
+        Where to; emptied first.
+
+    Returns
+    -------
+    Gallery
+        What the staged notebooks show.
+
+    Raises
+    ------
+    RecordError
+        If a recorded run cannot be read, or a file of it is not the one that was recorded.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    skipped = shutil.ignore_patterns("__pycache__", "generated", ".ipynb_checkpoints")
+    shutil.copytree(project / "book", target / "book", ignore=skipped)
+    shutil.copy(project / "_toc.yml", target)
+
+    config = yaml.safe_load((project / "_config.yml").read_text(encoding="utf-8"))
+    where = addresses(config)
+    config["repository"] |= {"url": where.repository, "branch": where.branch}
+    config["launch_buttons"]["jupyterhub_url"] = where.hub
+    sphinx = config["sphinx"]["config"]
+    sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
+    sphinx["linkcheck_anchors"] = False  # lines of a source file are no anchors of its page
+    shutil.copy(STYLES, target / "book" / "_static")
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    (target / "_config.yml").write_text(text, encoding="utf-8")
+
+    recorded = read_recorded(project)
+    if len(recorded.records) < len(recorded_ids(project)):
+        raise RecordError("; ".join(recorded.problems))
+    everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
+    drawn = _recorded_pictures(everything, target)
+    for path in notebooks_of(notebooks):
+        staged = target / "notebooks" / path.relative_to(notebooks)
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.write(dress(notebook, everything, where, project, drawn), staged)
+    generated = target / "book" / "generated"
+    write_pages(generated, everything, _alternative_text, project, where.source)
+    copy_mathjax(target / "book" / "_static" / "mathjax")
+    return everything
+
+
+def copy_mathjax(target: Path) -> None:
+    """Copy the part of MathJax that the pages load, so that they need no network.
+
+    Raises
+    ------
+    RuntimeError
+        If the package that carries MathJax is not installed.
+    """
+    spec = find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise RuntimeError(
+            "MathJax is missing: install the book's requirements, pip install -e '.[book]'"
+        )
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    for name in MATHJAX:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name, dirs_exist_ok=True)
+        else:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / name)
+
+
+# --- dressing the notebooks -------------------------------------------------------------------
+
+
+def dress(
+    notebook: NotebookNode,
+    everything: Gallery,
+    where: Addresses,
+    project: Path,
+    drawn: Mapping[str, str] | None = None,
+) -> NotebookNode:
+    """Return the notebook as the book shows it; every exhibit's cell gets its surroundings.
+
+    ``drawn`` names the figures of recorded runs by exhibit, from the notebook's folder.
+    """
+    ids = {cell["id"]: exhibit_id for exhibit_id, cell in exhibit_cells(notebook).items()}
+    provenances = stored_provenance(notebook)
+    cells = []
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        if "papermill-error-cell-tag" in tags:
+            continue  # papermill's banner is raw HTML with its own colours; ours follows below
+        if SETUP_TAGS & set(tags) and "hide-cell" not in tags:
+            cell.metadata["tags"] = sorted({*tags, "hide-input"})
+        exhibit_id = ids.get(cell["id"])
+        if exhibit_id is None:
+            cells.append(cell)
+        else:
+            shown = everything.shown[exhibit_id]
+            ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
+            seconds = ran.get("duration", ran.get("seconds"))
+            cells += [
+                _markdown(_heading(shown, project, everything)),
+                *_captioned(cell, shown),
+                _markdown(_footing(shown, seconds, where)),
+            ]
+            record = everything.recorded.records.get(exhibit_id)
+            if record is not None:
+                picture = (drawn or {}).get(exhibit_id, "")
+                known = computation(exhibit_id)
+                cells.append(_markdown(recorded_block(known, record, where.source, picture)))
+    notebook.cells = cells
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number:03d}"
+    return notebook
+
+
+def _markdown(source: str) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(source)
+
+
+def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
+    """The exhibit's anchors (its panels' too), what it is called, and where the paper has it."""
+    row = registry.exhibit(shown.exhibit)
+    parts = [e for e in registry.exhibits().values() if registry.parent_of(e.id) == row.id]
+    labels = "\n".join(f"({e.anchor})=" for e in dict.fromkeys([row, *parts]))
+    title = escape(row.title).rstrip(".")
+    paper = registry.PAPERS[row.paper_key]
+    if (project / "book" / "papers" / f"{row.paper_key}.md").is_file():
+        paper = f"{{doc}}`{paper} </book/papers/{row.paper_key}>`"
+    verdict = badge(verdict_of(shown))
+    if shown.exhibit in everything.recorded.records:
+        verdict = standing(everything, shown.exhibit)
+    return f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
+
+
+def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
+    """Give the cell's picture its caption, label and alternative text.
+
+    MyST-NB makes a figure of every output of a cell that has a caption; so the outputs that are
+    no picture move to a cell of their own, whose code is not shown.
+
+    Raises
+    ------
+    KeyError
+        If there is a picture that nothing describes.
+    """
+    for output in cell.outputs:
+        output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
+    if shown.picture is None:
+        return [cell]
+    from companion import figures
+
+    described = figures.describe(shown.exhibit)
+    ran = escape((shown.result or {}).get("ran", "")).rstrip(".")
+    caption = " ".join(
+        [
+            described.caption.rstrip(".") + ".",
+            f"Run here: {ran}." if ran else "",
+            f"Verdict: {verdict_of(shown)}.",
+        ]
+    )
+    cell.metadata["mystnb"] = {
+        **cell.metadata.get("mystnb", {}),
+        "figure": {
+            "caption": " ".join(caption.split()),
+            "name": f"fig-{shown.exhibit.replace('/', '-')}",
+        },
+        "image": {"alt": " ".join(described.alt.split())},
+    }
+    # MyST-NB leaves out cells without source
+    rest = nbformat.v4.new_code_cell("# verdicts", metadata={"tags": ["remove-input"]})
+    rest.outputs = [o for o in cell.outputs if "image/png" not in o.get("data", {})]
+    cell.outputs = [o for o in cell.outputs if "image/png" in o.get("data", {})]
+    return [cell, rest]
+
+
+def _alternative_text(exhibit_id: str) -> str:
+    from companion import figures
+
+    return figures.describe(exhibit_id).alt
+
+
+def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
+    """The folded part below an exhibit: its command, its parameters, its code."""
+    result = shown.result or {}
+    profile, seed = result.get("profile", "quick"), result.get("seed", 0)
+    lines = [
+        "::::{dropdown} Regenerate, parameters, code",
+        ":class-container: exhibit-details",
+        "",
+        "```bash",
+        f"companion run {shown.exhibit} --profile {profile} --seed {seed}",
+        "```",
+        "",
+    ]
+    if shown.result is None:
+        lines += ["This cell did not finish in the run shown here.", ""]
+    try:
+        known = computation(shown.exhibit)
+    except KeyError:
+        return "\n".join([*lines, "::::"])
+    lines.append(_parameters(known))
+    if seconds is not None:
+        lines += [f"The run shown took {duration(seconds)}.", ""]
+    lines += [_paper_profile(known), ""]
+    path, line = _source_of(known)
+    lines += [
+        f"Computed by [`{known.function.__name__}`]({where.source(path)}#L{line}) in `{path}`.",
+        "",
+    ]
+    return "\n".join([*lines, "::::"])
+
+
+def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
+    """Draw the recorded runs of the exhibits shown; their files by exhibit, from the notebook."""
+    drawn = {}
+    for exhibit, record in everything.recorded.records.items():
+        shown = everything.shown.get(exhibit)
+        if shown is None:
+            continue
+        name = f"recorded/{slug(exhibit)}-recorded.png"
+        if draw_recorded(computation(exhibit), record, (target / shown.document).parent / name):
+            drawn[exhibit] = name
+    return drawn
+
+
+def _parameters(known: Computation) -> str:
+    if not known.parameters:
+        return "It takes no parameter: both profiles compute the same.\n"
+    rows = [
+        (
+            f"`{name}`",
+            *(escape(_value(v)) for v in (p.quick, p.paper)),
+            escape(p.printed),
+            escape(p.meaning),
+        )
+        for name, p in known.parameters.items()
+    ]
+    header = ("Parameter", "quick", "paper", "printed", "Meaning")
+    return list_table(header, rows, widths=(18, 14, 14, 24, 30), classes="parameters")
+
+
+def _paper_profile(known: Computation) -> str:
+    """What a run in the paper's own settings takes more than the quick one."""
+    larger = [f"`{name}`" for name, p in known.parameters.items() if p.quick != p.paper]
+    text = "The paper profile "
+    text += f"changes {', '.join(larger)}." if larger else "has the same parameters."
+    cost = registry.costs().get(known.exhibit)
+    if cost is None:
+        return text
+    if cost.needs_data:
+        text += (
+            f" It reads {cost.needs_data} from a folder: add `--profile paper --data-root FOLDER`; "
+            "{doc}`/book/rerun` shows the layout."
+        )
+    how = cost.basis[:1].upper() + cost.basis[1:]
+    text += f" {how} on {cost.device}: {duration(float(cost.seconds))} from start to end, "
+    return text + f"{cost.memory_gb} GB of memory."
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _source_of(known: Computation) -> tuple[str, int]:
+    """The computing function's file, from the project's root, and its first line."""
+    function = inspect.unwrap(known.function)
+    module = known.module.replace(".", "/")
+    return f"lib/{module}.py", inspect.getsourcelines(function)[1]

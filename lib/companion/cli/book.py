@@ -1,0 +1,304 @@
+"""``companion book``: run the notebooks, store their outputs, compile the book."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import nbformat
+import typer
+import yaml
+from rich.console import Console
+
+from companion.book.refresh import refresh_notebooks
+from companion.book.execute import Outcome, check_parameters, execute
+from companion.book.stage import stage
+from companion.study import registry
+from companion.study.cluster import serving
+from companion.study.computations import Study
+from companion.study.stored import exhibit_cells, stored_provenance
+from companion.study.tasks import ClusterError
+
+__all__ = ["app", "compile_book"]
+
+app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
+
+Jobs = Annotated[int, typer.Option(min=1, help="Notebooks at a time.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLUSTER",
+        help="A Dask cluster that all notebooks' sweeps share: tcp://HOST:PORT, local:N for N "
+        "workers here, or a scheduler file; by default what RECONRISK_SCHEDULER says.",
+    ),
+]
+Only = Annotated[list[str] | None, typer.Argument(help="Notebooks, paper/NN_topic; all if none.")]
+
+
+@app.command()
+def build(
+    only: Only = None,
+    profile: Annotated[str, typer.Option(help="quick or paper.")] = "quick",
+    seed: Annotated[int, typer.Option(help="Every random number derives from it.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
+    data_root: Annotated[str, typer.Option(help="Folder with the papers' data sets.")] = "",
+    jobs: Jobs = 2,
+    scheduler: Scheduler = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", help="Any other one, NAME=VALUE.")
+    ] = None,
+) -> None:
+    """Run the notebooks in a profile and compile the book from what they become."""
+    project = registry.project_root()
+    console = Console()
+    try:
+        more = _assignments(parameter or [])
+        parameters = {
+            "profile": profile,
+            "seed": seed,
+            "device": device,
+            "data_root": str(Path(data_root).resolve()) if data_root else "",
+            **more,
+        }
+        known = {k: v for k, v in parameters.items() if k in Study.__dataclass_fields__}
+        cluster = Study(**{"scheduler": scheduler, **known}).cluster
+        notebooks = _chosen(project, only)
+        _refuse(notebooks, parameters)
+    except (ValueError, TypeError, KeyError, FileNotFoundError) as error:
+        _give_up(console, str(error.args[0] if error.args else error))
+    build_folder = project / "_build"
+    if profile == "paper" and "checkpoints" not in parameters:
+        checkpoints = build_folder / "checkpoints" / profile
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        parameters["checkpoints"] = str(checkpoints)  # given to the notebooks that declare it
+
+    run = build_folder / "run" / profile / "notebooks"
+    with _served(cluster, console):
+        outcomes = execute(
+            notebooks,
+            run,
+            parameters,
+            jobs=jobs,
+            console=console,
+            expected=_expected(notebooks, profile),
+        )
+    failed = _tell_failures(console, outcomes)
+    if only:  # the book wants all of them
+        _closing(console, f"Executed notebooks: {run}", failed)
+    page = compile_book(project, run, console)
+    _closing(console, f"Open {page}" if page else "", failed or page is None)
+
+
+@app.command()
+def html() -> None:
+    """Compile the book from the outputs stored in the notebooks; run nothing."""
+    project = registry.project_root()
+    console = Console()
+    page = compile_book(project, project / "notebooks", console)
+    _closing(console, f"Open {page}" if page else "", page is None)
+
+
+@app.command()
+def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> None:
+    """Run the notebooks with their own parameters and store the outputs in them."""
+    project = registry.project_root()
+    console = Console()
+    try:
+        names = [name for name, _ in _chosen(project, only, suffix=".py")]
+        cluster = Study(scheduler=scheduler).cluster
+    except (KeyError, ValueError) as error:
+        _give_up(console, error.args[0])
+    with _served(cluster, console):
+        outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
+    failed = _tell_failures(console, outcomes)
+    what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
+    _closing(console, what, failed)
+
+
+@app.command()
+def links() -> None:
+    """Look up every address outside the book (needs the network)."""
+    project = registry.project_root()
+    console = Console()
+    folder = project / "_build" / "links"
+    report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
+    _closing(console, "Every address answers." if report else "", report is None)
+
+
+def compile_book(
+    project: Path,
+    notebooks: Path,
+    console: Console,
+    folder: Path | None = None,
+    builder: str = "html",
+) -> Path | None:
+    """Stage and compile the book; return its first page, or None if it has a fault.
+
+    Parameters
+    ----------
+    project : Path
+        The checkout.
+    notebooks : Path
+        Folder with the executed notebooks.
+    folder : Path, optional
+        Folder in whose ``_build`` the staged source, the log and the pages (``html``) go; the
+        project if not given.
+    builder : {"html", "linkcheck"}
+        Pages, or a report on the addresses outside the book.
+    """
+    folder = folder or project
+    source = folder / "_build" / "source"
+    console.print("Staging the book", highlight=False)
+    stage(project, notebooks, source)
+    console.print("Compiling the book", highlight=False)
+    log = folder / "_build" / "book.log"
+    with log.open("w", encoding="utf-8") as stream:
+        done = subprocess.run(
+            # -n: every reference must lead somewhere; -W: a warning is a fault
+            [*_jupyter_book(), "build", ".", "--path-output", str(folder), "-n", "-W"]
+            + ["--keep-going", "-q", "--builder", builder],
+            cwd=source,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": _python_path()},
+            check=False,
+        )
+    first = {"html": "index.html", "linkcheck": "output.txt"}[builder]
+    page = folder / "_build" / "html" / first
+    if builder == "html" and page.is_file():
+        _offer_originals(notebooks, page.parent)
+    if done.returncode == 0 and page.is_file():
+        return page
+    console.print(f"The book has faults ({log}):", style="red", highlight=False, soft_wrap=True)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(encoding="utf-8"))  # Sphinx's colours
+    lines = [line for line in text.splitlines() if line.strip()]
+    faults = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
+    for line in faults:
+        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    return None
+
+
+def _offer_originals(notebooks: Path, pages: Path) -> None:
+    """Let the download buttons give the notebooks as they are, not as the pages dress them."""
+    skipped = shutil.ignore_patterns("*.py", "*.log", ".ipynb_checkpoints")
+    target = pages / "_sources" / "notebooks"
+    shutil.copytree(notebooks, target, ignore=skipped, dirs_exist_ok=True)
+
+
+def _jupyter_book() -> Sequence[str]:
+    """The command that starts Jupyter Book in this very environment."""
+    return [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+
+
+def _python_path() -> str:
+    """The library's folder first: the API pages import it, installed or not."""
+    library = Path(__file__).resolve().parents[2]
+    return os.pathsep.join(filter(None, [str(library), os.environ.get("PYTHONPATH", "")]))
+
+
+# --- helpers ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _served(cluster: str, console: Console) -> Iterator[None]:
+    """Let the notebooks' processes use one cluster, if there is one to be used."""
+    try:
+        with serving(cluster):
+            yield
+    except ClusterError as error:
+        _give_up(console, str(error))
+
+
+def _chosen(
+    project: Path, only: Sequence[str] | None, suffix: str = ".ipynb"
+) -> list[tuple[str, Path]]:
+    folder = project / "notebooks"
+    every = {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for path in sorted(folder.rglob(f"*{suffix}"))
+        if ".ipynb_checkpoints" not in path.parts
+    }
+    unknown = [name for name in only or [] if name not in every]
+    if unknown or not every:
+        raise KeyError(f"no notebook {', '.join(unknown)}; there are: {', '.join(every) or 'none'}")
+    chosen = [(name, path) for name, path in every.items() if not only or name in only]
+    # the longest first, as stored: the others then fill the gaps beside it
+    return sorted(chosen, key=lambda item: -_seconds(folder / f"{item[0]}.ipynb"))
+
+
+def _seconds(notebook: Path) -> float:
+    """How long a notebook's exhibits took when they were stored; 0 if they never were."""
+    if not notebook.is_file():
+        return 0.0
+    stored = stored_provenance(nbformat.read(notebook, as_version=4))
+    return sum(entries["seconds"] for entries in stored.values())
+
+
+def _expected(notebooks: Sequence[tuple[str, Path]], profile: str) -> dict[str, float]:
+    """Seconds that notebooks are likely to take, of those of which it is known."""
+    if profile != "paper":
+        seconds = {name: _seconds(path) for name, path in notebooks}
+    else:
+        costs = registry.costs()
+        seconds = {
+            name: sum(
+                float(costs[exhibit].seconds)
+                for exhibit in exhibit_cells(nbformat.read(path, as_version=4))
+                if exhibit in costs
+            )
+            for name, path in notebooks
+        }
+    return {name: value for name, value in seconds.items() if value}
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, Any]:
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"a parameter is given as NAME=VALUE; got {text!r}")
+        values[name.strip()] = yaml.safe_load(value)
+    return values
+
+
+def _refuse(notebooks: Sequence[tuple[str, Path]], parameters: Mapping[str, Any]) -> None:
+    """Raise with every unknown or mistyped parameter before anything runs."""
+    problems = [
+        f"{name}: {problem}"
+        for name, path in notebooks
+        for problem in check_parameters(path, parameters)
+    ]
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+def _tell_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
+    failed = [(o, o.failure) for o in outcomes if o.failure is not None]
+    for outcome, failure in failed:
+        where = f"cell {failure.cell} ({failure.label})" if failure.cell else "its start"
+        console.print(
+            f"\n{outcome.name} failed at {where}:\n  {failure.error}\n  saved: {outcome.path}",
+            style="red",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    return bool(failed)
+
+
+def _give_up(console: Console, message: str) -> None:
+    console.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def _closing(console: Console, message: str, failed: bool) -> None:
+    if message:
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if failed else 0)

@@ -1,0 +1,197 @@
+"""``companion data``: the data sets of the papers, what of them is at hand, and fetching them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from companion.cli._console import FAILED, fail, mistakes, note, print_json, print_table, show
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from companion.study.datasets import DataSet, KnownFile
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="The papers' data sets: what they are, what is at hand, and fetching them.",
+    no_args_is_help=True,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the data sets: what they hold, their terms, their files, who reads them.
+
+    Example: `companion data list`
+    """
+    from companion.study.datasets import DATA_SETS
+    from companion.study.inputs import readers
+
+    with mistakes(context.obj):
+        readers_of = readers()
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": known.name,
+                    "what": known.what,
+                    "terms": known.terms,
+                    "home": known.home,
+                    "layout": known.layout,
+                    "bytes": known.size,
+                    "files": [
+                        {"path": f.path, "bytes": f.size, "md5": f.md5} for f in known.packed
+                    ],
+                    "addresses": list(known.mirrors),
+                    "exhibits": list(readers_of[known.name]),
+                }
+                for known in DATA_SETS.values()
+            ]
+        )
+        return
+    print_table(
+        ("name", "what", "packed", "read by"),
+        [
+            (
+                known.name,
+                known.what,
+                _size(known.size) if known.size else "",
+                f"{len(readers_of[known.name])} exhibits",
+            )
+            for known in DATA_SETS.values()
+        ],
+        flexible="what",
+    )
+    for known in DATA_SETS.values():
+        show(f"\n{known.name}: {known.home}")
+        show(f"  terms: {known.terms}")
+        show(f"  below the data root: {known.layout}")
+    show("\n--json names files and exhibits; `companion data check` looks at a folder.")
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    data_root: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the data sets.")],
+    as_json: AsJson = False,
+) -> None:
+    """Verify the files in a data folder against their checksums; nothing is changed.
+
+    Exit status 1: a file is damaged. Missing files are no fault.
+
+    Example: `companion data check --data-root path/to/data`
+    """
+    from companion.study.inputs import files_at
+
+    with mistakes(context.obj):
+        findings = files_at(data_root)
+    if as_json:
+        print_json(
+            [
+                {"data_set": f.data_set, "file": f.file, "state": f.state, "detail": f.detail}
+                for f in findings
+            ]
+        )
+    else:
+        print_table(
+            ("data set", "file", "state", "detail"),
+            [(f.data_set, f.file, f.state, f.detail) for f in findings],
+            flexible="detail",
+        )
+    damaged = sum(f.state == "damaged" for f in findings)
+    if damaged:
+        raise fail(f"{damaged} of {len(findings)} files are damaged", FAILED)
+
+
+@app.command()
+def fetch(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="MNIST, FashionMNIST or CIFAR-10.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of the data sets.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    mirror: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Another address of the files; they are verified anyway."),
+    ] = "",
+) -> None:
+    """Fetch a data set, after asking: whole and verified, or not at all.
+
+    Files that are there already are verified and kept. Exit status 1: not fetched; 2: a wrong
+    argument.
+
+    Example: `companion data fetch MNIST --to path/to/data`
+    """
+    from companion.study.datasets import DATA_SETS
+    from companion.study.downloads import missing
+
+    with mistakes(context.obj):
+        known = _known(name, DATA_SETS)
+        wanted = missing(known, to)
+    if not wanted:
+        show(f"{known.name} is in {to} already, as published")
+        return
+    mirrors = (mirror,) if mirror else known.mirrors
+    size = _size(sum(file.size or 0 for file in wanted))
+    note(f"{known.name}: {known.what}. Terms: {known.terms} ({known.home})")
+    note(f"{len(wanted)} files, {size}, from {mirrors[0]} to {to}")
+    if not yes and not _agreed():
+        raise fail("nothing was fetched", FAILED)
+    _fetch_all(wanted, to, mirrors)
+    show(f"{known.name} is in {to}: {', '.join(file.path for file in wanted)}")
+
+
+def _known(name: str, known: dict[str, DataSet]) -> DataSet:
+    found = {key.lower(): value for key, value in known.items()}.get(name.strip().lower())
+    if found is None:
+        raise ValueError(f"NAME must be one of {', '.join(known)}; got {name!r}")
+    return found
+
+
+def _agreed() -> bool:
+    if not _on_terminal():
+        raise fail("there is no terminal to ask on; --yes fetches without asking", FAILED)
+    return typer.confirm("Fetch?", err=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _fetch_all(wanted: list[KnownFile], to: Path, mirrors: tuple[str, ...]) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from companion.study.downloads import fetch as fetch_file
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    try:
+        with bar:
+            for file in wanted:
+                task = bar.add_task(Path(file.path).name, total=file.size)
+                fetch_file(file, to, mirrors, functools.partial(_advance, bar, task))
+    except OSError as error:
+        raise fail(f"{error}. Files that were whole before stay", FAILED) from None
+    except KeyboardInterrupt:
+        raise fail("stopped; files that were whole before stay", 130) from None
+
+
+def _advance(bar: Progress, task: TaskID, done: int) -> None:
+    bar.update(task, completed=done)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"

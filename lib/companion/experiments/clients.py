@@ -1,0 +1,258 @@
+"""What the exhibits of Liu et al. 2024 share: defences and their strengths, networks and batches.
+
+Section 5.1 lists the defences, Appendix F the network: ResNet-18 with an extra linear layer of
+16,384 neurons before the head, of which all but the first few thousand have random weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from reconrisk.convnets import ConvNet, ResNet18, WideHead, randomise_neurons
+from reconrisk.mechanisms import (
+    Clipping,
+    Defence,
+    EntryDropout,
+    LocalAggregation,
+    Noise,
+    Pruning,
+)
+from companion.study import datasets, registry
+from companion.study.computations import Context
+from companion.experiments.tools import data_folder
+from companion.study.computations import parameters_of
+
+__all__ = [
+    "KEY",
+    "LOCAL_RATE",
+    "NETWORKS",
+    "Batches",
+    "Setting",
+    "draw_batches",
+    "is_stand_in",
+    "make_network",
+    "pictures",
+    "printed_settings",
+    "seeded",
+    "shared_values",
+]
+
+KEY = "liu2024"
+#: learning rate of local steps, which the paper does not print; at 0.1, the rate of its training,
+#: the random neurons make five steps diverge
+LOCAL_RATE = 0.01
+NETWORKS = ("ConvNet", "ResNet-18")
+#: parameters that make a run one on the paper's pictures and network
+_OF_THE_PAPER = (
+    *("data", "side", "network", "channels", "wide"),
+    *("trained_network", "trained_channels", "trained_wide", "trained_side"),
+)
+#: as the tables write them, and what the strength is
+DEFENCES = {
+    "None": "",
+    "GradClip": "C",
+    "GradNoise": "sigma0",
+    "GradDrop": "p",
+    "GradPrune": "p",
+    "LocalAggregation": "steps",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A defence with its strength, as a column of Tables 2, 4, 5, 7 and 8 names it.
+
+    Attributes
+    ----------
+    defence : str
+        A key of ``DEFENCES``.
+    strength : float
+        C, sigma0, p or the number of steps; 0 for none.
+    """
+
+    defence: str
+    strength: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.defence not in DEFENCES:
+            raise ValueError(f"defence must be one of {tuple(DEFENCES)}; got {self.defence!r}")
+
+    @property
+    def title(self) -> str:
+        """For axes and tables."""
+        if self.defence == "None":
+            return "None"
+        return f"{self.defence} {DEFENCES[self.defence]}={self.strength:g}"
+
+    @property
+    def parts(self) -> Defence:
+        """The defence as :func:`reconrisk.training.client_updates` takes it."""
+        if self.defence == "None":
+            return ()
+        if self.defence == "GradClip":
+            return (Clipping(self.strength),)
+        if self.defence == "GradNoise":
+            return (Noise(self.strength),)
+        if self.defence == "GradDrop":
+            return (EntryDropout(self.strength),)
+        if self.defence == "GradPrune":
+            return (Pruning(self.strength),)
+        return (LocalAggregation(int(self.strength), LOCAL_RATE),)
+
+
+@functools.cache
+def printed_settings(table: str) -> tuple[Setting, ...]:
+    """The settings of a printed table (``"table4"``), in its order, each once."""
+    rows = registry.printed(f"{KEY}/{table}")
+    found: dict[Setting, None] = {}
+    for name, value in zip(rows["defense"], rows["parameter_value"], strict=True):
+        name = {"none": "None", "GradClipping": "GradClip"}.get(name, name)
+        found[Setting(name, 0.0 if name == "None" else float(value))] = None
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4)
+def pictures(name: str, data_root: str = "", side: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Training pictures (N, 3, side, side) in [0, 1], float32, and their labels (N,).
+
+    Parameters
+    ----------
+    name : {"patches", "CIFAR-10"}
+    data_root : str
+        Folder of the files; empty for bundled pictures.
+    side : int
+        CIFAR-10 is averaged down to it: 8, 16 or 32.
+    """
+    if name == "patches":
+        images = datasets.classified("patches", side=side)
+    else:
+        images = datasets.classified(name, data_root or None)
+    tensor = torch.tensor(np.array(images.pictures()), dtype=torch.float32).permute(0, 3, 1, 2)
+    if tensor.shape[-1] != side:
+        tensor = torch.nn.functional.interpolate(tensor, size=(side, side), mode="area")
+    return tensor.contiguous(), torch.tensor(images.labels)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """P batches of n pictures.
+
+    Attributes
+    ----------
+    images : Tensor, shape (P, n, 3, side, side), float32
+    labels : Tensor of integers, shape (P, n)
+    """
+
+    images: torch.Tensor
+    labels: torch.Tensor
+
+
+def draw_batches(
+    images: torch.Tensor, labels: torch.Tensor, count: int, size: int, rng: np.random.Generator
+) -> Batches:
+    """Draw batches as evenly from the classes as can be, and no picture twice.
+
+    Parameters
+    ----------
+    images : Tensor, shape (N, 3, side, side)
+    labels : Tensor of integers, shape (N,)
+    count, size : int
+        P and n, with P n <= N.
+    rng : Generator
+        Of the pictures; within a batch the classes go round, so that they differ while n is at most
+        their number.
+    """
+    if count * size > len(labels):
+        raise ValueError(f"count * size must be at most {len(labels)}; got {count} * {size}")
+    known = labels.numpy()
+    # the k-th picture of every class before the (k + 1)-th of any, classes in random order
+    order = rng.permutation(len(known))
+    turn = np.empty(len(known), dtype=int)
+    for label in np.unique(known):
+        own = order[known[order] == label]
+        turn[own] = np.arange(len(own))
+    tie = rng.permutation(len(known))
+    chosen = np.lexsort((tie, turn))[: count * size]
+    place = torch.from_numpy(chosen.reshape(count, size))
+    return Batches(images[place], labels[place])
+
+
+def make_network(
+    kind: str,
+    generator: torch.Generator,
+    *,
+    side: int = 32,
+    channels: int = 16,
+    wide: int | None = None,
+    random_neurons: int = 0,
+    activation: str = "relu",
+) -> WideHead:
+    """A network of Section 5.1, or the small one of quick runs, with stored batch norm statistics.
+
+    Parameters
+    ----------
+    kind : {"ConvNet", "ResNet-18"}
+    generator : torch.Generator
+    side : int
+        Of the pictures.
+    channels : int
+        Of the first stage: 64 in the original ResNet-18.
+    wide : int, optional
+        Neurons of the extra layer.
+    random_neurons : int
+        How many of them, the last ones, get the weights that give features away.
+    activation : str
+    """
+    if kind == "ConvNet":
+        network: WideHead = ConvNet(
+            generator, side=side, channels=channels, wide=wide, activation=activation
+        )
+    elif kind == "ResNet-18":
+        network = ResNet18(generator, width=channels, wide=wide, activation=activation)
+    else:
+        raise ValueError(f"kind must be one of {NETWORKS}; got {kind!r}")
+    if random_neurons:
+        randomise_neurons(network, random_neurons, generator)
+    return network.eval()
+
+
+def is_stand_in(context: Context) -> bool:
+    """Whether a run's pictures or network are not those of the paper, or not of their size."""
+    known = parameters_of(context.exhibit)
+    asked = context.settings
+    return any(asked[n] != known[n].paper for n in _OF_THE_PAPER if n in known)
+
+
+def seeded(seed: int, *key: int, device: str = "cpu") -> torch.Generator:
+    """A generator for one purpose, named by integers."""
+    state = np.random.SeedSequence([seed, *key]).generate_state(1, np.uint64)[0]
+    return torch.Generator(device=device).manual_seed(int(state) >> 1)
+
+
+def shared_values(kind: type, context: Context, name: str) -> dict[str, Any]:
+    """Values of a dataclass that exhibits share: equal settings give equal values and seeds.
+
+    Parameters
+    ----------
+    kind : type
+        With fields named as settings are, ``data_root``, ``device`` and seeds, ``<purpose>_seed``.
+    context : Context
+    name : str
+        In place of the exhibit's, for the seeds.
+    """
+    named = [f.name for f in dataclasses.fields(kind)]
+    settings = dict(context.settings)
+    shared = dataclasses.replace(context, exhibit=f"{KEY}/{name}")
+    purposes = {f: f.removesuffix("_seed") for f in named if f.endswith("_seed")}
+    return {
+        **{name: settings[name] for name in named if name in settings},
+        **{f: shared.seed_of({"selection": "pictures"}.get(p, p)) for f, p in purposes.items()},
+        "data_root": data_folder(context, context.settings.data),
+        "device": context.device,
+    }

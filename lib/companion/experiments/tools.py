@@ -1,0 +1,194 @@
+"""Small things that several computations share."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+from reconrisk import DPSGD, _check
+from reconrisk.attacks import Observation, known_scale, observe
+from reconrisk.metrics import PerceptualMetric, load_perceptual
+from companion.study import datasets
+from companion.study.computations import Context
+from companion.study.sweep import run_sweep
+
+__all__ = [
+    "SIGNIFICANCE",
+    "as_numpy",
+    "attack_repeatedly",
+    "data_folder",
+    "fits",
+    "mean_and_error",
+    "perceptual",
+    "photographs",
+    "reconstructions",
+    "run_tasks",
+    "task_pictures",
+    "tensor",
+]
+
+#: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
+SIGNIFICANCE = 1e-3
+#: data sets that come with a dependency, and need no folder
+BUNDLED = ("digits", "patches")
+
+
+def tensor(
+    context: Context, values: np.ndarray, dtype: torch.dtype = torch.float64
+) -> torch.Tensor:
+    """Records as a (count, N) tensor on the context's device."""
+    flat = np.array(values, dtype=float).reshape(len(values), -1)
+    return torch.as_tensor(flat, dtype=dtype, device=context.device)
+
+
+def as_numpy(values: torch.Tensor) -> np.ndarray:
+    """A tensor as a float64 array."""
+    return values.detach().cpu().numpy().astype(float)
+
+
+def attack_repeatedly(
+    context: Context,
+    record: np.ndarray,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    repeats: int,
+    *,
+    rows: int = 1,
+    key: Sequence[object] = (),
+) -> np.ndarray:
+    """Rebuild one record from ``repeats`` independent DP-SGD steps, shape (repeats, N).
+
+    Runs in chunks, so that memory stays below about 100 MB for any number of rows.
+    """
+    run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
+    # no computed number in the key: the last bit of a norm would change every draw
+    generator = context.generator("attack", *key, rows, record.size, repeats)
+    parts = reconstructions(context, record, run, repeats, generator, known_scale, rows=rows)
+    return np.concatenate(list(parts))
+
+
+def reconstructions(
+    context: Context,
+    record: np.ndarray,
+    run: DPSGD,
+    count: int,
+    generator: torch.Generator,
+    reconstruct: Callable[[Observation], torch.Tensor],
+    *,
+    rows: int = 1,
+) -> Iterator[np.ndarray]:
+    """Rebuild one record from ``count`` independent DP-SGD steps, in chunks (chunk, N) of 32 MB."""
+    chunk = max(1, min(count, 4_000_000 // (rows * record.size)))
+    for start in range(0, count, chunk):
+        size = min(chunk, count - start)
+        inputs = tensor(context, np.broadcast_to(record.ravel(), (size, record.size)))
+        yield as_numpy(reconstruct(observe(inputs, run, generator, rows=rows)))
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean of independent values and its standard error."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(np.size(values)))
+
+
+def fits(values: np.ndarray, cdf) -> float:
+    """The p-value of a Kolmogorov-Smirnov test of values against a distribution function."""
+    return float(stats.kstest(np.ravel(values), cdf).pvalue)
+
+
+def photographs(context: Context, size: int, count: int) -> np.ndarray:
+    """The context's photographs: bundled ones in quick, the data folder's in paper.
+
+    Raises
+    ------
+    FileNotFoundError
+        In the paper profile without ``data_root``.
+    """
+    if context.profile == "paper" and context.data_root is None:
+        raise FileNotFoundError(
+            f"{context.exhibit} in the paper profile needs the paper's photographs: give "
+            "data_root, a folder in the layout root/class/*.jpg (ImageNet or a sample of it)"
+        )
+    return datasets.pictures(size, count, context.read_root)
+
+
+def data_folder(context: Context, name: str) -> str:
+    """The folder that a data set is read from, empty for a bundled one.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+    FileNotFoundError
+        If the data set is not bundled and the context has no ``data_root``.
+    """
+    if name in BUNDLED:
+        return ""
+    _check.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
+    if context.data_root is None:
+        raise FileNotFoundError(
+            f"{context.exhibit} reads {name} in this profile: give data_root, the folder in which "
+            "torchvision keeps its data sets"
+        )
+    return str(context.data_root)
+
+
+@functools.lru_cache(maxsize=4)
+def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
+    """The pictures that a sweep's task names, kept for the process's next tasks."""
+    return datasets.pictures(size, count, Path(data_root) if data_root else None)
+
+
+@functools.cache
+def perceptual(device: str) -> PerceptualMetric:
+    """The perceptual metric, loaded once in each process."""
+    return load_perceptual(device)
+
+
+#: results of this process, by seed, function and task
+_FINISHED: dict[str, Any] = {}
+
+
+def run_tasks(
+    context: Context,
+    function: Callable[..., Any],
+    tasks: Sequence[Mapping[str, Any]],
+    store: str,
+    label: str,
+) -> list[Any]:
+    """Results of a sweep's tasks, in their order; each task runs once in a process.
+
+    Parameters
+    ----------
+    context : Context
+        Its workers, checkpoints and seed.
+    function : callable
+        Of a module's top level, from a task and its seed to what JSON can hold.
+    tasks : sequence of mapping
+        Values that JSON can hold.
+    store : str
+        Folder below the checkpoints.
+    label : str
+        What the progress bar says.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+    texts = [json.dumps(task, sort_keys=True) for task in tasks]
+    keys = [f"{context.seed} {name} {text}" for text in texts]
+    missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in _FINISHED}
+    rows = run_sweep(
+        function,
+        [json.loads(text) for text in missing.values()],
+        seed=context.seed,
+        workers=context.workers,
+        scheduler=context.scheduler,
+        store=context.checkpoints / store if context.checkpoints else None,
+        label=f"{context.exhibit}: {label}",
+    )
+    _FINISHED.update(zip(missing, rows, strict=True))
+    return [_FINISHED[k] for k in keys]

@@ -1,0 +1,249 @@
+"""Networks of Biswas et al. 2024 trained at many noises together, and how the text may be read.
+
+A task of a sweep is one data set at one batch size and one repetition: all its networks, of both
+mechanisms, train together. Exhibits that ask for the same task in one process share it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from reconrisk.models import SigmoidNetwork
+from companion.study import registry
+from companion.study.computations import Context
+from companion.experiments import federated as federated
+from companion.experiments.federated import Pair
+from companion.experiments.tools import data_folder
+from companion.study.sweep import as_table, run_sweep
+from reconrisk.training import Release, network_accuracy, train_mini_batches
+
+__all__ = [
+    "AS_READ",
+    "GUESSING",
+    "PAPERS_NAMES",
+    "READINGS",
+    "Reading",
+    "averaged",
+    "printed_accuracies",
+    "train_networks",
+    "trained",
+    "training_task",
+]
+
+#: accuracy of guessing one of ten classes, as the paper counts
+GUESSING = 0.1
+#: data sets that have a column of printed numbers
+PAPERS_NAMES = ("MNIST", "FashionMNIST")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the text leaves open about the training.
+
+    Attributes
+    ----------
+    weight_decay : float
+    decoupled : bool
+        Whether the decay shrinks the weights or is added to the gradient.
+    noise_factor : float
+        The Gaussian's deviation of each coordinate, in sigma C.
+    poisson : bool
+        Whether batches are Poisson samples or parts of a shuffle.
+    standardised : bool
+        Whether pixels are standardised or in [0, 1].
+    widths : tuple of int
+        Of the network.
+    """
+
+    weight_decay: float = 0.1
+    decoupled: bool = True
+    noise_factor: float = 1.0
+    poisson: bool = True
+    standardised: bool = True
+    widths: tuple[int, ...] = federated.NETWORK.widths
+
+
+#: the reading of every exhibit that does not compare readings
+AS_READ = "decoupled decay 0.1"
+READINGS = {
+    AS_READ: Reading(),
+    "decay 0.1 in the gradient": Reading(decoupled=False),
+    "no decay": Reading(weight_decay=0.0),
+    "noise sqrt(3) sigma": Reading(noise_factor=math.sqrt(3.0)),
+    "no decay, noise sqrt(3) sigma": Reading(weight_decay=0.0, noise_factor=math.sqrt(3.0)),
+    "shuffled batches": Reading(poisson=False),
+    "pixels in [0, 1]": Reading(standardised=False),
+    "layers 256-20-286-10": Reading(widths=(256, 20, 286, 10)),
+}
+
+
+def train_networks(task: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    """Train one network at every noise, and one without, and count what they get right.
+
+    Parameters
+    ----------
+    task : dict
+        ``data``, ``data_root``, ``device``, ``batch_size``, ``epochs``, ``reading``, ``repeat``,
+        ``train_seed``, ``by_layer``; ``labels`` (the paper's concentrations), ``sigmas`` and
+        ``kappas``, a list each, the noise of the pair with that label.
+    seed : int
+        The sweep's own seed of this task; not used, so that exhibits share their runs.
+
+    Returns
+    -------
+    list of dict
+        ``mechanism``, ``label`` (zero without noise) and ``accuracy`` on the test pictures.
+    """
+    del seed
+    reading = READINGS[task["reading"]]
+    where = (task["data"], task["data_root"])
+    train, test = (
+        federated.standardised(*where, part, task["device"]) for part in ("train", "test")
+    )
+    each = {"by_layer": task["by_layer"]}
+    releases = [
+        *(Release("gaussian", s * reading.noise_factor, **each) for s in task["sigmas"]),
+        *(Release("vmf", kappa, **each) for kappa in task["kappas"]),
+        Release("none"),
+    ]
+    weights = train_mini_batches(
+        SigmoidNetwork(tuple(reading.widths)),
+        _fed(train, reading),
+        train.labels,
+        releases,
+        batch_size=task["batch_size"],
+        epochs=task["epochs"],
+        generator=torch.Generator(device=task["device"]).manual_seed(task["train_seed"]),
+        weight_decay=reading.weight_decay,
+        decoupled=reading.decoupled,
+        poisson=reading.poisson,
+    )
+    accuracy = network_accuracy(weights, _fed(test, reading), test.labels).tolist()
+    names = [("Gaussian", label) for label in task["labels"]]
+    names += [("VMF", label) for label in task["labels"]]
+    return [
+        {"mechanism": mechanism, "label": label, "accuracy": value}
+        for (mechanism, label), value in zip([*names, ("none", 0.0)], accuracy, strict=True)
+    ]
+
+
+def _fed(pictures: federated.Standardised, reading: Reading) -> torch.Tensor:
+    if reading.standardised:
+        return pictures.inputs
+    return torch.as_tensor(pictures.images.inputs, device=pictures.inputs.device)
+
+
+def training_task(
+    context: Context,
+    data: str,
+    batch_size: int,
+    repeat: int,
+    pairs: Sequence[Pair],
+    *,
+    reading: str = AS_READ,
+    by_layer: bool = True,
+    kappas: Sequence[float] | None = None,
+) -> dict[str, Any]:
+    """One task; first weights and batches are the same for every reading and mechanism setting.
+
+    Parameters
+    ----------
+    context : Context
+        Whose settings hold ``epochs``.
+    data : str
+        A name that :func:`_federated.standardised` knows.
+    kappas : sequence of float, optional
+        Concentrations in the place of the pairs' own.
+    """
+    shared = replace(context, exhibit=f"{federated.KEY}/utility")
+    return {
+        "data": data,
+        "data_root": data_folder(context, data),
+        "device": context.device,
+        "batch_size": int(batch_size),
+        "epochs": context.settings.epochs,
+        "reading": reading,
+        "repeat": repeat,
+        "train_seed": shared.seed_of(data, int(batch_size), repeat),
+        "by_layer": by_layer,
+        "labels": [pair.concentration for pair in pairs],
+        "sigmas": [pair.noise_multiplier for pair in pairs],
+        "kappas": [pair.concentration for pair in pairs] if kappas is None else list(kappas),
+    }
+
+
+@functools.cache
+def _finished() -> dict[str, Any]:
+    """Results of this process by seed and task."""
+    return {}
+
+
+def trained(context: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return every network's accuracy, one row each; nothing is trained twice in a process."""
+    shelf = _finished()
+    names = [json.dumps([context.seed, task], sort_keys=True) for task in tasks]
+    missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in shelf}
+    results = run_sweep(
+        train_networks,
+        list(missing.values()),
+        seed=context.seed,
+        workers=context.workers,
+        scheduler=context.scheduler,
+        store=context.checkpoints / f"{federated.KEY}-utility" if context.checkpoints else None,
+        label=f"{federated.KEY}: training",
+    )
+    shelf.update(zip(missing, results, strict=True))
+    kept = ("data", "batch_size", "reading", "by_layer", "repeat")
+    return as_table(
+        [{key: task[key] for key in kept} for task in tasks], [shelf[name] for name in names]
+    )
+
+
+def averaged(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Mean accuracy over the repetitions, with the spread of one run and the mean's error.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As :func:`trained` returns it.
+    by : sequence of str
+        Further columns that tell settings apart.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``data``, ``batch_size``, ``mechanism``, ``label``, those of ``by``, ``mean``,
+        ``sd`` (pooled over the labels of a mechanism, because a few runs do not tell a spread)
+        and ``error``, which is sd over the root of the number of runs.
+    """
+    setting = ["data", "batch_size", *by, "mechanism"]
+    grouped = rows.groupby([*setting, "label"], sort=False)["accuracy"]
+    table = grouped.agg(["mean", "var", "count"]).reset_index()
+    table["sd"] = np.sqrt(table.groupby(setting, sort=False)["var"].transform("mean"))
+    table["error"] = table["sd"] / np.sqrt(table["count"])
+    return table.drop(columns=["var"]).rename(columns={"count": "runs"})
+
+
+@functools.cache
+def printed_accuracies() -> pd.DataFrame:
+    """Table V: ``data``, ``mechanism``, ``label``, ``batch_size``, ``printed``, ``text``."""
+    rows = registry.printed(f"{federated.KEY}/table5")
+    return pd.DataFrame(
+        {
+            "data": rows["dataset"],
+            "mechanism": rows["mechanism"].replace("Gauss", "Gaussian"),
+            "label": rows["paired_kappa_vmf"].astype(float),
+            "batch_size": rows["batch_size"].astype(int),
+            "printed": rows["value"].astype(float),
+            "text": rows["printed"],
+        }
+    )

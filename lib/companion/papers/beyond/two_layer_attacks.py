@@ -1,0 +1,295 @@
+"""Attacks on two-layer networks under defences, as tasks of sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from reconrisk import bounds, special
+from reconrisk.attacks import (
+    Refinement,
+    TensorReconstruction,
+    refine_in_span,
+    refine_records,
+    refine_with_masks,
+    tensor_attack,
+)
+from reconrisk.metrics import match, projection_error
+from companion.study import datasets
+from reconrisk.two_layer import (
+    LocalSteps,
+    OutputGradient,
+    TwoLayer,
+    aggregate_gradients,
+    gradient_jacobians,
+    release_output_gradient,
+)
+
+__all__ = [
+    "EXACT",
+    "Case",
+    "attack_case",
+    "bound_case",
+    "draw_case",
+    "draw_records",
+    "floors",
+    "moments_case",
+    "rms_error",
+]
+
+#: a root mean squared error of unit records below this is recovery: rounding leaves 1e-12 at most
+EXACT = 1e-6
+#: under noise, an error of at most so many times the floor
+_NEAR = 2.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network, one batch and what is released of its gradient.
+
+    Attributes
+    ----------
+    network : TwoLayer
+    inputs : ndarray, shape (B, d)
+        Of unit norm.
+    released : OutputGradient
+    joint : OutputGradient
+        Made of all records as one batch, for the bounds: as ``released`` but for several clients.
+    noise_std, max_grad_norm : float
+        Of the release; infinite for no clipping.
+    signed : bool
+        Whether the activation lets a record be told from its negative.
+    """
+
+    network: TwoLayer
+    inputs: np.ndarray
+    released: OutputGradient
+    joint: OutputGradient
+    noise_std: float
+    max_grad_norm: float
+    signed: bool
+
+    def error(self, found: np.ndarray) -> float:
+        """Root mean square over the records of the distances, in the best order."""
+        return rms_error(self.inputs, found, signs=not self.signed)
+
+
+def rms_error(inputs: np.ndarray, found: np.ndarray, *, signs: bool = False) -> float:
+    """Root mean square over the records of the distances, in the best order (Definition D.1)."""
+    return float(np.sqrt(match(inputs, found, signs=signs).mse * inputs.shape[1]))
+
+
+def draw_records(kind: str, count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
+    """Records of unit norm: ``"random"``, ``"orthogonal"`` or ``"digits"`` (64 numbers)."""
+    if kind == "digits":
+        pool = datasets.digits()
+        x = pool[rng.choice(len(pool), count, replace=False)]
+    else:
+        x = rng.standard_normal((count, dimension))
+    if kind == "orthogonal":
+        x = np.linalg.qr(x.T)[0].T
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def draw_labels(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of one sign (``"same"``), of both in turns (``"mixed"``), or ``"random"`` ones."""
+    if kind == "same":
+        return np.ones(count)
+    if kind == "mixed":
+        return np.where(np.arange(count) % 2, -1.0, 1.0)
+    return rng.choice([-1.0, 1.0], count)
+
+
+def draw_case(task: Mapping[str, Any]) -> Case:
+    """Draw the network, the batch and the release that a task describes.
+
+    Parameters
+    ----------
+    task : mapping
+        ``dimension``, ``count`` (of records in a client's batch), ``width`` and ``seed``; and, if
+        not the usual: ``activation``, ``labels``, ``records``, ``clients``, ``local`` (arguments of
+        ``LocalSteps``), ``release`` (arguments of ``release_output_gradient``), and ``draw``, a
+        number that tells draws of masks and noise on one network from each other.
+    """
+    draws, clients = np.random.default_rng([task["seed"], 0]), task.get("clients", 1)
+    count = task["count"] * clients
+    x = draw_records(task.get("records", "random"), count, task["dimension"], draws)
+    y = draw_labels(task.get("labels", "mixed"), count, draws)
+    activation = task.get("activation", "elu")
+    network = TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
+    how = dict(task.get("release", {}))
+    local = LocalSteps(*task["local"]) if "local" in task else None
+    rng = np.random.default_rng([task["seed"], 1, task.get("draw", 0)])
+    joint = release_output_gradient(network, x, y, local=local, rng=rng, **how)
+    released = joint
+    if clients > 1:
+        parts = zip(np.split(x, clients), np.split(y, clients), strict=True)
+        released = aggregate_gradients(
+            [release_output_gradient(network, own, labels) for own, labels in parts]
+        )
+    return Case(
+        network,
+        x,
+        released,
+        joint,
+        how.get("noise_std", 0.0),
+        how.get("max_grad_norm", np.inf),
+        special.tensor_orders(activation)[0] == 2,
+    )
+
+
+def floors(case: Case) -> dict[str, float]:
+    """The Cramer-Rao bound of a case, at unit noise and at its own.
+
+    Returns
+    -------
+    dict
+        ``"unit floor"``, exact, for an attacker who knows the norms and neither labels nor output
+        weights; ``"unit loosened"``, the paper's loosening to a trace; ``"floor"`` and
+        ``"loosened"``, the same at the noise of the case.
+    """
+    rows = gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
+    information = bounds.gradient_information(rows)
+    if information.squared_norm > case.max_grad_norm**2:
+        information = _up_to_scale(
+            information.clipped(case.max_grad_norm), case.inputs.size, case.joint.residuals
+        )
+    unit = float(bounds.cramer_rao_error(information, 1.0, case.inputs, unit_norm=True))
+    loosened = float(bounds.cramer_rao_error_loosened(information, 1.0, case.inputs))
+    return {
+        "unit floor": unit,
+        "unit loosened": loosened,
+        "floor": case.noise_std * unit if np.isfinite(unit) else np.inf,
+        "loosened": case.noise_std * loosened,
+    }
+
+
+def _up_to_scale(
+    information: bounds.GradientInformation, known: int, residuals: np.ndarray
+) -> bounds.GradientInformation:
+    """Leave out the residuals' common scale, on which a clipped gradient does not depend."""
+    basis = linalg.block_diag(np.eye(known), linalg.null_space(residuals[None]))
+    return replace(
+        information, matrix=basis.T @ information.matrix @ basis, pull=information.pull @ basis
+    )
+
+
+def tensor_errors(case: Case) -> tuple[dict[str, float], TensorReconstruction]:
+    """Errors of the tensor attack as published and with the low orders removed; and the latter."""
+    removed = 3 if case.signed and case.released.kept is None else 2
+    count = len(case.inputs)
+    row = {}
+    for name, how_many in (("tensor", 0), ("orders removed", removed)):
+        found = tensor_attack(case.network, case.released, count, removed=how_many)
+        row[name] = case.error(found.inputs)
+        row[f"{name} span"] = float(projection_error(case.inputs, found.span))
+    return row, found
+
+
+def _fit(
+    case: Case, start: TensorReconstruction, restarts: int, attempts: int, seed: int
+) -> Refinement:
+    # what noise explains is a band, and once it hides the gradient wrong fits are in it too: then
+    # no fit ends the search
+    hidden = 10.0 * case.noise_std**2 > float(np.mean(case.released.seen**2))
+    return refine_records(
+        case.network,
+        case.released,
+        start,
+        noise_std=0.0 if hidden else case.noise_std,
+        restarts=restarts,
+        attempts=attempts,
+        seed=seed,
+    )
+
+
+def _starts(case: Case, start: TensorReconstruction, first: Refinement) -> Iterator[Refinement]:
+    """Fits that took masks for noise; those in the span only if the first does not lead on."""
+    yield first
+    yield from refine_in_span(case.network, case.released, start, restarts=6)
+
+
+def _recovered(case: Case, error: float, floor: float) -> bool:
+    return error <= max(EXACT, _NEAR * floor) if np.isfinite(floor) else error <= EXACT
+
+
+def attack_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Attack one network's gradient in every way, and bound the error.
+
+    Parameters
+    ----------
+    task : dict
+        As :func:`draw_case` reads it, and ``restarts`` and ``widening``: how many more random
+        starts, and how many times more neurons, least squares get where they fail; zero for none.
+    seed : int
+        The sweep's own seed of this task; not used.
+
+    Returns
+    -------
+    dict
+        Errors (``"tensor"``, ``"orders removed"``, ``"least squares"``), ``"recovered"``, what it
+        took (``"how"``: at once, more starts, more neurons, or not; undetermined where the floor is
+        infinite), and the floors.
+    """
+    del seed
+    case = draw_case(task)
+    row, start = tensor_errors(case)
+    thinned = case.released.record_dropout > 0
+    # without noise nothing bounds the error once the records are determined
+    none = {"unit floor": 0.0, "unit loosened": 0.0, "floor": 0.0, "loosened": 0.0}
+    bound = none if thinned else floors(case)
+    found = _fit(case, start, 6, 6, task["seed"])
+    row["without masks"] = case.error(found.inputs)
+    if thinned:
+        found = refine_with_masks(case.network, case.released, _starts(case, start, found))
+    error, how = case.error(found.inputs), "at once"
+    if not _recovered(case, error, bound["floor"]):
+        how = "not"
+        if np.isinf(bound["floor"]):
+            how = "undetermined"
+        elif task.get("restarts", 0):
+            how, error = _again(task, case, start, error, bound["floor"])
+    return {**row, "least squares": error, "how": how, "norm": case.released.norm, **bound}
+
+
+def bound_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the floors alone of a task that :func:`draw_case` reads, and ``pi_min``."""
+    del seed
+    case = draw_case(task)
+    return {**floors(case), "pi_min": _least_singular_value(case.inputs)}
+
+
+def moments_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the tensor attacks' errors, and those of their spans, on a task; and ``pi_min``."""
+    del seed
+    case = draw_case(task)
+    return {**tensor_errors(case)[0], "pi_min": _least_singular_value(case.inputs)}
+
+
+def _least_singular_value(inputs: np.ndarray) -> float:
+    return float(np.linalg.svd(inputs, compute_uv=False)[-1])
+
+
+def _again(
+    task: Mapping[str, Any],
+    case: Case,
+    start: TensorReconstruction,
+    error: float,
+    floor: float,
+) -> tuple[str, float]:
+    """Try more random starts, then more neurons; return what helped and the first's error."""
+    found = _fit(case, start, task["restarts"], task["restarts"] // 2, task["seed"] + 1)
+    more = case.error(found.inputs)
+    if _recovered(case, more, floor):
+        return "more starts", error
+    wide = {**task, "width": task["width"] * task["widening"]}
+    wider = draw_case(wide)
+    _, start = tensor_errors(wider)
+    found = _fit(wider, start, task["restarts"], task["restarts"] // 2, task["seed"] + 2)
+    if _recovered(wider, wider.error(found.inputs), floors(wider)["floor"]):
+        return "more neurons", error
+    return "not", error

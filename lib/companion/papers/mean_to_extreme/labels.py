@@ -1,0 +1,3 @@
+"""What the axes of this paper's figures are called."""
+
+LABELS = {"mse": "MSE", "psnr": "PSNR (dB)", "ncc": "NCC"}

@@ -1,0 +1,45 @@
+"""The data of the experiments: bundled, the papers' own data sets, or the reader's images.
+
+Pictures are float arrays (count, height, width, 3) in [0, 1]; labelled images are flat vectors
+with their labels (:class:`LabelledImages`). Nothing here fetches or writes a file.
+
+The official files of MNIST, Fashion-MNIST and CIFAR-10 are held against their published checksums
+before anything in them is looked at (``DATA_SETS``). Whatever is missing, damaged or not what
+its name says is refused by ``FileNotFoundError``, another ``OSError`` or ``ValueError``, with the
+file, what was found and what was expected.
+"""
+
+from companion.study.datasets._bundled import PHOTOGRAPHS, digits
+from companion.study.datasets._classified import CLASSIFIED, classified
+from companion.study.datasets._decode import EXTENSIONS
+from companion.study.datasets._features import WEIGHTS_FILE, feature_map, features
+from companion.study.datasets._known import DATA_SETS, DataSet, KnownFile
+from companion.study.datasets._labelled import LabelledFeatures, LabelledImages, grey_at
+from companion.study.datasets._own import HALVES, MOST_OUTPUTS, OWN, SMALL, own_images, own_listing
+from companion.study.datasets._photographs import folder_photographs, is_imagenet, pictures
+
+__all__ = [
+    "CLASSIFIED",
+    "DATA_SETS",
+    "EXTENSIONS",
+    "HALVES",
+    "MOST_OUTPUTS",
+    "OWN",
+    "PHOTOGRAPHS",
+    "SMALL",
+    "WEIGHTS_FILE",
+    "DataSet",
+    "KnownFile",
+    "LabelledFeatures",
+    "LabelledImages",
+    "classified",
+    "digits",
+    "feature_map",
+    "features",
+    "folder_photographs",
+    "grey_at",
+    "is_imagenet",
+    "own_images",
+    "own_listing",
+    "pictures",
+]

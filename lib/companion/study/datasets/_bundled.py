@@ -1,0 +1,85 @@
+"""The data that scikit-image and scikit-learn ship: nothing is fetched for it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+
+from companion.study.datasets._decode import central_square, resize
+from companion.study.datasets._labelled import Part, part
+
+#: colour photographs that scikit-image ships (none is fetched), as its data functions.
+PHOTOGRAPHS = (
+    "astronaut",
+    "chelsea",
+    "coffee",
+    "rocket",
+    "hubble_deep_field",
+    "immunohistochemistry",
+    "retina",
+    "stereo_motorcycle",
+)
+
+
+def digits() -> np.ndarray:
+    """Return scikit-learn's 1,797 handwritten digits as (1797, 64) values in [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    return load_digits().data / 16.0
+
+
+def bundled_pictures(size: int, count: int) -> np.ndarray:
+    """Return ``count`` bundled photographs and quarters of them, (count, size, size, 3)."""
+    most = 5 * len(PHOTOGRAPHS)  # each whole, and its four quarters
+    if count > most:
+        raise ValueError(
+            f"count must be at most {most} with the bundled photographs; got {count} "
+            "(give data_root for more)"
+        )
+    squares = map(_bundled_square, PHOTOGRAPHS)
+    quarters = (q for name in PHOTOGRAPHS for q in _quarters(_bundled_square(name)))
+    chosen = itertools.islice(itertools.chain(squares, quarters), int(count))
+    return np.stack([resize(square, size) for square in chosen])
+
+
+def digits_parts() -> dict[str, Part]:
+    """The handwritten digits, 1,500 for training and 297 for testing."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    flat, labels = part(loaded.data, loaded.target, 16)
+    return {"train": (flat[:1500], labels[:1500]), "test": (flat[1500:], labels[1500:])}
+
+
+def patch_parts(side: int) -> dict[str, Part]:
+    """Patches of the bundled photographs at 12 sides a side, without the nearly even ones."""
+    patches, labels = [], []
+    for label, name in enumerate(PHOTOGRAPHS):
+        square = resize(_bundled_square(name), 12 * side)
+        grid = square.reshape(12, side, 12, side, 3).swapaxes(1, 2).reshape(144, -1)
+        kept = grid[grid.std(axis=1) > 0.02]  # black corners and plain sky are all alike
+        patches.append(kept)
+        labels += [label] * len(kept)
+    flat, classes = part(np.concatenate(patches), labels, 1)
+    # classes are interleaved in a fixed order, so that a first part holds all of them
+    order = np.random.default_rng(20231).permutation(len(classes))
+    tested = np.arange(len(order)) % 6 == 5
+    chosen = {"train": order[~tested], "test": order[tested]}
+    return {which: (flat[order], classes[order]) for which, order in chosen.items()}
+
+
+@functools.cache
+def _bundled_square(name: str) -> np.ndarray:
+    from skimage import data
+
+    picture = getattr(data, name)()
+    if isinstance(picture, tuple):  # the left of a stereo pair
+        picture = picture[0]
+    return central_square(picture)
+
+
+def _quarters(square: np.ndarray) -> list[np.ndarray]:
+    half = square.shape[0] // 2
+    return [square[i : i + half, j : j + half] for i in (0, half) for j in (0, half)]

@@ -1,0 +1,76 @@
+"""The labelled data sets by name: bundled, the papers' own, or the reader's images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconrisk import _check
+from companion.study.datasets._bundled import digits_parts, patch_parts
+from companion.study.datasets._known import DATA_SETS
+from companion.study.datasets._labelled import LabelledImages
+from companion.study.datasets._official import joined, official
+from companion.study.datasets._own import OWN, own_data_set
+
+#: labelled data sets by name; the first and the last are bundled, the others read from a folder.
+CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
+
+
+def classified(
+    name: str, data_root: Path | None = None, split: str = "train", *, side: int = 32
+) -> LabelledImages:
+    """Return a labelled data set.
+
+    Files of MNIST, Fashion-MNIST and CIFAR-10 are the official ones or refused: their checksums are
+    verified before anything in them is looked at. Only the files of the asked part are opened.
+
+    Parameters
+    ----------
+    name : {"digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches", "own grey", "own colour", ...}
+        ``"digits"``: scikit-learn's 8x8 handwritten digits (1,500 train, 297 test; in ten
+        classes). ``"patches"``: square colour patches of the bundled photographs, the class being
+        the photograph (eight classes; every sixth patch is a test image). Both need no files.
+        ``"MNIST"``, ``"FashionMNIST"``: the four idx files below ``data_root/MNIST/raw`` or
+        ``data_root/FashionMNIST/raw``, packed (``.gz``) or not.
+        ``"CIFAR-10"``: the pickled batches below ``data_root/cifar-10-batches-py``, or else packed
+        in ``data_root/cifar-10-python.tar.gz`` (unpacked in memory, a second or two each time), or
+        else a file ``data_root/cifar10_subset.npz`` with the arrays ``train_images`` (count, 32,
+        32, 3) of bytes, ``train_labels`` (count,), ``test_images`` and ``test_labels``. The subset
+        is no official file: only that it is undamaged can be verified.
+        ``"own grey"``, ``"own colour"``: images of the reader's own, ``data_root`` being what
+        :func:`own_images` takes, in grey at 28x28 or in colour at ``side``; ``"own grey 16x16"``;
+        ``"own grey 1 of 2"`` and ``"own grey 2 of 2"``: every other one of each class. More than
+        ten classes are numbered modulo ten, since the papers' networks tell ten apart.
+    data_root : Path, optional
+        Folder of the files; nothing is written there or fetched.
+    split : {"train", "test", "all"}
+        Which part; ``"all"`` is train followed by test.
+    side : int
+        Pixels a side of ``"patches"`` and ``"own colour"``, 4 to 128; no other data set has a
+        choice.
+
+    Raises
+    ------
+    FileNotFoundError
+        If files are missing; the message says which, and how to get them.
+    ValueError
+        If a name is unknown or a file is not what it should be.
+    OSError
+        If a file cannot be read.
+    """
+    _check.one_of("name", name, CLASSIFIED + OWN)
+    _check.one_of("split", split, ("train", "test", "all"))
+    wanted = ("train", "test") if split == "all" else (split,)
+    if name in ("patches", "own colour"):
+        _check.integer("side", side, 4, 128)
+    if name == "digits":
+        return joined([digits_parts()[which] for which in wanted], (8, 8), "handwritten digits")
+    if name == "patches":
+        parts, shape = patch_parts(int(side)), (int(side), int(side), 3)
+        title = f"photograph patches {side}x{side}"
+        return joined([parts[which] for which in wanted], shape, title)
+    if data_root is None:
+        advice = DATA_SETS[name].advice() if name in DATA_SETS else "It is a path to your images."
+        raise FileNotFoundError(f"{name} is read from files: give data_root. {advice}")
+    if name in OWN:
+        return own_data_set(name, Path(data_root), split, side=side)
+    return official(name, Path(data_root), wanted)

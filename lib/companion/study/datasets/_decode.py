@@ -1,0 +1,107 @@
+"""One image file to an array, or a refusal that names it; squares and sizes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from companion.study.datasets._read import readable
+
+#: endings of the files that count as images.
+EXTENSIONS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+#: what Pillow may try; the other decoders need not see a stranger's bytes.
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
+_GREY_MODES = {"1", "L", "LA", "La"}
+_COLOUR_MODES = {"P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"}
+
+
+def image_files(root: Path) -> Iterator[Path]:
+    """Yield the image files below a folder, in no particular order; hidden ones are left out.
+
+    Links to folders are followed.
+
+    Raises
+    ------
+    OSError
+        If a folder cannot be listed: its images would be missing silently.
+    ValueError
+        If a link leads back to a folder in which it lies: there would be no end.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise type(error)(f"{error.filename} cannot be listed ({error.strerror})") from None
+
+    for folder, inner, files in os.walk(root, onerror=refuse, followlinks=True):
+        inner[:] = [name for name in inner if not name.startswith((".", "__MACOSX"))]
+        for link in (Path(folder, name) for name in inner):
+            if link.is_symlink() and Path(folder).resolve().is_relative_to(link.resolve()):
+                raise ValueError(f"{link} leads back to a folder in which it lies")
+        for name in files:
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in EXTENSIONS:
+                yield Path(folder, name)
+
+
+def colour_picture(path: Path) -> np.ndarray:
+    """Return a file's image as (height, width, 3) bytes, as it is stored."""
+    return _decoded(path, lambda picture: np.asarray(picture.convert("RGB")))
+
+
+def upright_picture(path: Path) -> np.ndarray:
+    """Return a file's image turned as its camera says: (height, width) bytes if stored in grey.
+
+    Transparency is dropped.
+    """
+    from PIL import ImageOps
+
+    def turned(picture: Any) -> np.ndarray:
+        upright = ImageOps.exif_transpose(picture)
+        return np.asarray(upright.convert("L" if picture.mode in _GREY_MODES else "RGB"))
+
+    return _decoded(path, turned)
+
+
+def _decoded(path: Path, taken: Any) -> np.ndarray:
+    from PIL import Image
+
+    path = readable(path, "an image")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of transparency and metadata, which are not used
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_FORMATS) as picture:
+                # PNG: the checksums of all its parts, which decoding alone does not look at
+                picture.verify()
+            with Image.open(path, formats=_FORMATS) as picture:
+                if picture.mode not in _GREY_MODES | _COLOUR_MODES:
+                    raise ValueError(f"its pixels are of Pillow's mode {picture.mode}, not bytes")
+                return taken(picture)
+    except Exception as error:  # decoders raise what they like on damaged bytes
+        raise ValueError(
+            f"the picture {path} cannot be read: {error}. Expected a whole JPEG, PNG, WebP or BMP "
+            "image with 8 bits a colour"
+        ) from error
+
+
+def central_square(picture: np.ndarray) -> np.ndarray:
+    """Return the largest square in the middle of (height, width[, colours])."""
+    side = min(picture.shape[:2])
+    top, left = (picture.shape[0] - side) // 2, (picture.shape[1] - side) // 2
+    square = picture[top : top + side, left : left + side]
+    return square if square.ndim == 2 else square[..., :3]
+
+
+def resize(square: np.ndarray, size: int) -> np.ndarray:
+    """Return a square of bytes at another size, as floats in [0, 1]."""
+    return resized_bytes(square, size).astype(float) / 255.0
+
+
+def resized_bytes(square: np.ndarray, size: int) -> np.ndarray:
+    """Return a square of bytes at another size (Lanczos)."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(square).resize((size, size), Image.Resampling.LANCZOS))

@@ -1,0 +1,53 @@
+"""What a frozen network makes of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from companion.study.datasets._labelled import LabelledFeatures, LabelledImages
+
+if TYPE_CHECKING:
+    from reconrisk.feature_maps import FeatureMap
+
+#: file of a pretrained wide ResNet below ``data_root``; its format: ``feature_maps.load``.
+WEIGHTS_FILE = "wrn28_10_imagenet32.pt"
+
+
+def features(
+    images: LabelledImages, data_root: Path | None = None, *, count: int = 640
+) -> LabelledFeatures:
+    """Return what the frozen network makes of labelled images, see :func:`feature_map`.
+
+    Cost: one pass through the network, in batches of 256 images.
+    """
+    import torch
+
+    network = feature_map(images.shape, data_root, count=count)
+    with torch.no_grad():
+        batches = torch.as_tensor(images.inputs).split(256)
+        inputs = torch.cat([network(batch) for batch in batches]).numpy()
+    return LabelledFeatures(inputs, images.labels, network.name, network.stand_in)
+
+
+def feature_map(
+    shape: Sequence[int], data_root: Path | None = None, *, count: int = 640
+) -> FeatureMap:
+    """Return the frozen network whose last layer is fine-tuned, differentiable in the pixels.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (height, width, 3) of the images.
+    data_root : Path, optional
+        If it holds ``wrn28_10_imagenet32.pt``, that wide ResNet is loaded (its format:
+        :func:`reconrisk.feature_maps.load`); else a named stand-in with fixed random filters.
+    count : int
+        Features of the stand-in, >= 16 and a multiple of 16; WRN-28-10 has 640.
+    """
+    from reconrisk import feature_maps
+
+    if data_root is not None and (Path(data_root) / WEIGHTS_FILE).is_file():
+        return feature_maps.load(Path(data_root) / WEIGHTS_FILE)
+    return feature_maps.random_features(tuple(shape), count)

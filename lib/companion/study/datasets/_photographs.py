@@ -1,0 +1,89 @@
+"""Photographs: the bundled ones, or those of an ImageNet-style folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from reconrisk import _check
+from companion.study.datasets._bundled import bundled_pictures
+from companion.study.datasets._decode import central_square, colour_picture, image_files, resize
+from companion.study.datasets._own import own_images
+
+
+def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray:
+    """Return ``count`` square colour pictures: bundled ones, or the first of a folder.
+
+    Parameters
+    ----------
+    size : int
+        Pixels a side, >= 8.
+    count : int
+        How many, >= 1; bundled ones: the first eight are whole photographs (their central
+        square), further ones are quarters of those.
+    data_root : Path, optional
+        An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), taken in the
+        order of paths; or whatever else :func:`own_images` takes.
+
+    Returns
+    -------
+    ndarray, shape (count, size, size, 3), in [0, 1]
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is missing or holds no picture.
+    ValueError
+        If there are fewer pictures than asked for, or one cannot be read.
+    """
+    _check.integer("size", size, 8)
+    _check.integer("count", count, 1)
+    if data_root is not None and not _holds_pictures(Path(data_root)):
+        own = own_images(data_root, side=int(size), colour=True, most=int(count))
+        if len(own) < count:
+            raise ValueError(f"count must be at most {len(own)}, the images in {data_root}")
+        return own.pictures().astype(float)
+    if data_root is not None:
+        return folder_photographs(data_root, size, count)
+    return bundled_pictures(size, count)
+
+
+def _holds_pictures(root: Path) -> bool:
+    """Whether a path is a folder with pictures below, or nothing at all, which is refused later."""
+    if not root.is_dir():
+        return not root.exists()
+    return any(True for _ in image_files(root))
+
+
+def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
+    """Return the first ``count`` pictures below a folder, in the order of their paths.
+
+    The folder is listed; only the pictures that are returned are opened.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder holds no picture.
+    ValueError
+        If it holds too few, or one cannot be read (the message names it).
+    """
+    files = sorted(image_files(root))
+    if not files:
+        raise FileNotFoundError(
+            f"no picture below {root}: data_root must be a folder in the layout root/class/*.jpg"
+        )
+    if len(files) < count:
+        raise ValueError(
+            f"count must be at most {len(files)}, the pictures below {root}; got {count}"
+        )
+    taken = (colour_picture(path) for path in files[: int(count)])
+    return np.stack([resize(central_square(picture), size) for picture in taken])
+
+
+def is_imagenet(root: Path | None) -> bool:
+    """Say whether a folder's classes are named as ImageNet's, by WordNet ids (``n02088364``)."""
+    if root is None:
+        return False
+    return any(re.match(r"n\d{8}(?!\d)", p.name) for p in Path(root).iterdir() if p.is_dir())

@@ -1,0 +1,151 @@
+"""Where the tasks of a sweep run on one machine: in this process, or in several.
+
+An engine maps calls to their outcomes as they finish, in any order. The third one, for many
+machines, is :mod:`~companion.study.dask_engine`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent import futures
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from companion.study.tasks import Call, Outcome, TaskFunction, attempt, attempt_remotely
+
+__all__ = ["call_processes", "call_serially", "limit_threads"]
+
+
+def call_serially(
+    function: TaskFunction, calls: Sequence[Call], *, threads: int = 1
+) -> Generator[Outcome, None, None]:
+    """Engine: one call after the other in this process; ends at the first failure."""
+    with _threads_limited(threads):
+        for call in calls:
+            outcome = attempt(function, call)
+            yield outcome
+            if outcome.result is None:
+                return
+
+
+def call_processes(
+    function: TaskFunction, calls: Sequence[Call], *, workers: int, threads: int = 1
+) -> Generator[Outcome, None, None]:
+    """Engine: calls in freshly spawned worker processes.
+
+    After a failure no further call starts, but those under way are waited for. When the caller
+    stops early (an interrupt), the workers are ended at once; when this process dies, they end by
+    themselves.
+    """
+    before = set(active_children())
+    pool = futures.ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=_prepare_worker,
+        initargs=(function.__module__, threads),
+    )
+    waiting = iter(calls)
+    running: dict[futures.Future[Outcome], Call] = {}
+    healthy, finished = True, False
+    try:
+        while True:
+            while healthy and len(running) < 2 * workers:
+                call = next(waiting, None)
+                if call is None:
+                    break
+                with _interrupts_held():  # the workers start at the first of these
+                    running[pool.submit(attempt_remotely, function, call)] = call
+            if not running:
+                break
+            done, _ = futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for future in done:
+                call = running.pop(future)
+                if future.cancelled():
+                    continue
+                outcome = _received(future, call)
+                if outcome.result is None and healthy:
+                    healthy = False
+                    for other in running:
+                        other.cancel()
+                yield outcome
+        finished = True
+    finally:
+        if not finished:
+            for process in set(active_children()) - before:
+                process.terminate()
+        pool.shutdown(wait=finished, cancel_futures=True)
+
+
+def _received(future: futures.Future[Outcome], call: Call) -> Outcome:
+    try:
+        return future.result()
+    except futures.BrokenExecutor as error:
+        why = (
+            "a worker process ended abruptly (out of memory?), or could not import the function's "
+            "module, or was started from a script without an `if __name__ == '__main__'` guard"
+        )
+        return Outcome(call[0], None, f"{why}: {error}", error)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold back an interrupt for a moment, and for good in processes that start in the block.
+
+    At the terminal it reaches every process, also one that has not come to ignoring it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _prepare_worker(module: str, threads: int) -> None:
+    # an interrupt at the terminal reaches every process; the parent alone decides what to do
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
+    if module != "__main__":
+        importlib.import_module(module)
+    limit_threads(threads)
+
+
+def _end_with(sentinel: int) -> None:
+    """End this process when its parent does: a killed sweep must not go on computing."""
+    wait_for([sentinel])
+    os._exit(1)
+
+
+def limit_threads(threads: int) -> Any:
+    """Limit PyTorch's threads and the linear algebra's; the result can restore the latter."""
+    from threadpoolctl import threadpool_limits
+
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(threads)
+    return threadpool_limits(threads)
+
+
+@contextlib.contextmanager
+def _threads_limited(threads: int) -> Iterator[None]:
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    limits = limit_threads(threads)
+    try:
+        yield
+    finally:
+        limits.restore_original_limits()
+        if torch is not None:
+            torch.set_num_threads(before)

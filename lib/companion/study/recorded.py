@@ -1,0 +1,391 @@
+"""The recorded runs under ``data/recorded``: long runs on the papers' own data, read back.
+
+A record answers for an exhibit as its notebook does: it holds verdicts on the same targets. Where
+an exhibit has one, the verdict that counts is the record's, and the notebook's quick run stands
+beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from companion.study import registry
+from companion.study.computations import Computation, computation
+from companion.study.parameters import Settings, resolve
+from companion.study.exhibits import described, file_of, judged
+from companion.study.records import Record, RecordError, plain, read_record
+from companion.study.results import Result
+from companion.study.stored import (
+    StoredResult,
+    Target,
+    inconsistencies,
+    targets,
+    verdicts_by_target,
+)
+from companion.study.tables import MissingTable, Tables
+from companion.study.verdicts import STATUSES, Verdict, overall
+
+__all__ = [
+    "RECORDED",
+    "Beside",
+    "Difference",
+    "NoPicture",
+    "Recorded",
+    "as_result",
+    "beside",
+    "differences",
+    "problems_of",
+    "read_recorded",
+    "recorded_ids",
+    "judged_again",
+    "settings_of",
+    "tables_of",
+    "unrecorded",
+    "verdicts_of",
+]
+
+#: folder of the records, in the project
+RECORDED = Path("data", "recorded")
+
+
+class NoPicture(LookupError):
+    """A drawing asked a record for a picture; records hold tables only."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A parameter that a recorded run had otherwise than the paper's profile has it."""
+
+    name: str
+    ran: Any
+    paper: Any
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What became of a target in the recorded runs, beside the notebooks' quick runs.
+
+    Attributes
+    ----------
+    quick : Target
+        By the notebooks.
+    status : str
+        The verdict that counts, see :meth:`Recorded.counting`.
+    recorded : str
+        The worst recorded verdict; empty where no record judges the target.
+    verdicts : tuple of (str, Verdict)
+        The recorded ones, with their exhibits.
+    """
+
+    quick: Target
+    status: str
+    recorded: str
+    verdicts: tuple[tuple[str, Verdict], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        row = self.quick.as_dict()
+        quick = {key: row.pop(key) for key in ("status", "notebooks", "verdicts")}
+        recorded = {
+            "status": self.recorded,
+            "exhibits": list(dict.fromkeys(exhibit for exhibit, _ in self.verdicts)),
+            "verdicts": [v.as_dict() for _, v in self.verdicts],
+        }
+        return {
+            **row,
+            "status": self.status,
+            "recorded": recorded if self.verdicts else None,
+            "quick": quick,
+        }
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All records of a project.
+
+    Attributes
+    ----------
+    records : mapping of str to Record
+        By exhibit, those that can be read.
+    problems : tuple of str
+        What is wrong with them, or with those that cannot be read, in words.
+    """
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def on(self, target: str) -> list[tuple[str, Verdict]]:
+        """Return every recorded verdict on a target with its exhibit."""
+        return self._judged.get(target, [])
+
+    @functools.cached_property
+    def _judged(self) -> dict[str, list[tuple[str, Verdict]]]:
+        judged: dict[str, list[tuple[str, Verdict]]] = {}
+        for exhibit, record in self.records.items():
+            for verdict in self.verdicts(exhibit):
+                judged.setdefault(verdict.target, []).append((exhibit, verdict))
+        return judged
+
+    def verdicts(self, exhibit: str) -> tuple[Verdict, ...]:
+        """Return a record's verdicts, judged anew from its tables where those suffice."""
+        return self._verdicts[exhibit]
+
+    @functools.cached_property
+    def _verdicts(self) -> dict[str, tuple[Verdict, ...]]:
+        judged = {e: judged_again(e, r) for e, r in self.records.items()}
+        return {e: judged[e] or tuple(verdicts_of(r)) for e, r in self.records.items()}
+
+    def status(self, target: str) -> str:
+        """Return the worst recorded verdict on a target; empty if no record judges it."""
+        judged = self.on(target)
+        return overall(verdict for _, verdict in judged) if judged else ""
+
+    def counting(self, target: str, quick: Iterable[tuple[str, Verdict]]) -> str:
+        """Return the verdict that counts on a target, *pending* if there is none.
+
+        The worst over the exhibits that judge it, each by its record where it has one.
+
+        Parameters
+        ----------
+        target : str
+        quick : iterable of (str, Verdict)
+            The notebooks' verdicts on the target, with their exhibits.
+        """
+        left = (verdict for exhibit, verdict in quick if exhibit not in self.records)
+        return overall([*left, *(verdict for _, verdict in self.on(target))])
+
+
+def recorded_ids(project: Path) -> list[str]:
+    """Return the exhibits of which a project holds a recorded run, sorted."""
+    folder = project / RECORDED
+    return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
+
+
+def read_recorded(project: str | Path) -> Recorded:
+    """Read every record; what is wrong with one is reported and does not hide the others."""
+    project = Path(project)
+    records: dict[str, Record] = {}
+    problems: list[str] = []
+    for exhibit in recorded_ids(project):
+        path = (RECORDED / exhibit).as_posix()
+        try:
+            record = read_record(project / path)
+            found = list(problems_of(exhibit, record))
+        except (RecordError, OSError, ValueError, KeyError, TypeError) as error:
+            message = error.args[0] if isinstance(error, KeyError) and error.args else error
+            problems.append(f"{path}: {message}")
+            continue
+        records[exhibit] = record
+        problems += [f"{path}: {problem}" for problem in found]
+    return Recorded(records, tuple(problems))
+
+
+def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Beside]:
+    """Return every target of the registry with its recorded verdicts beside the notebooks'.
+
+    Parameters
+    ----------
+    recorded : Recorded
+    results : mapping of str to StoredResult
+        What the notebooks hold, by exhibit.
+    """
+    quick = verdicts_by_target((r.notebook, r.verdicts) for r in results.values())
+    judged: dict[str, list[tuple[str, Verdict]]] = {target: [] for target in quick}
+    for exhibit, result in results.items():
+        for verdict in result.verdicts:
+            judged[verdict.target].append((exhibit, verdict))
+    return [
+        Beside(
+            row,
+            recorded.counting(target, judged[target]),
+            recorded.status(target),
+            tuple(recorded.on(target)),
+        )
+        for target, row in quick.items()
+    ]
+
+
+def tables_of(exhibit: str, record: Record) -> Tables:
+    """Return a record's tables as ``measure`` gave them, without pictures.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the exhibit no longer takes the record's parameters.
+    """
+    stored = record.result
+    return Tables(
+        record.tables,
+        exact=tuple(stored["digests"]),
+        images=_Pictures(),
+        ran=stored["ran"],
+        stand_ins=tuple(stored.get("stand_ins", ())),
+        exhibit=exhibit,
+        profile=stored["profile"],
+        seed=stored["seed"],
+        parameters=settings_of(record, computation(exhibit)),
+        shown=tuple(getattr(file_of(exhibit), "SHOWN", ())),
+    )
+
+
+def judged_again(exhibit: str, record: Record) -> tuple[Verdict, ...]:
+    """Judge a record from its tables; empty if they lack what judging needs.
+
+    What they lack is a fact about an older run, which its page tells: record the exhibit again.
+    """
+    module = file_of(exhibit)
+    if module is None:
+        return ()
+    try:
+        return judged(module, tables_of(exhibit, record))
+    except MissingTable:
+        return ()
+
+
+def verdicts_of(record: Record) -> list[Verdict]:
+    """Return the verdicts that were stored with a record."""
+    return [Verdict(**verdict) for verdict in record.result["verdicts"]]
+
+
+def problems_of(exhibit: str, record: Record) -> Iterator[str]:
+    """Yield what keeps a record from answering for its exhibit, as sentences.
+
+    A verdict that failed or that no row asks for, parameters that the exhibit no longer has, has
+    since gained or would refuse, and a result that contradicts itself or its provenance.
+    """
+    known = computation(exhibit)
+    if record.provenance.exhibit != exhibit:
+        yield f"it is the record of {record.provenance.exhibit}"
+        return
+    if record.figure is not None:
+        yield "it holds a picture; records hold tables only"
+    judged = set()
+    asked = targets()
+    for verdict in verdicts_of(record):
+        judged.add(verdict.target)
+        if verdict.target not in asked:
+            yield f"a verdict on {verdict.target!r}, which no CSV lists"
+        if verdict.status not in STATUSES or verdict.status == "pending":
+            yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
+        if verdict.status == "failed":
+            yield f"{verdict.target} failed: {verdict.statement}: {verdict.why}"
+    if judged != known.targets:
+        missing, more = sorted(known.targets - judged), sorted(judged - known.targets)
+        yield f"no verdict on {missing}, and more than is asked for: {more}"
+    # the reason of a failed verdict has been told
+    verdicts = [
+        v | {"why": ""} if v["status"] == "failed" else v for v in record.result["verdicts"]
+    ]
+    result = record.result | {"verdicts": verdicts}
+    stored = StoredResult(result, (RECORDED / exhibit).as_posix(), record.provenance.as_dict())
+    yield from inconsistencies({exhibit: stored})
+    try:
+        again = settings_of(record, known)
+    except (TypeError, ValueError) as error:
+        yield f"its parameters cannot be asked for any more: {error}"
+        return
+    for name in known.parameters.keys() - record.provenance.parameters.keys():
+        yield f"its parameters cannot be asked for any more: {name} is new since"
+    for name, value in record.provenance.parameters.items():
+        if plain(again[name]) != value:
+            yield f"{name} is read as {again[name]!r}; recorded was {value!r}"
+
+
+def settings_of(record: Record, known: Computation) -> Settings:
+    """Return a record's parameters as the exhibit takes them now.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one no longer exists, or its value would be refused today.
+    """
+    origin = record.provenance
+    return resolve(known.exhibit, known.parameters, origin.profile, origin.parameters)
+
+
+def differences(record: Record, known: Computation) -> list[Difference]:
+    """Return the parameters in which a run differs from the exhibit's paper profile."""
+    ran = record.provenance.parameters
+    return [
+        Difference(name, ran[name], p.paper)
+        for name, p in known.parameters.items()
+        if name in ran and ran[name] != plain(p.parse(name, p.paper))
+    ]
+
+
+def as_result(record: Record, known: Computation) -> Result:
+    """Return a record as the result that was written: its tables can be drawn again.
+
+    Tables are found by the names they were written under, spaces in the place of hyphens or not.
+    Whoever asks for a picture gets :class:`NoPicture`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the exhibit no longer takes the record's parameters.
+    """
+    stored = record.result
+    module = file_of(known.exhibit)
+    if module is not None:
+        tables = tables_of(known.exhibit, record)
+        again = judged_again(known.exhibit, record) or tuple(verdicts_of(record))
+        return Result(
+            known.exhibit,
+            again,
+            tables,
+            shown=tables.shown,
+            images=tables.images,
+            ran=tables.ran,
+            profile=tables.profile,
+            seed=tables.seed,
+            settings=dict(tables.parameters),
+            description=described(module, tables),
+            stand_ins=tuple(tables.stand_ins),
+        )
+    return Result(
+        known.exhibit,
+        verdicts_of(record),
+        _Tables(record.tables),
+        images=_Pictures(),
+        ran=stored["ran"],
+        profile=stored["profile"],
+        seed=stored["seed"],
+        settings=settings_of(record, known),
+    )
+
+
+class _Tables(dict[str, pd.DataFrame]):
+    """Tables by their file's name, found by the name the computation gave them too."""
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        file = name.replace(" ", "-")
+        if file == name:
+            raise KeyError(name)
+        return self[file]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(str(name).replace(" ", "-")) or super().__contains__(name)
+
+
+class _Pictures(Mapping[str, Any]):
+    """In the place of a result's pictures, of which a record has none: any use is refused."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise NoPicture(f"a record holds no picture {name!r}")
+
+    def __iter__(self) -> Iterator[str]:
+        raise NoPicture("a record holds no pictures")
+
+    def __len__(self) -> int:
+        raise NoPicture("a record holds no pictures")
+
+
+def unrecorded(project: Path) -> list[registry.Cost]:
+    """Return what the data-driven exhibits without a record would cost, in the costs' order."""
+    have = set(recorded_ids(project))
+    return [c for c in registry.costs().values() if c.needs_data and c.exhibit not in have]

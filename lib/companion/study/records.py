@@ -1,0 +1,529 @@
+"""Results on disk, with their provenance, and what would make one outdated.
+
+A record is a folder: ``figure.png``, one CSV per table, and ``record.json`` with the verdicts, the
+provenance and a hash of every file beside it.
+
+The code a result rests on is the transitive closure of imports within ``reconrisk`` of its
+computation's module, read from the sources without running them. Two things outside the closure
+matter as well and are recorded by their values instead: the parameters, and the papers' printed
+numbers and registry rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from companion.study import registry
+from companion.study.inputs import checksums
+from companion.study.sources import PACKAGES as OURS
+from companion.study.sources import dotted, package_folder, sha256, source, source_files
+from companion.study.sweep import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from companion.study.computations import Computation, Study
+    from companion.study.results import Result
+
+__all__ = [
+    "Provenance",
+    "Reason",
+    "Record",
+    "RecordError",
+    "explain",
+    "fingerprint",
+    "plain",
+    "provenance",
+    "read_record",
+    "write_record",
+]
+
+#: layout of ``record.json``; another one is refused.
+SCHEMA = 1
+PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
+#: parameter values are part of the provenance themselves, so that changing those of one exhibit
+#: does not outdate every other.
+_PARAMETERS = "_parameters"
+
+
+class RecordError(ValueError):
+    """A record on disk is incomplete, damaged or of another layout."""
+
+
+# The code and the data a result rests on ----------------------------------------------------------
+
+
+def fingerprint(computation: Computation) -> dict[str, dict[str, str]]:
+    """Return hashes of what a computation's result rests on.
+
+    Returns
+    -------
+    dict
+        ``{"code": {file: sha256}, "data": {file or registry id: sha256}}``. Files are named
+        relative to the package (``reconrisk/...``) and to the project (``data/paper/...``).
+    """
+    return {"code": _code(computation.module), "data": _data(computation)}
+
+
+def _code(module: str) -> dict[str, str]:
+    files = source_files(module)
+    return {
+        _file_name(name, path): sha256(path)
+        for name, path in files.items()
+        if not _holds_parameters(name)
+    }
+
+
+def _holds_parameters(module: str) -> bool:
+    return module.endswith(_PARAMETERS)
+
+
+def _file_name(module: str, path: Path) -> str:
+    if module.partition(".")[0] not in OURS:
+        return path.name
+    return path.relative_to(package_folder()).as_posix()
+
+
+def _data(computation: Computation) -> dict[str, str]:
+    """Hashes of the printed numbers and registry rows that a computation is held against."""
+    folder = registry.project_root() / "data" / "paper"
+    names = {computation.exhibit}
+    names |= _named_tables(computation)
+    hashes = {
+        f"data/paper/{name}.csv": sha256(folder / f"{name}.csv")
+        for name in sorted(names)
+        if (folder / f"{name}.csv").is_file()
+    }
+    for target in sorted(computation.targets):
+        for table in (registry.exhibits(), registry.claims(), registry.errata()):
+            if target in table:
+                row = _canonical(dataclasses.asdict(table[target]))
+                hashes[f"registry:{target}"] = hashlib.sha256(row.encode()).hexdigest()
+    return hashes
+
+
+def _named_tables(computation: Computation) -> set[str]:
+    """Tables that a computation names in its code, as in ``registry.printed("paper/text")``.
+
+    The whole module counts, for its helpers', except what computes other exhibits.
+    """
+    path = source(computation.module)
+    if path is None:
+        return set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [
+        node
+        for statement in tree.body
+        if not _computes_another(statement, computation.function.__name__)
+        for node in ast.walk(statement)
+    ]
+    texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return {text for text in texts if re.fullmatch(r"\w+/\w+", text)}
+
+
+def _computes_another(statement: ast.stmt, name: str) -> bool:
+    return (
+        isinstance(statement, ast.FunctionDef)
+        and statement.name != name
+        and any(
+            isinstance(d, ast.Call) and dotted(d.func).rpartition(".")[2] == "computes"
+            for d in statement.decorator_list
+        )
+    )
+
+
+def _combined(hashes: Mapping[str, str]) -> str:
+    return hashlib.sha256(_canonical(dict(hashes)).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+# Provenance -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a result comes from.
+
+    Attributes
+    ----------
+    exhibit, profile, seed, device : str, str, int, str
+        As run.
+    parameters : mapping
+        Every parameter's value; lists for tuples.
+    code, data : mapping of str to str
+        sha256 by file, see :func:`fingerprint`.
+    commit, dirty : str, bool
+        Git commit of the checkout and whether files differed from it; empty and None outside one.
+    packages : mapping of str to str
+        Versions, Python's included.
+    inputs : mapping of str to str
+        sha256 of every data set read, see :func:`companion.study.inputs.checksums`.
+    peak_memory_gb : float or None
+        The largest resident memory of the process or of one of its workers.
+    platform : str
+        Operating system and processor family, no machine's name.
+    seconds : float or None
+        Wall time of the computation.
+    time : str
+        When it ended, UTC, ISO 8601.
+    """
+
+    exhibit: str
+    profile: str
+    parameters: Mapping[str, Any]
+    seed: int
+    device: str
+    code: Mapping[str, str]
+    data: Mapping[str, str]
+    commit: str = ""
+    dirty: bool | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    peak_memory_gb: float | None = None
+    platform: str = ""
+    seconds: float | None = None
+    time: str = ""
+
+    @property
+    def code_hash(self) -> str:
+        """One hash of all the code."""
+        return _combined(self.code)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON holds it, with the combined hash of the code."""
+        return {**plain(dataclasses.asdict(self)), "code_hash": self.code_hash}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Provenance:
+        """Read what :meth:`as_dict` wrote; unknown entries are left out.
+
+        Raises
+        ------
+        RecordError
+            If an entry is missing or the code's hashes do not agree.
+        """
+        known = {f.name for f in dataclasses.fields(cls)}
+        try:
+            read = cls(**{k: v for k, v in values.items() if k in known})
+        except TypeError as error:
+            raise RecordError(f"the provenance is incomplete: {error}") from None
+        if values.get("code_hash", read.code_hash) != read.code_hash:
+            raise RecordError(f"{read.exhibit}: the hashes of the code do not agree")
+        return read
+
+
+def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
+    """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
+    from companion.study.computations import computation
+
+    known = computation(exhibit_id)
+    context = session.context(exhibit_id)
+    commit, dirty = _git(registry.project_root())
+    return Provenance(
+        exhibit=known.exhibit,
+        profile=context.profile,
+        parameters=plain(dict(context.settings)),
+        seed=context.seed,
+        device=context.device,
+        **fingerprint(known),
+        commit=commit,
+        dirty=dirty,
+        packages=_versions(),
+        inputs=checksums(known, context),
+        peak_memory_gb=_peak_memory(context.workers),
+        platform=f"{platform.system()} {platform.machine()}",
+        seconds=round(seconds, 3),
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON gives it back: lists for tuples, texts for keys."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def _git(root: Path) -> tuple[str, bool | None]:
+    """The commit and whether the checkout differs from it; nothing outside a checkout."""
+
+    def ask(*arguments: str) -> str:
+        answer = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+        return answer.stdout.strip()
+
+    try:
+        return ask("rev-parse", "--verify", "HEAD"), bool(ask("status", "--porcelain"))
+    except (OSError, subprocess.SubprocessError):
+        return "", None
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def _peak_memory(workers: int) -> float | None:
+    """Largest resident memory in GB of this process or one of its workers; None if not known."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # the kernel's count for a process starts from the one that started it; this one does not
+        found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
+        largest = int(found[1]) if found else 0
+    else:
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if workers > 1:
+        largest = max(largest, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+    return round(largest * unit / 1e9, 2)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason to run an exhibit again."""
+
+    kind: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
+
+
+def explain(
+    exhibit_id: str, stored: Provenance | Mapping[str, Any] | None, session: Study
+) -> list[Reason]:
+    """Return why an exhibit would have to run again, given the provenance of what is stored.
+
+    Parameters
+    ----------
+    exhibit_id : str
+        An exhibit, or a panel of one.
+    stored : Provenance, mapping or None
+        What is stored; None if nothing is.
+    session : Study
+        What is asked for.
+
+    Returns
+    -------
+    list of Reason
+        Kinds *nothing recorded*, *code*, *data*, *inputs*, *parameters*, *profile*, *seed*,
+        *device*. Empty if the stored result answers the request.
+    """
+    from companion.study.computations import computation
+
+    if stored is None:
+        return [Reason("nothing recorded", f"no stored result of {exhibit_id} says how it was run")]
+    if not isinstance(stored, Provenance):
+        stored = Provenance.from_dict(stored)
+    context = session.context(exhibit_id)
+    now = fingerprint(computation(exhibit_id))
+    reasons = [
+        Reason(kind, f"{stored_value} stored, {asked} asked for")
+        for kind, stored_value, asked in (
+            ("profile", stored.profile, context.profile),
+            ("seed", stored.seed, context.seed),
+            ("device", stored.device, context.device),
+        )
+        if stored_value != asked
+    ]
+    reasons += _differences("code", stored.code, now["code"])
+    reasons += _differences("data", stored.data, now["data"])
+    if context.data_root is not None or context.profile == "quick":
+        # of a paper's own data there is nothing to compare unless they are at hand
+        read = checksums(computation(exhibit_id), context)
+        reasons += _differences("inputs", stored.inputs, read)
+    asked = plain(dict(context.settings))
+    for name in sorted(asked.keys() | stored.parameters.keys()):
+        if name not in stored.parameters:
+            reasons.append(Reason("parameters", f"{name} is new ({asked[name]!r})"))
+        elif name not in asked:
+            reasons.append(Reason("parameters", f"{name} no longer exists"))
+        elif plain(stored.parameters[name]) != asked[name]:
+            was = stored.parameters[name]
+            reasons.append(Reason("parameters", f"{name} was {was!r}, is {asked[name]!r}"))
+    return reasons
+
+
+def _differences(kind: str, stored: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    for name in sorted(stored.keys() | now.keys()):
+        if name not in now:
+            yield Reason(kind, f"{name} is no longer used")
+        elif name not in stored:
+            yield Reason(kind, f"{name} is new")
+        elif stored[name] != now[name]:
+            yield Reason(kind, f"{name} changed")
+
+
+# Records ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record read back.
+
+    Attributes
+    ----------
+    result : dict
+        The stored part of the result (:meth:`Result.as_dict`).
+    provenance : Provenance
+        Where it comes from.
+    tables : mapping of str to DataFrame
+        The data, with floats as they were to the last bit.
+    figure : Path or None
+        The picture.
+    """
+
+    result: dict[str, Any]
+    provenance: Provenance
+    tables: Mapping[str, pd.DataFrame]
+    figure: Path | None
+
+
+def write_record(
+    result: Result,
+    folder: str | Path,
+    figure: Figure | bytes | None = None,
+    *,
+    provenance: Provenance,
+) -> Path:
+    """Write a result to a folder, made if it does not exist, and return ``record.json``'s path.
+
+    Each file appears whole or not at all. ``record.json`` is taken away first and written last, so
+    that an interrupted writing leaves no record rather than a mixed one.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure or bytes, optional
+        The picture, or a PNG file's content.
+
+    Raises
+    ------
+    ValueError
+        If a table's name cannot be a file's name, or the provenance is another exhibit's.
+    """
+    if provenance.exhibit != result.exhibit:
+        raise ValueError(f"the provenance of {provenance.exhibit} is not that of {result.exhibit}")
+    files: dict[str, bytes] = {}
+    for name, table in result.tables.items():
+        file = name.replace(" ", "-")
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", file):
+            raise ValueError(f"the table name {name!r} cannot be a file name")
+        files[f"{file}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()
+    if figure is not None:
+        files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+    record = {
+        "schema": SCHEMA,
+        "result": result.as_dict(),
+        "provenance": provenance.as_dict(),
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+    }
+    path = folder / "record.json"
+    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n")
+    return path
+
+
+def read_record(folder: str | Path) -> Record:
+    """Read a record back.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder holds none.
+    RecordError
+        If it is damaged: of another layout, or a file beside it is missing or not the one written.
+    """
+    folder = Path(folder)
+    content = _content(folder)
+    for name, expected in content["files"].items():
+        path = folder / name
+        if not path.is_file() or sha256(path) != expected:
+            raise RecordError(f"{path} is missing or not the file that was recorded")
+    tables = {
+        name.removesuffix(".csv"): _exact_table(folder / name)
+        for name in content["files"]
+        if name.endswith(".csv")
+    }
+    figure = folder / "figure.png" if "figure.png" in content["files"] else None
+    return Record(content["result"], Provenance.from_dict(content["provenance"]), tables, figure)
+
+
+def _exact_table(path: Path) -> pd.DataFrame:
+    """Read a CSV with its floats to the last bit, which not every version of pandas does.
+
+    Only an empty cell is a missing value: a defence may be called "None".
+    """
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    texts = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for name in table.columns:
+        if pd.api.types.is_float_dtype(table[name].dtype):
+            table[name] = [float(text or "nan") for text in texts[name]]
+    return table
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    path = folder / "record.json"
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise RecordError(f"{path} is not a record of layout {SCHEMA}")
+    missing = {"result", "provenance", "files"} - content.keys()
+    if missing:
+        raise RecordError(f"{path} lacks {', '.join(sorted(missing))}")
+    return content
+
+
+def _clear(folder: Path) -> None:
+    """Remove an older record and its files; files that no record lists stay."""
+    with contextlib.suppress(FileNotFoundError, RecordError):
+        old: Iterable[str] = _content(folder)["files"]
+        (folder / "record.json").unlink()
+        for name in old:
+            (folder / Path(name).name).unlink(missing_ok=True)
+    (folder / "record.json").unlink(missing_ok=True)
+
+
+def _png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    # no date and no version in the file: equal pictures are equal files
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()

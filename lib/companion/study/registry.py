@@ -1,0 +1,259 @@
+"""The registry: what the five papers print and claim, and what the companion adds.
+
+Everything here is read from CSV files under ``data/`` and cached; nothing is computed.
+``data/paper`` holds the papers' exhibits, claims, settings and printed numbers;
+``data/companion`` holds our own exhibits and claims and the errata.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+__all__ = [
+    "PAPERS",
+    "Claim",
+    "Cost",
+    "Erratum",
+    "Exhibit",
+    "claims",
+    "costs",
+    "errata",
+    "exhibit",
+    "exhibits",
+    "parent_of",
+    "place_of",
+    "printed",
+    "project_root",
+    "setting",
+]
+
+#: paper key -> short title, in the book's order; ``beyond`` marks results of our own.
+PAPERS = {
+    "mean_to_extreme": "From Mean to Extreme",
+    "ziller2024": "Ziller et al. 2024",
+    "hayes2023": "Hayes et al. 2023",
+    "biswas2024": "Biswas et al.",
+    "liu2024": "Liu et al.",
+    "beyond": "This companion",
+}
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure, table, algorithm or theorem (or a part of one) and where it stands."""
+
+    id: str
+    paper_key: str
+    kind: str
+    place: str
+    title: str
+    x_axis: str = ""
+    y_axis: str = ""
+    series: str = ""
+    dataset: str = ""
+    model: str = ""
+    parameters: str = ""
+    headline_claims: str = ""
+
+    @property
+    def computable(self) -> bool:
+        """False for definitions, remarks and assumptions: the paper's page states those."""
+        return self.kind in {"figure", "table", "algorithm", "theorem"}
+
+    @property
+    def anchor(self) -> str:
+        """The label of the exhibit in the book."""
+        return "exhibit-" + self.id.replace("/", "-")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One checkable statement and its place."""
+
+    id: str
+    paper_key: str
+    place: str
+    claim: str
+    how_to_check: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """A printed statement that is wrong, the corrected one, and the exhibit that computes it."""
+
+    id: str
+    paper_key: str
+    place: str
+    printed: str
+    corrected: str
+    exhibit: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run of an exhibit in the paper profile takes.
+
+    Attributes
+    ----------
+    seconds, memory_gb : str
+        Wall time and peak memory of the process.
+    device : str
+        Where it ran.
+    needs_data : str
+        What it reads from the data folder (``"photographs"``, ``"MNIST"``, ...), or nothing.
+    basis : str
+        ``"measured"``, or from which smaller run the figures were scaled up.
+    tasks : str
+        How many independent tasks its first sweep has, which can run at the same time; empty where
+        it has no sweep, or its tasks were not counted.
+    """
+
+    exhibit: str
+    seconds: str
+    memory_gb: str
+    device: str
+    needs_data: str
+    basis: str
+    tasks: str = ""
+
+    @property
+    def ceiling_gb(self) -> float:
+        """Memory that no process of the run exceeds: what was measured, with room for other
+        versions of the libraries.
+        """
+        return 1.25 * float(self.memory_gb) + 0.25
+
+
+def project_root() -> Path:
+    """Return the folder that holds ``data/paper`` (a checkout of the project).
+
+    ``RECONRISK_ROOT`` names it; otherwise the folders above this file and above the current
+    folder are searched. An installed package without a checkout falls back on the copy of the
+    data that it carries.
+
+    Raises
+    ------
+    FileNotFoundError
+        If no such folder is found.
+    """
+    named = os.environ.get("RECONRISK_ROOT")
+    package = Path(__file__).resolve().parents[1]
+    starts = [Path(named)] if named else [package, Path.cwd().resolve(), package / "_shipped"]
+    for start in starts:
+        for folder in (start, *start.parents):
+            if (folder / "data" / "paper" / "exhibits.csv").is_file():
+                return folder
+    raise FileNotFoundError(
+        "no data/paper/exhibits.csv found above the package or the current folder: run inside a "
+        "checkout of the companion, or name it in RECONRISK_ROOT"
+    )
+
+
+T = TypeVar("T", Exhibit, Claim, Erratum, Cost)
+Identified = TypeVar("Identified", Exhibit, Claim, Erratum)
+
+
+def _read(kind: type[T], *names: str) -> Iterator[T]:
+    wanted = {field.name for field in fields(kind)}
+    for name in names:
+        table = pd.read_csv(project_root() / "data" / name, dtype=str, keep_default_na=False)
+        for row in table.to_dict("records"):
+            yield kind(**{str(k): v for k, v in row.items() if k in wanted})
+
+
+def _index(rows: Iterator[Identified]) -> dict[str, Identified]:
+    indexed: dict[str, Identified] = {}
+    for row in rows:
+        if row.id in indexed:
+            raise ValueError(f"the registry lists {row.id} twice")
+        indexed[row.id] = row
+    return indexed
+
+
+@functools.cache
+def exhibits() -> dict[str, Exhibit]:
+    """All exhibits by id, the papers' first, in registry order."""
+    return _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
+
+
+@functools.cache
+def claims() -> dict[str, Claim]:
+    """All claims by id."""
+    return _index(_read(Claim, "paper/claims.csv", "companion/claims.csv"))
+
+
+@functools.cache
+def errata() -> dict[str, Erratum]:
+    """All errata by id."""
+    return _index(_read(Erratum, "companion/errata.csv"))
+
+
+@functools.cache
+def costs() -> dict[str, Cost]:
+    """Costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
+    if not (project_root() / "data" / "companion" / "costs.csv").is_file():
+        return {}  # nothing has been measured yet
+    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
+
+
+def exhibit(exhibit_id: str) -> Exhibit:
+    """Return one exhibit; ``KeyError`` names the nearest known ids if it does not exist."""
+    known = exhibits()
+    if exhibit_id in known:
+        return known[exhibit_id]
+    import difflib
+
+    near = difflib.get_close_matches(exhibit_id, known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `companion list` shows them all"
+    raise KeyError(f"no exhibit {exhibit_id!r}{hint}")
+
+
+def parent_of(exhibit_id: str) -> str:
+    """Return the id of the exhibit a panel belongs to (itself when it is no panel).
+
+    Panels are named after their figure: ``fig2_row1_mse`` is one of ``fig2``, ``fig5a`` one of
+    ``fig5``.
+    """
+    head = exhibit_id
+    while "_" in head.partition("/")[2]:
+        head = head.rpartition("_")[0]
+        if head in exhibits():
+            return head
+    head, letter = exhibit_id[:-1], exhibit_id[-1:]
+    return head if letter.islower() and head[-1:].isdigit() and head in exhibits() else exhibit_id
+
+
+def place_of(target: str) -> str:
+    """Return the place in its paper of an exhibit, a claim or an erratum."""
+    for table in (exhibits(), claims(), errata()):
+        if target in table:
+            return table[target].place
+    raise KeyError(f"{target!r} is neither an exhibit, a claim nor an erratum")
+
+
+@functools.cache
+def printed(name: str) -> pd.DataFrame:
+    """Return the printed numbers and settings of one exhibit, e.g. ``"ziller2024/table1"``."""
+    path = project_root() / "data" / "paper" / f"{name}.csv"
+    if not path.is_file():
+        raise KeyError(f"no printed numbers are recorded for {name!r} ({path.name} is missing)")
+    return pd.read_csv(path, dtype={"printed": str, "value": str}, keep_default_na=False)
+
+
+def setting(name: str, metric: str, panel: str = "") -> str:
+    """Return the printed value of one of the paper's settings, as text."""
+    table = printed(name)
+    rows = table[table["metric"] == f"setting:{metric}"]
+    if panel:
+        rows = rows[rows["panel"] == panel]
+    if len(rows) != 1:
+        raise KeyError(f"{name} prints {len(rows)} values of {metric!r} (panel {panel!r})")
+    return str(rows["value"].iloc[0])

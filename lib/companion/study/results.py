@@ -1,0 +1,166 @@
+"""What one exhibit's computation returns, and how it shows itself in a notebook."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from companion.study import registry
+from companion.study.typeset import typeset
+from companion.study.verdicts import Verdict, overall
+
+__all__ = ["RESULT_MIME", "Result", "digest"]
+
+#: the machine-readable part of a result in a notebook's stored output.
+RESULT_MIME = "application/vnd.reconrisk.result+json"
+
+
+def digest(table: pd.DataFrame, digits: int = 6) -> str:
+    """Return a short hash of a table's values, numbers rounded to ``digits`` significant digits.
+
+    It lets nbval hold a figure's data to account: the picture itself is not compared.
+    """
+    lines = [",".join(map(str, table.columns))]
+    for row in table.itertuples(index=False):
+        lines.append(",".join(_canonical(entry, digits) for entry in row))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _canonical(entry: Any, digits: int) -> str:
+    if isinstance(entry, float | np.floating):
+        return f"{float(entry) + 0.0:.{digits - 1}e}"
+    return str(entry)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One exhibit, computed.
+
+    Attributes
+    ----------
+    exhibit : str
+        Its id.
+    verdicts : sequence of Verdict
+        For the exhibit, its panels, and the claims and errata it settles.
+    tables : mapping of str to DataFrame
+        The data behind the figure, or the table itself.
+    exact : sequence of str
+        Names of the tables that hold no random number: their digest is compared by nbval.
+    shown : sequence of str
+        Names of the tables that are shown as such (a table's exhibit has no picture).
+    images : mapping of str to ndarray
+        Pictures (height, width, 3) in [0, 1] before display; not stored in records.
+    ran : str
+        One sentence: what was run, on which data.
+    profile, seed, settings
+        What it was run with (filled in by the study).
+    description : mapping
+        Caption and alternative text of its picture.
+    stand_ins : sequence of str
+        What took the place of the paper's data or networks.
+    """
+
+    exhibit: str
+    verdicts: Sequence[Verdict]
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    exact: Sequence[str] = ()
+    shown: Sequence[str] = ()
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ran: str = ""
+    profile: str = ""
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, str] = field(default_factory=dict)
+    stand_ins: Sequence[str] = ()
+
+    @property
+    def status(self) -> str:
+        """The verdict on the exhibit itself (the worst, if it was judged in several ways)."""
+        return overall(self.of(self.exhibit))
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """The verdicts that came out otherwise than the study rests on, see ``failures_kept``."""
+        return tuple(v for v in self.verdicts if v.status == "failed")
+
+    def of(self, target: str) -> Iterator[Verdict]:
+        """The verdicts on one target."""
+        return (v for v in self.verdicts if v.target == target)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part that is stored and compared: no array, no table, only digests of exact ones."""
+        return {
+            "exhibit": self.exhibit,
+            "profile": self.profile,
+            "seed": self.seed,
+            "settings": {k: _plain(v) for k, v in self.settings.items()},
+            "ran": self.ran,
+            "status": self.status,
+            "verdicts": [v.as_dict() for v in self.verdicts],
+            "digests": {name: digest(self.tables[name]) for name in self.exact},
+            **self.description,
+            "stand_ins": list(self.stand_ins),
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"{self.exhibit}: {self.status}"]
+        for v in self.verdicts:
+            values = "; ".join(
+                f"{label} {value}"
+                for label, value in (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
+                if value
+            )
+            lines.append(
+                f"  {v.target}: {v.status}: {v.statement}" + (f" ({values})" * bool(values))
+            )
+            if v.why:
+                lines.append(f"      {v.why}")
+        lines += [f"  data {name}: {digest(self.tables[name])}" for name in self.exact]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(_row(v) for v in self.verdicts)
+        return (
+            '<div class="verdicts"><table><thead><tr><th>What</th><th>Verdict</th><th>Checked</th>'
+            "<th>Ours</th><th>Paper</th></tr></thead><tbody>" + rows + "</tbody></table></div>"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {
+            "text/plain": repr(self),
+            "text/html": self._repr_html_(),
+            RESULT_MIME: self.as_dict(),
+        }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _row(verdict: Verdict) -> str:
+    cells = [
+        html.escape(typeset(part)) for part in (verdict.statement, verdict.ours, verdict.paper)
+    ]
+    if verdict.why:
+        cells[0] += f'<div class="why">{html.escape(typeset(verdict.why))}</div>'
+    if verdict.tolerance:
+        cells[2] += f'<div class="why">within {html.escape(typeset(verdict.tolerance))}</div>'
+    slug = verdict.status.replace(" ", "-")
+    return (
+        f"<tr><td>{html.escape(_label(verdict.target))}</td>"
+        f'<td><span class="verdict verdict-{slug}">{verdict.status}</span></td>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+    )
+
+
+def _label(target: str) -> str:
+    """An exhibit by its place in the paper, a claim or an erratum by its id."""
+    known = registry.exhibits()
+    return known[target].place if target in known else target

@@ -1,0 +1,333 @@
+"""The results stored in the notebooks: what the book shows, read without running anything.
+
+An exhibit's cell carries the tag ``exhibit:<id>``; its output holds the result's machine-readable
+part, and the notebook's metadata holds each exhibit's provenance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from companion.study import registry
+from companion.study.results import RESULT_MIME
+from companion.study.verdicts import STATUSES, Verdict, overall
+
+__all__ = [
+    "Stored",
+    "StoredError",
+    "StoredResult",
+    "Target",
+    "attach_provenance",
+    "exhibit_cells",
+    "inconsistencies",
+    "notebooks",
+    "read",
+    "stored_provenance",
+    "stored_results",
+    "targets",
+    "verdicts_by_target",
+]
+
+_TAG = "exhibit:"
+#: the statuses that must say why.
+_EXPLAINED = {"differs", "refuted", "not run here"}
+#: statuses that no notebook holds: nothing was judged, or the run should have stopped.
+_NEVER_STORED = {"pending", "failed"}
+
+Notebook = TypeVar("Notebook", bound=dict[str, Any])
+
+
+class StoredError(ValueError):
+    """A notebook does not hold what its tags announce."""
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """One exhibit's result as a notebook stores it.
+
+    Attributes
+    ----------
+    content : mapping
+        The machine-readable part (:meth:`Result.as_dict`).
+    notebook : str
+        Path relative to the project.
+    provenance : mapping or None
+        As attached when the notebook was refreshed.
+    """
+
+    content: Mapping[str, Any]
+    notebook: str
+    provenance: Mapping[str, Any] | None = None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [Verdict(**v) for v in self.content["verdicts"]]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Everything the notebooks store, by exhibit id, and what is wrong with them."""
+
+    results: Mapping[str, StoredResult]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What became of one exhibit, claim or erratum.
+
+    Attributes
+    ----------
+    id, kind, paper_key, place, title : str
+        From the registry; ``kind`` is that of the exhibit, ``claim`` or ``erratum``.
+    status : str
+        The worst of its verdicts; ``pending`` if there is none.
+    verdicts : tuple of Verdict
+    notebooks : tuple of str
+        Where they were computed.
+    """
+
+    id: str
+    kind: str
+    paper_key: str
+    place: str
+    title: str
+    status: str = "pending"
+    verdicts: tuple[Verdict, ...] = ()
+    notebooks: tuple[str, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "paper": self.paper_key,
+            "place": self.place,
+            "title": self.title,
+            "status": self.status,
+            "notebooks": list(self.notebooks),
+            "verdicts": [v.as_dict() for v in self.verdicts],
+        }
+
+
+def notebooks(root: str | Path) -> list[Path]:
+    """Return the notebooks of a project, ``notebooks/<paper>/*.ipynb``, in the book's order."""
+    order = {key: i for i, key in enumerate(registry.PAPERS)}
+    found = Path(root).glob("notebooks/*/*.ipynb")
+    return sorted(found, key=lambda p: (order.get(p.parent.name, len(order)), *p.parts[-2:]))
+
+
+def exhibit_cells(nb: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return a notebook's exhibit cells by exhibit id, in their order.
+
+    Raises
+    ------
+    StoredError
+        If a cell is tagged as two exhibits or an exhibit has two cells.
+    """
+    cells: dict[str, Mapping[str, Any]] = {}
+    for cell in nb["cells"]:
+        ids = [
+            tag.removeprefix(_TAG)
+            for tag in cell.get("metadata", {}).get("tags", ())
+            if tag.startswith(_TAG)
+        ]
+        if len(ids) > 1:
+            raise StoredError(f"one cell is tagged as several exhibits: {', '.join(ids)}")
+        for exhibit_id in ids:
+            if exhibit_id in cells:
+                raise StoredError(f"two cells are tagged {_TAG}{exhibit_id}")
+            cells[exhibit_id] = cell
+    return cells
+
+
+def stored_provenance(nb: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the provenances a notebook's metadata holds, by exhibit id."""
+    return nb.get("metadata", {}).get("reconrisk", {}).get("provenance", {})
+
+
+def attach_provenance(nb: Notebook, provenances: Mapping[str, Mapping[str, Any]]) -> Notebook:
+    """Store exhibits' provenances in a notebook's metadata, replacing all it held before.
+
+    Parameters
+    ----------
+    nb : dict or NotebookNode
+        Changed in place, and returned.
+    provenances : mapping
+        ``{exhibit id: Provenance.as_dict()}``, for exhibits of this notebook.
+
+    Raises
+    ------
+    StoredError
+        If the notebook has no cell of one of the exhibits.
+    """
+    foreign = sorted(provenances.keys() - exhibit_cells(nb).keys())
+    if foreign:
+        raise StoredError(f"the notebook has no cell for {', '.join(foreign)}")
+    held = nb["metadata"].setdefault("reconrisk", {})
+    held["provenance"] = {key: dict(provenances[key]) for key in sorted(provenances)}
+    return nb
+
+
+def read(root: str | Path) -> Stored:
+    """Read every notebook; what is wrong with one is reported and does not hide the others."""
+    root = Path(root)
+    results: dict[str, StoredResult] = {}
+    problems: list[str] = []
+    for path in notebooks(root):
+        name = path.relative_to(root).as_posix()
+        try:
+            nb = json.loads(path.read_text(encoding="utf-8"))
+            cells = exhibit_cells(nb)
+        except (ValueError, KeyError) as error:
+            problems.append(f"{name}: {error}")
+            continue
+        provenances = stored_provenance(nb)
+        for exhibit_id, cell in cells.items():
+            try:
+                content = _stored_content(exhibit_id, cell)
+            except StoredError as error:
+                problems.append(f"{name}: {error}")
+                continue
+            if exhibit_id in results:
+                problems.append(f"{name}: {exhibit_id} is in {results[exhibit_id].notebook} too")
+                continue
+            results[exhibit_id] = StoredResult(content, name, provenances.get(exhibit_id))
+    return Stored(results, tuple(problems))
+
+
+def stored_results(root: str | Path) -> dict[str, StoredResult]:
+    """Return the stored results by exhibit id.
+
+    Raises
+    ------
+    StoredError
+        If any exhibit's cell was not executed, or stores no result or another exhibit's.
+    """
+    stored = read(root)
+    if stored.problems:
+        raise StoredError("\n".join(stored.problems))
+    return dict(stored.results)
+
+
+def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    if cell.get("cell_type") != "code":
+        raise StoredError(f"the cell of {exhibit_id} is not a code cell")
+    if cell.get("execution_count") is None:
+        raise StoredError(f"the cell of {exhibit_id} was never executed")
+    contents = [
+        output["data"][RESULT_MIME]
+        for output in cell.get("outputs", ())
+        if RESULT_MIME in output.get("data", {})
+    ]
+    if len(contents) != 1:
+        raise StoredError(f"the cell of {exhibit_id} stores {len(contents)} results; expected one")
+    content = contents[0]
+    try:
+        verdicts = [Verdict(**verdict) for verdict in content["verdicts"]]
+        shown = content["exhibit"]
+    except (KeyError, TypeError) as error:
+        raise StoredError(f"the result stored for {exhibit_id} is malformed: {error}") from None
+    if shown != exhibit_id:
+        raise StoredError(f"the cell of {exhibit_id} stores the result of {shown}")
+    known = targets()
+    for verdict in verdicts:
+        if verdict.target not in known:
+            raise StoredError(f"{exhibit_id}: a verdict on {verdict.target!r}, which no CSV lists")
+        if verdict.status not in STATUSES or verdict.status in _NEVER_STORED:
+            raise StoredError(
+                f"{exhibit_id}: {verdict.target} has the unknown verdict {verdict.status!r}"
+            )
+    return content
+
+
+def targets() -> dict[str, Target]:
+    """Return everything that a verdict is owed to, still pending: exhibits, claims and errata.
+
+    Definitions, remarks and assumptions are not among them: there is nothing to compute.
+    """
+    rows: dict[str, Target] = {
+        e.id: Target(e.id, e.kind, e.paper_key, e.place, e.title)
+        for e in registry.exhibits().values()
+        if e.computable
+    }
+    for c in registry.claims().values():
+        rows[c.id] = Target(c.id, "claim", c.paper_key, c.place, c.claim)
+    for r in registry.errata().values():
+        rows[r.id] = Target(r.id, "erratum", r.paper_key, r.place, r.printed)
+    return rows
+
+
+def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:
+    """Gather verdicts under what they judge.
+
+    Parameters
+    ----------
+    results : iterable of (str, iterable of Verdict)
+        Where verdicts were computed (a notebook's path, or an exhibit's id), and the verdicts. For
+        those stored: ``((r.notebook, r.verdicts) for r in stored_results(root).values())``.
+
+    Returns
+    -------
+    dict of str to Target
+        Every target of the registry, in its order; *pending* where nothing judges it.
+
+    Raises
+    ------
+    StoredError
+        If a verdict is on something the registry does not know.
+    """
+    rows = targets()
+    verdicts: dict[str, list[Verdict]] = {}
+    places: dict[str, dict[str, None]] = {}
+    for place, judged in results:
+        for verdict in judged:
+            if verdict.target not in rows:
+                raise StoredError(f"{place}: a verdict on {verdict.target!r}, which no CSV lists")
+            verdicts.setdefault(verdict.target, []).append(verdict)
+            places.setdefault(verdict.target, {})[place] = None
+    return {
+        key: Target(
+            row.id,
+            row.kind,
+            row.paper_key,
+            row.place,
+            row.title,
+            overall(verdicts.get(key, ())),
+            tuple(verdicts.get(key, ())),
+            tuple(places.get(key, ())),
+        )
+        for key, row in rows.items()
+    }
+
+
+def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
+    """Yield what contradicts itself among stored results, as sentences."""
+    for exhibit_id, result in results.items():
+        where = f"{result.notebook}: {exhibit_id}"
+        verdicts = result.verdicts
+        for verdict in verdicts:
+            if verdict.status in _EXPLAINED and not verdict.why:
+                yield f"{where}: {verdict.target} is {verdict.status!r} without saying why"
+            if verdict.status not in _EXPLAINED and verdict.why:
+                yield f"{where}: {verdict.target} is {verdict.status!r} but says {verdict.why!r}"
+        status = overall(v for v in verdicts if v.target == exhibit_id)
+        if result.content.get("status") != status:
+            yield (
+                f"{where}: its status is given as {result.content.get('status')!r}, "
+                f"its verdicts make it {status!r}"
+            )
+        if result.provenance is None:
+            continue
+        for name, ran in (
+            ("exhibit", exhibit_id),
+            ("profile", result.content.get("profile")),
+            ("seed", result.content.get("seed")),
+            ("parameters", result.content.get("settings")),
+        ):
+            said = result.provenance.get(name)
+            if said != ran:
+                yield f"{where}: its provenance says {name} {said!r}, the result {ran!r}"

@@ -1,0 +1,330 @@
+"""Many pure tasks: in this process, in several or on a cluster, on disk as they finish.
+
+A task is a mapping of parameters that JSON can hold, and a sweep calls one function on each. The
+results do not depend on where tasks run nor on the order in which they finish: each task has a seed
+of its own, derived from the sweep's seed and its parameters, and computes with the same number of
+threads in every case.
+
+With a ``store`` (a folder), each finished task is one file there, complete before the task counts
+as finished, so a killed sweep resumes where it stopped::
+
+    rows = run_sweep(tail_row, [{"dimension": n} for n in (10, 100)], seed=0, workers=2,
+                     store="checkpoints/tails")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reconrisk import _check
+from companion.study.cluster import check_scheduler
+from companion.study.dask_engine import call_dask
+from companion.study.engines import call_processes, call_serially
+from companion.study.progress import progress_of
+from companion.study.sources import code_stamp
+from companion.study.tasks import (
+    ClusterError,
+    Engine,
+    Outcome,
+    Row,
+    SweepError,
+    TaskFunction,
+    canonical,
+    check_importable,
+    encoded,
+    name_of,
+    task_key,
+    task_seed,
+)
+
+__all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed", "write_atomically"]
+
+#: layout of a stored task; a file of another layout is computed anew.
+SCHEMA = 1
+
+
+def run_sweep(
+    function: TaskFunction,
+    tasks: Iterable[Mapping[str, Any]],
+    *,
+    seed: int,
+    workers: int = 1,
+    store: str | Path | None = None,
+    progress: bool | None = None,
+    label: str = "",
+    threads: int | None = 1,
+    scheduler: str = "",
+) -> list[Any]:
+    """Call ``function(task, seed)`` on every task and return the results in task order.
+
+    Parameters
+    ----------
+    function : callable
+        Defined at the top level of a module. Takes one task (a dict) and that task's own seed, and
+        returns a dict or a list of dicts that JSON can hold (NumPy numbers and arrays are
+        converted). It must depend on nothing else.
+    tasks : iterable of mappings
+        Parameters that JSON can hold; tuples arrive as lists. Equal tasks are computed once.
+    seed : int
+        The sweep's seed, >= 0.
+    workers : int
+        Processes; 1 computes in this one. No result depends on it.
+    store : str or Path, optional
+        Folder of finished tasks, made if it does not exist. Tasks found there are not computed
+        again, unless their file is damaged or was written by other code.
+    progress : bool, optional
+        Show progress on stderr. By default only on a terminal, and only once the sweep has run for
+        a few seconds. Never inside a notebook, whose output is stored.
+    label : str
+        The name of the sweep in progress and errors; the function's name by default.
+    threads : int, optional
+        Threads of PyTorch and of the linear algebra in each task. The default of 1 makes results
+        equal to the last bit whatever ``workers`` and the machine; ``None`` shares the cores among
+        the worker processes, where rounding may then differ, and is one thread on a cluster.
+    scheduler : str
+        A Dask cluster to compute on instead, see
+        :func:`~companion.study.cluster.check_scheduler`: ``"tcp://host:port"``, ``"local:4"``, a
+        scheduler file. Empty: none. No result depends on it.
+
+    Returns
+    -------
+    list
+        One entry per task: the dict or list of dicts its call returned. Floats are exact.
+
+    Raises
+    ------
+    SweepError
+        If a task fails (the message names its parameters; tasks that finished are in the store),
+        or if the function is not importable, or if the cluster cannot be used or is lost.
+    TypeError
+        If a task or a result is not made of what JSON can hold.
+    ValueError
+        If ``scheduler`` names no cluster, or ``workers`` is given with it.
+
+    Notes
+    -----
+    Cost: the tasks' own, plus about a millisecond per task for a worker and for the store (some
+    milliseconds on a cluster), plus the import of the function's module once per worker. Memory
+    holds the results and, beyond them, a few calls per worker.
+    """
+    _check.integer("seed", seed, 0)
+    _check.integer("workers", workers, 1)
+    if scheduler:
+        check_scheduler(scheduler, workers)
+    if threads is None:
+        threads = 1 if scheduler else max(1, (os.cpu_count() or 1) // int(workers))
+    check_importable(function, int(workers))
+    name = label or function.__qualname__
+    plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
+    keys = [task_key(function, task, seed) for task in plain]
+    shelf = None if store is None else _Store(Path(store), function, int(seed))
+    texts: dict[str, str] = {} if shelf is None else shelf.load(dict(zip(keys, plain, strict=True)))
+    found = len(texts)
+    calls = [
+        (i, plain[i], task_seed(plain[i], seed))
+        for key, i in {key: i for i, key in reversed(list(enumerate(keys)))}.items()
+        if key not in texts
+    ]
+    calls.sort(key=lambda call: call[0])
+    engine = _engine(int(workers), scheduler, len(calls), int(threads))
+    failed: list[Outcome] = []
+    with (
+        _kept(name, texts, shelf),
+        progress_of(name, found + len(calls), found, progress) as advance,
+        contextlib.closing(engine(function, calls)) as outcomes,
+    ):
+        for outcome in outcomes:
+            if outcome.result is None:
+                failed.append(outcome)
+                continue
+            key = keys[outcome.position]
+            if shelf is not None:
+                shelf.save(key, plain[outcome.position], outcome.result)
+            texts[key] = outcome.result
+            advance()
+    if failed:
+        _raise_failure(name, failed, plain, len(texts), shelf)
+    return [json.loads(texts[key]) for key in keys]
+
+
+def _engine(workers: int, scheduler: str, calls: int, threads: int) -> Engine:
+    if scheduler and calls:
+        return functools.partial(call_dask, scheduler=scheduler, threads=threads)
+    if workers > 1 and calls > 1:
+        return functools.partial(call_processes, workers=min(workers, calls), threads=threads)
+    return functools.partial(call_serially, threads=threads)
+
+
+def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.DataFrame:
+    """Return a sweep's results as a table: each row holds its task's parameters, then its result.
+
+    Raises
+    ------
+    ValueError
+        If a result has a column of the name of a parameter but with another value, or if there are
+        not as many results as tasks.
+    """
+    rows: list[Row] = []
+    for task, result in zip(tasks, results, strict=True):
+        for row in result if isinstance(result, list) else [result]:
+            clash = sorted(k for k in row.keys() & task.keys() if row[k] != task[k])
+            if clash:
+                raise ValueError(f"a result overwrites the parameters {', '.join(clash)} of {task}")
+            rows.append({**task, **row})
+    return pd.DataFrame(rows)
+
+
+# Failures ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _kept(name: str, texts: Mapping[str, str], shelf: _Store | None) -> Iterator[None]:
+    """Let the loss of a cluster say which sweep it hit and what is left of it."""
+    try:
+        yield
+    except ClusterError as error:
+        raise ClusterError(
+            f"{name}: {error}{_what_is_kept(len(texts), shelf)}"
+        ) from error.__cause__
+
+
+def _what_is_kept(finished: int, shelf: _Store | None) -> str:
+    return f" ({finished} finished tasks are kept in {shelf.folder})" if shelf else ""
+
+
+def _raise_failure(
+    name: str, failed: list[Outcome], tasks: Sequence[Row], finished: int, shelf: _Store | None
+) -> None:
+    first = min(failed, key=lambda outcome: outcome.position)
+    last_line = first.failure.strip().splitlines()[-1]
+    kept = _what_is_kept(finished, shelf)
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    cause = first.exception or RuntimeError("in a worker process:\n" + first.failure)
+    raise SweepError(f"{name}: task {tasks[first.position]}{more} failed: {last_line}{kept}") from (
+        cause
+    )
+
+
+# The store --------------------------------------------------------------------------------------
+
+
+class _Store:
+    """A folder with one file per finished task, named by its key and sealed by a hash."""
+
+    def __init__(self, folder: Path, function: TaskFunction, seed: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.function = name_of(function)
+        self.seed = seed
+        self.code = code_stamp(function)
+
+    def load(self, wanted: Mapping[str, Row]) -> dict[str, str]:
+        """The stored results, as JSON by key; warns of files that must be computed anew."""
+        texts: dict[str, str] = {}
+        damaged: list[str] = []
+        outdated = 0
+        for key in wanted:
+            path = self.folder / f"{key}.json"
+            try:
+                body = _unsealed(path.read_bytes(), key)
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                damaged.append(f"{path.name} ({error})")
+                continue
+            if body["code"] != self.code:
+                outdated += 1
+                continue
+            texts[key] = encoded(body["result"])
+        if damaged:
+            warnings.warn(
+                f"{len(damaged)} stored tasks in {self.folder} are damaged or foreign and are "
+                f"computed again: {', '.join(damaged[:3])}" + ", ..." * (len(damaged) > 3),
+                stacklevel=3,
+            )
+        if outdated:
+            warnings.warn(
+                f"{outdated} stored tasks in {self.folder} come from other code than "
+                f"{self.function} now runs, and are computed again",
+                stacklevel=3,
+            )
+        return texts
+
+    def save(self, key: str, task: Row, result: str) -> None:
+        """Write one task's file; when this returns, the file is complete and on the disk."""
+        body = {
+            "schema": SCHEMA,
+            "key": key,
+            "function": self.function,
+            "seed": self.seed,
+            "task": task,
+            "code": self.code,
+            "result": json.loads(result),
+        }
+        sealed = {**body, "sha256": _seal(body)}
+        write_atomically(
+            self.folder / f"{key}.json",
+            json.dumps(sealed, indent=1, ensure_ascii=False).encode() + b"\n",
+        )
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical("a stored task", body, finite=False).encode()).hexdigest()
+
+
+def _unsealed(data: bytes, key: str) -> dict[str, Any]:
+    body = json.loads(data)
+    if not isinstance(body, dict) or "sha256" not in body:
+        raise ValueError("not a stored task")
+    seal = body.pop("sha256")
+    if body.get("schema") != SCHEMA:
+        raise ValueError(f"layout {body.get('schema')!r}, expected {SCHEMA}")
+    if _seal(body) != seal:
+        raise ValueError("its hash does not match")
+    if body["key"] != key:
+        raise ValueError("it holds another task")
+    return body
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all, even if the machine stops.
+
+    The bytes go to a temporary file beside it, are forced to the disk, and are then renamed.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem[:16]}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    if os.name == "posix":  # the renaming itself is on the disk only with its folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@functools.cache
+def _umask() -> int:
+    # a temporary file is readable by its owner only; the finished one follows the user's umask
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,96 @@
+"""What an exhibit's ``measure`` returns: its tables, and what was measured with which data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from companion.study.parameters import Settings
+
+__all__ = ["MissingTable", "Tables"]
+
+
+class MissingTable(KeyError):
+    """A table that ``judge`` or ``draw`` reads was not measured, or not recorded."""
+
+
+@dataclass(frozen=True)
+class Tables(Mapping[str, pd.DataFrame]):
+    """The tables of one exhibit, read by name: ``tables["success"]``.
+
+    ``measure`` gives the first five; what follows is filled in around it.
+
+    Attributes
+    ----------
+    frames : mapping of str to DataFrame
+        By name. A record keeps each as a CSV file: only numbers, booleans and texts in it.
+    exact : sequence of str
+        Names of the tables that hold no random number: their digests are compared by nbval.
+    images : mapping of str to ndarray
+        Pictures (height, width, 3) in [0, 1] before display; records keep none.
+    ran : str
+        One sentence: what was run, on which data.
+    stand_ins : sequence of str
+        What took the place of the paper's data or networks; empty if nothing did. Those that
+        parameters and data show need not be named by ``measure``.
+    exhibit, profile, seed : str, str, int
+        As run.
+    parameters : Settings
+        The exhibit's parameters, read as attributes (``tables.parameters.prior_size``).
+    own_images : bool
+        Whether a user's images took the place of every data set.
+    shown : sequence of str
+        Names of the tables that are shown as such (the module's ``SHOWN``).
+    """
+
+    frames: Mapping[str, pd.DataFrame]
+    exact: Sequence[str] = ()
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ran: str = ""
+    stand_ins: Sequence[str] = ()
+    exhibit: str = ""
+    profile: str = ""
+    seed: int = 0
+    parameters: Settings = field(default_factory=lambda: Settings({}))
+    own_images: bool = False
+    shown: Sequence[str] = ()
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether anything took the place of the paper's data or networks."""
+        return bool(self.stand_ins)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        # a record names its files, in which no space stands
+        for known in (name, name.replace(" ", "-")):
+            if known in self.frames:
+                return self.frames[known]
+        raise MissingTable(f"{self.exhibit} has no table {name!r}; it has {', '.join(self.frames)}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.frames or str(name).replace(" ", "-") in self.frames
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.frames)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def show(self, *names: str) -> None:
+        """Display tables in a notebook: those named, or those the exhibit shows."""
+        from IPython.display import display
+
+        for name in names or self.shown:
+            display(as_shown(self[name]), raw=True)
+
+
+def as_shown(table: pd.DataFrame) -> dict[str, Any]:
+    """Return a table without its row numbers, as text (which nbval compares) and as HTML."""
+    return {
+        "text/plain": table.to_string(index=False),
+        "text/html": table.to_html(index=False, border=0),
+    }

@@ -1,0 +1,181 @@
+"""What a task of a sweep is: plain parameters, a name, a seed of its own, one call and its outcome.
+
+Nothing here knows where a task runs; :mod:`~companion.study.engines` and
+:mod:`~companion.study.dask_engine` do.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import sys
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Call",
+    "ClusterError",
+    "Engine",
+    "Outcome",
+    "Row",
+    "SweepError",
+    "TaskFunction",
+    "attempt",
+    "canonical",
+    "check_importable",
+    "encoded",
+    "name_of",
+    "task_key",
+    "task_seed",
+]
+
+Row = dict[str, Any]
+#: from a task, and its seed if it takes two arguments, to what JSON can hold
+TaskFunction = Callable[..., Any]
+#: ``(position, parameters, seed)`` of one task.
+Call = tuple[int, dict[str, Any], int]
+
+
+class SweepError(RuntimeError):
+    """A task failed, or its function cannot be called in a worker process."""
+
+
+class ClusterError(SweepError):
+    """A cluster cannot be used, or was lost: no task is to blame."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one call: the result as JSON, or the traceback of its failure."""
+
+    position: int
+    result: str | None = None
+    failure: str = ""
+    exception: BaseException | None = None
+
+
+#: maps calls to their outcomes as they finish, in any order: the part of a sweep that knows where
+#: the tasks run.
+Engine = Callable[[TaskFunction, Sequence[Call]], Generator[Outcome, None, None]]
+
+
+def task_key(function: TaskFunction, task: Mapping[str, Any], seed: int) -> str:
+    """Return the name under which a task's result is stored: a hash of what determines it."""
+    identity = {"function": name_of(function), "seed": int(seed), "task": task}
+    return hashlib.sha256(canonical("task", identity).encode()).hexdigest()
+
+
+def task_seed(task: Mapping[str, Any], seed: int) -> int:
+    """Return a task's own 63-bit seed: it depends on the sweep's seed and the parameters only.
+
+    Where a machine keeps the data (a parameter ``data_root``) is no part of it.
+    """
+    text = canonical("task", {"seed": int(seed), "task": _anywhere(task)})
+    return int.from_bytes(hashlib.sha256(b"seed " + text.encode()).digest()[:8], "big") >> 1
+
+
+def _anywhere(task: Any) -> Any:
+    """A task with a mark in place of the folder of its data."""
+    if not isinstance(task, Mapping):
+        return task
+    return {k: k if k == "data_root" and v else _anywhere(v) for k, v in task.items()}
+
+
+def canonical(what: str, value: Any, *, finite: bool = True, ordered: bool = True) -> str:
+    """One text per value: sorted keys, floats by repr (exact), NumPy numbers as Python's."""
+    try:
+        _check_keys(value)
+        return json.dumps(
+            value,
+            sort_keys=ordered,
+            separators=(",", ":"),
+            ensure_ascii=False,
+            allow_nan=not finite,
+            default=_to_plain,
+        )
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be made of what JSON can hold: {error}") from None
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} {value!r}")
+
+
+def _check_keys(value: Any) -> None:
+    # json.dumps would turn the keys 1, True and None into texts without a word
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r} is not a text")
+            _check_keys(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _check_keys(entry)
+
+
+def encoded(result: Any) -> str:
+    """A result as JSON; infinities and nan are results too (an exact copy has infinite PSNR)."""
+    rows = result if isinstance(result, list | tuple) else [result]
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise TypeError(f"a task must return a dict or a list of dicts; got {result!r:.200}")
+    # the keys keep their order: they become the columns of a table
+    return canonical("the result of a task", result, finite=False, ordered=False)
+
+
+def name_of(function: TaskFunction) -> str:
+    """Return the full name of a task function, under which workers import it."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def check_importable(function: TaskFunction, workers: int) -> None:
+    """Raise ``SweepError`` unless other processes can find the function by its name."""
+    qualname = getattr(function, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if not qualname or "<" in qualname or module is None:
+        raise SweepError(
+            f"the function of a sweep must be defined at the top level of a module, so that "
+            f"workers can import it; got {function!r}"
+        )
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if found is not function:
+        raise SweepError(f"{name_of(function)} does not name the function given; workers import it")
+    if workers > 1 and module.__name__ == "__main__" and not hasattr(module, "__file__"):
+        raise SweepError(
+            f"{qualname} was defined in a notebook or a prompt, where worker processes cannot "
+            "import it: move it into a module, or use workers=1"
+        )
+
+
+def _arguments(function: TaskFunction) -> int:
+    """How many of a task and its seed a function takes: those whose draws the task names need one."""
+    named = [p for p in signature(function).parameters.values() if p.default is Parameter.empty]
+    return 1 if len(named) == 1 else 2
+
+
+def attempt(function: TaskFunction, call: Call) -> Outcome:
+    """Make one call; a failure is an outcome too."""
+    position, task, seed = call
+    try:
+        given = (copy.deepcopy(task), seed)[: _arguments(function)]
+        return Outcome(position, encoded(function(*given)))
+    except Exception as error:
+        return Outcome(position, None, traceback.format_exc(), error)
+
+
+def attempt_remotely(function: TaskFunction, call: Call) -> Outcome:
+    """Make one call whose outcome another process can read."""
+    outcome = attempt(function, call)
+    # not every exception survives the way between processes, its traceback as text does
+    return Outcome(outcome.position, outcome.result, outcome.failure)

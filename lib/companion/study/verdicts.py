@@ -1,0 +1,334 @@
+"""Verdicts: a computed comparison of what a paper prints or states with what we compute.
+
+A verdict is made by one of four functions and never typed: :func:`check` (a statement as a
+predicate), :func:`compare` (printed numbers), :func:`refute` (a wrong statement with the corrected
+one), :func:`not_run`. An outcome that is not the one the study rests on makes it *failed*;
+:func:`raise_failed` then stops a notebook, unless its run must end with its tables
+(:func:`failures_kept`) or is on a user's own images (:func:`on_images`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from companion.study import registry
+
+__all__ = [
+    "STATUSES",
+    "Verdict",
+    "VerdictError",
+    "check",
+    "compare",
+    "failures_kept",
+    "half_unit",
+    "not_run",
+    "on_images",
+    "overall",
+    "raise_failed",
+    "refute",
+    "rounded",
+]
+
+#: from best to worst; ``overall`` of several is the worst. No notebook stores the last two.
+STATUSES = (
+    "reproduced",
+    "holds on stand-in data",
+    "not run here",
+    "differs",
+    "refuted",
+    "pending",
+    "failed",
+)
+
+#: Monte Carlo standard errors allowed on top of the printed precision (two-sided 6e-5).
+STANDARD_ERRORS = 4.0
+
+
+class VerdictError(AssertionError):
+    """A check came out otherwise than the study rests on."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one exhibit, claim or erratum.
+
+    Attributes
+    ----------
+    target : str
+        Its id in the registry.
+    status : str
+        One of ``STATUSES``.
+    statement : str
+        What was checked, in our words.
+    ours, paper, tolerance : str
+        The numbers compared (rounded to what they support), and how far apart they may be.
+    why : str
+        For *differs*, *refuted*, *not run here* and *failed*: the reason, or the corrected
+        statement.
+    """
+
+    target: str
+    status: str
+    statement: str
+    ours: str = ""
+    paper: str = ""
+    tolerance: str = ""
+    why: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+_HOLDS_AFTER_ALL = "holds after all"
+
+#: what becomes of failed verdicts: an error, unless a block says otherwise
+_UNEXPECTED: ContextVar[str] = ContextVar("unexpected", default="")
+
+
+@contextlib.contextmanager
+def failures_kept() -> Iterator[None]:
+    """Keep unexpected verdicts as *failed* in this block instead of raising.
+
+    For runs that must end with their tables whatever they show; whoever opens the block answers for
+    the verdicts of that status.
+    """
+    token = _UNEXPECTED.set(_UNEXPECTED.get() or "failed")
+    try:
+        yield
+    finally:
+        _UNEXPECTED.reset(token)
+
+
+def raise_failed(verdicts: Iterable[Verdict]) -> None:
+    """Raise if a verdict came out otherwise than the study rests on, outside ``failures_kept``.
+
+    Raises
+    ------
+    VerdictError
+        Naming the failed verdicts with both values.
+    """
+    failed = [v for v in verdicts if v.status == "failed"]
+    if failed and not _UNEXPECTED.get():
+        raise VerdictError(
+            "; ".join(
+                f"{v.target}: {v.statement}: {v.why} (ours: {v.ours}; paper: {v.paper})"
+                for v in failed
+            )
+        )
+
+
+def on_images(verdict: Verdict) -> Verdict:
+    """Return a verdict as it stands on a user's own images.
+
+    What a paper says of its own data need not hold there. What holds *holds on stand-in data*, also
+    if it was known to differ elsewhere; what does not *differs*, with both values.
+    """
+    if verdict.status == "reproduced" or verdict.why.startswith(_HOLDS_AFTER_ALL):
+        return replace(verdict, status="holds on stand-in data", why="")
+    if verdict.status == "failed":
+        return replace(
+            verdict, status="differs", why=f"on the images given, {verdict.why}"
+        )
+    return verdict
+
+
+def check(
+    target: str,
+    holds: bool,
+    statement: str,
+    *,
+    ours: str = "",
+    paper: str = "",
+    tolerance: str = "",
+    stand_in: bool = False,
+    differs: str = "",
+) -> Verdict:
+    """Judge a statement by a computed predicate.
+
+    Parameters
+    ----------
+    target : str
+        Exhibit, claim or erratum id.
+    holds : bool
+        The predicate's computed value.
+    statement : str
+        What the predicate says.
+    stand_in : bool
+        True if the data were not the paper's: the verdict is then *holds on stand-in data*.
+    differs : str
+        If given, the statement is known not to come out here and this says why; the verdict is
+        *differs* when ``holds`` is false, and *failed* if it suddenly holds.
+
+    Returns
+    -------
+    Verdict
+        *failed* if the outcome is not the expected one.
+    """
+    if holds and differs:
+        why = f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
+        return Verdict(target, "failed", statement, ours, paper, tolerance, why)
+    if holds:
+        status = "holds on stand-in data" if stand_in else "reproduced"
+        return Verdict(target, status, statement, ours, paper, tolerance)
+    if differs:
+        return Verdict(target, "differs", statement, ours, paper, tolerance, differs)
+    return Verdict(target, "failed", statement, ours, paper, tolerance, "does not hold")
+
+
+#: 0.25, -3, 38.9%, 38.9\%, 1e-5, 1.0 x 10^-5, 1.0\cdot 10^{-5}, 1.0 \times 10^{5}
+_NUMBER = re.compile(
+    r"-?(?P<digits>\d*\.?\d+)\s*(?:\\?%"
+    r"|[eE](?P<short>[+-]?\d+)"
+    r"|(?:\\cdot|\\times|x)\s*10\^(?:(?P<power>-?\d+)|\{(?P<braced>-?\d+)\}))?"
+)
+
+
+def half_unit(printed: str) -> float:
+    """Return half a unit of the last digit of a number as it is printed.
+
+    Percentages count in per cent and powers of ten scale the unit.
+
+    Examples
+    --------
+    >>> half_unit("38.9%"), half_unit("0.0")
+    (0.05, 0.05)
+    >>> round(half_unit(r"1.0\\cdot 10^{-8}") * 1e10, 6)
+    5.0
+    """
+    match = _NUMBER.fullmatch(printed.strip())
+    if match is None:
+        raise ValueError(f"printed must be a number as a paper prints it; got {printed!r}")
+    decimals = len(match["digits"].partition(".")[2])
+    exponent = int(match["short"] or match["power"] or match["braced"] or 0)
+    # as a literal, because 10.0 ** n is not always the float nearest to the power of ten
+    return float(f"5e{exponent - decimals - 1}")
+
+
+def compare(
+    target: str,
+    statement: str,
+    ours: Sequence[float],
+    printed_value: Sequence[float],
+    printed_text: Sequence[str],
+    *,
+    standard_error: Sequence[float] | float = 0.0,
+    differs: str = "",
+    stand_in: bool = False,
+) -> Verdict:
+    """Judge printed numbers one by one.
+
+    The tolerance of each is half a unit of its last printed digit plus ``STANDARD_ERRORS`` of our
+    Monte Carlo standard error.
+
+    *failed* if any number is off and ``differs`` is not given, or all fit although it is.
+
+    Raises
+    ------
+    ValueError
+        If the three sequences differ in length or are empty.
+    """
+    values = np.asarray(ours, dtype=float)
+    paper = np.asarray(printed_value, dtype=float)
+    if not len(values) == len(paper) == len(printed_text):
+        raise ValueError(
+            f"ours, printed_value and printed_text must be of one length; got {len(values)}, "
+            f"{len(paper)}, {len(printed_text)}"
+        )
+    if not len(values):
+        raise ValueError("ours must hold at least one number to compare; got none")
+    allowed = np.array([half_unit(text) for text in printed_text])
+    # a printed digit is a decimal rounding: the last ulp of our float must not decide a tie
+    allowed = allowed * (1 + 1e-9) + STANDARD_ERRORS * np.asarray(standard_error, dtype=float)
+    off = ~(np.abs(values - paper) <= allowed)
+    ours_text = f"{np.count_nonzero(~off)} of {len(values)} agree"
+    if off.any():
+        first = int(np.flatnonzero(off)[0])
+        ours_text += f"; first: {values[first]:.6g} against {printed_text[first]}"
+    return check(
+        target,
+        not off.any(),
+        statement,
+        ours=ours_text,
+        paper=f"{len(paper)} printed numbers",
+        tolerance="half a unit of the last printed digit"
+        + (f" + {STANDARD_ERRORS:g} standard errors" if np.any(standard_error) else ""),
+        stand_in=stand_in,
+        differs=differs,
+    )
+
+
+def refute(
+    target: str,
+    statement: str = "",
+    *,
+    holds: bool,
+    corrected_holds: bool,
+    erratum: str = "",
+    corrected: str = "",
+    ours: str = "",
+    paper: str = "",
+) -> Verdict:
+    """Judge a statement that is wrong, together with the one that is right.
+
+    Both stand in the registry: the statement in the row of the target (a claim's text, what an
+    erratum says is printed), the corrected one in the erratum's.
+
+    Parameters
+    ----------
+    target : str
+        Exhibit, claim or erratum id.
+    statement : str
+        Only where the target's row does not say it: an exhibit's, of which one statement is wrong.
+    holds, corrected_holds : bool
+        Computed: whether the printed statement holds (it must not) and whether the corrected one
+        does (it must).
+    erratum : str
+        Id of the erratum with the corrected statement; by default the target.
+    corrected : str
+        The corrected statement, where no erratum has it.
+
+    Returns
+    -------
+    Verdict
+        *failed* if the printed statement holds after all or the corrected one does not.
+    """
+    statement = statement or _printed_statement(target)
+    if holds or not corrected_holds:
+        which = "the printed statement holds" if holds else "the corrected statement fails"
+        return Verdict(target, "failed", statement, ours, paper, "", which)
+    corrected = corrected or registry.errata()[erratum or target].corrected
+    return Verdict(target, "refuted", statement, ours, paper, "", corrected)
+
+
+def _printed_statement(target: str) -> str:
+    """What a claim says, or what an erratum says is printed."""
+    if target in registry.errata():
+        return registry.errata()[target].printed
+    return registry.claims()[target].claim
+
+
+def not_run(target: str, statement: str, needs: str) -> Verdict:
+    """State that something was not run here, and what it needs."""
+    return Verdict(target, "not run here", statement, why=needs)
+
+
+def overall(verdicts: Iterable[Verdict]) -> str:
+    """Return the worst status among several verdicts, ``pending`` if there are none."""
+    return max((v.status for v in verdicts), key=STATUSES.index, default="pending")
+
+
+def rounded(value: float, standard_error: float = 0.0, digits: int = 4) -> str:
+    """Return ``value`` as text with no more digits than it supports.
+
+    With a standard error, to that error's first digit; else to ``digits`` significant digits.
+    """
+    if standard_error > 0:
+        decimals = -int(np.floor(np.log10(standard_error)))
+        return f"{round(value, decimals) + 0.0:.{max(decimals, 0)}f}"  # + 0.0: no "-0.00"
+    return f"{value:.{digits}g}"

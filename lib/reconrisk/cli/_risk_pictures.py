@@ -1,0 +1,249 @@
+"""Pictures of a risk report: what follows from a blind guess, from more noise, from milder aims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reconrisk import bounds, risk
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
+from reconrisk.risk._composed import followed, success_at
+
+__all__ = ["Picture", "pictures"]
+
+#: smallest chance of a blind guess that is drawn
+_RAREST = 1e-9
+_PRIORS = 61
+#: factors on the noise, and how many
+_FARTHEST, _NOISES = 8.0, 15
+_COLOURS, _STYLES = (BLUE, ORANGE, GREEN, PURPLE), ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure of a report, with its title, caption and alternative text."""
+
+    title: str
+    figure: Figure
+    caption: str
+    alt: str
+
+
+def pictures(report: risk.Report) -> tuple[Picture, ...]:
+    """Draw what a report's run allows; two or three pictures.
+
+    Parameters
+    ----------
+    report : risk.Report
+
+    Returns
+    -------
+    tuple of Picture
+        Success of any attack against the chance of a blind guess; the same against the noise; and,
+        where the record's dimension and norm are known, how likely the analytic attack is to reach
+        an error. The figures are closed, that is, no longer held by pyplot.
+
+    Notes
+    -----
+    Cost: about twenty times that of one certified success, half a second at most.
+    """
+    with styled():
+        drawn = [_success(report), _noise(report), _quality(report)]
+    return tuple(picture for picture in drawn if picture is not None)
+
+
+def _panel() -> tuple[Figure, Axes]:
+    figure, ((axes,),) = panels(1, 1, 4.2, 3.1)
+    plt.close(figure)
+    return figure, axes
+
+
+# Success against the prior -----------------------------------------------------------------------
+
+
+def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
+    """The certified upper ends of the success of any attack."""
+    if not followed(run):
+        return np.array([success_at(run, math.log(k)).upper for k in kappa])
+    if run.mechanism == "gaussian":
+        return bounds.rero_curve(run.dpsgd, kappa)[1]
+    assert run.concentration is not None and run.parameters is not None
+    noise = run.concentration, run.parameters
+    if run.steps == 1 and run.sampling_rate == 1.0:
+        return np.asarray(bounds.rero_vmf_one_release(*noise, kappa), dtype=float)
+    return bounds.rero_vmf_curve(*noise, kappa, sampling_rate=run.sampling_rate, steps=run.steps)[1]
+
+
+def _success(report: risk.Report) -> Picture | None:
+    kappa = np.geomspace(_RAREST, 0.9, _PRIORS)
+    try:
+        gamma = _curve(report.run, kappa)
+    except ValueError:  # the report's entries say which range was left
+        return None
+    figure, axes = _panel()
+    axes.plot(kappa, gamma, color=BLUE, label="after seeing the run")
+    axes.plot(kappa, kappa, ":", color=GREY, label="blind guess")
+    sizes = [n for n in report.questions.prior_sizes if n <= 1 / _RAREST]
+    asked = 1.0 / np.array(sizes, dtype=float)
+    axes.plot(asked, np.interp(np.log(asked), np.log(kappa), gamma), "o", color=ORANGE, ms=5)
+    axes.set(xscale="log", yscale="log", xlabel="chance of a blind guess", ylabel="success")
+    axes.set_ylim(0.5 * _RAREST, 2.0)
+    axes.legend(loc="lower right")
+    at = int(np.argmin(np.abs(kappa - 1e-3)))
+    return Picture(
+        "What any attack can gain",
+        figure,
+        "The most that the chance of naming the right candidate can rise to, for every prior "
+        "chance at once. Read as a test of membership, the horizontal axis is the rate of false "
+        "alarms and the vertical one that of members found. Dots: the numbers of candidates asked.",
+        f"A curve above the dotted diagonal of blind guessing: a chance of 1 in 1000 rises to "
+        f"{gamma[at]:.2g} at most, one of nine in ten to {gamma[-1]:.2g}.",
+    )
+
+
+# Success against the noise -----------------------------------------------------------------------
+
+
+def _noise(report: risk.Report) -> Picture | None:
+    run = report.run
+    name = "noise_multiplier" if run.mechanism == "gaussian" else "concentration"
+    here = float(getattr(run, name))
+    values = here * np.geomspace(1 / _FARTHEST, _FARTHEST, _NOISES)
+    sizes = sorted(n for n in report.questions.prior_sizes if n <= 1 / _RAREST)[: len(_COLOURS)]
+    if not sizes:
+        return None
+    kappa = 1.0 / np.array(sizes, dtype=float)
+    rows = []
+    for value in values:
+        try:
+            other: dict[str, Any] = {name: float(value)}
+            rows.append((value, _curve(replace(run, **other), kappa)))
+        except ValueError:  # beyond the range of this mechanism; draw what there is
+            continue
+    if len(rows) < 2:
+        return None
+    at, gamma = np.array([v for v, _ in rows]), np.array([g for _, g in rows])
+    figure, axes = _panel()
+    for i, size in enumerate(sizes):
+        axes.plot(at, gamma[:, i], _STYLES[i], color=_COLOURS[i], label=_count(size))
+    axes.axvline(here, color=GREY, lw=1, ls=":")
+    axes.annotate("this run", (here, 1.0), xycoords=("data", "axes fraction"), ha="center",
+                  va="bottom", fontsize=8.5, color=GREY)  # fmt: skip
+    words = name.replace("_", " ")
+    axes.set(xscale="log", yscale="log", xlabel=words, ylabel="success")
+    axes.set_ylim(min(0.5 * float(gamma.min()), 0.1), 2.0)
+    marks = [here * 2.0**power for power in (-3, -1.5, 0, 1.5, 3)]
+    axes.set_xticks(marks, [_two_digits(mark) for mark in marks])
+    axes.minorticks_off()
+    axes.legend(loc="best", title="candidates", title_fontsize=8.5)
+    return Picture(
+        f"Where this run stands as its {words} varies",
+        figure,
+        "Success of any attack that has a list of candidates, with everything else as in this run. "
+        "Dotted: this run.",
+        f"Curves over the {words}, one for each number of candidates: with {_count(sizes[0])} the "
+        f"most that any attack can reach goes from {gamma[0, 0]:.2g} to {gamma[-1, 0]:.2g}.",
+    )
+
+
+def _two_digits(value: float) -> str:
+    rounded = float(f"{value:.2g}")
+    plain = 1e-4 <= rounded < 1e6
+    return np.format_float_positional(rounded, trim="-") if plain else f"{rounded:g}"
+
+
+def _count(size: float) -> str:
+    return f"{int(size):,}"
+
+
+# How likely a quality is --------------------------------------------------------------------------
+
+#: probabilities below ten to this power are not drawn
+_RAREST_POWER = -40.0
+
+
+_Law = Callable[[np.ndarray], np.ndarray]
+
+
+def _where_they_fall(laws: Sequence[_Law], low: float, high: float) -> np.ndarray:
+    """Points at which falling laws, given by powers of ten, are drawn: dense where they fall.
+
+    The higher the dimension, the steeper they are: of a photograph's error all happens within a
+    tenth of a decibel.
+    """
+    ends = []
+    for law in laws:
+        top = float(law(np.array([low]))[0])
+        ends += [_crossing(law, level, low, high) for level in (top - 0.01, _RAREST_POWER)]
+    pad = 0.3 * (max(ends) - min(ends)) + 1e-9
+    falls = zip(ends[::2], ends[1::2], strict=True)
+    parts = [np.linspace(max(min(ends) - pad, low), max(ends) + 0.1 * pad, 41)]
+    return np.unique(np.concatenate(parts + [np.linspace(a, b, 61) for a, b in falls]))
+
+
+def _crossing(law: _Law, level: float, low: float, high: float) -> float:
+    """Where a falling law comes to a level, to a ten-thousandth of the first interval."""
+    for _ in range(3):
+        grid = np.linspace(low, high, 25)
+        below = int(np.argmax(law(grid) < level))
+        low, high = float(grid[max(below - 1, 0)]), float(grid[below])
+    return high
+
+
+def _quality(report: risk.Report) -> Picture | None:
+    """The analytic attack's quality in dB, or its error where no range of values is known."""
+    run, record = report.run, report.record
+    if run.mechanism != "gaussian" or record.dimension is None or record.data_norm is None:
+        return None
+    span = 1.0 if record.data_range is None else record.data_range
+    single = dict(
+        dimension=record.dimension,
+        noise_multiplier=run.effective_noise,
+        data_norm=record.data_norm,
+        data_range=span,
+    )
+    whole = dict(single, steps=run.steps, selection_probability=run.sampling_rate)
+    laws: tuple[_Law, _Law] = (
+        lambda x: bounds.psnr_tail_sampled(x, **whole, log=True) / math.log(10.0),
+        lambda x: bounds.psnr_tail(x, **single, log=True) / math.log(10.0),
+    )
+    try:
+        centre = float(bounds.expected_psnr(**single))
+        most = 10.0 * math.log10(max(1.0, run.steps * run.sampling_rate))
+        grid = _where_they_fall(laws, centre - 25.0, centre + most + 25.0)
+        all_steps, one = (law(grid) for law in laws)
+    except ValueError:  # the report's entries say which range was left
+        return None
+    drawn = (all_steps > _RAREST_POWER) | (one > _RAREST_POWER)
+    figure, axes = _panel()
+    known = record.data_range is not None
+    x = grid if known else 10.0 ** (-grid / 10.0)
+    shown = [p for p in report.questions.psnr if x[drawn].min() <= p <= x[drawn].max()]
+    asked = shown if known else []
+    axes.plot(x[drawn], all_steps[drawn], color=BLUE, label="whole run")
+    axes.plot(x[drawn], one[drawn], "--", color=ORANGE, label="one step")
+    if known:
+        axes.set_xlabel("PSNR of at least, dB")
+        for threshold in asked:
+            axes.axvline(threshold, color=GREY, lw=1, ls=":")
+    else:
+        axes.set(xscale="log", xlabel="mean squared error of at most")
+    axes.set(ylim=(_RAREST_POWER, 2.0), ylabel="probability, as a power of ten")
+    axes.legend(loc="best")
+    quality = "peak signal-to-noise ratio" if known else "mean squared error"
+    return Picture(
+        "How good the analytic attack gets",
+        figure,
+        f"How likely an attacker without prior knowledge is to reach a {quality}, by averaging "
+        "what the steps give away, and from one step that took the record. This is the law of one "
+        "attack, not a bound on all." + (" Dotted: what is asked about." if asked else ""),
+        f"Two falling curves of probability over the {quality}: near certainty on one side, below "
+        f"ten to the power {_RAREST_POWER:.0f} on the other; the whole run's reaches further.",
+    )

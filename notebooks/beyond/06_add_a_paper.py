@@ -1,0 +1,81 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Add a paper to the book
+#
+# The project's folder `templates/paper` holds the smallest paper there can be: one table with three printed numbers, one claim,
+# one picture. A test adds it to a copy of the project, runs it, then changes a printed number and sees it fail. Below the same
+# steps by hand.
+#
+# | step | file in the template | where it goes |
+# | --- | --- | --- |
+# | the printed numbers, as printed | `data/table1.csv` | `data/paper/KEY/` |
+# | the exhibit and the claims | `data/exhibits.csv`, `data/claims.csv` | rows of `data/paper/exhibits.csv` and `claims.csv` |
+# | parameters of both profiles | `profile.py` | `study/profiles/` |
+# | what computes it, and judges it | `experiment.py` | `study/experiments/` |
+# | what draws it, caption, alternative text | `figure.py` | `figures/` |
+# | the paper in your words | `page.md` | `book/papers/` |
+# | the notebook | `notebook.py` | `notebooks/KEY/` |
+#
+# `python templates/paper/add.py CHECKOUT` copies the files, appends the rows and puts one line into each of five lists: the
+# papers, the computations, the drawings, the profiles and the table of contents.
+
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
+profile = "quick"  # "quick" or "paper"
+seed = 0  # every random draw derives from it
+device = "cpu"  # or "cuda"
+data_root = ""  # folder with the paper's data (paper profile)
+
+# %% [markdown]
+# ## Printed numbers
+#
+# A number is recorded as it is printed, because its last digit decides what agreement means.
+
+# %%
+from companion.study import registry
+
+template = registry.project_root() / "templates" / "paper"
+print((template / "data" / "table1.csv").read_text())
+
+# %% [markdown]
+# ## The computation
+#
+# It gets a context (settings, seed, data) and returns tables and verdicts. Nobody types a verdict: `compare` holds numbers to
+# the printed digits, `check` a statement to a predicate, `refute` wants the printed statement to fail and the corrected one to hold.
+
+# %%
+print((template / "experiment.py").read_text())
+
+# %% [markdown]
+# ## What a verdict does
+#
+# The comparison of the template, with its own numbers, and with one that was changed.
+
+# %%
+import numpy as np
+
+from companion.study.verdicts import VerdictError, compare
+
+share = list(1 / (1 + np.exp(-np.array([0.5, 1.0, 2.0]))))
+print(compare("A-001", "shares", share, [0.62, 0.73, 0.88], ["0.62", "0.73", "0.88"]).ours)
+try:
+    compare("A-001", "shares", share, [0.62, 0.75, 0.88], ["0.62", "0.75", "0.88"])
+except VerdictError as error:
+    print(error)
+
+# %% [markdown]
+# ## What the tests ask of a new paper
+#
+# An exhibit, a claim or an erratum without a verdict fails a test, and so do a statement without a place on the paper's page, a
+# number that was compared more loosely than it is printed, a picture without alternative text and an import against
+# the order of the rooms. {doc}`../../book/developer` has the list.
