@@ -10,7 +10,8 @@ import pytest
 
 from companion import figures, study
 from reconrisk import DPSGD, bounds, metrics
-from companion.study import datasets, registry
+from companion.study import registry
+from reconrisk import datasets
 from companion.experiments import _tools, ziller2024_bounds, ziller2024_photographs
 
 KEY = "ziller2024"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from companion.cli._console import chosen_from, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from companion.study.costs import Price, Total

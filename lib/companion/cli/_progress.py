@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from companion.cli._console import note
+from reconrisk.cli.console import note
 from companion.study.progress import shown_by
 
 __all__ = ["Progress", "duration", "pace"]

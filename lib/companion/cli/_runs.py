@@ -18,16 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from companion.cli._console import (
-    FAILED,
-    MISTAKE,
-    fail,
-    note,
-    print_table,
-    show,
-    status_text,
-    verdict_table,
-)
+from companion.cli._console import status_text, verdict_table
+from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
 from companion.cli._memory import affordable_workers, free_gigabytes, start_of_peak
 from companion.cli._progress import Progress, duration
 from companion.study import Study, registry, stored

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from companion.cli._console import FAILED, fail, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import FAILED, fail, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from companion.study.datasets import DataSet, KnownFile
+    from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["app"]
 
@@ -32,7 +32,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `companion data list`
     """
-    from companion.study.datasets import DATA_SETS
+    from reconrisk.datasets import DATA_SETS
     from companion.study.inputs import readers
 
     with mistakes(context.obj):
@@ -129,7 +129,7 @@ def fetch(
 
     Example: `companion data fetch MNIST --to path/to/data`
     """
-    from companion.study.datasets import DATA_SETS
+    from reconrisk.datasets import DATA_SETS
     from companion.study.downloads import missing
 
     with mistakes(context.obj):

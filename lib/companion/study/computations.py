@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconrisk import _check
-from companion.study import datasets, exhibits, inputs, own_images, registry
+from reconrisk import arguments
+from companion.study import exhibits, inputs, own_images, registry
+from reconrisk import datasets
 from companion.study.cluster import check_scheduler, scheduler_of
 from companion.study.parameters import PROFILES, Parameter, Settings, resolve
 from companion.study.results import Result
@@ -403,9 +404,9 @@ class Study:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        _check.one_of("profile", self.profile, PROFILES)
-        _check.integer("seed", self.seed, 0)
-        _check.integer("workers", self.workers, 1)
+        arguments.one_of("profile", self.profile, PROFILES)
+        arguments.integer("seed", self.seed, 0)
+        arguments.integer("workers", self.workers, 1)
         if self.cluster:
             check_scheduler(self.cluster, self.workers)
         _check_device(self.device)
@@ -474,7 +475,7 @@ class Study:
 
 def _check_device(device: str) -> None:
     kind = device.partition(":")[0]
-    _check.one_of("device", kind, ("cpu", "cuda"))
+    arguments.one_of("device", kind, ("cpu", "cuda"))
     if kind == "cuda":
         import torch
 

@@ -15,7 +15,8 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from companion.study import datasets, inputs, own_images, registry
+from companion.study import inputs, own_images, registry
+from reconrisk import datasets
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.tables import Tables

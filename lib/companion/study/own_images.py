@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.parameters import Parameter, Settings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from reconrisk.attacks import (
 )
 from reconrisk.mechanisms import clip, global_norm
 from reconrisk.models import AttackLayer, PrependedNetwork, sum_of_outputs
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.experiments.tools import (
     SIGNIFICANCE,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import clip_to_range, known_scale, observe
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.experiments.tools import as_numpy, attack_repeatedly, tensor
 from companion.study.results import Result

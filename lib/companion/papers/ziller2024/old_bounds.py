@@ -20,7 +20,8 @@ from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, unscaled
 from reconrisk.mechanisms import add_gaussian_noise, clip, global_norm
 from reconrisk.models import AttackLayer, sum_of_outputs
-from companion.study import datasets, registry
+from companion.study import registry
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.experiments.tools import (
     SIGNIFICANCE,
