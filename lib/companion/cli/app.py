@@ -17,8 +17,8 @@ from typer.core import TyperGroup
 
 from companion.cli import data
 from companion.cli._console import status_text
-from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
 from companion.cli._costs import costs
+from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from companion.study import Study

@@ -32,8 +32,8 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `companion data list`
     """
-    from reconrisk.datasets import DATA_SETS
     from companion.study.inputs import readers
+    from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
         readers_of = readers()
@@ -129,8 +129,8 @@ def fetch(
 
     Example: `companion data fetch MNIST --to path/to/data`
     """
-    from reconrisk.datasets import DATA_SETS
     from companion.study.downloads import missing
+    from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
         known = _known(name, DATA_SETS)

@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconrisk import arguments
 from companion.study import exhibits, inputs, own_images, registry
-from reconrisk import datasets
 from companion.study.cluster import check_scheduler, scheduler_of
+from companion.study.exhibits import file_of
 from companion.study.parameters import PROFILES, Parameter, Settings, resolve
 from companion.study.results import Result
-from companion.study.tasks import SweepError, canonical, encoded, name_of
-from companion.study.exhibits import file_of
 from companion.study.sweep import run_sweep
+from companion.study.tasks import SweepError, canonical, encoded, name_of
 from companion.study.verdicts import VerdictError, on_images, raise_failed
+from reconrisk import arguments, datasets
 
 if TYPE_CHECKING:
     from types import ModuleType

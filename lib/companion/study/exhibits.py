@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from companion.study import inputs, own_images, registry
-from reconrisk import datasets
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.tables import Tables
 from companion.study.verdicts import Verdict, on_images, raise_failed
+from reconrisk import datasets
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -27,7 +27,6 @@ from typing import Any
 
 import pandas as pd
 
-from reconrisk import arguments
 from companion.study.cluster import check_scheduler
 from companion.study.dask_engine import call_dask
 from companion.study.engines import call_processes, call_serially
@@ -47,6 +46,7 @@ from companion.study.tasks import (
     task_key,
     task_seed,
 )
+from reconrisk import arguments
 
 __all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed", "write_atomically"]
 

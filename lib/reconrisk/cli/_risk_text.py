@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconrisk.cli.console import note, print_table, show
 from reconrisk.cli._risk_numbers import said, short
+from reconrisk.cli.console import note, print_table, show
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import Setting
