@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from companion.study import all_computations, registry
+from companion.study import all_exhibits, registry
 
 COLUMNS = ("exhibit", "seconds", "memory_gb", "device", "tasks", "needs_data", "basis")
 
@@ -66,7 +66,7 @@ def main() -> None:
     device = f"{os.cpu_count()} CPU cores"
     settings = arguments.settings
     basis = f"scaled up from a run with {', '.join(settings)}" if settings else "measured"
-    for exhibit in arguments.exhibits or list(all_computations()):
+    for exhibit in arguments.exhibits or list(all_exhibits()):
         status, seconds, memory, messages = run(exhibit, arguments.workers, None, settings)
         needs_data = "data_root" in messages
         if needs_data:

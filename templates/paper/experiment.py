@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import registry
-from companion.study.computations import Context, computes
+from companion.study.session import Context
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, compare
 

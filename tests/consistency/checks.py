@@ -20,30 +20,14 @@ import pandas as pd
 
 from companion.study import registry, stored, verdicts
 from companion.study.inputs import KNOWN_CHECKSUMS
-from companion.study.computations import all_computations
-
-PARAMETERS = {k: c.parameters for k, c in all_computations().items()}
+from companion.study.exhibits import all_exhibits
 from companion.study.recorded import read_recorded
 from companion.study.results import RESULT_MIME
 
 #: what is built in every exhibit and claim: the five papers and what the companion adds.
 BUILT = tuple(registry.PAPERS)
 
-#: the rooms in the only order in which imports may run; a set may import among itself.
-ROOMS = (
-    {"_check", "_types"},
-    {"special"},
-    {"metrics"},
-    {"privacy"},
-    {"bounds"},
-    {"risk"},
-    {"mechanisms"},
-    {"models", "convnets", "feature_maps", "two_layer", "training"},
-    {"attacks"},
-    {"study"},
-    {"figures"},
-    {"cli"},
-)
+PARAMETERS = {key: exhibit.parameters for key, exhibit in all_exhibits().items()}
 
 Notebook = Mapping[str, Any]
 
@@ -293,11 +277,9 @@ def misjudged(texts: Iterable[str] = ("0.12", "38.9%", "7", "1.0e-8")) -> list[s
         unit = 2 * half_unit_again(text)
         printed = 1000 * unit
         for share, fits in ((0.0, True), (0.49, True), (0.51, False), (-0.51, False), (2.0, False)):
-            try:
-                verdicts.compare("A-001", "a number", [printed + share * unit], [printed], [text])
-                held = True
-            except verdicts.VerdictError:
-                held = False
+            value = printed + share * unit
+            verdict = verdicts.compare("A-001", "a number", [value], [printed], [text])
+            held = verdict.status == "reproduced"
             if held is not fits:
                 word = "accepted" if held else "refused"
                 problems.append(f"{text}: {share:g} units off is {word}")
@@ -324,56 +306,21 @@ def edited_tolerances(root: Path) -> list[str]:
 # --- code -------------------------------------------------------------------------------------
 
 
-def wrong_imports(library: Path) -> list[str]:
-    """Imports between the library's rooms that run against DESIGN's order."""
-    rank = {room: i for i, rooms in enumerate(ROOMS) for room in rooms}
+def private_names(papers: Path) -> list[str]:
+    """Private names of the library, or of another module, that papers import or reach."""
     problems = []
-    for path in sorted(library.rglob("*.py")):
-        parts = path.relative_to(library).with_suffix("").parts
-        own = parts[0]
-        if own == "__init__":
-            continue  # the package's face: it hands all rooms on, and imports none by itself
-        if own not in rank:
-            problems.append(f"{'/'.join(parts)}: {own} is no room of the design")
-            continue
-        for line, room in _rooms_imported(ast.parse(path.read_text(encoding="utf-8"))):
-            if room not in rank:
-                problems.append(f"{'/'.join(parts)}:{line}: imports the unknown room {room}")
-            elif rank[room] > rank[own]:
-                problems.append(f"{'/'.join(parts)}:{line}: {own} imports {room}, to its right")
+    for path in sorted(papers.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                ours = name.startswith(("reconrisk.", "companion."))
+                if ours and any(re.match(r"_[a-z]", part) for part in name.split(".")):
+                    problems.append(f"{path.relative_to(papers)}:{node.lineno}: imports {name}")
     return problems
-
-
-def _rooms_imported(tree: ast.AST) -> list[tuple[int, str]]:
-    """Rooms that a module needs; imports for type checkers only do not count."""
-    typing_only = {
-        id(child)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for child in ast.walk(node)
-    }
-    found = []
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "reconrisk":
-            names = [f"reconrisk.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        else:
-            continue
-        for name in names:
-            head, _, rest = name.partition(".")
-            room = rest.partition(".")[0]
-            if head == "reconrisk" and room and not room[0].isupper() and room != "__version__":
-                found.append((node.lineno, room))
-    return found
-
-
-# --- the tree ---------------------------------------------------------------------------------
-
 
 def tracked(root: Path) -> list[Path]:
     """The project's own files: those git knows or would take, without git all but what is built."""

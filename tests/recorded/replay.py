@@ -13,17 +13,18 @@ one point of a record against the code:
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from companion.study import Context, Result, Study, computation, sweep
-from companion.experiments import tools as _tools
+import pytest
+
+from companion.study import Context, Result, Study, failures_kept, find_exhibit
 from companion.study.records import Record
-from companion.study.verdicts import failures_kept
+from companion.study.sweep import run_sweep
+from companion.study.tasks import TaskFunction
 
 #: from the name of a sweep's function and a task to whether the task is computed
 Wanted = Callable[[str, Mapping[str, Any]], bool]
@@ -33,13 +34,13 @@ Wanted = Callable[[str, Mapping[str, Any]], bool]
 class Sweep:
     """A sweep as an exhibit asked for it."""
 
-    function: sweep.TaskFunction
+    function: TaskFunction
     tasks: list[dict[str, Any]]
     seed: int
 
     def compute(self, task: Mapping[str, Any]) -> Any:
         """Compute one task, of the sweep's or like one of them."""
-        return sweep.run_sweep(self.function, [task], seed=self.seed, progress=False)[0]
+        return run_sweep(self.function, [task], seed=self.seed, progress=False)[0]
 
 
 class _Reached(Exception):
@@ -83,17 +84,17 @@ def rerun(
         Parameters that differ from the record's.
     """
 
-    def partly(function: sweep.TaskFunction, tasks: Sequence[Any], seed: int) -> list[Any]:
+    def partly(function: TaskFunction, tasks: Sequence[Any], seed: int) -> list[Any]:
         chosen = [i for i, t in enumerate(tasks) if wanted(function.__name__, t)]
         chosen = chosen or ([0] if tasks else [])
-        some = sweep.run_sweep(function, [tasks[i] for i in chosen], seed=seed, progress=False)
+        some = run_sweep(function, [tasks[i] for i in chosen], seed=seed, progress=False)
         found = dict(zip(chosen, some, strict=True))
         return [found[max(chosen, key=lambda i, t=t: _alike(tasks[i], t))] for t in tasks]
 
     context = context_of(record, data_root, overrides)
     with _sweeping(partly), failures_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of spreads of results that are all one
-        return computation(context.exhibit).function(context)
+        return find_exhibit(context.exhibit).run(context)
 
 
 def task_of(
@@ -107,49 +108,31 @@ def task_of(
     Sweeps before it compute one task each.
     """
 
-    def waiting(called: sweep.TaskFunction, tasks: Sequence[Any], seed: int) -> list[Any]:
+    def waiting(called: TaskFunction, tasks: Sequence[Any], seed: int) -> list[Any]:
         if called.__name__ == function:
             raise _Reached(Sweep(called, list(tasks), seed))
-        return sweep.run_sweep(called, tasks[:1], seed=seed, progress=False) * len(tasks)
+        return run_sweep(called, tasks[:1], seed=seed, progress=False) * len(tasks)
 
     context = context_of(record, data_root, overrides)
     try:
         with _sweeping(waiting), failures_kept():
-            computation(context.exhibit).function(context)
+            find_exhibit(context.exhibit).file.measure(context)
     except _Reached as reached:
         return reached.found
     raise LookupError(f"{context.exhibit} asks for no sweep of {function}")
 
 
 @contextlib.contextmanager
-def _sweeping(instead: Callable[[sweep.TaskFunction, list[Any], int], list[Any]]) -> Iterator[None]:
-    """Give every sweep of the experiments to another function in this block."""
-    whole = sweep.run_sweep
+def _sweeping(instead: Callable[[TaskFunction, list[Any], int], list[Any]]) -> Iterator[None]:
+    """Give every sweep of an exhibit to another function in this block."""
 
-    def given(function: sweep.TaskFunction, tasks: Any, *, seed: int, **_: Any) -> list[Any]:
-        return instead(function, list(tasks), seed)
+    def given(context: Context, function: TaskFunction, tasks: Any, *_: Any, **__: Any) -> list[Any]:
+        return instead(function, list(tasks), context.seed)
 
-    modules = [m for name, m in sorted(sys.modules.items()) if ".study.experiments" in name]
-    homes = [m for m in modules if getattr(m, "run_sweep", None) is whole]
-    _forget(modules)
-    try:
-        for module in homes:
-            module.run_sweep = given
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "sweep", given)
         yield
-    finally:
-        for module in homes:
-            module.run_sweep = whole
-        _forget(modules)
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     return sum(one[key] == other.get(key) for key in one)
-
-
-def _forget(modules: Sequence[Any]) -> None:
-    """Empty what the experiments keep of finished sweeps: here it would be wrong."""
-    for module in modules:
-        for value in vars(module).values():
-            if hasattr(value, "cache_clear"):
-                value.cache_clear()
-    _tools._FINISHED.clear()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.study import computation, registry
+from companion.study import find_exhibit, registry
 from companion.study.inputs import checksums
 from companion.study.recorded import RECORDED, recorded_ids
 from companion.study.records import Record, read_record
@@ -38,7 +38,7 @@ def needs_data(exhibit: str) -> str:
 @functools.cache
 def folder_of(exhibit: str, given: str) -> str:
     """Where the data of a record are: the folder given, or one just below it; empty if nowhere."""
-    record, known = record_of(exhibit), computation(exhibit)
+    record, known = record_of(exhibit), find_exhibit(exhibit)
     root = Path(given)
     for folder in (root, *sorted(p for p in root.iterdir() if p.is_dir())):
         found = checksums(known, context_of(record, folder))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import json
 import signal
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import companion.papers
 
 EXHIBITS = """\
 id,paper_key,kind,place,title
@@ -40,66 +41,103 @@ place,metric,value,printed
 Table 1,success,38.9,38.9\\%
 Table 1,mse,1.0,1.0
 """
-EXPERIMENT = '''
-"""Computations that are quick and known in advance."""
+FIG1_FILE = '''
+"""Figure 1: quick, and known in advance."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.study import Context, Parameter, Tables, check, measurement, refute
+from companion.style import drawing, panels
+
+PARAMETERS = {
+    "samples": Parameter("int", 5, 1000, "1000", "draws", low=1),
+    "scale": Parameter("float", 0.5, 0.5, "not printed", "standard deviation", low=-10),
+    "norms": Parameter("floats", (1.0, 2.0), (1.0,), "1, 2", "clipping norms", low=0),
+}
+SETTLES = ("_mse", "_psnr", "B-001", "E-B-01")
+PHOTOGRAPHS = True
+CAPTION = "Draws."
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    if p.scale == 13:
+        raise ValueError(f"scale must not be unlucky; got {p.scale}")
+    draws = p.scale * study.rng("noise").standard_normal(p.samples)
+    table = pd.DataFrame({"draw": range(p.samples), "value": draws})
+    return Tables({"draws": table}, ran=f"{p.samples} draws.")
+
+
+def judge(tables):
+    scale, figure = tables.parameters.scale, "ziller2024/fig1"
+    yield check(figure, scale > 0, "the scale is positive", ours=f"{scale:g}")
+    yield check(figure + "_mse", True, "the MSE is in [0, 1]", stand_in=tables.stand_in)
+    yield check(figure + "_psnr", False, "the PSNR agrees", differs="other photographs")
+    yield check("B-001", True, "it grows")
+    yield refute("E-B-01", holds=False, corrected_holds=True)
+
+
+def alt(tables):
+    return f"{len(tables['draws'])} points."
+
+
+@drawing
+def draw(tables) -> Figure:
+    figure, [[axis]] = panels(1, 1)
+    axis.plot(tables["draws"]["draw"], tables["draws"]["value"])
+    return figure
+'''
+TABLE1_FILE = '''
+"""Table 1: known in advance."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from reconrisk import _check
-from companion.study import registry
-from companion.study.computations import Context, computes
-from companion.study.results import Result
-from companion.study.verdicts import check, compare, refute
+from companion.study import Context, Tables, check, compare, measurement, registry
+
+SETTLES = ("B-002", "C-001")
 
 
-@computes("ziller2024/fig1", "_mse", "_psnr", "B-001", "E-B-01")
-def fig1(context: Context) -> Result:
-    s = context.settings
-    if s.scale == 13:
-        raise ValueError(f"scale must not be unlucky; got {s.scale}")
-    draws = s.scale * context.rng("noise").standard_normal(s.samples)
-    figure = "ziller2024/fig1"
-    return Result(
-        figure,
-        [
-            check(figure, s.scale > 0, "the scale is positive", ours=f"{s.scale:g}"),
-            check(figure + "_mse", True, "the MSE is in [0, 1]", stand_in=context.stand_in),
-            check(figure + "_psnr", False, "the PSNR agrees", differs="other photographs"),
-            check("B-001", True, "it grows"),
-            refute("E-B-01", "it is sigma", holds=False, corrected="sigma^2", corrected_holds=True),
-        ],
-        {"draws": pd.DataFrame({"draw": range(s.samples), "value": draws})},
-        ran=f"{s.samples} draws.",
-    )
-
-
-@computes("ziller2024/table1", "B-002", "C-001")
-def table1(context: Context) -> Result:
+@measurement
+def measure(study: Context) -> Tables:
     printed = registry.printed("ziller2024/table1")
-    ours = [38.94, 1.0]
+    table = pd.DataFrame({"metric": printed["metric"], "ours": [38.94, 1.0]})
+    return Tables({"cells": table}, exact=("cells",))
+
+
+def judge(tables):
+    printed, ours = registry.printed("ziller2024/table1"), list(tables["cells"]["ours"])
     values = [float(v) for v in printed["value"]]
-    table = pd.DataFrame({"metric": printed["metric"], "ours": ours})
-    return Result(
-        "ziller2024/table1",
-        [
-            compare("ziller2024/table1", "all cells", ours, values, list(printed["printed"])),
-            check("B-002", ours[0] < 100, "it falls"),
-            check("C-001", True, "it is tight"),
-        ],
-        {"cells": table},
-        exact=("cells",),
-    )
+    yield compare("ziller2024/table1", "all cells", ours, values, list(printed["printed"]))
+    yield check("B-002", ours[0] < 100, "it falls")
+    yield check("C-001", True, "it is tight")
 '''
 
 
 @dataclass(frozen=True)
 class Project:
-    """A checkout with two computations of one paper and none of another's."""
+    """A checkout with two exhibits of one paper and none of another's.
+
+    Attributes
+    ----------
+    root : Path
+        Holds ``data``.
+    folder : Path
+        The paper's folder of exhibits.
+    """
 
     root: Path
-    experiment: Path
+    folder: Path
+
+    @property
+    def experiment(self) -> Path:
+        """The file of Figure 1."""
+        return self.folder / "fig1.py"
 
     def notebook(
         self, name: str, outputs: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
@@ -125,7 +163,7 @@ class Project:
                     "id": f"cell-{number}",
                     "metadata": {"tags": [f"exhibit:{exhibit}"]},
                     "execution_count": None if content is None else number,
-                    "source": f'figures.show(session.run("{exhibit}"))',
+                    "source": f'study.run("{exhibit}")',
                     "outputs": [] if content is None else [shown],
                 }
             )
@@ -154,8 +192,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A small project that is the registry's root while the test runs."""
-    from companion.study import computations, profiles, registry
-    from companion.study.parameters import Parameter
+    from companion.study import registry
 
     root = tmp_path / "project"
     for name, text in {
@@ -168,37 +205,32 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    source = tmp_path / "code" / "quick_experiment.py"
-    source.parent.mkdir()
-    source.write_text(textwrap.dedent(EXPERIMENT))
-    cached = [
-        registry.exhibits,
-        registry.claims,
-        registry.errata,
-        registry.costs,
-        registry.printed,
-    ]
-
+    papers = tmp_path / "papers"
+    folder = papers / "ziller2024"
+    folder.mkdir(parents=True)
+    for name, text in {"__init__": "", "fig1": FIG1_FILE, "table1": TABLE1_FILE}.items():
+        (folder / f"{name}.py").write_text(text.lstrip())
     monkeypatch.setenv("RECONRISK_ROOT", str(root))
-    monkeypatch.setattr(computations, "_COMPUTATIONS", {})
-    monkeypatch.setattr(computations, "MODULES", {"ziller2024": ("quick_experiment",)})
-    monkeypatch.setitem(
-        profiles.PARAMETERS,
-        "ziller2024/fig1",
-        {
-            "samples": Parameter("int", 5, 1000, "1000", "draws", low=1),
-            "scale": Parameter("float", 0.5, 0.5, "not printed", "standard deviation", low=-10),
-            "norms": Parameter("floats", (1.0, 2.0), (1.0,), "1, 2", "clipping norms", low=0),
-        },
-    )
-    monkeypatch.delitem(profiles.PARAMETERS, "ziller2024/table1", raising=False)
-    monkeypatch.syspath_prepend(str(source.parent))
+    monkeypatch.setenv("COMPANION_PAPERS", str(papers))
+    monkeypatch.setattr(companion.papers, "__path__", [str(papers)])
+    with fresh_papers(monkeypatch):
+        yield Project(root, folder)
+
+
+@contextlib.contextmanager
+def fresh_papers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget which papers there are, before and after."""
+    from companion.study import exhibits, registry
+
+    cached = [registry.exhibits, registry.claims, registry.errata, registry.costs, registry.printed]
+    cached += [exhibits.file_of, exhibits.find_file_exhibit]
+    for name in [m for m in sys.modules if m.startswith("companion.papers.")]:
+        monkeypatch.delitem(sys.modules, name)
     for function in cached:
         function.cache_clear()
-    module = importlib.import_module("quick_experiment")
-    monkeypatch.setitem(sys.modules, "companion.experiments.quick_experiment", module)
-    yield Project(root, source)
-    del sys.modules["quick_experiment"]
+    yield
+    for name in [m for m in sys.modules if m.startswith("companion.papers.")]:
+        del sys.modules[name]
     for function in cached:
         function.cache_clear()
 

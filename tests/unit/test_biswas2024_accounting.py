@@ -176,7 +176,7 @@ def test_every_target_is_settled_once():
     settled = [
         target
         for paper in (KEY, "beyond")
-        for known in study.all_computations(paper).values()
+        for known in study.all_exhibits(paper).values()
         if known.module in {m.__name__ for m in MODULES}
         for target in known.targets
     ]
@@ -187,9 +187,9 @@ def test_every_target_is_settled_once():
 
 
 def test_errata_are_settled_where_the_registry_says():
-    for known in study.all_computations(KEY).values():
+    for known in study.all_exhibits(KEY).values():
         for target in known.targets & set(registry.errata()):
-            assert registry.errata()[target].exhibit == known.exhibit
+            assert registry.errata()[target].exhibit == known.id
 
 
 def test_theorems_hold_for_another_seed():

@@ -10,7 +10,7 @@ import torch
 from reconrisk import bounds, metrics
 from reconrisk.attacks import class_means
 from companion.study import Study
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments import batch_attacks as batches
 from companion.experiments import tools as _tools
 from companion.papers.biswas2024 import old_reconstruction as reconstruction

@@ -19,7 +19,7 @@ def drawn() -> list[str]:
 
 
 def test_every_paper_figure_is_drawn_and_every_drawing_has_a_computation(drawn):
-    known = study.all_computations()
+    known = study.all_exhibits()
     assert set(drawn) <= set(known)
     wanted = {
         e for e in known if registry.exhibit(e).kind == "figure" and registry.parent_of(e) == e

@@ -149,7 +149,7 @@ def test_a_trial_with_many_candidates_is_one_with_few():
 def test_every_target_is_settled_once():
     settled = [
         target
-        for known in study.all_computations(KEY).values()
+        for known in study.all_exhibits(KEY).values()
         if known.module in {m.__name__ for m in MODULES}
         for target in known.targets
     ]
@@ -162,9 +162,9 @@ def test_every_target_is_settled_once():
 
 
 def test_errata_are_settled_where_the_registry_says():
-    for known in study.all_computations(KEY).values():
+    for known in study.all_exhibits(KEY).values():
         for target in known.targets & set(registry.errata()):
-            assert registry.errata()[target].exhibit == known.exhibit
+            assert registry.errata()[target].exhibit == known.id
 
 
 @pytest.mark.parametrize("exhibit", ["thm2", "thm7", "lem8", "lem11", "lem12", "prop6", "table1"])
@@ -249,7 +249,7 @@ def test_figure_11_needs_the_bound_to_be_the_lowest(monkeypatch):
 
 def test_a_changed_profile_is_noticed_by_table_1(monkeypatch):
     from companion.study.parameters import Parameter
-    from companion.study.computations import parameters_of
+    from companion.study.exhibits import parameters_of
 
     altered = dict(parameters_of(f"{KEY}/fig5"))
     altered["steps"] = Parameter("int", 100, 101, "100", "T, steps", low=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.papers.liu2024 import old_attacks as attacks
 from companion.papers.liu2024.error_moments import (
     can_belong_together,

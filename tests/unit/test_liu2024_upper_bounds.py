@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from reconrisk import special
-from companion.study.computations import Context, computation
+from companion.study.exhibits import find_exhibit
+from companion.study.session import Context
 from companion.papers.liu2024 import tensor_errors as errors
 from companion.papers.liu2024 import tensor_lemmas as lemmas
 from companion.papers.liu2024 import old_upper_bounds as upper
@@ -225,9 +226,9 @@ def test_words_of_a_cell():
 
 
 def run(name, **overrides):
-    known = computation(f"liu2024/{name}")
-    settings = resolve(known.exhibit, known.parameters, "quick", overrides)
-    return known.run(Context(known.exhibit, settings))
+    known = find_exhibit(f"liu2024/{name}")
+    settings = resolve(known.id, known.parameters, "quick", overrides)
+    return known.run(Context(known.id, settings))
 
 
 @pytest.mark.parametrize("name", ["thmB1", "lemB3"])

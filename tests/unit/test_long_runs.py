@@ -31,79 +31,50 @@ from __future__ import annotations
 import os
 import time
 from multiprocessing import parent_process
-from pathlib import Path
 
 import pandas as pd
 
-from companion.study.computations import Context, computes
-from companion.study.results import Result
-from companion.study.sweep import run_sweep
-from companion.study.verdicts import check
+from companion.study import Context, Tables, check, measurement
 
+SETTLES = ("_mse", "_psnr", "B-001", "E-B-01")
 
 if parent_process() is not None:
     time.sleep(float(os.environ.get("IMPORTING", "0")))  # as loading PyTorch takes
 
 
-def slow(task, seed):
+def slow(task):
     with open(os.environ["RAN"], "a") as file:
         file.write(f"{task['index']}\\n")
     time.sleep(0.2)
     return {"square": task["index"] ** 2}
 
 
-@computes("ziller2024/fig1", "_mse", "_psnr", "B-001", "E-B-01")
-def fig1(context: Context) -> Result:
-    names = ["ziller2024/fig1", "ziller2024/fig1_mse", "ziller2024/fig1_psnr", "B-001", "E-B-01"]
-    rows = run_sweep(
-        slow,
-        [{"index": i} for i in range(24)],
-        seed=context.seed,
-        workers=context.workers,
-        store=context.checkpoints,
-        label=context.exhibit,
-    )
-    verdicts = [check(name, True, "it runs") for name in names]
-    return Result("ziller2024/fig1", verdicts, {"squares": pd.DataFrame(rows)}, ran="24 tasks.")
+@measurement
+def measure(study: Context) -> Tables:
+    rows = study.sweep(slow, [{"index": i} for i in range(24)])
+    return Tables({"squares": pd.DataFrame(rows)}, ran="24 tasks.")
 
 
-@computes("ziller2024/table1", "B-002", "C-001")
-def table1(context: Context) -> Result:
-    names = ["ziller2024/table1", "B-002", "C-001"]
-    return Result("ziller2024/table1", [check(name, True, "it runs") for name in names])
+def judge(tables):
+    for panel in ("", "_mse", "_psnr"):
+        yield check(f"ziller2024/fig1{panel}", True, "it runs")
+    yield check("B-001", True, "it runs")
+    yield check("E-B-01", True, "it runs")
 '''
-
-DRIVER = """
-import importlib
-import sys
-
-if __name__ == "__main__":
-    from companion.study import computations
-
-    computations.MODULES = {"ziller2024": ("swept_experiment",)}
-    name = "companion.experiments.swept_experiment"
-    sys.modules[name] = importlib.import_module("swept_experiment")
-    from companion.cli import main
-
-    main()
-"""
 
 
 @pytest.fixture
 def command(project, tmp_path, monkeypatch):
     """The command line over a sweep of slow tasks, to be started as a process of its own."""
-    code = tmp_path / "swept"
-    code.mkdir()
-    (code / "swept_experiment.py").write_text(SWEPT)
-    (code / "driver.py").write_text(DRIVER)
+    project.experiment.write_text(SWEPT.lstrip())
     monkeypatch.setenv("RAN", str(tmp_path / "ran"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(code), *sys.path]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     work = tmp_path / "work"
     work.mkdir()
 
     def start(*arguments, **more):
         return subprocess.Popen(
-            [sys.executable, str(code / "driver.py"), *arguments],
+            [sys.executable, "-m", "companion.cli", *arguments],
             cwd=work,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,10 +10,10 @@ import pytest
 from companion import study
 from companion.study import own_images
 from reconrisk import datasets
-from companion.study.computations import all_computations, computation
+from companion.study.exhibits import all_exhibits, find_exhibit
 from companion.study.records import explain, provenance, read_record
 
-EVERY = all_computations()
+EVERY = all_exhibits()
 READING = {e: c for e, c in EVERY.items() if own_images.reads_data(c)}
 
 
@@ -56,7 +56,7 @@ def test_every_exhibit_that_names_a_data_set_or_photographs_takes_images():
     ],
 )
 def test_images_are_read_as_the_papers_are(exhibit, read):
-    known = computation(exhibit)
+    known = find_exhibit(exhibit)
     assert own_images.data_parameters(known.parameters) == read
     small = {n: datasets.SMALL if v == "own grey" else v for n, v in read.items()}
     assert own_images.data_parameters(known.parameters, "quick") == small
@@ -177,7 +177,7 @@ def test_photographs_run_on_images(images):
 
 
 def test_a_statement_that_fails_on_images_differs_and_loses_nothing(images, monkeypatch):
-    known = computation("mean_to_extreme/fig5")
+    known = find_exhibit("mean_to_extreme/fig5")
     module = __import__(known.module, fromlist=["check"])
     check = module.check
 
@@ -199,5 +199,5 @@ def test_a_statement_that_fails_on_images_differs_and_loses_nothing(images, monk
 
 def test_settings_without_images_are_those_of_the_profile():
     for exhibit, known in READING.items():
-        settings = study.Study().context(exhibit).settings
+        settings = study.Study().context(exhibit).parameters
         assert dict(settings) == {n: p.quick for n, p in known.parameters.items()}, exhibit

@@ -8,9 +8,9 @@ import pytest
 
 from companion.study import Study
 from companion.study.parameters import Parameter, Settings, resolve
-from companion.study.computations import all_computations
+from companion.study.exhibits import all_exhibits
 
-PARAMETERS = {k: c.parameters for k, c in all_computations().items()}
+PARAMETERS = {k: c.parameters for k, c in all_exhibits().items()}
 
 GRID = {
     "trials": Parameter("int", 5, 1000, "1000", "how many", low=1),

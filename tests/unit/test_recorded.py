@@ -14,7 +14,7 @@ from companion.book.gallery import Gallery, Shown
 from companion.book.recorded_pages import draw_recorded, recorded_block, recorded_page
 from companion.cli.app import app
 from companion.book.pages import standing
-from companion.study import Study, computation, registry
+from companion.study import Study, find_exhibit, registry
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
@@ -23,6 +23,7 @@ from companion.study.recorded import (
     differences,
     read_recorded,
     recorded_ids,
+    verdicts_of,
 )
 from companion.study.records import RecordError, provenance, read_record, write_record
 from companion.study.results import Result
@@ -36,7 +37,7 @@ ROOT = registry.project_root()
 
 def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, **changed):
     """A record of an exhibit with one verdict on each of its targets."""
-    known = computation(exhibit)
+    known = find_exhibit(exhibit)
     session = Study(profile="paper", overrides={exhibit: overrides or {}}, data_root=project)
     with failures_kept():
         judged = [check(t, not failing, f"{t} is as it is", ours="1.25") for t in known.targets]
@@ -46,7 +47,7 @@ def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, 
         tables or {"small": pd.DataFrame({"x": [1.23456, float("nan")], "name": ["None", ""]})},
         ran="a toy",
         profile="paper",
-        settings=dict(session.context(exhibit).settings),
+        settings=dict(session.context(exhibit).parameters),
     )
     origin = provenance(session, exhibit, 90.0)
     origin = dataclasses.replace(origin, commit="0123456789abcdef", **changed)
@@ -187,7 +188,7 @@ def test_a_record_is_a_result_again_but_for_its_pictures(project):
 
 
 def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
-    known = computation(DRAWN)
+    known = find_exhibit(DRAWN)
     session = Study(overrides={})
     result = known.run(session.context(DRAWN))
     write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
@@ -226,7 +227,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     assert [(d.name, d.ran, d.paper) for d in differences(record, known)] == [
         ("pictures", 7, paper)
     ]
-    block = recorded_block(known, record, there)
+    block = recorded_block(known, record, verdicts_of(record), there)
     assert "a toy" in block and "1 min 30 s" in block and "`0123456789`" in block
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
@@ -240,7 +241,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
 def test_a_recorded_figure_has_caption_and_alternative_text(project):
     known = write(project, "ziller2024/fig1", overrides={"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
-    block = recorded_block(known, record, there, "recorded/x.png")
+    block = recorded_block(known, record, verdicts_of(record), there, "recorded/x.png")
     alt = next(line for line in block.splitlines() if line.startswith(":alt:"))
     assert len(alt.split()) > 8 and "/" not in alt and alt.endswith(".")
     caption = next(line for line in block.splitlines() if line.endswith("Verdict: reproduced."))
@@ -296,7 +297,7 @@ def test_recorded_verdicts_stand_beside_the_quick_ones(project):
     assert sum(answer["summary"].values()) == len(rows)
     shown = verdicts("--profile", "recorded", "--paper", "ziller2024").stdout
     assert "quick run only" in shown and "every record is whole and sound" in shown
-    judged = [t for t in computation(EXHIBIT).targets if rows[t]["paper"] == "ziller2024"]
+    judged = [t for t in find_exhibit(EXHIBIT).targets if rows[t]["paper"] == "ziller2024"]
     assert f"1 records; {len(judged)} of " in shown
 
 

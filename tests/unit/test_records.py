@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study import Study, computation, inputs, sources
+from companion.study import Study, find_exhibit, inputs, sources
 from companion.study.records import (
     Provenance,
     RecordError,
@@ -29,6 +29,7 @@ from companion.study.results import Result
 from companion.study.sources import code_stamp, source_files
 
 FIG1 = "ziller2024/fig1"
+MODULE = "companion.papers.ziller2024.fig1"
 
 
 @pytest.fixture
@@ -44,13 +45,13 @@ def _reasons(stored, session):
 
 
 def test_the_closure_follows_imports_and_packages(project):
-    files = source_files("quick_experiment")
-    assert files["quick_experiment"] == project.experiment
+    files = source_files(MODULE)
+    assert files[MODULE] == project.experiment
     assert {
         "reconrisk",
-        "reconrisk.arguments",
+        "reconrisk.plotting",
         "companion.study",
-        "companion.study.computations",
+        "companion.study.session",
         "companion.study.results",
     } <= files.keys()
     assert not any(name.startswith("companion.cli") for name in files)
@@ -67,13 +68,13 @@ def test_the_closure_follows_imports_and_packages(project):
     ],
 )
 def test_every_way_to_import_is_seen(project, line):
-    assert "reconrisk.metrics" not in source_files("quick_experiment")
+    assert "reconrisk.metrics" not in source_files(MODULE)
     project.experiment.write_text(line)
-    assert "reconrisk.metrics" in source_files("quick_experiment")
+    assert "reconrisk.metrics" in source_files(MODULE)
 
 
 def test_relative_imports_are_resolved(tmp_path, monkeypatch):
-    package = tmp_path / "reconrisk"
+    package = tmp_path / "lib" / "reconrisk"
     for name, text in {
         "__init__.py": "from ._types import A",
         "_types.py": "A = 1",
@@ -88,7 +89,7 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
     }.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    monkeypatch.setattr(sources, "package_folder", lambda: package)
+    monkeypatch.setattr(sources, "package_folder", lambda: package.parent)
     assert set(source_files("reconrisk.room.first")) == {
         "reconrisk",
         "reconrisk._types",
@@ -102,11 +103,11 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
     }
 
 
-def test_parameter_values_of_other_exhibits_do_not_outdate_a_result(project):
-    code = fingerprint(computation(FIG1))["code"]
-    assert not any(name.startswith("reconrisk/study/profiles") for name in code)
-    assert "reconrisk/study/verdicts.py" in code
-    assert "quick_experiment.py" in code
+def test_other_exhibits_do_not_outdate_a_result(project):
+    code = fingerprint(find_exhibit(FIG1))["code"]
+    assert "companion/study/verdicts.py" in code
+    assert "ziller2024/fig1.py" in code
+    assert "ziller2024/table1.py" not in code
     assert all(len(h) == 64 for h in code.values())
 
 
@@ -119,7 +120,7 @@ class Scene:
     def width(self):
         return SCALE
 
-def task(task, seed):
+def task(task):
     # doubles
     return {"y": helper(task["x"])}
 
@@ -139,7 +140,7 @@ def judge(rows):
         ("Twice the input.", "Two times what comes in.", True),
         ("return Scene().width() * x", "return (\n        Scene().width() * x)", True),
         ("it is two", "it is the number two", True),
-        ("import datasets, verdicts", "import verdicts", True),
+        ("from companion.study import verdicts", "from companion.study import tasks", False),
         ("SCALE = 2", "SCALE = 3", False),
         ("Scene().width() * x", "x * Scene().width()", False),
         ('task["x"]', 'task["z"]', False),
@@ -161,31 +162,32 @@ def test_the_stamp_of_a_task_follows_the_code_that_it_runs(
     sys.modules.pop("stamped_tasks")
 
 
-def test_the_stamp_of_a_task_follows_the_library(tmp_path, monkeypatch):
-    package = tmp_path / "reconrisk"
+def test_the_stamp_of_a_task_follows_what_its_file_imports(tmp_path, monkeypatch):
     for name, text in {
-        "__init__.py": "",
-        "room/__init__.py": "from reconrisk.room.inner import f",
-        "room/inner.py": "def f():\n    return 1",
-        "study/__init__.py": "",
-        "study/experiments/__init__.py": "",
-        "study/experiments/runs.py": "from reconrisk.room import f\n"
-        "def task(task, seed):\n    return f()\ndef other():\n    return 1",
+        "reconrisk/__init__.py": "",
+        "reconrisk/room/__init__.py": "from reconrisk.room.inner import f",
+        "reconrisk/room/inner.py": "def f():\n    return 1",
+        "companion/__init__.py": "",
+        "companion/study/verdicts.py": "def check():\n    return 1",
+        "companion/papers/a/fig1.py": "from reconrisk.room import f\n"
+        "from companion.study.verdicts import check\n"
+        "def task(task):\n    return f()\ndef judge(tables):\n    return 1",
     }.items():
-        (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text(text)
-    monkeypatch.setattr(sources, "package_folder", lambda: package)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sources, "package_folder", lambda: tmp_path)
 
-    def task(task, seed):
+    def task(task):
         return {}
 
-    monkeypatch.setattr(task, "__module__", "companion.experiments.runs")
+    monkeypatch.setattr(task, "__module__", "companion.papers.a.fig1")
     monkeypatch.setattr(task, "__qualname__", "task")
     stamp = code_stamp(task)
-    runs, inner = package / "study/experiments/runs.py", package / "room/inner.py"
-    runs.write_text(runs.read_text().replace("return 1", "return 2"))
-    assert code_stamp(task) == stamp
-    inner.write_text("def f():\n    return 2")
+    exhibit, checks = tmp_path / "companion/papers/a/fig1.py", "companion/study/verdicts.py"
+    exhibit.write_text(exhibit.read_text().replace("return 1", "return 2"))
+    (tmp_path / checks).write_text("def check():\n    return 2")
+    assert code_stamp(task) == stamp  # what judges is not what a task runs
+    (tmp_path / "reconrisk/room/inner.py").write_text("def f():\n    return 2")
     assert code_stamp(task) != stamp
 
 
@@ -194,7 +196,7 @@ def test_the_inputs_of_a_run_are_hashed(tmp_path):
     folder.mkdir(parents=True)
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"pixels"))
     (folder / "t10k-labels-idx1-ubyte").write_bytes(b"labels")
-    known = computation("hayes2023/alg2")
+    known = find_exhibit("hayes2023/alg2")
     context = Study(profile="paper", data_root=tmp_path).context("hayes2023/alg2")
     assert inputs.checksums(known, context) == {
         "MNIST/t10k-labels-idx1-ubyte": hashlib.sha256(b"labels").hexdigest(),
@@ -202,14 +204,14 @@ def test_the_inputs_of_a_run_are_hashed(tmp_path):
     }
     quick = Study(data_root=tmp_path).context("hayes2023/alg2")
     assert inputs.checksums(known, quick) == {}
-    figure = computation("ziller2024/fig1")
-    assert inputs.data_sets(figure, Study(profile="paper").context(figure.exhibit)) == (
+    figure = find_exhibit("ziller2024/fig1")
+    assert inputs.data_sets(figure, Study(profile="paper").context(figure.id)) == (
         "photographs",
     )
 
 
 def test_the_data_a_result_is_held_against(project):
-    data = fingerprint(computation("ziller2024/table1"))["data"]
+    data = fingerprint(find_exhibit("ziller2024/table1"))["data"]
     assert set(data) == {
         "data/paper/ziller2024/table1.csv",
         "registry:ziller2024/table1",
@@ -240,7 +242,7 @@ def test_provenance_names_no_machine(session):
 
 def test_damaged_provenance_is_refused(session):
     made = provenance(session, FIG1, 1.0).as_dict()
-    made["code"]["quick_experiment.py"] = "0" * 64
+    made["code"]["ziller2024/fig1.py"] = "0" * 64
     with pytest.raises(RecordError, match="hashes of the code do not agree"):
         Provenance.from_dict(made)
     del made["seed"]
@@ -280,12 +282,12 @@ def test_nothing_is_recorded(session):
 def test_changed_code_is_named(project, session):
     stored = provenance(session, FIG1, 1.0)
     project.experiment.write_text(project.experiment.read_text() + "\n# changed")
-    assert _reasons(stored, session) == {"code: quick_experiment.py changed"}
+    assert _reasons(stored, session) == {"code: ziller2024/fig1.py changed"}
     project.experiment.write_text("from reconrisk.metrics import pixel\n")
     reasons = _reasons(stored, session)
-    assert "code: quick_experiment.py changed" in reasons
+    assert "code: ziller2024/fig1.py changed" in reasons
     assert "code: reconrisk/metrics/pixel.py is new" in reasons
-    assert "code: reconrisk/study/results.py is no longer used" in reasons
+    assert "code: companion/study/results.py is no longer used" in reasons
 
 
 def test_changed_data_is_named(project):

@@ -81,23 +81,22 @@ def test_the_status_is_that_of_the_exhibit_itself(project):
     assert Result("ziller2024/fig1", [bad]).status == "pending"
 
 
-def test_a_computation_must_judge_what_it_declares(project):
-    from companion.study import computation
-    from companion.study.computations import Computation
+def test_an_exhibit_must_judge_what_it_settles(project, monkeypatch):
+    from companion.study import find_exhibit
+    from companion.study.exhibits import targets_of
 
-    known = computation("ziller2024/fig1")
+    exhibit = find_exhibit("ziller2024/fig1")
     context = Study().context("ziller2024/fig1")
-    for targets, message in (
-        (known.targets | {"C-001"}, r"no verdict for \['C-001'\]"),
-        (known.targets - {"B-001"}, r"undeclared verdicts for \['B-001'\]"),
+    for settled, message in (
+        ((*exhibit.file.SETTLES, "C-001"), r"no verdict for \['C-001'\]"),
+        (("_mse", "_psnr", "E-B-01"), r"undeclared verdicts for \['B-001'\]"),
     ):
-        other = Computation(known.exhibit, known.function, frozenset(targets), known.parameters)
+        monkeypatch.setattr(exhibit.file, "SETTLES", settled)
         with pytest.raises(RuntimeError, match=message):
-            other.run(context)
+            exhibit.run(context)
+    monkeypatch.setattr(exhibit.file, "SETTLES", ("B-999",))
     with pytest.raises(KeyError, match="'B-999' is neither"):
-        from companion.study.computations import computes
-
-        computes("ziller2024/fig1", "B-999")(known.function)
+        targets_of(exhibit.file)
 
 
 def test_random_numbers_depend_on_seed_exhibit_and_purpose(project):

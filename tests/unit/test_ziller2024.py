@@ -30,7 +30,7 @@ def figure1():
 
 
 def test_every_exhibit_claim_and_erratum_of_the_paper_is_settled_by_a_computation() -> None:
-    settled = set().union(*(c.targets for c in study.all_computations(KEY).values()))
+    settled = set().union(*(c.targets for c in study.all_exhibits(KEY).values()))
     exhibits = {k for k, e in registry.exhibits().items() if e.paper_key == KEY and e.computable}
     claims = {k for k, c in registry.claims().items() if c.paper_key == KEY}
     errata = {k for k, e in registry.errata().items() if e.paper_key == KEY}
@@ -41,7 +41,7 @@ def test_every_exhibit_claim_and_erratum_of_the_paper_is_settled_by_a_computatio
 def test_errata_are_computed_at_the_exhibit_that_the_registry_names() -> None:
     for name, erratum in registry.errata().items():
         if erratum.paper_key == KEY:
-            assert name in study.all_computations(KEY)[erratum.exhibit].targets
+            assert name in study.all_exhibits(KEY)[erratum.exhibit].targets
 
 
 def test_table1_has_68_numbers_and_an_altered_one_is_noticed(monkeypatch) -> None:
@@ -187,7 +187,7 @@ def test_every_picture_has_a_caption_and_alternative_text(figure1) -> None:
     drawn = figures.draw(figure1)
     assert drawn is not None and drawn.get_size_inches()[0] * drawn.dpi <= 1010
     plt.close(drawn)
-    for exhibit in study.all_computations(KEY):
+    for exhibit in study.all_exhibits(KEY):
         if registry.exhibits()[exhibit].kind == "figure":
             said = figures.describe(exhibit)
             assert len(said.caption) > 80 and len(said.alt) > 60 and said.alt != said.caption

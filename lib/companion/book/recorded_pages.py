@@ -14,13 +14,14 @@ import pandas as pd
 
 from companion.book.markdown import badge, duration, escape, exhibit_link, list_table, slug, tally
 from companion.study import registry
-from companion.study.computations import Computation, computation
+from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
     Recorded,
     as_result,
     differences,
+    tables_of,
     unrecorded,
 )
 from companion.study.records import Record, RecordError
@@ -34,7 +35,7 @@ _MOST_ROWS = 70
 _SHOWN_DIGITS = 12
 
 
-def draw_recorded(known: Computation, record: Record, path: Path) -> bool:
+def draw_recorded(exhibit: Exhibit, record: Record, path: Path) -> bool:
     """Draw a record's figure from its tables as a PNG file; return whether it could be drawn.
 
     It cannot where the exhibit has no drawing, or one that shows pictures.
@@ -46,10 +47,8 @@ def draw_recorded(known: Computation, record: Record, path: Path) -> bool:
     """
     from matplotlib import pyplot as plt
 
-    from companion import figures
-
     try:
-        figure = figures.draw(as_result(record, known))
+        figure = exhibit.draw(tables_of(exhibit.id, record))
         if figure is None:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,13 +57,13 @@ def draw_recorded(known: Computation, record: Record, path: Path) -> bool:
     except NoPicture:
         return False
     except (LookupError, ValueError, TypeError, AttributeError) as error:
-        raise RecordError(f"{known.exhibit}: its tables cannot be drawn: {error!r}") from error
+        raise RecordError(f"{exhibit.id}: its tables cannot be drawn: {error!r}") from error
     finally:
         plt.close("all")
 
 
 def recorded_block(
-    known: Computation,
+    exhibit: Exhibit,
     record: Record,
     verdicts: Sequence[Verdict],
     source: Callable[[str], str],
@@ -74,7 +73,7 @@ def recorded_block(
 
     Parameters
     ----------
-    known : Computation
+    exhibit : Exhibit
         Whose parameters say what the paper's profile is.
     record : Record
     verdicts : sequence of Verdict
@@ -85,12 +84,12 @@ def recorded_block(
         The recorded figure's file, from the page that shows it; empty if there is none.
     """
     origin = record.provenance
-    status = overall(v for v in verdicts if v.target == known.exhibit)
+    status = overall(v for v in verdicts if v.target == exhibit.id)
     about = (
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
         f"{_memory(record)}; code of commit `{origin.commit[:10]}`. {_data(record)} "
-        f"{_differing_sentence(known, record)}"
+        f"{_differing_sentence(exhibit, record)}"
     )
     parts = [
         "::::::{div} recorded-run",
@@ -99,22 +98,22 @@ def recorded_block(
         "",
     ]
     if picture:
-        parts += [*_figure(known, record, picture, status), ""]
+        parts += [*_figure(exhibit, record, picture, status), ""]
     else:
         parts += [escape(record.result["ran"]), ""]
-    parts += [*_details(known, record, verdicts, source, about), "::::::"]
+    parts += [*_details(exhibit, record, verdicts, source, about), "::::::"]
     return "\n".join(parts)
 
 
-def _figure(known: Computation, record: Record, picture: str, status: str) -> list[str]:
-    described = as_result(record, known).description
+def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
+    described = as_result(record, exhibit).description
     caption = (
         f"{escape(described.get('caption', '')).rstrip('.')}. Recorded: "
         f"{escape(record.result['ran']).rstrip('.')}."
     )
     return [
         f":::::{{figure}} {picture}",
-        f":name: fig-recorded-{slug(known.exhibit)}",
+        f":name: fig-recorded-{slug(exhibit.id)}",
         f":alt: {' '.join(described.get('alt', '').split())}",
         "",
         f"{caption} Verdict: {status}.",
@@ -123,7 +122,7 @@ def _figure(known: Computation, record: Record, picture: str, status: str) -> li
 
 
 def _details(
-    known: Computation,
+    exhibit: Exhibit,
     record: Record,
     verdicts: Sequence[Verdict],
     source: Callable[[str], str],
@@ -155,7 +154,7 @@ def _details(
         "",
     ]
     for name, table in record.tables.items():
-        path = (RECORDED / known.exhibit / f"{name}.csv").as_posix()
+        path = (RECORDED / exhibit.id / f"{name}.csv").as_posix()
         link = f"[{escape(name.replace('-', ' '))}]({source(path)})"
         short = len(table) <= _MOST_ROWS
         parts += [f"{link}:" if short else f"{link}, {len(table)} rows.", ""]
@@ -164,10 +163,10 @@ def _details(
     return [*parts, ":::::"]
 
 
-def _differing_sentence(known: Computation, record: Record) -> str:
+def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     words = [
         f"`{d.name}` {escape(_text(d.ran))} instead of {escape(_text(d.paper))}"
-        for d in differences(record, known)
+        for d in differences(record, exhibit)
     ]
     if not words:
         return "All parameters are the paper profile's."
@@ -304,7 +303,7 @@ def _row(
     data = "; ".join(_inputs(origin.inputs)) or _without_inputs(record)[1]
     changed = [
         f"`{d.name}` {escape(_text(d.ran))} ({escape(_text(d.paper))})"
-        for d in differences(record, computation(exhibit))
+        for d in differences(record, find_exhibit(exhibit))
     ]
     tables = _counted(len(record.tables), "table")
     files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"

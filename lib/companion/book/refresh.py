@@ -13,8 +13,8 @@ from nbformat import NotebookNode
 from rich.console import Console
 
 from companion.book.execute import Outcome, declared_parameters, execute
-from companion.study.computations import Study
 from companion.study.records import provenance
+from companion.study.session import Study
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
 
 __all__ = ["clean", "refresh_notebooks", "source_of"]

@@ -30,7 +30,7 @@ from companion.book.markdown import badge, duration, escape, list_table, slug
 from companion.book.pages import standing, write_pages
 from companion.book.recorded_pages import draw_recorded, recorded_block
 from companion.study import registry
-from companion.study.computations import Computation, computation
+from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.recorded import read_recorded, recorded_ids
 from companion.study.records import RecordError
 from companion.study.results import RESULT_MIME
@@ -184,7 +184,7 @@ def dress(
             cells.append(_markdown(_heading(shown, project, everything)))
             if record is not None:
                 picture = (drawn or {}).get(exhibit_id, "")
-                known = computation(exhibit_id)
+                known = find_exhibit(exhibit_id)
                 verdicts = everything.recorded.verdicts(exhibit_id)
                 block = recorded_block(known, record, verdicts, where.source, picture)
                 cells.append(_markdown(block))
@@ -301,7 +301,7 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     if shown.result is None:
         lines += ["This cell did not finish in the run shown here.", ""]
     try:
-        known = computation(shown.exhibit)
+        known = find_exhibit(shown.exhibit)
     except KeyError:
         return "\n".join([*lines, "::::"])
     lines.append(_parameters(known))
@@ -320,13 +320,13 @@ def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
         if shown is None:
             continue
         name = f"recorded/{slug(exhibit)}-recorded.png"
-        if draw_recorded(computation(exhibit), record, (target / shown.document).parent / name):
+        if draw_recorded(find_exhibit(exhibit), record, (target / shown.document).parent / name):
             drawn[exhibit] = name
     return drawn
 
 
-def _parameters(known: Computation) -> str:
-    if not known.parameters:
+def _parameters(exhibit: Exhibit) -> str:
+    if not exhibit.parameters:
         return "It takes no parameter: both profiles compute the same.\n"
     rows = [
         (
@@ -335,18 +335,18 @@ def _parameters(known: Computation) -> str:
             escape(p.printed),
             escape(p.meaning),
         )
-        for name, p in known.parameters.items()
+        for name, p in exhibit.parameters.items()
     ]
     header = ("Parameter", "quick", "paper", "printed", "Meaning")
     return list_table(header, rows, widths=(18, 14, 14, 24, 30), classes="parameters")
 
 
-def _paper_profile(known: Computation) -> str:
+def _paper_profile(exhibit: Exhibit) -> str:
     """What a run in the paper's own settings takes more than the quick one."""
-    larger = [f"`{name}`" for name, p in known.parameters.items() if p.quick != p.paper]
+    larger = [f"`{name}`" for name, p in exhibit.parameters.items() if p.quick != p.paper]
     text = "The paper profile "
     text += f"changes {', '.join(larger)}." if larger else "has the same parameters."
-    cost = registry.costs().get(known.exhibit)
+    cost = registry.costs().get(exhibit.id)
     if cost is None:
         return text
     if cost.needs_data:
@@ -363,11 +363,11 @@ def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _source_of(known: Computation, where: Addresses) -> list[str]:
+def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     """The experiment's source, folded; every name of the library leads to its page."""
-    function = inspect.unwrap(known.function)
+    function = inspect.unwrap(exhibit.file.measure)
     lines, first = inspect.getsourcelines(function)
-    path = f"lib/{known.module.replace('.', '/')}.py"
+    path = f"lib/{exhibit.module.replace('.', '/')}.py"
     imports = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8")).body
     preface = [ast.unparse(node) for node in imports if isinstance(node, ast.Import | ast.ImportFrom)]
     return [

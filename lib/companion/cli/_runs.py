@@ -22,7 +22,7 @@ from companion.cli._console import status_text, verdict_table
 from companion.cli._memory import affordable_workers, free_gigabytes, start_of_peak
 from companion.cli._progress import Progress
 from companion.study import Study, registry, stored
-from companion.study.computations import all_computations, computation
+from companion.study.exhibits import all_exhibits, find_exhibit
 from companion.study.own_images import reads_data
 from companion.study.progress import duration
 from companion.study.recorded import verdicts_of
@@ -99,11 +99,11 @@ def chosen_exhibits(
 
     With ``reading`` only those of the papers' that read a data set or photographs.
     """
-    named = [computation(e).exhibit for e in exhibits]
+    named = [find_exhibit(e).id for e in exhibits]
     listed = [
         exhibit
         for key in papers
-        for exhibit, known in all_computations(key).items()
+        for exhibit, known in all_exhibits(key).items()
         if not reading or reads_data(known)
     ]
     return list(dict.fromkeys([*named, *listed]))
@@ -240,7 +240,7 @@ def _up_to_date(plan: Plan, draw: bool) -> Ended | None:
     except (OSError, RecordError):
         return None
     reasons = explain(plan.exhibit, record.provenance, plan.session)
-    if draw and record.figure is None and _is_drawn(plan.exhibit):
+    if draw and record.figure is None and find_exhibit(plan.exhibit).is_drawn:
         reasons.append(Reason("figure", "none was drawn"))
     if reasons:
         return None
@@ -272,18 +272,10 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
     return Ended(plan, status, duration(seconds), result.verdicts, result.ran, problem)
 
 
-def _is_drawn(exhibit: str) -> bool:
-    from companion.drawings import is_drawn
-
-    return is_drawn(exhibit)
-
-
 def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
     """The figure, or why there is none: hours of computing are not lost over it."""
-    from companion import figures
-
     try:
-        return figures.draw(result), ""
+        return find_exhibit(result.exhibit).draw(result.tables), ""
     except Exception as error:
         if debug:
             traceback.print_exc()

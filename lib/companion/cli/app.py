@@ -294,7 +294,7 @@ def run(
         plans = _runs.plans(session, chosen, out, checkpoints)
     if show_parameters:
         for exhibit in chosen:
-            _show_parameters(exhibit, session.context(exhibit).settings)
+            _show_parameters(exhibit, session.context(exhibit).parameters)
         return
     with mistakes(context.obj):
         plans = _runs.fitting(plans, memory)
@@ -317,17 +317,17 @@ def parameters(context: typer.Context, exhibit: Exhibit) -> None:
 
     Example: `companion parameters mean_to_extreme/fig4`
     """
-    from companion.study import computation
+    from companion.study import find_exhibit
 
     with mistakes(context.obj):
-        known = computation(exhibit)
-    _show_parameters(known.exhibit)
+        exhibit = find_exhibit(exhibit)
+    _show_parameters(exhibit.id)
 
 
 def _show_parameters(exhibit: str, settings: Mapping[str, Any] | None = None) -> None:
-    from companion.study import computation
+    from companion.study import find_exhibit
 
-    known = computation(exhibit).parameters
+    known = find_exhibit(exhibit).parameters
     if not known:
         show(f"{exhibit} has no parameters")
         return
@@ -390,11 +390,11 @@ def verdicts(
     Example: `companion verdicts --fresh --paper ziller2024`
     """
     from companion.study import registry, stored
-    from companion.study.computations import MODULES
+    from companion.study.exhibits import papers_built
 
     with mistakes(context.obj):
         papers = chosen_from("paper", paper, registry.PAPERS)
-        required = papers if paper else [key for key in MODULES if MODULES[key]]
+        required = papers if paper else papers_built()
         if profile == "recorded":
             if fresh:
                 raise ValueError("--fresh computes verdicts and --profile recorded reads them")
@@ -499,13 +499,13 @@ def _show_recorded(papers: Iterable[str], as_json: bool) -> None:
 
 def _computed(session: Study, papers: Iterable[str]) -> tuple[dict[str, list[Verdict]], list[str]]:
     """Verdicts by exhibit, computed now, and the failures; one failure does not stop the rest."""
-    from companion.study import VerdictError, all_computations
+    from companion.study import VerdictError, all_exhibits
     from companion.study.stored import targets
     from companion.study.sweep import SweepError
 
     # a paper's claim may be settled by another paper's exhibit
     wanted = {t.id for t in targets().values() if t.paper_key in papers}
-    known = [exhibit for exhibit, c in all_computations().items() if c.targets & wanted]
+    known = [exhibit for exhibit, c in all_exhibits().items() if c.targets & wanted]
     collected: dict[str, list[Verdict]] = {}
     problems: list[str] = []
     begin = time.perf_counter()
@@ -549,22 +549,22 @@ def why(
 
     Example: `companion why mean_to_extreme/fig2 --set samples=500`
     """
-    from companion.study import computation, registry, stored
+    from companion.study import find_exhibit, registry, stored
     from companion.study.records import explain
 
     with mistakes(context.obj):
-        known = computation(exhibit)
-        session = _session([known.exhibit], set_, profile=profile, seed=seed, device=device)
-        held = stored.read(registry.project_root()).results.get(known.exhibit)
-        reasons = explain(known.exhibit, held.provenance if held else None, session)
+        exhibit = find_exhibit(exhibit)
+        session = _session([exhibit.id], set_, profile=profile, seed=seed, device=device)
+        held = stored.read(registry.project_root()).results.get(exhibit.id)
+        reasons = explain(exhibit.id, held.provenance if held else None, session)
     if not reasons:
         assert held is not None and held.provenance is not None
         show(
-            f"{known.exhibit}: nothing would run again; {held.notebook} holds this result, "
+            f"{exhibit.id}: nothing would run again; {held.notebook} holds this result, "
             f"computed {held.provenance.get('time', '')}"
         )
         return
-    show(f"{known.exhibit} would run again:")
+    show(f"{exhibit.id} would run again:")
     for reason in reasons:
         show(f"  {reason}")
     raise typer.Exit(FAILED)

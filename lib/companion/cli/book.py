@@ -22,7 +22,7 @@ from companion.book.refresh import refresh_notebooks
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
-from companion.study.computations import Study
+from companion.study.session import Study
 from companion.study.stored import exhibit_cells, stored_provenance
 from companion.study.tasks import ClusterError
 

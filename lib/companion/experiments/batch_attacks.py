@@ -18,7 +18,7 @@ from scipy import ndimage
 
 from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.metrics import match
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, standardised
 from companion.experiments.tools import as_numpy, data_folder, run_tasks
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches

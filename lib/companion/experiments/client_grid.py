@@ -35,7 +35,7 @@ from reconrisk.attacks.image_priors import UntrainedSpace
 from reconrisk.convnets import ImagePrior, ImprintNetwork, WideHead
 from reconrisk.mechanisms import LocalAggregation, Released
 from reconrisk.metrics import match, psnr, rmse
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments.clients import (
     KEY,
     Batches,

@@ -25,9 +25,9 @@ from reconrisk.mechanisms import (
 )
 from companion.study import registry
 from reconrisk import datasets
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments.tools import data_folder
-from companion.study.computations import parameters_of
+from companion.study.exhibits import parameters_of
 
 __all__ = [
     "KEY",

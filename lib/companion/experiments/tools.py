@@ -16,7 +16,7 @@ from reconrisk import DPSGD, arguments
 from reconrisk.attacks import Observation, known_scale, observe
 from reconrisk.metrics import PerceptualMetric, load_perceptual
 from reconrisk import datasets
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.study.sweep import run_sweep
 
 __all__ = [

@@ -19,7 +19,7 @@ import torch
 
 from reconrisk.models import SigmoidNetwork
 from companion.study import registry
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments import federated as federated
 from companion.experiments.federated import Pair
 from companion.experiments.tools import data_folder

@@ -3,10 +3,10 @@
 Knows no paper: exhibits are found as files of :mod:`companion.papers`.
 """
 
-from companion.study.computations import Context, Study, all_computations, computation
-from companion.study.exhibits import measurement
+from companion.study.exhibits import Exhibit, all_exhibits, find_exhibit, measurement
 from companion.study.parameters import Parameter
 from companion.study.results import Result
+from companion.study.session import Context, Study
 from companion.study.tables import MissingTable, Tables
 from companion.study.verdicts import (
     Verdict,
@@ -20,6 +20,7 @@ from companion.study.verdicts import (
 
 __all__ = [
     "Context",
+    "Exhibit",
     "MissingTable",
     "Parameter",
     "Result",
@@ -27,11 +28,11 @@ __all__ = [
     "Tables",
     "Verdict",
     "VerdictError",
-    "all_computations",
+    "all_exhibits",
     "check",
     "compare",
-    "computation",
     "failures_kept",
+    "find_exhibit",
     "measurement",
     "not_run",
     "refute",

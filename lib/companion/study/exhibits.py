@@ -8,26 +8,47 @@ found by their names: the id ``hayes2023/fig4`` is the module ``companion.papers
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from companion.study import inputs, own_images, registry
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.tables import Tables
-from companion.study.verdicts import Verdict, on_images, raise_failed
+from companion.study.tasks import SweepError
+from companion.study.verdicts import Verdict, VerdictError, on_images, raise_failed
 from reconrisk import datasets
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from companion.study.computations import Computation, Context, Study
+    from matplotlib.figure import Figure
 
-__all__ = ["described", "file_of", "id_of", "judged", "measurement", "stand_ins"]
+    from companion.study.session import Context, Study
+
+__all__ = [
+    "Exhibit",
+    "all_exhibits",
+    "described",
+    "file_of",
+    "find_exhibit",
+    "id_of",
+    "judge",
+    "judged",
+    "measurement",
+    "papers_built",
+    "parameters_of",
+    "result_of",
+    "stand_ins",
+    "targets_of",
+]
 
 _PAPERS = "companion.papers"
 
@@ -42,9 +63,113 @@ def id_of(module: ModuleType | str) -> str:
 def file_of(exhibit_id: str) -> ModuleType | None:
     """Import the file of an exhibit; None if there is none of that name."""
     name = f"{_PAPERS}.{exhibit_id.replace('/', '.')}"
-    if exhibit_id not in registry.exhibits() or importlib.util.find_spec(name) is None:
+    if exhibit_id not in registry.exhibits():
         return None
-    return importlib.import_module(name)
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # there is no folder of the paper
+        return None
+    return importlib.import_module(name) if found is not None else None
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """An exhibit's file, as the machinery uses it.
+
+    Attributes
+    ----------
+    id : str
+    file : module
+        With ``measure``, ``judge`` and the rest, see :mod:`~companion.study.exhibits`.
+    targets : frozenset of str
+        Everything it settles.
+    parameters : mapping
+    photographs : bool
+        Whether its paper profile reads a folder of photographs.
+    """
+
+    id: str
+    file: ModuleType
+    targets: frozenset[str]
+    parameters: Mapping[str, Parameter]
+    photographs: bool = False
+
+    @property
+    def module(self) -> str:
+        return self.file.__name__
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it has a picture (theorems and most tables have none)."""
+        return hasattr(self.file, "draw")
+
+    def draw(self, tables: Tables) -> Figure | None:
+        """Draw tables, live or recorded; None if the exhibit has no picture."""
+        return self.file.draw(tables) if self.is_drawn else None
+
+    def run(self, context: Context) -> Result:
+        """Measure and judge the exhibit.
+
+        Raises
+        ------
+        VerdictError
+            If a verdict comes out otherwise than the study rests on, outside ``failures_kept``.
+        RuntimeError
+            If a declared target got no verdict or an undeclared one did.
+        ValueError, FileNotFoundError
+            If a data set that the run reads is damaged or missing; before anything is computed.
+        ValueError
+            If parameters were given with which the exhibit cannot be computed.
+        """
+        return judge(self.file, self.file.measure(context))
+
+
+@functools.cache
+def find_file_exhibit(exhibit_id: str) -> Exhibit | None:
+    """The exhibit of a file of its own; None if it has none."""
+    module = file_of(exhibit_id)
+    if module is None:
+        return None
+    return Exhibit(
+        exhibit_id,
+        module,
+        targets_of(module),
+        getattr(module, "PARAMETERS", {}),
+        getattr(module, "PHOTOGRAPHS", False),
+    )
+
+
+def all_exhibits(paper_key: str | None = None) -> dict[str, Exhibit]:
+    """All exhibits that have a file (of one paper), in registry order."""
+    wanted = (e for e in registry.exhibits() if paper_key is None or e.startswith(f"{paper_key}/"))
+    return {e: found for e in wanted if (found := find_file_exhibit(e)) is not None}
+
+
+def papers_built() -> list[str]:
+    """Return the keys of the papers that have a folder of exhibits, in the book's order."""
+    return [p for p in registry.PAPERS if importlib.util.find_spec(f"{_PAPERS}.{p}") is not None]
+
+
+def parameters_of(exhibit_id: str) -> Mapping[str, Parameter]:
+    """Return the parameters of an exhibit."""
+    return find_exhibit(exhibit_id).parameters
+
+
+def find_exhibit(exhibit_id: str) -> Exhibit:
+    """Return the computation of an exhibit (for a panel, that of the whole figure).
+
+    Raises
+    ------
+    KeyError
+        If there is no such exhibit, or none is registered for it yet.
+    """
+    row = registry.exhibit(exhibit_id)
+    for candidate in (exhibit_id, registry.parent_of(exhibit_id)):
+        found = find_file_exhibit(candidate)
+        if found is not None:
+            return found
+    what = "is stated on its paper's page" if not row.computable else "is not built yet (pending)"
+    raise KeyError(f"{exhibit_id} {what}; nothing computes it")
 
 
 def targets_of(module: ModuleType) -> frozenset[str]:
@@ -63,7 +188,7 @@ def targets_of(module: ModuleType) -> frozenset[str]:
     return frozenset(targets)
 
 
-def stand_ins(known: Computation, context: Context) -> tuple[str, ...]:
+def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     """Return what takes the place of the paper's data in a run, by its parameters and data.
 
     A parameter that names a data set, or is marked ``stand_in``, has another value than the
@@ -73,10 +198,10 @@ def stand_ins(known: Computation, context: Context) -> tuple[str, ...]:
         return ("own images",)
     found = [
         f"{name} = {context.parameters[name]}"
-        for name, p in known.parameters.items()
+        for name, p in exhibit.parameters.items()
         if (p.stand_in or _names_data(p)) and context.parameters[name] != p.paper
     ]
-    if known.photographs and context.stand_in:
+    if exhibit.photographs and context.stand_in:
         found.append("photographs other than ImageNet's")
     return tuple(found)
 
@@ -95,12 +220,12 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
 
     @functools.wraps(function)
     def measure(study: Study | Context) -> Tables:
-        from companion.study.computations import Context, blaming_parameters, computation
+        from companion.study.session import Context
 
         context = study if isinstance(study, Context) else study.context(exhibit)
-        known = computation(exhibit)
-        inputs.verify(known, context)
-        with blaming_parameters(known, context):
+        found = find_exhibit(exhibit)
+        inputs.verify(found, context)
+        with blaming_parameters(found, context):
             tables = function(context)
         told = own_images.told(context) if context.own_images else ""
         return dataclasses.replace(
@@ -111,7 +236,7 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
             parameters=context.parameters,
             own_images=context.own_images,
             ran=" ".join(filter(None, [tables.ran, told])),
-            stand_ins=(*stand_ins(known, context), *tables.stand_ins),
+            stand_ins=(*stand_ins(found, context), *tables.stand_ins),
             shown=tuple(getattr(file_of(exhibit), "SHOWN", ())),
         )
 
@@ -169,6 +294,35 @@ def judge(module: ModuleType, tables: Tables) -> Result:
     return result
 
 
-def parameters_of(module: ModuleType) -> Mapping[str, Parameter]:
-    """Return an exhibit's parameters."""
-    return getattr(module, "PARAMETERS", {})
+@contextlib.contextmanager
+def blaming_parameters(exhibit: Exhibit, context: Context) -> Iterator[None]:
+    """Name overridden parameters in errors that name none of them.
+
+    Ranges say what each parameter may be, not what an exhibit makes of a shorter list of
+    epsilons, or of two lists that fit no longer.
+    """
+    try:
+        yield
+    except (VerdictError, SweepError, OSError, MemoryError):
+        raise  # the outcome of a check, a task that names its values, a machine at its limit
+    except Exception as error:
+        given = {
+            name: p
+            for name, p in exhibit.parameters.items()
+            if context.parameters[name] != getattr(p, context.profile)
+        }
+        if not given or any(re.search(rf"\b{name}\b", str(error)) for name in given):
+            raise
+        told = "; ".join(
+            f"{name} = {_listed(context.parameters[name])}, where the {context.profile} profile "
+            f"has {_listed(getattr(p, context.profile))}"
+            for name, p in given.items()
+        )
+        raise ValueError(
+            f"{exhibit.id} cannot be computed with {told} ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _listed(value: Any) -> str:
+    """A parameter's value as it is given: lists in brackets."""
+    return str(list(value)) if isinstance(value, tuple) else repr(value)

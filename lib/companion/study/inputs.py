@@ -16,7 +16,8 @@ from reconrisk.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
 from reconrisk.datasets._read import contents
 
 if TYPE_CHECKING:
-    from companion.study.computations import Computation, Context
+    from companion.study.exhibits import Exhibit
+    from companion.study.session import Context
 
 __all__ = ["KNOWN_CHECKSUMS", "Finding", "checksums", "data_sets", "files_at", "readers", "verify"]
 
@@ -41,7 +42,7 @@ KNOWN_CHECKSUMS = {
 }
 
 
-def data_sets(known: Computation, context: Context) -> tuple[str, ...]:
+def data_sets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     """Return the names of the data sets that a run reads from files, sorted.
 
     Labelled ones are named by the run's parameters; ``"photographs"`` stands for the pictures of
@@ -49,19 +50,20 @@ def data_sets(known: Computation, context: Context) -> tuple[str, ...]:
     """
     if context.own_images:
         return ("own images",)
-    named = {v for v in context.settings.values() if isinstance(v, str)}
+    named = {v for v in context.parameters.values() if isinstance(v, str)}
     labelled = named & set(_LABELLED)
-    reads_folder = known.photographs and context.profile == "paper"
+    reads_folder = exhibit.photographs and context.profile == "paper"
     return tuple(sorted(labelled | ({"photographs"} if reads_folder else set())))
 
 
 def readers() -> dict[str, tuple[str, ...]]:
     """Return, for every data set that is read from files, the exhibits whose paper profile does."""
-    from companion.study.computations import Study, all_computations
+    from companion.study.exhibits import all_exhibits
+    from companion.study.session import Study
 
     study = Study(profile="paper")
     found: dict[str, list[str]] = {name: [] for name in datasets.DATA_SETS}
-    for exhibit, known in all_computations().items():
+    for exhibit, known in all_exhibits().items():
         for name in data_sets(known, study.context(exhibit)):
             found[name].append(exhibit)
     return {name: tuple(exhibits) for name, exhibits in found.items()}
@@ -70,7 +72,7 @@ def readers() -> dict[str, tuple[str, ...]]:
 # Checksums ----------------------------------------------------------------------------------------
 
 
-def checksums(known: Computation, context: Context) -> dict[str, str]:
+def checksums(exhibit: Exhibit, context: Context) -> dict[str, str]:
     """Return the sha256 of everything a run reads from ``data_root``.
 
     Returns
@@ -86,7 +88,7 @@ def checksums(known: Computation, context: Context) -> dict[str, str]:
     if context.own_images:
         return _of_pictures("own images", Path(context.data_root))
     found: dict[str, str] = {}
-    for name in data_sets(known, context):
+    for name in data_sets(exhibit, context):
         found |= _of_set(name, Path(context.data_root))
     return found
 
@@ -182,7 +184,7 @@ def files_at(root: Path | str) -> list[Finding]:
     return [*labelled, _photographs_at(root), _weights_at(root)]
 
 
-def verify(known: Computation, context: Context) -> None:
+def verify(exhibit: Exhibit, context: Context) -> None:
     """Refuse damaged or missing data sets before a run computes anything.
 
     A set of which only some files are there passes: a run may need no others, and one that does
@@ -198,7 +200,7 @@ def verify(known: Computation, context: Context) -> None:
     root = context.data_root
     if root is None:
         return
-    for name in [n for n in data_sets(known, context) if n in _LABELLED]:
+    for name in [n for n in data_sets(exhibit, context) if n in _LABELLED]:
         findings = _labelled_at(Path(root), name)
         damaged = [f.detail for f in findings if f.state == "damaged"]
         advice = datasets.DATA_SETS[name].advice(root)

@@ -19,7 +19,8 @@ from companion.study.parameters import Parameter, Settings
 from reconrisk import datasets
 
 if TYPE_CHECKING:
-    from companion.study.computations import Computation, Context
+    from companion.study.exhibits import Exhibit
+    from companion.study.session import Context
 
 __all__ = ["check_enough", "data_parameters", "needed", "reads_data", "settings_with", "told"]
 
@@ -27,7 +28,7 @@ _GREY = ("MNIST", "FashionMNIST")
 
 
 def settings_with(
-    known: Computation, profile: str, settings: Settings, overrides: Mapping[str, Any]
+    exhibit: Exhibit, profile: str, settings: Settings, overrides: Mapping[str, Any]
 ) -> Settings:
     """Return the settings of a run on a user's images.
 
@@ -36,10 +37,10 @@ def settings_with(
     ValueError
         If the exhibit reads no data, or a data set is asked for by name besides.
     """
-    named = data_parameters(known.parameters, profile)
-    if not reads_data(known):
+    named = data_parameters(exhibit.parameters, profile)
+    if not reads_data(exhibit):
         raise ValueError(
-            f"{known.exhibit} reads no data set and no photographs, so data has no place in it"
+            f"{exhibit.id} reads no data set and no photographs, so data has no place in it"
         )
     given = sorted(named.keys() & overrides.keys())
     if given:
@@ -47,9 +48,9 @@ def settings_with(
     return Settings({**settings, **named})
 
 
-def reads_data(known: Computation) -> bool:
+def reads_data(exhibit: Exhibit) -> bool:
     """Say whether an exhibit reads a labelled data set or photographs, in either profile."""
-    return known.photographs or bool(data_parameters(known.parameters))
+    return exhibit.photographs or bool(data_parameters(exhibit.parameters))
 
 
 def data_parameters(parameters: Mapping[str, Parameter], profile: str = "paper") -> dict[str, str]:
@@ -62,7 +63,7 @@ def data_parameters(parameters: Mapping[str, Parameter], profile: str = "paper")
     return read | dict(zip(grey, datasets.HALVES, strict=False))
 
 
-def check_enough(known: Computation, settings: Mapping[str, Any], path: Path) -> None:
+def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> None:
     """Refuse images that are too few for an exhibit, or of one class, before anything is computed.
 
     Raises
@@ -72,29 +73,29 @@ def check_enough(known: Computation, settings: Mapping[str, Any], path: Path) ->
     OSError
         If the images cannot be listed.
     """
-    named = data_parameters(known.parameters)
+    named = data_parameters(exhibit.parameters)
     labels, what = datasets.own_listing(path, "train" if named else "all")
     halves = 2 if set(named.values()) & set(datasets.HALVES) else 1
-    count, why = needed(known, settings)
+    count, why = needed(exhibit, settings)
     part = " to train with" if named else ""
     if len(labels) // halves < count:
         raise ValueError(
-            f"{known.exhibit} needs {halves * count:,} images{part} ({why}"
+            f"{exhibit.id} needs {halves * count:,} images{part} ({why}"
             + (", for each of two halves" if halves > 1 else "")
-            + f"); {what} has {len(labels):,}. `companion parameters {known.exhibit}` shows what "
+            + f"); {what} has {len(labels):,}. `companion parameters {exhibit.id}` shows what "
             "--set can lower"
         )
     if named and len(np.unique(labels % datasets.MOST_OUTPUTS)) < 2:
         raise ValueError(
-            f"{known.exhibit} needs images of at least 2 classes, since it trains a classifier; "
+            f"{exhibit.id} needs images of at least 2 classes, since it trains a classifier; "
             f"{what} has 1. Sort the images into a folder for each class"
         )
 
 
-def needed(known: Computation, settings: Mapping[str, Any]) -> tuple[int, str]:
+def needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many images a run needs (of the training part), and the parameters that say so."""
-    every = _of_labelled(settings.get) if data_parameters(known.parameters) else ()
-    photographs = _of_photographs(settings.get) if known.photographs else ()
+    every = _of_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
+    photographs = _of_photographs(settings.get) if exhibit.photographs else ()
     return max([*every, *photographs], default=(1, "one"))
 
 
@@ -156,7 +157,7 @@ def told(context: Context) -> str:
     """Say on which images an exhibit ran, and how they were read."""
     assert context.data_root is not None
     _, what = datasets.own_listing(context.data_root)
-    read = [v for v in context.settings.values() if v in datasets.OWN]
+    read = [v for v in context.parameters.values() if v in datasets.OWN]
     how = {
         "own grey": "in grey at 28x28",
         datasets.SMALL: "in grey at 16x16",

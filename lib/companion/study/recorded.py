@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from companion.study import registry
-from companion.study.computations import Computation, computation
-from companion.study.exhibits import described, file_of, judged
+from companion.study.exhibits import Exhibit, described, find_exhibit, judged
 from companion.study.parameters import Settings, resolve
 from companion.study.records import Record, RecordError, plain, read_record
 from companion.study.results import Result
@@ -228,8 +225,8 @@ def tables_of(exhibit: str, record: Record) -> Tables:
         exhibit=exhibit,
         profile=stored["profile"],
         seed=stored["seed"],
-        parameters=settings_of(record, computation(exhibit)),
-        shown=tuple(getattr(file_of(exhibit), "SHOWN", ())),
+        parameters=settings_of(record, find_exhibit(exhibit)),
+        shown=tuple(getattr(find_exhibit(exhibit).file, "SHOWN", ())),
     )
 
 
@@ -238,11 +235,8 @@ def judged_again(exhibit: str, record: Record) -> tuple[Verdict, ...]:
 
     What they lack is a fact about an older run, which its page tells: record the exhibit again.
     """
-    module = file_of(exhibit)
-    if module is None:
-        return ()
     try:
-        return judged(module, tables_of(exhibit, record))
+        return judged(find_exhibit(exhibit).file, tables_of(exhibit, record))
     except MissingTable:
         return ()
 
@@ -258,7 +252,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
     A verdict that failed or that no row asks for, parameters that the exhibit no longer has, has
     since gained or would refuse, and a result that contradicts itself or its provenance.
     """
-    known = computation(exhibit)
+    known = find_exhibit(exhibit)
     if record.provenance.exhibit != exhibit:
         yield f"it is the record of {record.provenance.exhibit}"
         return
@@ -296,7 +290,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
             yield f"{name} is read as {again[name]!r}; recorded was {value!r}"
 
 
-def settings_of(record: Record, known: Computation) -> Settings:
+def settings_of(record: Record, exhibit: Exhibit) -> Settings:
     """Return a record's parameters as the exhibit takes them now.
 
     Raises
@@ -305,20 +299,20 @@ def settings_of(record: Record, known: Computation) -> Settings:
         If one no longer exists, or its value would be refused today.
     """
     origin = record.provenance
-    return resolve(known.exhibit, known.parameters, origin.profile, origin.parameters)
+    return resolve(exhibit.id, exhibit.parameters, origin.profile, origin.parameters)
 
 
-def differences(record: Record, known: Computation) -> list[Difference]:
+def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
     """Return the parameters in which a run differs from the exhibit's paper profile."""
     ran = record.provenance.parameters
     return [
         Difference(name, ran[name], p.paper)
-        for name, p in known.parameters.items()
+        for name, p in exhibit.parameters.items()
         if name in ran and ran[name] != plain(p.parse(name, p.paper))
     ]
 
 
-def as_result(record: Record, known: Computation) -> Result:
+def as_result(record: Record, exhibit: Exhibit) -> Result:
     """Return a record as the result that was written: its tables can be drawn again.
 
     Tables are found by the names they were written under, spaces in the place of hyphens or not.
@@ -329,47 +323,20 @@ def as_result(record: Record, known: Computation) -> Result:
     TypeError, ValueError
         If the exhibit no longer takes the record's parameters.
     """
-    stored = record.result
-    module = file_of(known.exhibit)
-    if module is not None:
-        tables = tables_of(known.exhibit, record)
-        again = judged_again(known.exhibit, record) or tuple(verdicts_of(record))
-        return Result(
-            known.exhibit,
-            again,
-            tables,
-            shown=tables.shown,
-            images=tables.images,
-            ran=tables.ran,
-            profile=tables.profile,
-            seed=tables.seed,
-            settings=dict(tables.parameters),
-            description=described(module, tables),
-            stand_ins=tuple(tables.stand_ins),
-        )
+    tables = tables_of(exhibit.id, record)
     return Result(
-        known.exhibit,
-        verdicts_of(record),
-        _Tables(record.tables),
-        images=_Pictures(),
-        ran=stored["ran"],
-        profile=stored["profile"],
-        seed=stored["seed"],
-        settings=settings_of(record, known),
+        exhibit.id,
+        judged_again(exhibit.id, record) or tuple(verdicts_of(record)),
+        tables,
+        shown=tables.shown,
+        images=tables.images,
+        ran=tables.ran,
+        profile=tables.profile,
+        seed=tables.seed,
+        settings=dict(tables.parameters),
+        description=described(exhibit.file, tables),
+        stand_ins=tuple(tables.stand_ins),
     )
-
-
-class _Tables(dict[str, pd.DataFrame]):
-    """Tables by their file's name, found by the name the computation gave them too."""
-
-    def __missing__(self, name: str) -> pd.DataFrame:
-        file = name.replace(" ", "-")
-        if file == name:
-            raise KeyError(name)
-        return self[file]
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(str(name).replace(" ", "-")) or super().__contains__(name)
 
 
 class _Pictures(Mapping[str, Any]):

@@ -11,7 +11,6 @@ numbers and registry rows.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import hashlib
@@ -32,14 +31,15 @@ import pandas as pd
 from companion.study import registry
 from companion.study.inputs import checksums
 from companion.study.sources import PACKAGES as OURS
-from companion.study.sources import dotted, package_folder, sha256, source, source_files
+from companion.study.sources import package_folder, sha256, source_files
 from companion.study.sweep import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from companion.study.computations import Computation, Study
+    from companion.study.exhibits import Exhibit
     from companion.study.results import Result
+    from companion.study.session import Study
 
 __all__ = [
     "Provenance",
@@ -57,9 +57,6 @@ __all__ = [
 #: layout of ``record.json``; another one is refused.
 SCHEMA = 1
 PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
-#: parameter values are part of the provenance themselves, so that changing those of one exhibit
-#: does not outdate every other.
-_PARAMETERS = "_parameters"
 
 
 class RecordError(ValueError):
@@ -69,48 +66,40 @@ class RecordError(ValueError):
 # The code and the data a result rests on ----------------------------------------------------------
 
 
-def fingerprint(computation: Computation) -> dict[str, dict[str, str]]:
-    """Return hashes of what a computation's result rests on.
+def fingerprint(exhibit: Exhibit) -> dict[str, dict[str, str]]:
+    """Return hashes of what an exhibit's result rests on.
 
     Returns
     -------
     dict
         ``{"code": {file: sha256}, "data": {file or registry id: sha256}}``. Files are named
-        relative to the package (``reconrisk/...``) and to the project (``data/paper/...``).
+        relative to ``lib`` (``companion/papers/...``) and to the project (``data/paper/...``).
     """
-    return {"code": _code(computation.module), "data": _data(computation)}
+    return {"code": _code(exhibit.module), "data": _data(exhibit)}
 
 
 def _code(module: str) -> dict[str, str]:
-    files = source_files(module)
-    return {
-        _file_name(name, path): sha256(path)
-        for name, path in files.items()
-        if not _holds_parameters(name)
-    }
-
-
-def _holds_parameters(module: str) -> bool:
-    return module.endswith(_PARAMETERS)
+    return {_file_name(name, path): sha256(path) for name, path in source_files(module).items()}
 
 
 def _file_name(module: str, path: Path) -> str:
     if module.partition(".")[0] not in OURS:
         return path.name
+    if not path.is_relative_to(package_folder()):
+        return f"{path.parent.name}/{path.name}"  # a paper outside the checkout
     return path.relative_to(package_folder()).as_posix()
 
 
-def _data(computation: Computation) -> dict[str, str]:
-    """Hashes of the printed numbers and registry rows that a computation is held against."""
+def _data(exhibit: Exhibit) -> dict[str, str]:
+    """Hashes of the printed numbers and registry rows that an exhibit is held against."""
     folder = registry.project_root() / "data" / "paper"
-    names = {computation.exhibit}
-    names |= _named_tables(computation)
+    names = {exhibit.id} | _named_tables(exhibit)
     hashes = {
         f"data/paper/{name}.csv": sha256(folder / f"{name}.csv")
         for name in sorted(names)
         if (folder / f"{name}.csv").is_file()
     }
-    for target in sorted(computation.targets):
+    for target in sorted(exhibit.targets):
         for table in (registry.exhibits(), registry.claims(), registry.errata()):
             if target in table:
                 row = _canonical(dataclasses.asdict(table[target]))
@@ -118,34 +107,11 @@ def _data(computation: Computation) -> dict[str, str]:
     return hashes
 
 
-def _named_tables(computation: Computation) -> set[str]:
-    """Tables that a computation names in its code, as in ``registry.printed("paper/text")``.
-
-    The whole module counts, for its helpers', except what computes other exhibits.
-    """
-    path = source(computation.module)
-    if path is None:
-        return set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = [
-        node
-        for statement in tree.body
-        if not _computes_another(statement, computation.function.__name__)
-        for node in ast.walk(statement)
-    ]
-    texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return {text for text in texts if re.fullmatch(r"\w+/\w+", text)}
-
-
-def _computes_another(statement: ast.stmt, name: str) -> bool:
-    return (
-        isinstance(statement, ast.FunctionDef)
-        and statement.name != name
-        and any(
-            isinstance(d, ast.Call) and dotted(d.func).rpartition(".")[2] == "computes"
-            for d in statement.decorator_list
-        )
-    )
+def _named_tables(exhibit: Exhibit) -> set[str]:
+    """Tables of printed numbers that its paper's files name, as in ``printed("paper/text")``."""
+    folder = f"{exhibit.module.rpartition('.')[0]}."
+    files = [p for name, p in source_files(exhibit.module).items() if name.startswith(folder)]
+    return {name for p in files for name in re.findall(r'"(\w+/\w+)"', p.read_text("utf-8"))}
 
 
 def _combined(hashes: Mapping[str, str]) -> str:
@@ -233,15 +199,15 @@ class Provenance:
 
 def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
-    from companion.study.computations import computation
+    from companion.study.exhibits import find_exhibit
 
-    known = computation(exhibit_id)
+    known = find_exhibit(exhibit_id)
     context = session.context(exhibit_id)
     commit, dirty = _git(registry.project_root())
     return Provenance(
-        exhibit=known.exhibit,
+        exhibit=known.id,
         profile=context.profile,
-        parameters=plain(dict(context.settings)),
+        parameters=plain(dict(context.parameters)),
         seed=context.seed,
         device=context.device,
         **fingerprint(known),
@@ -342,14 +308,14 @@ def explain(
         Kinds *nothing recorded*, *code*, *data*, *inputs*, *parameters*, *profile*, *seed*,
         *device*. Empty if the stored result answers the request.
     """
-    from companion.study.computations import computation
+    from companion.study.exhibits import find_exhibit
 
     if stored is None:
         return [Reason("nothing recorded", f"no stored result of {exhibit_id} says how it was run")]
     if not isinstance(stored, Provenance):
         stored = Provenance.from_dict(stored)
     context = session.context(exhibit_id)
-    now = fingerprint(computation(exhibit_id))
+    now = fingerprint(find_exhibit(exhibit_id))
     reasons = [
         Reason(kind, f"{stored_value} stored, {asked} asked for")
         for kind, stored_value, asked in (
@@ -363,9 +329,9 @@ def explain(
     reasons += _differences("data", stored.data, now["data"])
     if context.data_root is not None or context.profile == "quick":
         # of a paper's own data there is nothing to compare unless they are at hand
-        read = checksums(computation(exhibit_id), context)
+        read = checksums(find_exhibit(exhibit_id), context)
         reasons += _differences("inputs", stored.inputs, read)
-    asked = plain(dict(context.settings))
+    asked = plain(dict(context.parameters))
     for name in sorted(asked.keys() | stored.parameters.keys()):
         if name not in stored.parameters:
             reasons.append(Reason("parameters", f"{name} is new ({asked[name]!r})"))

@@ -13,6 +13,7 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -85,6 +86,11 @@ def source(module: str) -> Path | None:
     base = package_folder().joinpath(head, *rest)
     for path in (base / "__init__.py", base.with_name(base.name + ".py")):
         if path.is_file():
+            return path
+    for folder in importlib.import_module("companion.papers").__path__:
+        # papers may lie outside the checkout
+        path = Path(folder).joinpath(*rest[1:]).with_suffix(".py")
+        if head == "companion" and rest[:1] == ["papers"] and path.is_file():
             return path
     return None
 

@@ -18,7 +18,7 @@ from scipy import optimize
 
 from reconrisk import bounds, privacy
 from reconrisk.attacks import candidate_directions, vmf_attack_success
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments import federated as federated
 from reconrisk.training import Release, release_gradients
 

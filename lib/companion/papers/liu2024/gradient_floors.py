@@ -18,7 +18,7 @@ from scipy import optimize
 from reconrisk import bounds, special
 from reconrisk.attacks import tensor_attack
 from reconrisk.metrics import match
-from companion.study.computations import Context
+from companion.study.session import Context
 from reconrisk.two_layer import (
     LocalSteps,
     OutputGradient,

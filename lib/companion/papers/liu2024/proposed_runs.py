@@ -24,7 +24,7 @@ from reconrisk.attacks import (
 from reconrisk.convnets import Decoder, ImagePrior, WideHead, train_decoder
 from reconrisk.mechanisms import Released
 from reconrisk.metrics import psnr, rmse
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments.clients import (
     KEY,
     Batches,

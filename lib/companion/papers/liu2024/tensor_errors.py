@@ -20,7 +20,7 @@ from reconrisk import bounds
 from reconrisk.attacks import gradient_moments, project_tensor, tensor_attack
 from reconrisk.metrics import match, projection_error
 from reconrisk.special import hermite_coefficient
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.experiments.tools import run_tasks
 from companion.study.sweep import as_table
 from companion.study.verdicts import rounded

@@ -13,7 +13,7 @@ import pandas as pd
 from reconrisk.attacks._cp_decomposition import decompose
 from reconrisk.metrics import projection_error
 from reconrisk.special import activation, normal_mean
-from companion.study.computations import Context
+from companion.study.session import Context
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error
 from companion.experiments.tools import run_tasks
 from companion.study.sweep import as_table

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from companion import study
-from companion.study import computations, registry
+from companion.study import exhibits, registry
+from companion.study.exhibits import blaming_parameters, judged
 from reconrisk import datasets
-from companion.study.results import Result
 from companion.study.verdicts import check
 
 
-def test_every_computation_declares_only_ids_of_the_registry_and_no_id_twice():
+def test_every_exhibit_settles_only_ids_of_the_registry_and_no_id_twice():
     seen: dict[str, str] = {}
-    for exhibit_id, computation in study.all_computations().items():
-        for target in computation.targets:
+    for exhibit_id, exhibit in study.all_exhibits().items():
+        for target in exhibit.targets:
             registry.place_of(target)
             assert target not in seen, f"{target} is settled by {seen[target]} and {exhibit_id}"
             seen[target] = exhibit_id
 
 
 @pytest.mark.parametrize("paper", list(registry.PAPERS))
-def test_nothing_of_the_built_papers_is_left_without_a_computation(paper):
-    settled = {t for c in study.all_computations().values() for t in c.targets}
+def test_nothing_of_the_built_papers_is_left_without_an_exhibit(paper):
+    settled = {t for c in study.all_exhibits().values() for t in c.targets}
     rows = [e.id for e in registry.exhibits().values() if e.paper_key == paper and e.computable]
     rows += [c.id for c in registry.claims().values() if c.paper_key == paper]
     rows += [e.id for e in registry.errata().values() if e.paper_key == paper]
@@ -34,7 +32,7 @@ def test_nothing_of_the_built_papers_is_left_without_a_computation(paper):
 
 
 def test_errata_are_computed_where_their_row_says():
-    settled = {t: e for e, c in study.all_computations().items() for t in c.targets}
+    settled = {t: e for e, c in study.all_exhibits().items() for t in c.targets}
     assert {e.id: settled.get(e.id) for e in registry.errata().values()} == {
         e.id: e.exhibit for e in registry.errata().values()
     }
@@ -42,33 +40,29 @@ def test_errata_are_computed_where_their_row_says():
 
 def test_every_exhibit_states_what_its_paper_profile_costs():
     costs = registry.costs()
-    assert set(costs) == set(study.all_computations())
+    assert set(costs) == set(study.all_exhibits())
     assert all(float(c.seconds) >= 0 and 0 < float(c.memory_gb) < 64 for c in costs.values())
     assert costs["mean_to_extreme/fig4"].needs_data and not costs["ziller2024/table1"].needs_data
 
 
-def test_a_computation_that_judges_something_else_is_an_error(monkeypatch):
-    def lazy(context):
-        return Result("mean_to_extreme/prop2", [check("A-014", True, "")])
+def test_an_exhibit_that_judges_something_else_is_an_error(monkeypatch):
+    def lazy(tables):
+        yield check("A-014", True, "")
 
-    known = study.computation("mean_to_extreme/prop2")
-    broken = computations.Computation(known.exhibit, lazy, known.targets, known.parameters)
-    context = study.Study().context("mean_to_extreme/prop2")
+    file = study.find_exhibit("mean_to_extreme/prop2").file
+    monkeypatch.setattr(file, "judge", lazy)
     with pytest.raises(RuntimeError, match="no verdict for"):
-        broken.run(context)
+        judged(file, study.Tables({}))
 
 
 def test_an_error_that_names_no_parameter_tells_which_were_given():
     exhibit = "mean_to_extreme/prop2"
     causes = {"noise": KeyError("prior-aware"), "repeats": ValueError("repeats must be even")}
 
-    def fails(context):
-        raise causes["noise" if context.settings.repeats == 4000 else "repeats"]
-
-    broken = dataclasses.replace(study.computation(exhibit), function=fails)
-
     def run(**given):
-        broken.run(study.Study(overrides={exhibit: given}).context(exhibit))
+        context = study.Study(overrides={exhibit: given}).context(exhibit)
+        with blaming_parameters(study.find_exhibit(exhibit), context):
+            raise causes["noise" if context.parameters.repeats == 4000 else "repeats"]
 
     with pytest.raises(KeyError, match="prior-aware"):
         run()
@@ -128,8 +122,7 @@ def test_a_study_refuses_what_it_does_not_know_at_once(arguments, error, message
 
 
 def test_a_study_refuses_an_exhibit_that_nothing_computes_yet(monkeypatch):
-    computations.all_computations()  # all are registered now: none comes back by an import
-    monkeypatch.delitem(computations._COMPUTATIONS, "ziller2024/table1")
+    monkeypatch.setattr(exhibits, "find_file_exhibit", lambda exhibit_id: None)
     with pytest.raises(KeyError, match=r"ziller2024/table1 is not built yet \(pending\)"):
         study.Study(overrides={"ziller2024/table1": {}})
 
