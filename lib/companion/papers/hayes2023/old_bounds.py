@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 from reconrisk import DPSGD, bounds, privacy, special
 from companion.study import registry
 from companion.study.computations import Context, computes
-from companion.papers.hayes2023 import finite as finite
+from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023.equal_epsilon import DELTA, tuned_run
 from companion.study.computations import parameters_of
 from companion.study.results import Result
