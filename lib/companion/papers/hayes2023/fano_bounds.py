@@ -8,18 +8,17 @@ import numpy as np
 
 from reconrisk import bounds
 
-__all__ = ["GUO", "GUO_MC", "OURS", "ORTHOGONAL", "advantages", "closed_fano", "fano"]
+__all__ = ["GUO", "GUO_MC", "OURS", "advantages", "closed_fano", "fano"]
 
 #: the rows' names in Table 2
 GUO, GUO_MC, OURS = "Guo et al. (2022b)", "Guo et al. (2022b) (MC)", "Ours"
-#: the distance of two orthogonal gradients of norm C
-ORTHOGONAL = math.sqrt(2)
 
 
 def advantages(sigma: np.ndarray, n: int) -> dict[str, np.ndarray]:
     """The three bounds against a uniform prior over n, none of them sampled."""
     return {
-        GUO: closed_fano(sigma, n, ORTHOGONAL),
+        # gradients of norm C at right angles are sqrt(2) C apart
+        GUO: closed_fano(sigma, n, math.sqrt(2)),
         GUO_MC: fano(bounds.mutual_information_orthogonal(n, 1 / sigma), n),
         OURS: bounds.advantage(bounds.rero_gaussian(sigma, 1 / n), 1 / n),
     }

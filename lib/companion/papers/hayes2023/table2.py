@@ -13,7 +13,6 @@ from companion.papers.hayes2023.algorithm1_estimates import spread
 from companion.papers.hayes2023.fano_bounds import (
     GUO,
     GUO_MC,
-    ORTHOGONAL,
     OURS,
     advantages,
     closed_fano,
@@ -33,8 +32,8 @@ from companion.study import (
 from companion.study.verdicts import half_unit
 from reconrisk import bounds
 
-#: the largest distance of two gradients that clipping to C allows
-OPPOSITE = 2.0
+#: squared distance of two gradients of norm C: a guess, orthogonal, and the most there can be
+SQUARED_SENSITIVITIES = (1, 2, 4)
 
 PARAMETERS = {
     "printed_samples": Parameter(
@@ -59,7 +58,7 @@ def measure(study: Context) -> Tables:
             rows.append((n, method, sigma, float(value), noise, printed))
     table = pd.DataFrame(rows, columns=["n", "bound", "sigma", "exact", "noise", "printed"])
     return Tables(
-        {"table": table, "36 cells": _wide(table)},
+        {"table": table, "36 cells": _wide(table), "sensitivities": _sensitivities(table)},
         ran="closed forms and quadrature; the noise of the Monte Carlo rows from "
         f"{p.samples} samples per cell, for the stated {p.printed_samples}.",
     )
@@ -100,6 +99,23 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
     return wide.reset_index()
 
 
+def _sensitivities(table: pd.DataFrame) -> pd.DataFrame:
+    """The closed row of Guo et al. for other sensitivities than that of orthogonal gradients."""
+    rows = table[table["bound"] == GUO]
+    return pd.concat(
+        pd.DataFrame(
+            {
+                "n": n,
+                "sigma": cells["sigma"],
+                "squared sensitivity": square,
+                "exact": closed_fano(cells["sigma"].to_numpy(), n, math.sqrt(square)),
+            }
+        )
+        for square in SQUARED_SENSITIVITIES
+        for n, cells in rows.groupby("n")
+    )
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     # as printed, zeros at the end included: they say how far a number is rounded
     exact = tables["table"][["n", "bound", "sigma", "exact", "noise"]]
@@ -114,7 +130,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         table,
         differs=f"In the rows 'Ours' {noisy}; the other rows agree.",
     )
-    yield _smallest(table)
+    closed = tables["sensitivities"].set_index(["squared sensitivity", "n", "sigma"])["exact"]
+    yield _smallest(table, closed)
     yield _agree("C-045", "the row 'Ours', prior size 10", ours[ours["n"] == 10])
     yield _agree(
         "C-046",
@@ -122,7 +139,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours[ours["n"] == 100],
         differs=f"Exact values differ by up to 0.006: {noisy}.",
     )
-    yield _sensitivity(table[table["bound"] == GUO])
+    yield _sensitivity(table[table["bound"] == GUO], closed)
     yield _no_upper_bounds(ours, tables.parameters.printed_samples)
 
 
@@ -138,34 +155,30 @@ def _agree(target: str, statement: str, cells: pd.DataFrame, differs: str = "") 
     )
 
 
-def _smallest(table: pd.DataFrame) -> Verdict:
+def _smallest(table: pd.DataFrame, closed: pd.Series) -> Verdict:
     """C-044: the new bound is the least of the three, for the closed bound at any angle too."""
     exact, printed = (
         table.pivot(index=["n", "sigma"], columns="bound", values=values)
         for values in ("exact", "value")
     )
     smallest = [(wide[OURS] < wide[[GUO, GUO_MC]].min(axis=1)).all() for wide in (exact, printed)]
-    ours = table[table["bound"] == OURS]
-    opposite = [closed_fano(s, n, OPPOSITE) for s, n in zip(ours["sigma"], ours["n"], strict=True)]
     share = exact[OURS] / exact[GUO_MC]
     return check(
         "C-044",
-        all(smallest) and len(exact) == 12 and (ours["exact"] < opposite).all(),
+        all(smallest) and len(exact) == 12 and (exact[OURS] < closed[4]).all(),
         "the new bound is the smallest in all 12 columns, also exactly, and also if candidates "
         "may be opposite",
         ours=f"{share.min():.2f} to {share.max():.2f} of the better of the two others",
     )
 
 
-def _sensitivity(guo: pd.DataFrame) -> Verdict:
+def _sensitivity(guo: pd.DataFrame, closed: pd.Series) -> Verdict:
     """C-047: which sensitivity reproduces the rows of Guo et al."""
-    agree = {}
-    for square in (1, round(ORTHOGONAL**2), round(OPPOSITE**2)):
-        found = [
-            float(closed_fano(sigma, n, math.sqrt(square)))
-            for sigma, n in zip(guo["sigma"], guo["n"], strict=True)
-        ]
-        agree[square] = int(((guo["value"] - found).abs() <= guo["half unit"]).sum())
+    guo = guo.set_index(["n", "sigma"])
+    agree = {
+        square: int(((guo["value"] - closed[square]).abs() <= guo["half unit"]).sum())
+        for square in SQUARED_SENSITIVITIES
+    }
     return check(
         "C-047",
         agree == {1: 0, 2: len(guo), 4: 0},
