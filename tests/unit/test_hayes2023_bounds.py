@@ -208,6 +208,7 @@ def test_a_changed_profile_is_noticed_by_table_1(monkeypatch):
         ("0.01-0.99", "0.01; 0.5", False),
         ("2..16 (powers of two 2^1 to 2^4)", "2.0; 4.0; 8.0; 16.0", True),
         ("2..16 (powers of two 2^1 to 2^4)", "2.0; 8.0; 16.0", False),
+        ("-", "10.0", False),
     ],
 )
 def test_printed_settings_are_read(printed, values, same):

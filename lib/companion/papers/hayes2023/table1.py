@@ -79,8 +79,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def same_settings(printed: str, profile: str) -> bool:
-    """Whether a printed setting (a number, a list, a range) is the one of the profile."""
+    """Whether a printed setting (a number, a list, a range, none) is the one of the profile."""
     values = _numbers(profile)
+    if printed == "-":
+        return False
     if ".." in printed:  # powers of two from the first to the last
         first, last = (float(t) for t in printed.split(" ")[0].split(".."))
         powers = np.arange(math.log2(first), math.log2(last) + 1)
