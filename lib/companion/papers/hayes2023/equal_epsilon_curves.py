@@ -19,23 +19,6 @@ from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import Parameter
 from reconrisk import DPSGD, bounds
 
-__all__ = [
-    "COARSE",
-    "EPSILONS",
-    "FINE",
-    "PRIOR_SIZES",
-    "bound_along",
-    "by_prior_size",
-    "coloured_curve",
-    "ends",
-    "gamma_enclosures",
-    "log_rates",
-    "middle",
-    "rates",
-    "rises",
-    "with_best_attack",
-]
-
 #: rises below this do not show: calibrated noise is above the least by up to 1e-4 of itself
 NEARLY = 1e-4
 #: the prior sizes that Figures 14 and 15 have panels for

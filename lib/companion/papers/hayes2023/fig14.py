@@ -9,26 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.papers.hayes2023.equal_epsilon_curves import (
-    COARSE,
-    EPSILONS,
-    FINE,
-    PRIOR_SIZES,
-    bound_along,
-    by_prior_size,
-    middle,
-    rates,
-    rises,
-    with_best_attack,
-)
-from companion.papers.hayes2023.subsampled_attack import (
-    attack_along,
-    attack_parameters,
-    data_name,
-    draw_over_rates,
-    gain,
-    never_above,
-)
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.papers.hayes2023 import subsampled_attack as subsampled
 from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import drawing, panels
@@ -37,50 +19,50 @@ from companion.style import drawing, panels
 LARGE_EPSILON = 10
 
 PARAMETERS = {
-    "epsilons": EPSILONS,
-    "rates": rates(COARSE, FINE, "q, where the bound is computed"),
-    "attack_rates": rates(
+    "epsilons": curves.EPSILONS,
+    "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
+    "attack_rates": curves.rates(
         (0.01, 0.1, 0.99),
         (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.99),
         "q, where the attack is run",
     ),
-    **attack_parameters(50),
+    **subsampled.attack_parameters(50),
 }
-SETTLES = (*(f"_prior{n}" for n in PRIOR_SIZES), "C-053")
+SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-053")
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    bound = bound_along(p.epsilons, p.rates, [p.steps], PRIOR_SIZES)
+    bound = curves.bound_along(p.epsilons, p.rates, [p.steps], curves.PRIOR_SIZES)
     points = list(itertools.product(p.epsilons, p.attack_rates))
-    attack = attack_along(study, points, PRIOR_SIZES, max(PRIOR_SIZES))
+    attack = subsampled.attack_along(study, points, curves.PRIOR_SIZES, max(curves.PRIOR_SIZES))
     return Tables(
-        {"bound": with_best_attack(bound), "attack": attack},
+        {"bound": curves.with_best_attack(bound), "attack": attack},
         exact=("bound",),
         ran=f"enclosures at {len(p.rates)} values of q; {p.trials} networks for each of "
-        f"{len(points)} runs on {data_name(study)}, all prior sizes from the same ones.",
+        f"{len(points)} runs on {subsampled.data_name(study)}, all prior sizes from the same ones.",
     )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     bound, attack = tables["bound"], tables["attack"]
-    grows = {n: _all_rise(part) for n, part in by_prior_size(bound)}
-    gains = {n: gain(part) for n, part in by_prior_size(attack)}
+    grows = {n: _all_rise(part) for n, part in curves.by_prior_size(bound)}
+    gains = {n: subsampled.gain(part) for n, part in curves.by_prior_size(attack)}
     gained = {n: value > error for n, (value, error) in gains.items()}
     yield check(
         "hayes2023/fig14",
-        all(grows.values()) and never_above(attack) and all(gained.values()),
+        all(grows.values()) and subsampled.never_above(attack) and all(gained.values()),
         "bound and attack grow with q at every epsilon and prior size",
         ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q; no "
         "attack above the bound",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
     )
-    for n, part in by_prior_size(attack):
+    for n, part in curves.by_prior_size(attack):
         yield check(
             f"hayes2023/fig14_prior{n}",
-            grows[n] and gained[n] and never_above(part),
+            grows[n] and gained[n] and subsampled.never_above(part),
             f"{n} candidates: bound and attack are lower at small q",
             ours=f"mean of the attack's gain from q = {part['q'].min():g} to {part['q'].max():g} "
             f"over epsilon: {rounded(*gains[n])}",
@@ -110,13 +92,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _all_rise(bound: pd.DataFrame) -> bool:
-    return all(rises(part) for _, part in bound.groupby("epsilon"))
+    return all(curves.rises(part) for _, part in bound.groupby("epsilon"))
 
 
 def _change(bound: pd.DataFrame) -> pd.DataFrame:
     """How much the bound changes from the smallest to the largest q: epsilon by prior size."""
     ends = bound[bound["q"].isin([bound["q"].min(), bound["q"].max()])]
-    return middle(ends).pivot_table(index="epsilon", columns="n", values="gamma", aggfunc=np.ptp)
+    return curves.middle(ends).pivot_table(
+        index="epsilon", columns="n", values="gamma", aggfunc=np.ptp
+    )
 
 
 CAPTION = (
@@ -143,13 +127,13 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    bound, attack = middle(tables["bound"]), tables["attack"]
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
     epsilons, sizes = sorted(set(bound["epsilon"])), sorted(set(bound["n"]))
     figure, rows = panels(len(sizes), len(epsilons), 2.5, 2.1)
     for row, n in zip(rows, sizes, strict=True):
         for axes, epsilon in zip(row, epsilons, strict=True):
             limit, found = (t[(t["epsilon"] == epsilon) & (t["n"] == n)] for t in (bound, attack))
-            draw_over_rates(axes, limit, found)
+            subsampled.draw_over_rates(axes, limit, found)
             highest = max(limit["gamma"].max(), found["high"].max())
             axes.set_ylim(0, min(1.15 * highest, 1.05))
             axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)

@@ -9,19 +9,7 @@ import pandas as pd
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from companion.papers.hayes2023.equal_epsilon_curves import (
-    COARSE,
-    EPSILONS,
-    FINE,
-    PRIOR_SIZES,
-    bound_along,
-    by_prior_size,
-    coloured_curve,
-    log_rates,
-    middle,
-    rates,
-    rises,
-)
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.study import (
     Context,
     Parameter,
@@ -35,17 +23,17 @@ from companion.study import (
 from companion.style import drawing, panels
 
 PARAMETERS = {
-    "epsilons": EPSILONS,
-    "rates": rates(COARSE, FINE, "q, where the bound is computed"),
+    "epsilons": curves.EPSILONS,
+    "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
     "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
 }
-SETTLES = (*(f"_prior{n}" for n in PRIOR_SIZES), "C-054")
+SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    bound = bound_along(p.epsilons, p.rates, [p.steps], PRIOR_SIZES)
+    bound = curves.bound_along(p.epsilons, p.rates, [p.steps], curves.PRIOR_SIZES)
     return Tables(
         {"bound": bound},
         exact=("bound",),
@@ -54,12 +42,12 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    bound = middle(tables["bound"])
-    curves = [part.sort_values("q") for _, part in bound.groupby(["epsilon", "n"])]
-    noisier = all((curve["sigma"].diff().iloc[1:] > 0).all() for curve in curves)
+    bound = curves.middle(tables["bound"])
+    ordered = bound.sort_values("q").groupby(["epsilon", "n"])
+    noisier = all((np.diff(curve["sigma"]) > 0).all() for _, curve in ordered)
     grows = {
-        n: all(rises(curve) for _, curve in part.groupby("epsilon"))
-        for n, part in by_prior_size(bound)
+        n: all(curves.rises(curve) for _, curve in part.groupby("epsilon"))
+        for n, part in curves.by_prior_size(bound)
     }
     yield check(
         "hayes2023/fig15",
@@ -68,7 +56,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q, three "
         "prior sizes",
     )
-    for n, part in by_prior_size(bound):
+    for n, part in curves.by_prior_size(bound):
         yield check(
             f"hayes2023/fig15_prior{n}",
             grows[n],
@@ -110,7 +98,7 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    gamma = middle(tables["bound"]).groupby(["epsilon", "n"])["gamma"]
+    gamma = curves.middle(tables["bound"]).groupby(["epsilon", "n"])["gamma"]
     spans = gamma.max() - gamma.min()
     (small, few), (large, many) = spans.idxmin(), spans.idxmax()
     return (
@@ -123,15 +111,15 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    bound = middle(tables["bound"])
+    bound = curves.middle(tables["bound"])
     epsilons, sizes = sorted(set(bound["epsilon"])), sorted(set(bound["n"]))
     figure, rows = panels(len(sizes), len(epsilons), 2.75, 2.1)
     for row, n in zip(rows, sizes, strict=True):
         for axes, epsilon in zip(row, epsilons, strict=True):
             curve = bound[(bound["epsilon"] == epsilon) & (bound["n"] == n)]
             norm = Normalize(curve["gamma"].min(), curve["gamma"].max())
-            figure.colorbar(coloured_curve(axes, curve, "gamma", norm), ax=axes)
-            log_rates(axes)
+            figure.colorbar(curves.coloured_curve(axes, curve, "gamma", norm), ax=axes)
+            curves.log_rates(axes)
             axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
         row[0].set_ylabel(r"$\sigma$")
     for axes in rows[-1]:

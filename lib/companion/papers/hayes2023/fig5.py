@@ -11,27 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.papers.hayes2023 import subsampled_attack as subsampled
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.equal_epsilon_curves import (
-    COARSE,
-    FINE,
-    bound_along,
-    coloured_curve,
-    ends,
-    log_rates,
-    middle,
-    rates,
-    rises,
-    with_best_attack,
-)
-from companion.papers.hayes2023.subsampled_attack import (
-    attack_along,
-    attack_parameters,
-    data_name,
-    draw_over_rates,
-    gain,
-    never_above,
-)
 from companion.study import (
     Context,
     Parameter,
@@ -52,17 +34,19 @@ ABOUT = 0.02
 PARAMETERS = {
     "epsilon": Parameter("float", 4.0, 4.0, "4", "epsilon at delta = 1e-5", low=0.01),
     "prior_size": Parameter("int", 10, 10, "10", "n, candidates", low=2),
-    "rates": rates(
+    "rates": curves.rates(
         (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.99),
-        FINE,
+        curves.FINE,
         "q, where the bound is computed",
     ),
-    "attack_rates": rates(
+    "attack_rates": curves.rates(
         (0.01, 0.1, 0.5, 0.99),
         (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99),
         "q, where the attack is run",
     ),
-    "swept_rates": rates((0.01, 0.1, 0.5, 0.99), COARSE, "q, where T is varied as well"),
+    "swept_rates": curves.rates(
+        (0.01, 0.1, 0.5, 0.99), curves.COARSE, "q, where T is varied as well"
+    ),
     "swept_steps": Parameter(
         "ints",
         (1, 10, 100, 1000),
@@ -79,34 +63,36 @@ PARAMETERS = {
         "candidates of a trial; success is averaged over all choices of n of them",
         low=2,
     ),
-    **attack_parameters(150),
+    **subsampled.attack_parameters(150),
 }
-PANELS = ("hayes2023/fig5a", "hayes2023/fig5b")
-SETTLES = (*PANELS, "C-025", "C-026", "C-027", "C-028", "C-029")
+SETTLES = (
+    *("hayes2023/fig5a", "hayes2023/fig5b"),
+    *("C-025", "C-026", "C-027", "C-028", "C-029"),
+)
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    bound = bound_along([p.epsilon], p.rates, [p.steps], [p.prior_size])
-    swept = bound_along([p.epsilon], p.swept_rates, p.swept_steps, [p.prior_size])
+    bound = curves.bound_along([p.epsilon], p.rates, [p.steps], [p.prior_size])
+    swept = curves.bound_along([p.epsilon], p.swept_rates, p.swept_steps, [p.prior_size])
     points = [(p.epsilon, rate) for rate in p.attack_rates]
-    attack = attack_along(study, points, [p.prior_size], p.candidates)
+    attack = subsampled.attack_along(study, points, [p.prior_size], p.candidates)
     return Tables(
-        {"bound": with_best_attack(bound), "steps": swept, "attack": attack},
+        {"bound": curves.with_best_attack(bound), "steps": swept, "attack": attack},
         exact=("bound", "steps"),
         ran=f"enclosures at {len(bound)} values of q; {p.trials} networks for each of "
-        f"{len(p.attack_rates)} values of q on {data_name(study)}, each attacked with "
+        f"{len(p.attack_rates)} values of q on {subsampled.data_name(study)}, each attacked with "
         f"{p.candidates} candidates, of which all choices of {p.prior_size} are averaged.",
     )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    bound, attack = middle(tables["bound"]), tables["attack"]
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
     top = attack[attack["score"] == "top"]
-    grows, below = rises(bound), never_above(attack)
-    difference, error = gain(attack)
-    (low, high), (few, many) = ends(bound), ends(top)
+    grows, below = curves.rises(bound), subsampled.never_above(attack)
+    difference, error = subsampled.gain(attack)
+    (low, high), (few, many) = curves.ends(bound), curves.ends(top)
     bounds_text = (
         f"{low['gamma']:.4f} at q = {low['q']:g}, {high['gamma']:.4f} at q = {high['q']:g}"
     )
@@ -195,9 +181,9 @@ def _printed(rate: float) -> pd.Series:
 
 def _grows_with_steps(swept: pd.DataFrame) -> Verdict:
     """C-027: the bound over T and q, the noise tuned to epsilon at each."""
-    inner = middle(swept[swept["q"] < 1])
-    along_q = all(rises(part) for _, part in swept.groupby("T"))
-    along_t = all(rises(part, "T") for _, part in inner.groupby("q"))
+    inner = curves.middle(swept[swept["q"] < 1])
+    along_q = all(curves.rises(part) for _, part in swept.groupby("T"))
+    along_t = all(curves.rises(part, "T") for _, part in inner.groupby("q"))
     full = tuned_run(float(swept["epsilon"].iloc[0]))
     limit = float(bounds.rero_gaussian(full.noise_multiplier, 1 / swept["n"].iloc[0]))
     small = inner[inner["q"] == inner["q"].min()].sort_values("T")
@@ -222,8 +208,8 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    bound, attack = middle(tables["bound"]), tables["attack"]
-    (low, high), (few, many) = ends(bound), ends(attack[attack["score"] == "top"])
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
+    (low, high), (few, many) = curves.ends(bound), curves.ends(attack[attack["score"] == "top"])
     return (
         "Two nearly straight rising curves of noise over q, coloured from dark at small q to "
         f"bright at large q. Below left: the bound rises from {low['gamma']:.2f} at q = "
@@ -236,7 +222,7 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    bound, attack = middle(tables["bound"]), tables["attack"]
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
     top = attack[attack["score"] == "top"].sort_values("q")
     sigma = bound.set_index("q")["sigma"]
     top = top.assign(sigma=np.interp(top["q"], sigma.index, sigma))
@@ -246,19 +232,19 @@ def draw(tables: Tables) -> Figure:
         (upper[1], top, "success", "(b) Algorithm 3"),
     ):
         norm = Normalize(part[value].min(), part[value].max())
-        figure.colorbar(coloured_curve(axes, part, value, norm), ax=axes, label="success")
+        figure.colorbar(curves.coloured_curve(axes, part, value, norm), ax=axes, label="success")
         axes.set(xlabel="sampling rate q", ylabel=r"noise multiplier $\sigma$")
         axes.set_title(name, loc="left")
     highest = 1.15 * max(bound["gamma"].max(), attack["high"].max())
     _draw_success(lower[0], bound, attack)
-    _draw_steps(lower[1], middle(tables["steps"]))
+    _draw_steps(lower[1], curves.middle(tables["steps"]))
     for axes in lower:
         axes.set(xlabel="sampling rate q", ylim=(0, highest))
     return figure
 
 
 def _draw_success(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
-    draw_over_rates(axes, bound, attack)
+    subsampled.draw_over_rates(axes, bound, attack)
     crosses = [(rate, float(value)) for rate in (0.01, 0.99) for value in _printed(rate)]
     style = {"color": "black", "ms": 7, "mew": 1.6, "zorder": 4}
     axes.plot(*np.transpose(crosses), "x", label="in the paper's text", **style)
@@ -270,7 +256,7 @@ def _draw_success(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None
 def _draw_steps(axes: Axes, swept: pd.DataFrame) -> None:
     for colour, (count, part) in zip(COLOURS, swept.groupby("T"), strict=False):
         axes.plot(part["q"], part["gamma"], "o-", ms=4, color=colour, label=f"T = {count:,}")
-    log_rates(axes)
+    curves.log_rates(axes)
     axes.set_ylabel("upper bound")
     axes.set_title("(d) other numbers of steps", loc="left")
     axes.legend(loc="lower right", ncols=2)

@@ -24,16 +24,6 @@ from companion.style import BLUE, GREEN, GREY, ORANGE
 from reconrisk import attacks
 from reconrisk.models import Classifier
 
-__all__ = [
-    "attack_along",
-    "attack_parameters",
-    "attack_run",
-    "data_name",
-    "draw_over_rates",
-    "gain",
-    "never_above",
-]
-
 #: half-width of a 95% interval in standard errors
 NORMAL_95 = 1.959964
 #: Algorithm 3's score and the likelihood of Appendix G, as they are drawn
