@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from reconrisk import _check
+from reconrisk import arguments
 from companion.study import registry
 from companion.study.computations import Context, computes
 from companion.study.results import Result

@@ -15,6 +15,7 @@ from scipy import optimize
 
 __all__ = [
     "Mechanism",
+    "above_chords",
     "blow_up",
     "blow_up_of_events",
     "events",
@@ -23,6 +24,8 @@ __all__ = [
     "optimal_success",
     "prior_success",
     "random_mechanism",
+    "random_pair",
+    "random_size",
     "symmetric_mechanism",
     "trade_off_by_programming",
     "vertices",
@@ -76,6 +79,20 @@ def random_mechanism(
     return Mechanism(rng.dirichlet(np.full(candidates, 3.0)), null, channel, close)
 
 
+def random_size(rng: np.random.Generator) -> tuple[int, int]:
+    """2 to 6 candidates and 2 to 7 outputs."""
+    return int(rng.integers(2, 7)), int(rng.integers(2, 8))
+
+
+def random_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two distributions on 2 to 7 outputs; from 4 on, each misses an output of the other."""
+    outputs = int(rng.integers(2, 8))
+    mu, nu = rng.dirichlet(np.full(outputs, 0.7), size=2)
+    if outputs > 3:
+        mu[0] = nu[1] = 0.0
+    return mu / mu.sum(), nu / nu.sum()
+
+
 def symmetric_mechanism(candidates: int, kept: float) -> Mechanism:
     """Name the target with probability ``kept``, every other candidate equally often; the null is
     uniform."""
@@ -114,6 +131,11 @@ def blow_up_of_events(mu: np.ndarray, nu: np.ndarray, kappa: float | np.ndarray)
     level, power = events(mu, nu)
     allowed = level <= np.asarray(kappa)[..., None] + ROUNDING
     return np.max(np.broadcast_to(power, allowed.shape), axis=-1, where=allowed, initial=0.0)
+
+
+def above_chords(values: np.ndarray) -> float:
+    """How far a curve on an even grid rises above the chord of two neighbours, at most."""
+    return float((values[1:-1] - (values[:-2] + values[2:]) / 2).max())
 
 
 def trade_off_by_programming(mu: np.ndarray, nu: np.ndarray, kappa: float) -> float:
