@@ -132,7 +132,7 @@ def alt(tables: Tables) -> str:
         f"{tables['errors']['picture'].nunique()} rows of three pictures: an original photograph, "
         f"its reconstruction from M = {p.few_rows} drowned in noise, and its reconstruction from "
         f"M = {p.many_rows} with only faint grain. Its mean squared error is at least "
-        f"{_least_gain(tables):.2g} times smaller."
+        f"{round(_least_gain(tables), -1):.0f} times smaller."
     )
 
 
