@@ -66,9 +66,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "mean_to_extreme/prop5",
         "P(PSNR >= eta) of any reconstruction is at most that of X_hat",
+        erratum="E-A-09",
         holds=not (share["shrunken"] > claimed + 4 * math.sqrt(1 / p.repeats) and best > claimed),
-        corrected="The bound is that of X_hat. For every attack that knows the norm the worst case "
-        "over directions is the sphere bound, attained by the scaled direction.",
         corrected_holds=abs(best - exact) < 4 * error
         and abs(share["X_hat"] - claimed) < 4 * math.sqrt(max(claimed, 1e-4) / p.repeats),
         ours=f"N = {p.dimension}, sigma = {p.noise_multiplier:g}, eta = {eta:.1f} dB: scaled "
