@@ -168,7 +168,7 @@ def alt(tables: Tables) -> str:
     ssim, distance = ([f"{v:.1f}" for v in means[k]] for k in means)
     return (
         f"Grid of {len(means)} rows and three columns over the noise multiplier. NMI falls towards "
-        f"one in every row, earlier in the lowest. SSIM is at most {ssim[0]} in the top row, falls "
+        f"one in every row, earlier in the lowest. SSIM stays near {ssim[0]} in the top row, falls "
         f"from {ssim[1]} in the second and from {ssim[2]} in the third, and earlier in the lowest. "
         f"The perceptual distance starts at {distance[0]} and {distance[1]} in the two upper rows "
         f"and grows from {distance[2]} and {distance[3]} in the two lower ones."
