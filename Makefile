@@ -59,11 +59,11 @@ clean: ## remove what was built; the environment stays
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "make %-9s %s\n", $$1, $$2}'
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml lib/companion/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "Python 3.11 or newer is needed; name one with PYTHON=..."; exit 1; }
 	@test -x $(VENV)/bin/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing the requirements (a few minutes)"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(VENV)/bin/python -m pip \
-	    install -qq -c constraints.txt -e '.[train,images,book,test]'
+	    install -qq -c constraints.txt -e . -e 'lib/companion[book,test]'
 	@touch $@

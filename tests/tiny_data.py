@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from companion.study import datasets
+from reconrisk import datasets
 
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 

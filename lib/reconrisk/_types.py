@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["DPSGD", "Enclosure"]
 
@@ -45,10 +45,10 @@ class DPSGD:
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        _check.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
-        _check.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
-        _check.integer("steps", self.steps, 1)
-        _check.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
+        arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
+        arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        arguments.integer("steps", self.steps, 1)
+        arguments.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
 
 
 @dataclass(frozen=True)

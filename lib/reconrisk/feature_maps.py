@@ -7,6 +7,10 @@ where there is none, random convolutional features stand in for it, by name.
 
 from __future__ import annotations
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.feature_maps")
+
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["FeatureMap", "WideResNet", "load", "random_features", "save"]
 
@@ -79,7 +83,7 @@ class WideResNet(nn.Module):
         super().__init__()
         if depth < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 6 n + 4 with n >= 1; got {depth!r}")
-        _check.integer("width", width, 1)
+        arguments.integer("width", width, 1)
         if groups < 1 or 16 % groups:
             raise ValueError(f"groups must divide 16, the first layer's channels; got {groups!r}")
         self.settings = {

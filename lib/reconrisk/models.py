@@ -8,6 +8,10 @@ train a perceptron with sigmoid activations and no biases.
 
 from __future__ import annotations
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.models")
+
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["AttackLayer", "Classifier", "PrependedNetwork", "SigmoidNetwork", "sum_of_outputs"]
 
@@ -121,10 +125,10 @@ class Classifier:
     classes: int = 10
 
     def __post_init__(self) -> None:
-        _check.integer("inputs", self.inputs, 1)
+        arguments.integer("inputs", self.inputs, 1)
         if self.hidden is not None:
-            _check.integer("hidden", self.hidden, 1)
-        _check.integer("classes", self.classes, 2)
+            arguments.integer("hidden", self.hidden, 1)
+        arguments.integer("classes", self.classes, 2)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -200,8 +204,8 @@ class SigmoidNetwork:
     def __post_init__(self) -> None:
         if len(self.widths) < 2:
             raise ValueError(f"widths must have at least two entries; got {self.widths!r}")
-        _check.integer("widths", self.widths, 1)
-        _check.integer("widths[-1]", self.widths[-1], 2)
+        arguments.integer("widths", self.widths, 1)
+        arguments.integer("widths[-1]", self.widths[-1], 2)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:

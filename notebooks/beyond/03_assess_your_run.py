@@ -37,7 +37,7 @@ import warnings
 import torch
 from opacus import PrivacyEngine
 
-from companion.study import datasets
+from reconrisk import datasets
 
 digits = datasets.classified("digits", split="train")
 records = torch.utils.data.TensorDataset(

@@ -77,7 +77,7 @@ import torch
 
 from reconrisk import DPSGD
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from reconrisk.training import accuracy, train_many
 
 train, test = (datasets.classified("digits", split=part) for part in ("train", "test"))

@@ -36,7 +36,7 @@ import torch
 from reconrisk import DPSGD, bounds
 from reconrisk.attacks import StepScores, likelihood_score, prior_aware_attack, sum_score
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 
 
 def thresholded_score(steps: StepScores, run: DPSGD) -> torch.Tensor:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import tiny_data
-from companion.study import datasets
-from companion.study.datasets import LabelledImages, own_images
+from reconrisk import datasets
+from reconrisk.datasets import LabelledImages, own_images
 
 SETTINGS = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reconrisk import risk
-from companion.cli._risk_file import read_mapping, scalar
-from companion.cli._risk_inputs import FIELDS, MODEL_FIELDS, QUESTIONS, read_setting
+from reconrisk.cli._risk_file import read_mapping, scalar
+from reconrisk.cli._risk_inputs import FIELDS, MODEL_FIELDS, QUESTIONS, read_setting
 from companion.cli.app import app
 
 #: built once: a hundredth of a second, a thousand times
@@ -319,7 +319,7 @@ def test_options_that_do_not_fit_are_refused(arguments, why):
 def test_the_fields_are_those_of_the_library():
     import inspect
 
-    from companion.cli import _risk_inputs as inputs
+    from reconrisk.cli import _risk_inputs as inputs
 
     def names(function):
         return set(inspect.signature(function).parameters)

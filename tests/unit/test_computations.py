@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from companion import study
-from companion.study import computations, datasets, registry
+from companion.study import computations, registry
+from reconrisk import datasets
 from companion.study.results import Result
 from companion.study.verdicts import check
 

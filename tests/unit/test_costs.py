@@ -8,7 +8,7 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from companion.cli import _costs
+from companion.book import costs_page
 from companion.cli.app import app
 from companion.study import costs, registry
 
@@ -61,9 +61,9 @@ def test_the_command_and_the_page_tell_the_same():
     )
     for entry in told["exhibits"]:
         assert entry["seconds"]["2"] >= entry["seconds"]["128"]
-    page = _costs.costs_page()
+    page = costs_page.costs_page()
     assert f"({told['total']['measured']})" in page
-    assert _costs.span(told["total"]["seconds"]["128"]) in page.replace("\\", "")
+    assert costs_page.span(told["total"]["seconds"]["128"]) in page.replace("\\", "")
     for price in priced:
         assert registry.exhibit(price.exhibit).anchor in page
 
@@ -79,11 +79,11 @@ def test_the_command_and_the_page_tell_the_same():
     + [(6000, "1.7 h"), (71 * 3600, "71 h"), (86400 * 5, "5 days"), (86400 * 1000, "2.7 years")],
 )
 def test_times_have_two_digits_and_a_fitting_unit(seconds, text):
-    assert _costs.span(seconds) == text
+    assert costs_page.span(seconds) == text
 
 
 @pytest.mark.parametrize(
     "seconds, text", [(0, "0"), (10, "<0.01"), (360, "0.1"), (36000, "10"), (3.5e7, "9,700")]
 )
 def test_hours_have_two_digits(seconds, text):
-    assert _costs.hours(seconds) == text
+    assert costs_page.hours(seconds) == text

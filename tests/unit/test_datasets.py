@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tiny_data
-from companion.study import datasets
-from companion.study.datasets import _formats, _official
+from reconrisk import datasets
+from reconrisk.datasets import _formats, _official
 
 RAW_LABELS = "t10k-labels-idx1-ubyte"
 

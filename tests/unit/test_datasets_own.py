@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import tiny_data
-from companion.study import datasets
-from companion.study.datasets import own_images
+from reconrisk import datasets
+from reconrisk.datasets import own_images
 
 
 def picture(
@@ -250,7 +250,7 @@ def test_an_image_of_too_many_pixels_is_refused_by_its_header(tmp_path: Path):
 
 
 def test_too_many_images_are_refused_before_they_are_read(tmp_path: Path, monkeypatch):
-    from companion.study.datasets import _own
+    from reconrisk.datasets import _own
 
     for i in range(3):
         picture(tmp_path / f"{i}.png", 8, 8)

@@ -17,7 +17,7 @@ from reconrisk.mechanisms import (
     NeuronDropout,
     Pruning,
 )
-from companion.study.datasets import classified
+from reconrisk.datasets import classified
 from reconrisk.training import client_updates
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from companion.study import datasets
+from reconrisk import datasets
 from companion.experiments import federated as federated
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from companion import figures, study
-from companion.study import datasets
+from reconrisk import datasets
 from companion.papers.hayes2023 import old_threat as threat
 from companion.study.verdicts import VerdictError
 

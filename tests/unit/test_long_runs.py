@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from companion.cli import _memory, _progress, _runs
+from companion.study.progress import duration
 from companion.study import registry
 from companion.study.records import read_record
 
@@ -406,7 +407,7 @@ def test_a_terminal_gets_rows_that_vanish():
     ],
 )
 def test_durations_are_in_the_unit_that_suits_them(seconds, text):
-    assert _progress.duration(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_the_record_of_a_run_holds_its_own_peak_memory(reconrisk, tmp_path):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from companion import study
-from companion.study import datasets, own_images
+from companion.study import own_images
+from reconrisk import datasets
 from companion.study.computations import all_computations, computation
 from companion.study.records import explain, provenance, read_record
 

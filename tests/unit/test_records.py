@@ -48,7 +48,7 @@ def test_the_closure_follows_imports_and_packages(project):
     assert files["quick_experiment"] == project.experiment
     assert {
         "reconrisk",
-        "reconrisk._check",
+        "reconrisk.arguments",
         "companion.study",
         "companion.study.computations",
         "companion.study.results",
@@ -111,7 +111,8 @@ def test_parameter_values_of_other_exhibits_do_not_outdate_a_result(project):
 
 
 TASKS = """
-from companion.study import datasets, verdicts
+from companion.study import verdicts
+from reconrisk import datasets
 SCALE = 2
 
 class Scene:

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from reconrisk import bounds, privacy, risk
-from companion.cli import _risk_html, _risk_text
-from companion.cli._risk_file import EXAMPLE
-from companion.cli._risk_inputs import read_setting
-from companion.cli._risk_numbers import number, said
+from reconrisk.cli import _risk_html, _risk_text
+from reconrisk.cli._risk_file import EXAMPLE
+from reconrisk.cli._risk_inputs import read_setting
+from reconrisk.cli._risk_numbers import number, said
 from companion.cli.app import app
 from reconrisk.risk._phases import one_run
 from companion.study import registry

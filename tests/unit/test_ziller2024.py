@@ -30,9 +30,9 @@ from companion.papers.ziller2024 import (
     table1,
 )
 from companion.papers.ziller2024.projection_steps import released
-from companion.study import computations, datasets, registry
+from companion.study import computations, registry
 from companion.study.exhibits import described, id_of, judged
-from reconrisk import DPSGD, bounds, metrics
+from reconrisk import DPSGD, bounds, datasets, metrics
 
 KEY = "ziller2024"
 SMALL = {"pictures": 2, "size": 64, "noise_multipliers": [1e-4, 1e-3, 1e-1]}

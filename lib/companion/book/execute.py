@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from companion.cli._progress import duration, pace
+from companion.study.progress import duration, pace
 
 __all__ = [
     "EXHIBIT_TAG",

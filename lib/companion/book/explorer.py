@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from reconrisk import privacy, risk
 from companion.book.markdown import escape, list_table
+from reconrisk import privacy, risk
 
 __all__ = ["SHOWN", "explorer_presets", "explorer_report"]
 

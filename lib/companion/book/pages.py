@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from companion.cli._costs import costs_page
+from companion.book.costs_page import costs_page
 from companion.book.explorer import explorer_presets, explorer_report
 from companion.book.gallery import Gallery, Shown
 from companion.book.markdown import (
@@ -34,7 +34,6 @@ THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
 def write_pages(
     folder: Path,
     gallery: Gallery,
-    alt: Callable[[str], str],
     project: Path,
     source: Callable[[str], str],
 ) -> None:
@@ -46,8 +45,6 @@ def write_pages(
         ``book/generated`` of the book's source.
     gallery : Gallery
         What the notebooks show.
-    alt : callable
-        From an exhibit's id to the alternative text of its picture.
     project : Path
         The checkout.
     source : callable
@@ -56,7 +53,7 @@ def write_pages(
     folder.mkdir(parents=True, exist_ok=True)
     pictures = _thumbnails(folder / "thumbnails", gallery)
     pages = {
-        "exhibits.md": _exhibits(gallery, pictures, alt),
+        "exhibits.md": _exhibits(gallery, pictures),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
         "recorded.md": recorded_page(gallery.recorded, project, source),
@@ -127,7 +124,7 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
     return paths
 
 
-def _exhibits(gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], str]) -> str:
+def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
     every = [e for key in PAPERS for e in _whole(key)]
     done = sum(gallery.status(e.id) != "pending" for e in every)
     parts = [
@@ -145,7 +142,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], s
             continue
         done = sum(gallery.status(e.id) != "pending" for e in rows)
         parts += [f"## {title}", f"{done} of {len(rows)} built."]
-        cards = [_card(e, gallery, pictures, alt) for e in rows]
+        cards = [_card(e, gallery, pictures) for e in rows]
         parts.append("\n".join([":::::{grid} 1 2 3 3", ":gutter: 2", "", *cards, ":::::"]))
         stated = [e for e in registry.exhibits().values() if e.paper_key == key]
         stated = [e for e in stated if not e.computable]
@@ -159,16 +156,16 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], s
     return "\n\n".join(parts) + "\n"
 
 
-def _card(
-    exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str], alt: Callable[[str], str]
-) -> str:
+def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
     shown = gallery.home(exhibit.id)
     lines = ["::::{grid-item-card}", ":class-card: exhibit-card"]
     if shown is not None:
         lines += [f":link: {exhibit.anchor}", ":link-type: ref"]
         lines.append(f":link-alt: {_plain(exhibit.place)} of {_plain(PAPERS[exhibit.paper_key])}")
     if exhibit.id in pictures:
-        lines += [f":img-top: {pictures[exhibit.id]}", f":img-alt: {_plain(alt(exhibit.id))}"]
+        result = (shown.result if shown is not None else None) or {}
+        alt = _plain(result.get("alt", exhibit.title))
+        lines += [f":img-top: {pictures[exhibit.id]}", f":img-alt: {alt}"]
     panels = _panels(exhibit.id)
     if shown is None:  # nothing shows it yet: references to it end here
         lines += ["", *(f"({e.anchor})=" for e in (exhibit, *panels))]

@@ -7,7 +7,7 @@ figure is drawn from its tables when the book is built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -22,10 +22,9 @@ from companion.study.recorded import (
     as_result,
     differences,
     unrecorded,
-    verdicts_of,
 )
 from companion.study.records import Record, RecordError
-from companion.study.verdicts import overall
+from companion.study.verdicts import Verdict, overall
 
 __all__ = ["draw_recorded", "recorded_block", "recorded_page"]
 
@@ -65,23 +64,28 @@ def draw_recorded(known: Computation, record: Record, path: Path) -> bool:
 
 
 def recorded_block(
-    known: Computation, record: Record, source: Callable[[str], str], picture: str = ""
+    known: Computation,
+    record: Record,
+    verdicts: Sequence[Verdict],
+    source: Callable[[str], str],
+    picture: str = "",
 ) -> str:
-    """Return the part below an exhibit that shows its recorded run.
+    """Return the part of an exhibit that shows its recorded run.
 
     Parameters
     ----------
     known : Computation
         Whose parameters say what the paper's profile is.
     record : Record
+    verdicts : sequence of Verdict
+        Those that count, judged from its tables.
     source : callable
         From a file of the project to the address at which it can be read.
     picture : str
         The recorded figure's file, from the page that shows it; empty if there is none.
     """
     origin = record.provenance
-    judged = verdicts_of(record)
-    status = overall(v for v in judged if v.target == known.exhibit)
+    status = overall(v for v in verdicts if v.target == known.exhibit)
     about = (
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
@@ -98,30 +102,34 @@ def recorded_block(
         parts += [*_figure(known, record, picture, status), ""]
     else:
         parts += [escape(record.result["ran"]), ""]
-    parts += [about, "", *_details(known, record, source), "::::::"]
+    parts += [*_details(known, record, verdicts, source, about), "::::::"]
     return "\n".join(parts)
 
 
 def _figure(known: Computation, record: Record, picture: str, status: str) -> list[str]:
-    from companion import figures
-
-    described = figures.describe(known.exhibit)
+    described = as_result(record, known).description
     caption = (
-        f"{escape(registry.exhibit(known.exhibit).place)}, drawn from the recorded run's tables: "
+        f"{escape(described.get('caption', '')).rstrip('.')}. Recorded: "
         f"{escape(record.result['ran']).rstrip('.')}."
     )
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(known.exhibit)}",
-        f":alt: From the recorded run. {' '.join(described.alt.split())}",
+        f":alt: {' '.join(described.get('alt', '').split())}",
         "",
         f"{caption} Verdict: {status}.",
         ":::::",
     ]
 
 
-def _details(known: Computation, record: Record, source: Callable[[str], str]) -> list[str]:
-    """The folded part: every verdict, and the tables."""
+def _details(
+    known: Computation,
+    record: Record,
+    verdicts: Sequence[Verdict],
+    source: Callable[[str], str],
+    about: str,
+) -> list[str]:
+    """The folded part, open where something differs: every verdict, provenance, the tables."""
     rows = [
         (
             escape(v.target),
@@ -130,11 +138,12 @@ def _details(known: Computation, record: Record, source: Callable[[str], str]) -
             escape(v.ours),
             escape(v.paper),
         )
-        for v in verdicts_of(record)
+        for v in verdicts
     ]
     parts = [
-        ":::::{dropdown} Its verdicts and its tables",
+        ":::::{dropdown} Its verdicts, provenance and tables",
         ":class-container: exhibit-details",
+        *[":open:"] * any(v.status in ("differs", "refuted", "failed") for v in verdicts),
         "",
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
@@ -142,6 +151,8 @@ def _details(known: Computation, record: Record, source: Callable[[str], str]) -
             widths=(12, 12, 40, 18, 18),
             classes="recorded-verdicts",
         ),
+        about,
+        "",
     ]
     for name, table in record.tables.items():
         path = (RECORDED / known.exhibit / f"{name}.csv").as_posix()
@@ -241,7 +252,10 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
             "value in brackets; checksums by their first digits."
         )
         header = ("Exhibit", "Run, data", "Parameters", "Verdicts")
-        rows = [_row(exhibit, record, source) for exhibit, record in _in_order(recorded)]
+        rows = [
+            _row(exhibit, record, recorded.verdicts(exhibit), source)
+            for exhibit, record in _in_order(recorded)
+        ]
         parts.append(list_table(header, rows, widths=(18, 32, 28, 22), classes="records"))
     if recorded.problems:
         parts.append("What is wrong with them:")
@@ -281,7 +295,9 @@ def _name(exhibit: str) -> str:
     return f"{registry.PAPERS[row.paper_key]}, {row.place}"
 
 
-def _row(exhibit: str, record: Record, source: Callable[[str], str]) -> tuple[str, str, str, str]:
+def _row(
+    exhibit: str, record: Record, verdicts: Sequence[Verdict], source: Callable[[str], str]
+) -> tuple[str, str, str, str]:
     origin = record.provenance
     ran = f"{origin.time[:10]}, {_machine(record)}, {duration(origin.seconds or 0.0)}"
     memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
@@ -296,5 +312,5 @@ def _row(exhibit: str, record: Record, source: Callable[[str], str]) -> tuple[st
         f"{exhibit_link(exhibit, _name(exhibit))}\n\n{files}",
         f"{ran}{memory}\n\nData: {data}",
         ", ".join(changed) or "the paper's",
-        tally(v.status for v in verdicts_of(record)),
+        tally(v.status for v in verdicts),
     )

@@ -7,10 +7,13 @@ the command that regenerates each exhibit.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import os
 import shutil
+import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,17 +24,18 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
+from companion.book.execute import notebooks_of
 from companion.book.gallery import Gallery, Shown, gallery, verdict_of
 from companion.book.markdown import badge, duration, escape, list_table, slug
-from companion.book.recorded_pages import draw_recorded, recorded_block
-from companion.book.execute import notebooks_of
 from companion.book.pages import standing, write_pages
+from companion.book.recorded_pages import draw_recorded, recorded_block
 from companion.study import registry
 from companion.study.computations import Computation, computation
 from companion.study.recorded import read_recorded, recorded_ids
 from companion.study.records import RecordError
 from companion.study.results import RESULT_MIME
 from companion.study.stored import exhibit_cells, stored_provenance
+from companion.study.verdicts import STATUSES
 
 __all__ = ["Addresses", "addresses", "dress", "stage"]
 
@@ -40,6 +44,9 @@ MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensio
 
 #: the style sheet of the generated pages.
 STYLES = Path(__file__).with_name("generated.css")
+
+#: verdicts of which the table is open at once.
+OPENED = {"differs", "refuted", "failed"}
 
 #: cells that set a notebook up; the book folds their code away.
 SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
@@ -116,7 +123,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
         notebook = nbformat.read(path, as_version=4)
         nbformat.write(dress(notebook, everything, where, project, drawn), staged)
     generated = target / "book" / "generated"
-    write_pages(generated, everything, _alternative_text, project, where.source)
+    write_pages(generated, everything, project, where.source)
     copy_mathjax(target / "book" / "_static" / "mathjax")
     return everything
 
@@ -173,16 +180,15 @@ def dress(
             shown = everything.shown[exhibit_id]
             ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
             seconds = ran.get("duration", ran.get("seconds"))
-            cells += [
-                _markdown(_heading(shown, project, everything)),
-                *_captioned(cell, shown),
-                _markdown(_footing(shown, seconds, where)),
-            ]
             record = everything.recorded.records.get(exhibit_id)
+            cells.append(_markdown(_heading(shown, project, everything)))
             if record is not None:
                 picture = (drawn or {}).get(exhibit_id, "")
                 known = computation(exhibit_id)
-                cells.append(_markdown(recorded_block(known, record, where.source, picture)))
+                verdicts = everything.recorded.verdicts(exhibit_id)
+                block = recorded_block(known, record, verdicts, where.source, picture)
+                cells.append(_markdown(block))
+            cells += [*_captioned(cell, shown), _markdown(_footing(shown, seconds, where))]
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -205,7 +211,23 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
     verdict = badge(verdict_of(shown))
     if shown.exhibit in everything.recorded.records:
         verdict = standing(everything, shown.exhibit)
-    return f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
+    heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
+    return "\n\n".join(filter(None, [heading, _comparison(shown, everything)]))
+
+
+def _comparison(shown: Shown, everything: Gallery) -> str:
+    """One sentence that says how the exhibit compares with its paper, from the verdict on it."""
+    recorded = shown.exhibit in everything.recorded.records
+    verdicts = everything.recorded.verdicts(shown.exhibit) if recorded else shown.verdicts
+    own = [v for v in verdicts if v.target == shown.exhibit]
+    if not own:
+        return ""
+    worst = max(own, key=lambda v: STATUSES.index(v.status))
+    values = "; ".join(
+        f"{label} {escape(text)}" for label, text in (("here", worst.ours), ("paper", worst.paper)) if text
+    )
+    sentence = escape(worst.statement[:1].upper() + worst.statement[1:]).rstrip(".")
+    return f"{sentence}" + (f" ({values})." if values else ".")
 
 
 def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
@@ -221,15 +243,14 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     """
     for output in cell.outputs:
         output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
+    _fold_verdicts(cell, shown)
     if shown.picture is None:
         return [cell]
-    from companion import figures
-
-    described = figures.describe(shown.exhibit)
-    ran = escape((shown.result or {}).get("ran", "")).rstrip(".")
+    result = shown.result or {}
+    ran = escape(result.get("ran", "")).rstrip(".")
     caption = " ".join(
         [
-            described.caption.rstrip(".") + ".",
+            result.get("caption", "").rstrip(".") + ".",
             f"Run here: {ran}." if ran else "",
             f"Verdict: {verdict_of(shown)}.",
         ]
@@ -240,7 +261,7 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
             "caption": " ".join(caption.split()),
             "name": f"fig-{shown.exhibit.replace('/', '-')}",
         },
-        "image": {"alt": " ".join(described.alt.split())},
+        "image": {"alt": " ".join(result.get("alt", "").split())},
     }
     # MyST-NB leaves out cells without source
     rest = nbformat.v4.new_code_cell("# verdicts", metadata={"tags": ["remove-input"]})
@@ -249,10 +270,19 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     return [cell, rest]
 
 
-def _alternative_text(exhibit_id: str) -> str:
-    from companion import figures
-
-    return figures.describe(exhibit_id).alt
+def _fold_verdicts(cell: NotebookNode, shown: Shown) -> None:
+    """Fold the table of verdicts away, unless it holds something to look at."""
+    verdicts = list(shown.verdicts)
+    worth = any(v.status in OPENED for v in verdicts)
+    checks = ", ".join(f"{n} {status}" for status, n in Counter(v.status for v in verdicts).items())
+    for output in cell.outputs:
+        data = output.get("data", {})
+        if 'class="verdicts"' in data.get("text/html", ""):
+            data["text/html"] = (
+                f'<details class="exhibit-verdicts"{" open" * worth}>'
+                f"<summary>What was checked: {checks}</summary>{data['text/html']}</details>"
+            )
+            data.pop("text/plain", None)
 
 
 def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
@@ -278,12 +308,8 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     if seconds is not None:
         lines += [f"The run shown took {duration(seconds)}.", ""]
     lines += [_paper_profile(known), ""]
-    path, line = _source_of(known)
-    lines += [
-        f"Computed by [`{known.function.__name__}`]({where.source(path)}#L{line}) in `{path}`.",
-        "",
-    ]
-    return "\n".join([*lines, "::::"])
+    lines += ["::::", "", *_source_of(known, where)]
+    return "\n".join(lines)
 
 
 def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
@@ -337,8 +363,24 @@ def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _source_of(known: Computation) -> tuple[str, int]:
-    """The computing function's file, from the project's root, and its first line."""
+def _source_of(known: Computation, where: Addresses) -> list[str]:
+    """The experiment's source, folded; every name of the library leads to its page."""
     function = inspect.unwrap(known.function)
-    module = known.module.replace(".", "/")
-    return f"lib/{module}.py", inspect.getsourcelines(function)[1]
+    lines, first = inspect.getsourcelines(function)
+    path = f"lib/{known.module.replace('.', '/')}.py"
+    imports = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8")).body
+    preface = [ast.unparse(node) for node in imports if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [
+        f"::::{{dropdown}} How it is measured: `measure` in {path.rpartition('/')[2]}",
+        ":class-container: exhibit-source",
+        "",
+        f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",
+        "",
+        "```{autolink-preface}",
+        *preface,
+        "```",
+        "```python",
+        textwrap.dedent("".join(lines)).rstrip(),
+        "```",
+        "::::",
+    ]

@@ -1,4 +1,4 @@
-"""``companion costs``, and the same tables for the book."""
+"""``companion costs``: what the paper profile costs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from companion.cli._console import chosen_from, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from companion.study.costs import Price, Total
 
-__all__ = ["costs", "costs_page", "hours", "span"]
-
-#: machines for which the book gives times: this one, a workstation, a node, a small cluster.
-CORES = (2, 16, 128, 1024)
-#: how many exhibits the book names that cost most.
-DEAREST = 6
-
+__all__ = ["costs"]
 
 def costs(
     context: typer.Context,
@@ -34,6 +28,7 @@ def costs(
 
     Example: `companion costs --paper hayes2023 --cores 64`
     """
+    from companion.book.costs_page import CORES, sums_text, time_text, times_text, work_text
     from companion.study.costs import prices, total
     from companion.study.registry import PAPERS
 
@@ -60,9 +55,9 @@ def costs(
             [
                 (
                     p.exhibit,
-                    _work(p),
+                    work_text(p),
                     str(p.tasks),
-                    *(_time(p, size) for size in sizes),
+                    *(time_text(p, size) for size in sizes),
                     f"{p.memory_gb:g} GB",
                     p.basis,
                 )
@@ -75,7 +70,7 @@ def costs(
     print_table(
         ("paper", "exhibits", "measured", "core-hours", "of them measured", "GPU-hours", *heads),
         [
-            (name, str(t.exhibits), str(t.measured), *_sums(t), *_times(t, sizes))
+            (name, str(t.exhibits), str(t.measured), *sums_text(t), *times_text(t, sizes))
             for name, t in [*sums.items(), *([("all", whole)] if len(sums) > 1 else [])]
         ],
     )
@@ -104,125 +99,3 @@ def _total(sum_: Total, sizes: tuple[int, ...]) -> dict[str, object]:
         "gpu_hours": sum_.gpu_seconds / 3600,
         "seconds": {str(size): sum_.seconds_on(size) for size in sizes},
     }
-
-
-# Texts ------------------------------------------------------------------------------------------
-
-
-def hours(seconds: float) -> str:
-    """Return a time in hours to two digits: ``0.42``, ``12``, ``9,700``."""
-    value = seconds / 3600
-    if value < 0.005:
-        return "<0.01" if value > 0 else "0"
-    if value < 9.95:
-        return f"{value:.2g}"
-    return f"{float(f'{value:.2g}'):,.0f}"
-
-
-def span(seconds: float) -> str:
-    """Return a time to two digits in the unit that suits it: ``12 s``, ``3 min``, ``2.5 h``."""
-    for unit, size, most in (("s", 1, 99.5), ("min", 60, 99.5), ("h", 3600, 71.5)):
-        if seconds / size < most:
-            return f"{seconds / size:.2g} {unit}" if seconds >= 1 else "<1 s"
-    days = seconds / 86400
-    return f"{float(f'{days:.2g}'):,.0f} days" if days < 729 else f"{days / 365.25:.2g} years"
-
-
-def _work(price: Price) -> str:
-    return f"{hours(price.gpu_seconds)} GPU" if price.gpu_seconds else hours(price.core_seconds)
-
-
-def _time(price: Price, cores: int) -> str:
-    """Times of what needs a GPU are those on one, whatever the cores."""
-    return (
-        f"{span(price.seconds_on(1))} (GPU)" if price.gpu_seconds else span(price.seconds_on(cores))
-    )
-
-
-def _sums(sum_: Total) -> tuple[str, str, str]:
-    return (
-        hours(sum_.core_seconds),
-        hours(sum_.measured_core_seconds),
-        hours(sum_.gpu_seconds) if sum_.gpu_seconds else "",
-    )
-
-
-def _times(sum_: Total, sizes: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(span(sum_.seconds_on(size)) for size in sizes)
-
-
-# The book ---------------------------------------------------------------------------------------
-
-
-def costs_page() -> str:
-    """Return the fragment that ``book/scale.md`` includes: totals, then every exhibit."""
-    from companion.book.markdown import escape, exhibit_link, list_table
-    from companion.study.costs import prices, total
-    from companion.study.registry import PAPERS
-
-    by_paper = {key: rows for key in PAPERS if (rows := prices([key]))}
-    whole = total(p for rows in by_paper.values() for p in rows)
-    if not whole.exhibits:
-        return "Nothing has been measured yet.\n"
-    heads = tuple(f"{size:,} cores" for size in CORES)
-    sums = [(escape(PAPERS[key]), total(priced)) for key, priced in by_paper.items()]
-    every = sorted((p for rows in by_paper.values() for p in rows), key=lambda p: -p.core_seconds)
-    dearest, work = every[:DEAREST], whole.core_seconds or 1.0
-    most = sum(p.core_seconds for p in dearest) / work
-    slowest = max(every, key=lambda p: p.core_seconds / p.tasks).exhibit
-    parts = [
-        f"{whole.measured} of {whole.exhibits} exhibits were measured whole; they are cheap, "
-        f"{_percent(whole.measured_core_seconds / work)} of the core-hours. The others are "
-        f"extrapolated from smaller runs. {_percent(most)} of all core-hours are those of "
-        + ", ".join(exhibit_link(p.exhibit, _place(p.exhibit)) for p in dearest)
-        + f". The longest task of all is one of {exhibit_link(slowest, _place(slowest))}: "
-        f"{span(whole.longest_core_seconds)}.",
-        list_table(
-            ("Paper", "Core-hours (measured)", "Exhibits (measured)", *heads, "GPU-hours"),
-            [
-                (
-                    name,
-                    f"{_sums(t)[0]} ({escape(_sums(t)[1])})",
-                    f"{t.exhibits} ({t.measured})",
-                    *map(escape, _times(t, CORES)),
-                    _sums(t)[2],
-                )
-                for name, t in [*sums, ("**The whole book**", whole)]
-            ],
-            widths=(21, 15, 12, 11, 10, 11, 11, 9),
-            classes="prices totals",
-        ),
-    ]
-    for key, priced in by_paper.items():
-        table = list_table(
-            ("Exhibit", "Core-hours", "Tasks", *heads, "Memory", "Basis"),
-            [
-                (
-                    exhibit_link(p.exhibit),
-                    escape(_work(p)),
-                    str(p.tasks),
-                    *(escape(_time(p, size)) for size in CORES),
-                    f"{p.memory_gb:g} GB",
-                    escape(p.basis),
-                )
-                for p in sorted(priced, key=lambda p: -p.core_seconds - p.gpu_seconds)
-            ],
-            widths=(18, 9, 7, 10, 10, 10, 10, 8, 18),
-            classes="prices",
-        )
-        title = f"{escape(PAPERS[key])}: {len(priced)} exhibits, the dearest first"
-        parts.append(f"::::{{dropdown}} {title}\n{table}::::")
-    return "\n\n".join(parts) + "\n"
-
-
-def _place(exhibit_id: str) -> str:
-    from companion.study.registry import PAPERS, exhibit
-
-    row = exhibit(exhibit_id)
-    return f"{row.place} ({PAPERS[row.paper_key]})"
-
-
-def _percent(share: float) -> str:
-    return (
-        f"{share:.0%}" if share >= 0.1 else f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
-    )

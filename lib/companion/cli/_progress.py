@@ -14,35 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from companion.cli._console import note
-from companion.study.progress import shown_by
+from companion.study.progress import duration, pace, shown_by
+from reconrisk.cli.console import note
 
-__all__ = ["Progress", "duration", "pace"]
+__all__ = ["Progress"]
 
 #: a log says how far a run is after this many seconds, then ever more seldom: whenever the run has
 #: grown by the share, and at the latest after ``MOST_SECONDS``.
 LINE_SECONDS, LINE_SHARE, MOST_SECONDS = 10.0, 0.1, 600.0
-#: seconds that the costs foreseen weigh against those that are measured here.
-_TRUSTED = 30.0
 #: an exhibit shorter than this shows no rows on a terminal.
 PATIENCE_SECONDS = 2.0
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it: 12 s, 3 min, 2.5 h, 4.1 days."""
-    if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
-
-
-def pace(took: float, foreseen: float) -> float:
-    """Return seconds here per second foreseen: other machines are slower or faster.
-
-    The first few seconds say little; loading the libraries is a part of them.
-    """
-    return (took + _TRUSTED) / (foreseen + _TRUSTED)
 
 
 @dataclass

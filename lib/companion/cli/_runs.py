@@ -18,21 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from companion.cli._console import (
-    FAILED,
-    MISTAKE,
-    fail,
-    note,
-    print_table,
-    show,
-    status_text,
-    verdict_table,
-)
+from companion.cli._console import status_text, verdict_table
 from companion.cli._memory import affordable_workers, free_gigabytes, start_of_peak
-from companion.cli._progress import Progress, duration
+from companion.cli._progress import Progress
 from companion.study import Study, registry, stored
 from companion.study.computations import all_computations, computation
 from companion.study.own_images import reads_data
+from companion.study.progress import duration
 from companion.study.recorded import verdicts_of
 from companion.study.records import (
     Reason,
@@ -44,6 +36,7 @@ from companion.study.records import (
 )
 from companion.study.sweep import SweepError
 from companion.study.verdicts import Verdict, failures_kept
+from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
 
 if TYPE_CHECKING:
     from companion.study.results import Result

@@ -16,18 +16,9 @@ import typer
 from typer.core import TyperGroup
 
 from companion.cli import data
-from companion.cli._console import (
-    FAILED,
-    chosen_from,
-    mistakes,
-    note,
-    print_json,
-    print_table,
-    show,
-    status_text,
-)
+from companion.cli._console import status_text
 from companion.cli._costs import costs
-from companion.cli.risk import risk
+from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from companion.study import Study
@@ -57,12 +48,12 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from reconrisk import __version__
 
-        print(f"reconrisk {__version__}")
+        print(f"companion {__version__}")
         raise typer.Exit
 
 
 app = typer.Typer(
-    name="reconrisk",
+    name="companion",
     help="Reconstruction risk: regenerate, judge and inspect the exhibits of five papers.",
     epilog="Start with `companion list --paper ziller2024`, then `companion run ziller2024/table1`",
     no_args_is_help=True,
@@ -77,7 +68,6 @@ app.add_typer(
     cls=_BookCommands,
     help="Run the notebooks and compile the book.",
 )
-app.command("risk")(risk)
 app.add_typer(data.app, name="data")
 app.command("costs")(costs)
 

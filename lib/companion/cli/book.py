@@ -17,8 +17,8 @@ import typer
 import yaml
 from rich.console import Console
 
-from companion.book.refresh import refresh_notebooks
 from companion.book.execute import Outcome, check_parameters, execute
+from companion.book.refresh import refresh_notebooks
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from companion.cli._console import FAILED, fail, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import FAILED, fail, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from companion.study.datasets import DataSet, KnownFile
+    from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["app"]
 
@@ -32,8 +32,8 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `companion data list`
     """
-    from companion.study.datasets import DATA_SETS
     from companion.study.inputs import readers
+    from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
         readers_of = readers()
@@ -129,8 +129,8 @@ def fetch(
 
     Example: `companion data fetch MNIST --to path/to/data`
     """
-    from companion.study.datasets import DATA_SETS
     from companion.study.downloads import missing
+    from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
         known = _known(name, DATA_SETS)

@@ -23,7 +23,8 @@ from reconrisk.mechanisms import (
     Noise,
     Pruning,
 )
-from companion.study import datasets, registry
+from companion.study import registry
+from reconrisk import datasets
 from companion.study.computations import Context
 from companion.experiments.tools import data_folder
 from companion.study.computations import parameters_of

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from reconrisk.models import SigmoidNetwork
-from companion.study import datasets, registry
-from companion.study.datasets import LabelledImages
+from companion.study import registry
+from reconrisk import datasets
+from reconrisk.datasets import LabelledImages
 
 __all__ = [
     "BATCH_SIZE",

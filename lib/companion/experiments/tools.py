@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from scipy import stats
 
-from reconrisk import DPSGD, _check
+from reconrisk import DPSGD, arguments
 from reconrisk.attacks import Observation, known_scale, observe
 from reconrisk.metrics import PerceptualMetric, load_perceptual
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context
 from companion.study.sweep import run_sweep
 
@@ -130,7 +130,7 @@ def data_folder(context: Context, name: str) -> str:
     """
     if name in BUNDLED:
         return ""
-    _check.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
+    arguments.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
     if context.data_root is None:
         raise FileNotFoundError(
             f"{context.exhibit} reads {name} in this profile: give data_root, the folder in which "

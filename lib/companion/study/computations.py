@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconrisk import _check
-from companion.study import datasets, exhibits, inputs, own_images, registry
+from companion.study import exhibits, inputs, own_images, registry
 from companion.study.cluster import check_scheduler, scheduler_of
+from companion.study.exhibits import file_of
 from companion.study.parameters import PROFILES, Parameter, Settings, resolve
 from companion.study.results import Result
-from companion.study.tasks import SweepError, canonical, encoded, name_of
-from companion.study.exhibits import file_of
 from companion.study.sweep import run_sweep
+from companion.study.tasks import SweepError, canonical, encoded, name_of
 from companion.study.verdicts import VerdictError, on_images, raise_failed
+from reconrisk import arguments, datasets
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -403,9 +403,9 @@ class Study:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        _check.one_of("profile", self.profile, PROFILES)
-        _check.integer("seed", self.seed, 0)
-        _check.integer("workers", self.workers, 1)
+        arguments.one_of("profile", self.profile, PROFILES)
+        arguments.integer("seed", self.seed, 0)
+        arguments.integer("workers", self.workers, 1)
         if self.cluster:
             check_scheduler(self.cluster, self.workers)
         _check_device(self.device)
@@ -474,7 +474,7 @@ class Study:
 
 def _check_device(device: str) -> None:
     kind = device.partition(":")[0]
-    _check.one_of("device", kind, ("cpu", "cuda"))
+    arguments.one_of("device", kind, ("cpu", "cuda"))
     if kind == "cuda":
         import torch
 

@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from companion.study.datasets import DataSet, KnownFile
+from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["DownloadError", "fetch", "missing"]
 

@@ -15,11 +15,12 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from companion.study import datasets, inputs, own_images, registry
+from companion.study import inputs, own_images, registry
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.tables import Tables
 from companion.study.verdicts import Verdict, on_images, raise_failed
+from reconrisk import datasets
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from companion.study import datasets
-from companion.study.datasets import _formats, _official
-from companion.study.datasets._decode import image_files
-from companion.study.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
-from companion.study.datasets._read import contents
+from reconrisk import datasets
+from reconrisk.datasets import _formats, _official
+from reconrisk.datasets._decode import image_files
+from reconrisk.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
+from reconrisk.datasets._read import contents
 
 if TYPE_CHECKING:
     from companion.study.computations import Computation, Context

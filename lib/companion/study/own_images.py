@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from companion.study import datasets
 from companion.study.parameters import Parameter, Settings
+from reconrisk import datasets
 
 if TYPE_CHECKING:
     from companion.study.computations import Computation, Context

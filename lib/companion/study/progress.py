@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TextIO
 
-__all__ = ["Display", "in_notebook", "progress_of", "shown_by"]
+__all__ = ["Display", "duration", "in_notebook", "pace", "progress_of", "shown_by"]
 
 #: a sweep shorter than this shows no progress unless asked to.
 PATIENCE_SECONDS = 3.0
 #: how often progress is written where there is no terminal to redraw it on.
 LINE_SECONDS = 10.0
+#: seconds that the costs foreseen weigh against those that are measured here.
+_TRUSTED = 30.0
 
 
 #: shows a sweep, given its label, the number of its tasks and how many are finished, while it runs;
@@ -111,3 +113,20 @@ class _Lines:
             left = elapsed / (self.done - self.before) * (self.total - self.done)
             text += f", about {left:.0f} s left"
         print(text, file=self.stream, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it: 12 s, 3 min, 2.5 h, 4.1 days."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def pace(took: float, foreseen: float) -> float:
+    """Return seconds here per second foreseen: other machines are slower or faster.
+
+    The first few seconds say little; loading the libraries is a part of them.
+    """
+    return (took + _TRUSTED) / (foreseen + _TRUSTED)

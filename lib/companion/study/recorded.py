@@ -17,8 +17,8 @@ import pandas as pd
 
 from companion.study import registry
 from companion.study.computations import Computation, computation
-from companion.study.parameters import Settings, resolve
 from companion.study.exhibits import described, file_of, judged
+from companion.study.parameters import Settings, resolve
 from companion.study.records import Record, RecordError, plain, read_record
 from companion.study.results import Result
 from companion.study.stored import (

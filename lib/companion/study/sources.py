@@ -34,7 +34,7 @@ PACKAGES = ("reconrisk", "companion")
 #: of the companion's machinery a task can depend on the data alone. A change elsewhere in it must
 #: not throw away finished tasks; what it does to a result shows when the result is assembled from
 #: them, and parameter values are in the tasks themselves.
-_IN_TASKS = ("companion.study.datasets",)
+_IN_TASKS = ("reconrisk.datasets",)
 _NOT_IN_TASKS = ("companion.study", "companion.style", "companion.book", "companion.cli")
 
 

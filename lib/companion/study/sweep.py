@@ -27,7 +27,6 @@ from typing import Any
 
 import pandas as pd
 
-from reconrisk import _check
 from companion.study.cluster import check_scheduler
 from companion.study.dask_engine import call_dask
 from companion.study.engines import call_processes, call_serially
@@ -47,6 +46,7 @@ from companion.study.tasks import (
     task_key,
     task_seed,
 )
+from reconrisk import arguments
 
 __all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed", "write_atomically"]
 
@@ -118,8 +118,8 @@ def run_sweep(
     milliseconds on a cluster), plus the import of the function's module once per worker. Memory
     holds the results and, beyond them, a few calls per worker.
     """
-    _check.integer("seed", seed, 0)
-    _check.integer("workers", workers, 1)
+    arguments.integer("seed", seed, 0)
+    arguments.integer("workers", workers, 1)
     if scheduler:
         check_scheduler(scheduler, workers)
     if threads is None:

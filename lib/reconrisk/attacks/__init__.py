@@ -23,6 +23,10 @@
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.attacks")
+
 from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
 from reconrisk.attacks.analytic import (
     Observation,

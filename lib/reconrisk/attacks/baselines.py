@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = [
     "UNIFORM_MSE",
@@ -136,9 +136,9 @@ def conversion_success(nearer: np.ndarray, others: int, prior_size: int) -> np.n
     >>> attacks.conversion_success(np.array([0, 1, 99]), others=99, prior_size=2).round(3).tolist()
     [1.0, 0.99, 0.0]
     """
-    _check.integer("others", others, 1)
-    _check.integer("prior_size", prior_size, 2, others + 1)
-    r = _check.integer("nearer", nearer, 0, others)
+    arguments.integer("others", others, 1)
+    arguments.integer("prior_size", prior_size, 2, others + 1)
+    r = arguments.integer("nearer", nearer, 0, others)
     drawn, left = prior_size - 1, others - r
     possible = left >= drawn
     kept = np.where(possible, left, drawn)  # a placeholder where no such prior exists

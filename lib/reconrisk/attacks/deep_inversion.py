@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._adam import best_of_restarts, descend
 from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
@@ -73,10 +73,10 @@ class Objective:
 
     def __post_init__(self) -> None:
         for name in ("gradient", "total_variation", "statistics", "features"):
-            _check.real(name, getattr(self, name), 0, high_open=True)
-        _check.one_of("distance", self.distance, DISTANCES)
-        _check.one_of("weighting", self.weighting, WEIGHTINGS)
-        _check.one_of("feature_match", self.feature_match, FEATURE_MATCHES)
+            arguments.real(name, getattr(self, name), 0, high_open=True)
+        arguments.one_of("distance", self.distance, DISTANCES)
+        arguments.one_of("weighting", self.weighting, WEIGHTINGS)
+        arguments.one_of("feature_match", self.feature_match, FEATURE_MATCHES)
 
 
 def invert_updates(
@@ -154,10 +154,10 @@ def invert_updates(
     Cost per problem and iteration: some five forward passes of the batch, times the local steps.
     Memory: block times the activations and several times the parameters.
     """
-    _check.integer("iterations", iterations, 1)
-    _check.integer("restarts", restarts, 1)
-    _check.integer("rematch", rematch, 1)
-    _check.real("learning_rate", learning_rate, 0, low_open=True)
+    arguments.integer("iterations", iterations, 1)
+    arguments.integer("restarts", restarts, 1)
+    arguments.integer("rematch", rematch, 1)
+    arguments.real("learning_rate", learning_rate, 0, low_open=True)
     if box is not None and not box[0] < box[1]:
         raise ValueError(f"box must be an interval; got {box!r}")
     _check_problem(network, released, knowledge, objective)
@@ -169,7 +169,7 @@ def invert_updates(
     paint = _pixels if space is None else space.images
     if block is None:
         block = _block_size(released, first)
-    _check.integer("block", block, 1)
+    arguments.integer("block", block, 1)
     parts = []
     for low in range(0, len(first), block):
         chosen = slice(low, low + block)

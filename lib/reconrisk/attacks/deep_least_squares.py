@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
@@ -49,7 +49,7 @@ class NormalLaw:
         """Mean and covariance of images (N, ...), with ``ridge`` added to each variance."""
         if len(images) < 2:
             raise ValueError(f"images must be two or more; got {len(images)}")
-        _check.real("ridge", ridge, 0, low_open=True, high_open=True)
+        arguments.real("ridge", ridge, 0, low_open=True, high_open=True)
         values = images.flatten(1).double().cpu().numpy()
         return cls(values.mean(axis=0), np.cov(values.T) + ridge * np.eye(values.shape[1]))
 
@@ -107,10 +107,10 @@ def refine_updates(
     Per problem and step, as many passes forward as pixels and ``q (n d)^2`` multiplications for q
     visible entries; memory ``q n d`` numbers.
     """
-    _check.integer("iterations", iterations, 1)
-    _check.real("noise_std", noise_std, 0, low_open=law is not None, high_open=True)
+    arguments.integer("iterations", iterations, 1)
+    arguments.real("noise_std", noise_std, 0, low_open=law is not None, high_open=True)
     if max_grad_norm is not None:
-        _check.real("max_grad_norm", max_grad_norm, 0, low_open=True)
+        arguments.real("max_grad_norm", max_grad_norm, 0, low_open=True)
     expected = (*knowledge.labels.shape, *knowledge.shape)
     if start.shape != expected or len(released) != len(start):
         raise ValueError(

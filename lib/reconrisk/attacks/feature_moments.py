@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.attacks._cp_decomposition import decompose_jointly
 from reconrisk.attacks.independent_components import row_space
 from reconrisk.attacks.two_layer_moments import gradient_moments, tensor_attack
@@ -95,10 +95,10 @@ def recover_features(
     Without noise the mean distance of the features from the recovered span is about
     ``0.85 sqrt(f / v)`` for ReLU while n < K, and ``1.3 sqrt(f / v)`` without whitening.
     """
-    _check.one_of("method", method, METHODS)
-    _check.one_of("span", span, SPANS)
+    arguments.one_of("method", method, METHODS)
+    arguments.one_of("span", span, SPANS)
     given, back, rows = _given(network, released, neurons, whitened)
-    size = int(_check.integer("count", count, 1, min(given.dimension, neurons)))
+    size = int(arguments.integer("count", count, 1, min(given.dimension, neurons)))
     found = []
     for number, (values, kept) in enumerate(rows):
         if method == "tensor":
@@ -148,7 +148,7 @@ def recover_feature_span(
         As in :func:`recover_features`.
     """
     given, back, rows = _given(network, released, neurons, whitened)
-    size = int(_check.integer("count", count, 1, min(given.dimension, neurons)))
+    size = int(arguments.integer("count", count, 1, min(given.dimension, neurons)))
     found = [
         _leading(_class_moments(given, values, kept, size, removed), size) @ back
         for values, kept in rows
@@ -184,8 +184,8 @@ def _given(
     if getattr(network, "wide", None) is None:
         raise ValueError("network must have a wide layer")
     assert network.wide is not None
-    _check.integer("neurons", neurons, 1, len(network.wide.weight))
-    _check.integer("problems", len(released), 1)
+    arguments.integer("neurons", neurons, 1, len(network.wide.weight))
+    arguments.integer("problems", len(released), 1)
     inner = network.wide.weight[-neurons:].detach().cpu().numpy().astype(np.float32)
     back = np.eye(inner.shape[1])
     if whitened:
@@ -225,7 +225,7 @@ def _class_moments(
     A row's residuals are alike in size, but a common part dominates most rows; whitened, no
     direction that tells records apart stays below the noise of another.
     """
-    _check.integer("removed", removed, 0, 2)
+    arguments.integer("removed", removed, 0, 2)
     left = np.where(kept, values, 0.0)
     share = np.maximum(kept.sum(axis=1, keepdims=True), 1)
     if removed >= 1:

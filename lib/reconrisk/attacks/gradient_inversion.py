@@ -20,7 +20,7 @@ from typing import Protocol
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._adam import best_of_restarts, descend
 from reconrisk.attacks._inversion_problem import Inversion, Problem, inner_products
 from reconrisk.attacks._lbfgs import limited_memory_bfgs
@@ -152,10 +152,10 @@ def invert_gradients(
     distance cannot fall below 1e-7, where a batch of 128 is still far from settled.
     """
     problem = Problem.of(weights, released, labels)
-    _check.integer("iterations", iterations, 1)
-    _check.integer("restarts", restarts, 1)
-    _check.real("learning_rate", learning_rate, 0, low_open=True)
-    _check.real("total_variation", total_variation, 0)
+    arguments.integer("iterations", iterations, 1)
+    arguments.integer("restarts", restarts, 1)
+    arguments.real("learning_rate", learning_rate, 0, low_open=True)
+    arguments.real("total_variation", total_variation, 0)
     if total_variation and (
         shape is None or min(shape) < 2 or shape[0] * shape[1] != problem.dimension
     ):
@@ -220,9 +220,9 @@ def deep_leakage(
     (one to two), and ``4 history n d`` multiplications; memory ``2 history n d`` numbers a problem.
     """
     problem = Problem.of(weights, released, labels)
-    _check.integer("iterations", iterations, 1)
-    _check.integer("history", history, 1)
-    _check.integer("restarts", restarts, 1)
+    arguments.integer("iterations", iterations, 1)
+    arguments.integer("history", history, 1)
+    arguments.integer("restarts", restarts, 1)
     first = problem.first_candidates(generator, restarts, start)
     descent = _Descent(problem.take(slice(None), restarts), squared_distance)
     values = first.flatten(0, 1)

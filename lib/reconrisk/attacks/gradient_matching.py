@@ -17,7 +17,7 @@ from typing import Protocol
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.training import Weights
 
@@ -344,9 +344,9 @@ def match_gradients(
     """
     if run.sampling_rate != 1:
         raise ValueError(f"run must have sampling_rate 1 (full batch); got {run.sampling_rate!r}")
-    _check.integer("iterations", iterations, 1)
-    _check.integer("restarts", restarts, 1)
-    _check.real("learning_rate", learning_rate, 0, low_open=True)
+    arguments.integer("iterations", iterations, 1)
+    arguments.integer("restarts", restarts, 1)
+    arguments.real("learning_rate", learning_rate, 0, low_open=True)
     output = weights["output.bias"]
     steps, count, classes = output.shape
     large = weights["hidden.weight" if "hidden.weight" in weights else "output.weight"]

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.deep_inversion import Objective, invert_updates
@@ -158,9 +158,9 @@ def generative_attack(
     -------
     Inversion
     """
-    _check.real("latent_share", latent_share, 0, 1, low_open=True, high_open=True)
+    arguments.real("latent_share", latent_share, 0, 1, low_open=True, high_open=True)
     first = min(iterations - 1, max(1, round(latent_share * iterations)))
-    _check.integer("iterations", iterations, 2)
+    arguments.integer("iterations", iterations, 2)
     shared = {"generator": generator, "objective": objective, "signed": False, **settings}
     found = invert_updates(
         network,

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.mechanisms import Released
@@ -60,7 +60,7 @@ def imprint_thresholds(measured: torch.Tensor, count: int) -> torch.Tensor:
     ValueError
         If the quantiles do not all differ.
     """
-    _check.integer("count", count, 1)
+    arguments.integer("count", count, 1)
     if measured.ndim != 1 or len(measured) < 2:
         raise ValueError(f"measured must be a vector; got shape {tuple(measured.shape)}")
     levels = torch.arange(count, dtype=measured.dtype, device=measured.device) / count
@@ -97,7 +97,7 @@ def read_imprints(
             "weights and biases must have shapes (P, k, d) and (P, k); "
             f"got {tuple(weights.shape)} and {tuple(biases.shape)}"
         )
-    _check.real("noise_std", noise_std, 0, high_open=True)
+    arguments.real("noise_std", noise_std, 0, high_open=True)
     # above the last threshold there is no other neuron
     rows = weights - torch.cat([weights[:, 1:], torch.zeros_like(weights[:, :1])], dim=1)
     sums = biases - torch.cat([biases[:, 1:], torch.zeros_like(biases[:, :1])], dim=1)
@@ -148,7 +148,7 @@ def imprint_attack(
             f"layer must name an imprint layer of the network; got {layer!r}"
         ) from None
     count = knowledge.labels.shape[1]
-    _check.integer("batch size", count, 1, weights.shape[1])
+    arguments.integer("batch size", count, 1, weights.shape[1])
     bins = read_imprints(weights, biases, noise_std=noise_std)
     ranked = torch.where(bins.found, bins.strength, -1.0).topk(count, dim=1)
     index = ranked.indices[..., None].expand(-1, -1, weights.shape[2])
@@ -180,11 +180,11 @@ def isolated_share(batch_size: ArrayLike, probabilities: ArrayLike) -> np.ndarra
     -------
     ndarray, shape (...)
     """
-    n = _check.integer("batch_size", batch_size, 1)
+    n = arguments.integer("batch_size", batch_size, 1)
     if np.ndim(probabilities) == 0:
-        bins = int(_check.integer("probabilities", probabilities, 1))
+        bins = int(arguments.integer("probabilities", probabilities, 1))
         return (1 - 1 / bins) ** (n - 1)
-    p = _check.real("probabilities", probabilities, 0, 1)
+    p = arguments.real("probabilities", probabilities, 0, 1)
     if p.sum() > 1 + 1e-12:
         raise ValueError(f"probabilities must not exceed 1 in all; got {p.sum()!r}")
     return np.sum(p * (1 - p) ** (n[..., None] - 1), axis=-1)

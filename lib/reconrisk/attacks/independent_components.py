@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.deep_inversion import Objective, invert_updates
@@ -95,8 +95,8 @@ def unmix(
     ``2 n^2 d`` an iteration, in double precision.
     """
     _check_mixtures(mixtures, count)
-    _check.integer("iterations", iterations, 1)
-    _check.real("tolerance", tolerance, 0, low_open=True)
+    arguments.integer("iterations", iterations, 1)
+    arguments.real("tolerance", tolerance, 0, low_open=True)
     rows = mixtures.double()
     values = rows.shape[2]
     left, sizes, right = torch.linalg.svd(rows - rows.mean(dim=2, keepdim=True), False)
@@ -199,7 +199,7 @@ def _completed(weight: torch.Tensor, generator: torch.Generator) -> torch.Tensor
 def _check_mixtures(mixtures: torch.Tensor, count: int) -> None:
     if mixtures.ndim != 3:
         raise ValueError(f"mixtures must have shape (P, rows, d); got {tuple(mixtures.shape)}")
-    _check.integer("count", count, 1, min(mixtures.shape[1:]))
+    arguments.integer("count", count, 1, min(mixtures.shape[1:]))
     if not bool(torch.isfinite(mixtures).all()):
         raise ValueError("mixtures must be finite")
 

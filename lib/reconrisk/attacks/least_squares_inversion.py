@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._inversion_problem import Inversion, Problem, inner_products
 from reconrisk.training import mean_gradient
 from reconrisk.training._backpropagation import backward_pass, one_hot
@@ -162,7 +162,7 @@ def gaussian_prior_attack(
     Per problem and step ``(q h + p') (n k)^2`` multiplications, memory ``(q h + p') n k`` numbers.
     """
     problem = Problem.of(weights, released, labels)
-    _check.real("prior_std", prior_std.cpu().numpy(), 0, low_open=True)
+    arguments.real("prior_std", prior_std.cpu().numpy(), 0, low_open=True)
     for name, rows in (("means", means), ("basis", basis)):
         if rows.ndim != 2 or rows.shape[1] != problem.dimension:
             raise ValueError(
@@ -171,7 +171,7 @@ def gaussian_prior_attack(
     if prior_std.shape != basis.shape[:1]:
         raise ValueError(f"prior_std must have shape {basis.shape[:1]}; got {prior_std.shape}")
     noise = torch.as_tensor(noise_std, dtype=torch.float64, device=basis.device)
-    _check.real("noise_std", noise.cpu().numpy(), 0, low_open=True)
+    arguments.real("noise_std", noise.cpu().numpy(), 0, low_open=True)
     stacked = torch.cat([basis.double(), means.double()])
     span = torch.linalg.svd(stacked, full_matrices=False).Vh
     span = span.expand(len(labels), *span.shape)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.training import Weights
 
 __all__ = [
@@ -118,9 +118,9 @@ def train_reconstructor(
     -----
     Cost: ``6 K epochs (P h_1 + h_1 h_2 + h_2 d)`` multiplications.
     """
-    _check.integer("epochs", epochs, 1)
-    _check.integer("batch", batch, 1)
-    _check.real("held_out", held_out, 0, 1, low_open=True, high_open=True)
+    arguments.integer("epochs", epochs, 1)
+    arguments.integer("batch", batch, 1)
+    arguments.real("held_out", held_out, 0, 1, low_open=True, high_open=True)
     _check_pairs(vectors, records)
     standardised = Standardised.of(vectors)
     inputs = standardised(vectors)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.bounds._confidence import lower_limit, upper_limit
 from reconrisk.models import Classifier
@@ -210,8 +210,8 @@ def draw_priors(
     ValueError
         If there are too few records (of some label).
     """
-    _check.integer("prior_size", prior_size, 1)
-    _check.integer("trials", trials, 1)
+    arguments.integer("prior_size", prior_size, 1)
+    arguments.integer("trials", trials, 1)
     device = generator.device
     least = pool_size if labels is None else int(labels.unique(return_counts=True)[1].min())
     if prior_size > least:
@@ -345,7 +345,7 @@ def prior_aware_attack(
     """
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
-    _check.integer("chunk", chunk, 1)
+    arguments.integer("chunk", chunk, 1)
     named = dict(SCORES if scores is None else scores)
     labels = pool_labels if same_label else None
     probabilities = _probabilities(prior, prior_size, generator.device)
@@ -405,9 +405,9 @@ def success_interval(successes: int, trials: int, confidence: float = 0.95) -> t
     >>> f"{low:.3f} {high:.3f}"
     '0.212 0.400'
     """
-    _check.integer("trials", trials, 1)
-    _check.integer("successes", successes, 0, trials)
-    _check.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    arguments.integer("trials", trials, 1)
+    arguments.integer("successes", successes, 0, trials)
+    arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
     tail = (1 - confidence) / 2
     return lower_limit(successes, trials, tail), upper_limit(successes, trials, tail)
 
@@ -423,7 +423,7 @@ def success_by_prior_size(guesses: Guesses, score: str, prior_sizes: Sequence[in
     prior_sizes : sequence of int
         Each at least 2 and at most the number of candidates.
     """
-    _check.integer("prior_sizes", prior_sizes, 2, guesses.candidates.shape[1])
+    arguments.integer("prior_sizes", prior_sizes, 2, guesses.candidates.shape[1])
     values = guesses.scores[score]
     own = values.gather(1, guesses.target[:, None])
     positions = torch.arange(values.shape[1], device=values.device)
@@ -485,7 +485,7 @@ def shared_trajectory_attack(
     """
     if run.sampling_rate != 1:
         raise ValueError(f"run.sampling_rate must be 1 for this shortcut; got {run.sampling_rate}")
-    _check.integer("trajectories", trajectories, 1)
+    arguments.integer("trajectories", trajectories, 1)
     probabilities = _probabilities(prior, prior_size, generator.device)
     candidates = draw_priors(len(pool_labels), prior_size, trials, generator)
     target = _draw_targets(trials, prior_size, generator, probabilities)
@@ -565,7 +565,7 @@ def _probabilities(
 ) -> torch.Tensor | None:
     if prior is None:
         return None
-    values = _check.real("prior", prior, 0, 1, low_open=True)
+    values = arguments.real("prior", prior, 0, 1, low_open=True)
     if values.shape != (prior_size,):
         raise ValueError(f"prior must have shape ({prior_size},); got {values.shape}")
     if not math.isclose(values.sum(), 1, rel_tol=1e-9):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.deep_inversion import Objective, invert_updates
@@ -90,7 +90,7 @@ def proposed_attack(
     if objective.features:
         count = knowledge.labels.shape[1]
         chosen = feature_match(knowledge.labels) if match is None else match
-        _check.one_of("match", chosen, ("cosine", "subspace"))
+        arguments.one_of("match", chosen, ("cosine", "subspace"))
         objective = replace(objective, feature_match=chosen)
         if knowledge.features is None:
             if chosen == "subspace" and method == "classes" and span == "moments":

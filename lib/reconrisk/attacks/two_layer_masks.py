@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._levenberg_marquardt import damped_step
 from reconrisk.attacks.two_layer_refinement import (
     ENTRIES_PER_UNKNOWN,
@@ -75,9 +75,9 @@ def refine_with_masks(
     ``n (2^B B + (B (d + 1))^2)`` multiplications a step and ``n (2^B + B (d + 1))`` numbers in
     memory, n the entries used.
     """
-    sigma = float(_check.real("noise_std", noise_std, 0, 1e140))
-    _check.integer("iterations", iterations, 1, 100000)
-    _check.integer("entries_per_unknown", entries_per_unknown, 1)
+    sigma = float(arguments.real("noise_std", noise_std, 0, 1e140))
+    arguments.integer("iterations", iterations, 1, 100000)
+    arguments.integer("entries_per_unknown", entries_per_unknown, 1)
     share = released.record_dropout
     if share == 0 or released.kept is not None:
         raise ValueError("released must have record_dropout and all its entries; got others")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.attacks._cp_decomposition import Cubes, decompose
 from reconrisk.two_layer import Neurons, OutputGradient, TwoLayer
 
@@ -148,7 +148,7 @@ def tensor_attack(
     the m released values, d^2 and B^3. The draws in the decomposition aside, the result is the same
     for every size of chunk up to rounding.
     """
-    size = int(_check.integer("batch_size", batch_size, 1, network.dimension))
+    size = int(arguments.integer("batch_size", batch_size, 1, network.dimension))
     second, third = _orders(network, orders, removed)
     rng = np.random.default_rng([seed, 0x7E450])
     found = gradient_moments(
@@ -175,7 +175,7 @@ def tensor_attack(
 def _orders(network: TwoLayer, orders: tuple[int, int] | None, removed: int) -> tuple[int, int]:
     """Return the orders to use after checking that the activation has them."""
     s = network.function
-    _check.integer("removed", removed, 0, 3)
+    arguments.integer("removed", removed, 0, 3)
     chosen = special.tensor_orders(s) if orders is None else orders
     if chosen not in ORDERS:
         raise ValueError(f"orders must be one of {ORDERS}; got {chosen!r}")
@@ -224,8 +224,8 @@ def gradient_moments(
     -----
     One run through the neurons, or two if the linear moment is needed.
     """
-    _check.integer("order", order, 2, 3)
-    _check.integer("removed", removed, 0, 3)
+    arguments.integer("order", order, 2, 3)
+    arguments.integer("removed", removed, 0, 3)
     mean = float(released.seen.mean())
     linear = np.zeros(network.dimension)
     if removed >= 2 or contract or order == 3:
@@ -287,7 +287,7 @@ def project_tensor(
     -----
     One run through the neurons.
     """
-    _check.integer("order", order, 3, 4)
+    arguments.integer("order", order, 3, 4)
     count = len(span)
     basis = span.T.astype(np.float32)
     inner_matrix = span @ found.matrix @ span.T

@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
 from reconrisk.attacks.two_layer_moments import TensorReconstruction
 from reconrisk.special import Activation
@@ -116,8 +116,8 @@ def refine_records(
     numbers and one slice, and up to 16 MB of inner weights held between steps. What the fits in the
     span cost: :func:`refine_in_span`.
     """
-    _check.integer("attempts", attempts, 1, 1000)
-    _check.integer("iterations", iterations, 1, 100000)
+    arguments.integer("attempts", attempts, 1, 1000)
+    arguments.integer("iterations", iterations, 1, 100000)
     fits = refine_in_span(
         network,
         released,
@@ -186,8 +186,8 @@ def refine_in_span(
     One run through (part of) the neurons; each step ``n (B^2 + B)^2`` multiplications and
     ``n (B^2 + B)`` numbers in memory, n the entries used.
     """
-    _check.integer("restarts", restarts, 0, 1000)
-    _check.integer("entries_per_unknown", entries_per_unknown, 1)
+    arguments.integer("restarts", restarts, 0, 1000)
+    arguments.integer("entries_per_unknown", entries_per_unknown, 1)
     span, count = start.span, len(start.inputs)
     most = entries_per_unknown * (count * count + count)
     held = first_entries(network, released, most)
@@ -212,7 +212,7 @@ def refine_in_span(
 
 def _explained(size: float, entries: int, noise_std: float) -> float:
     """A sum of squares that noise, or without it rounding, explains."""
-    sigma = float(_check.real("noise_std", noise_std, 0, 1e140))
+    sigma = float(arguments.real("noise_std", noise_std, 0, 1e140))
     return sigma**2 * entries * (1.0 + 5.0 * np.sqrt(2.0 / entries)) + 1e-12 * size
 
 

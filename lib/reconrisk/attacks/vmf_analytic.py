@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.attacks.analytic import Observation
 from reconrisk.mechanisms import add_vmf_noise, global_norm, vmf_cosines
 from reconrisk.models import AttackLayer, sum_of_outputs
@@ -79,7 +79,7 @@ def vmf_likelihood_score(
     -------
     Tensor, shape (K, n), float64
     """
-    kappa = float(_check.real("concentration", concentration, 0))
+    kappa = float(arguments.real("concentration", concentration, 0))
     if directions.ndim == 2:
         return kappa * (released.sum(dim=0) @ directions.mT).double()
     return kappa * (released @ directions.mT).sum(dim=0).double()
@@ -127,8 +127,8 @@ def draw_vmf_scores(
     """
     g, root, span = _root(cosines)
     rank = int(round(float(np.trace(span))))
-    p = int(_check.integer("dimension", dimension, max(2, rank)))
-    count = int(_check.integer("steps", steps, 1))
+    p = int(arguments.integer("dimension", dimension, max(2, rank)))
+    count = int(arguments.integer("steps", steps, 1))
     chosen = np.asarray(target, dtype=int)
     out = np.zeros((chosen.size, g.shape[0]))
     for _ in range(count):
@@ -146,7 +146,7 @@ def draw_vmf_scores(
 
 def _root(cosines: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The matrix, its symmetric root and the projection onto its range."""
-    g = _check.real("cosines", cosines, -1 - 1e-6, 1 + 1e-6)
+    g = arguments.real("cosines", cosines, -1 - 1e-6, 1 + 1e-6)
     if g.ndim != 2 or g.shape[0] != g.shape[1] or np.any(np.abs(g - g.T) > 1e-6):
         raise ValueError(f"cosines must be a symmetric matrix; got shape {g.shape}")
     if np.any(np.abs(np.diag(g) - 1.0) > 1e-6):
@@ -191,7 +191,7 @@ def vmf_attack_success(
     ValueError
         If an argument is out of its range.
     """
-    count = int(_check.integer("samples", samples, 2))
+    count = int(arguments.integer("samples", samples, 2))
     n = np.shape(cosines)[0]
     chunk = max(1, _ROWS // n)
     best = []
@@ -244,8 +244,8 @@ def observe_vmf(
     ValueError
         If an argument is out of its range.
     """
-    _check.integer("rows", rows, 1)
-    kappa = float(_check.real("concentration", concentration, 0, 1e12, low_open=True))
+    arguments.integer("rows", rows, 1)
+    kappa = float(arguments.real("concentration", concentration, 0, 1e12, low_open=True))
     layer = AttackLayer(inputs.shape[1], rows, bias=bias, dtype=inputs.dtype).to(inputs.device)
     clean = per_example_gradients(layer, sum_of_outputs, inputs)
     turned = add_vmf_noise(clean, kappa, generator)

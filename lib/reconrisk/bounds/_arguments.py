@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["dimension", "effective_noise", "log_probability", "positive", "probability", "repeats"]
 
@@ -19,17 +19,17 @@ MAX_DIMENSION = 1e12
 
 def dimension(value: ArrayLike, low: int = 1) -> np.ndarray:
     """Return a whole dimension in ``[low, 1e12]``."""
-    return _check.real("dimension", _check.integer("dimension", value, low), low, MAX_DIMENSION)
+    return arguments.real("dimension", arguments.integer("dimension", value, low), low, MAX_DIMENSION)
 
 
 def positive(name: str, value: ArrayLike) -> np.ndarray:
     """Return a finite positive argument that squares without leaving the floats."""
-    return _check.real(name, value, 1e-140, 1e140)
+    return arguments.real(name, value, 1e-140, 1e140)
 
 
 def repeats(value: ArrayLike, name: str = "repeats") -> np.ndarray:
     """Return a whole number of averaged observations in [1, 1e15]."""
-    return _check.real(name, _check.integer(name, value, 1), 1, 1e15)
+    return arguments.real(name, arguments.integer(name, value, 1), 1, 1e15)
 
 
 def effective_noise(noise_multiplier: ArrayLike, count: ArrayLike) -> np.ndarray:
@@ -50,7 +50,7 @@ def log_probability(
     if (value is None) == (log_value is None):
         raise ValueError(f"give exactly one of {name} and {log_name}")
     if log_value is not None:
-        return _check.real(log_name, log_value, -np.inf, 0)
+        return arguments.real(log_name, log_value, -np.inf, 0)
     assert value is not None
     with np.errstate(divide="ignore"):
-        return np.log(_check.real(name, value, 0, 1))
+        return np.log(arguments.real(name, value, 0, 1))

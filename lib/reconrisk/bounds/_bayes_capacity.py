@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 
 __all__ = ["bayes_capacity_discrete", "bayes_capacity_gaussian", "bayes_capacity_vmf"]
@@ -70,9 +70,9 @@ def bayes_capacity_gaussian(
     >>> round(float(bounds.bayes_capacity_gaussian(13_700, 1.0, 1.0)), 1)
     116.8
     """
-    p = _check.real("dimension", args.dimension(dimension), 1, MAX_DIMENSION)
+    p = arguments.real("dimension", args.dimension(dimension), 1, MAX_DIMENSION)
     scale = args.positive("noise_std", noise_std)
-    r = _check.real("radius", radius, 0, 1e140)
+    r = arguments.real("radius", radius, 0, 1e140)
     p, scale, r = np.broadcast_arrays(p, scale, r)
     with np.errstate(divide="ignore"):
         log_rho = np.log(r) - np.log(scale) - 0.5 * np.log(2.0)
@@ -158,7 +158,7 @@ def bayes_capacity_vmf(dimension: ArrayLike, concentration: ArrayLike) -> np.nda
     74.8
     """
     p = args.dimension(dimension, 2)
-    kappa = _check.real("concentration", concentration, 0, 1e12)
+    kappa = arguments.real("concentration", concentration, 0, 1e12)
     return (kappa - special.log_iv_reduced(0.5 * p - 1.0, kappa))[()]
 
 
@@ -186,10 +186,10 @@ def bayes_capacity_discrete(channel: ArrayLike) -> np.ndarray:
     >>> round(float(bounds.bayes_capacity_discrete([[0.9, 0.1], [0.2, 0.8]])), 4)
     0.5306
     """
-    c = _check.real("channel", channel, 0, 1 + 1e-9)
+    c = arguments.real("channel", channel, 0, 1 + 1e-9)
     if c.ndim < 2 or 0 in c.shape:
         raise ValueError(f"channel must have shape (..., inputs, outputs); got {c.shape}")
     sums = np.sum(c, axis=-1)
-    _check.real("sum of a row of channel", sums, 1 - 1e-9, 1 + 1e-9)
+    arguments.real("sum of a row of channel", sums, 1 - 1e-9, 1 + 1e-9)
     most = np.log(min(c.shape[-2:]))
     return np.clip(np.log(np.sum(np.max(c, axis=-2), axis=-1)), 0.0, most)[()]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk._types import DPSGD
 from reconrisk.bounds._information import probabilities
 from reconrisk.bounds._sampled_scores import likelihood_success
@@ -87,9 +87,9 @@ def bayes_success(signal: ArrayLike, prior_size: ArrayLike, cosine: ArrayLike = 
     >>> bool(bounds.bayes_success(1.0, 10) < bounds.rero_gaussian(1.0, 0.1))
     True
     """
-    m = _check.real("signal", signal, 0, 1e4)
-    n = _check.real("prior_size", _check.integer("prior_size", prior_size, 1), 1, 1e9)
-    rho = _check.real("cosine", cosine, -1, 1)
+    m = arguments.real("signal", signal, 0, 1e4)
+    n = arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, 1e9)
+    rho = arguments.real("cosine", cosine, -1, 1)
     shift, size = np.broadcast_arrays(m * np.sqrt(1.0 - rho), n)
     others = size.ravel() - 1.0
     a = shift.ravel()
@@ -151,9 +151,9 @@ def bayes_success_two(
     >>> round(float(bounds.bayes_success_two(1.0, 0.5, cosine=-1.0)), 4)
     0.8413
     """
-    m = _check.real("signal", signal, 0, 1e4)
-    p = _check.real("prior_success", prior_success, 0, 1)
-    d = m * np.sqrt(2.0 * (1.0 - _check.real("cosine", cosine, -1, 1)))
+    m = arguments.real("signal", signal, 0, 1e4)
+    p = arguments.real("prior_success", prior_success, 0, 1)
+    d = m * np.sqrt(2.0 * (1.0 - arguments.real("cosine", cosine, -1, 1)))
     blind = np.maximum(p, 1.0 - p)
     p, d = np.broadcast_arrays(p, d)
     inside = (p > 0) & (p < 1) & (d > 1e-150)
@@ -210,14 +210,14 @@ def bayes_success_simulated(
     >>> abs(found - float(bounds.bayes_success(1.0, 3))) < 5 * error
     True
     """
-    g = _check.real("gram", gram, -1e140, 1e140)
+    g = arguments.real("gram", gram, -1e140, 1e140)
     # single precision is good enough for a matrix that was measured
     slack = 1e-6 * float(np.max(np.abs(g), initial=0.0))
     if g.ndim != 2 or g.shape[0] != g.shape[1] or np.any(np.abs(g - g.T) > slack):
         raise ValueError(f"gram must be a symmetric matrix; got shape {g.shape}")
     g = 0.5 * (g + g.T)
     n = g.shape[0]
-    count = int(_check.integer("samples", samples, 2))
+    count = int(arguments.integer("samples", samples, 2))
     p = np.full(n, 1.0 / n) if prior is None else probabilities(prior, 1)
     if p.size != n:
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")
@@ -323,7 +323,7 @@ def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     0.4104
     """
     _require_run(run)
-    n = float(_check.real("prior_size", _check.integer("prior_size", prior_size, 1), 1, 1e6))
+    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, 1e6))
     sigma, q, steps = float(run.noise_multiplier), float(run.sampling_rate), float(run.steps)
     if q == 1.0:
         return float(bayes_success(min(np.sqrt(steps) / sigma, 1e4), n))
@@ -369,8 +369,8 @@ def smallest_cosine(gram: ArrayLike, max_grad_norm: float = 1.0, *, sampled: boo
     >>> bounds.smallest_cosine(np.array([[1.0, 0.5], [0.5, 1.0]]))
     0.5
     """
-    c = float(_check.real("max_grad_norm", max_grad_norm, 0, np.inf, low_open=True))
-    g = _check.real("gram", gram) / c**2
+    c = float(arguments.real("max_grad_norm", max_grad_norm, 0, np.inf, low_open=True))
+    g = arguments.real("gram", gram) / c**2
     if g.ndim < 2 or g.shape[-1] != g.shape[-2] or g.shape[-1] < 2:
         raise ValueError(f"gram must have shape (..., n, n) with n >= 2; got {g.shape}")
     squared = np.diagonal(g, axis1=-2, axis2=-1)
@@ -431,8 +431,8 @@ def equicorrelated_bound(run: DPSGD, prior_size: int, smallest_cosine: float) ->
     from reconrisk.bounds._rero import rero
 
     _require_run(run)
-    rho = float(_check.real("smallest_cosine", smallest_cosine, -1, 1))
-    n = float(_check.real("prior_size", _check.integer("prior_size", prior_size, 2), 2, 1e9))
+    rho = float(arguments.real("smallest_cosine", smallest_cosine, -1, 1))
+    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 2), 2, 1e9))
     free = rero(run, 1.0 / n).upper
     if run.sampling_rate == 1.0:
         m = min(np.sqrt(float(run.steps)) / float(run.noise_multiplier), 1e4)

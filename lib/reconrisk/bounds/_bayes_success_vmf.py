@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 
 __all__ = ["bayes_success_vmf", "bayes_success_vmf_two", "log_coordinate_tail"]
 
@@ -60,9 +60,9 @@ def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> 
     >>> round(bounds.bayes_success_vmf(20.0, 760, 10), 4)
     0.2584
     """
-    kappa = float(_check.real("concentration", concentration, 0, 1e4))
-    p = float(_check.real("dimension", _check.integer("dimension", dimension, 2), 2, 1e9))
-    n = float(_check.real("prior_size", _check.integer("prior_size", prior_size, 1), 1, p))
+    kappa = float(arguments.real("concentration", concentration, 0, 1e4))
+    p = float(arguments.real("dimension", arguments.integer("dimension", dimension, 2), 2, 1e9))
+    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, p))
     if kappa == 0.0 or n == 1.0:
         return 1.0 / n
     # coordinates are at most one: the series' terms are at most those of exp(kappa)
@@ -126,9 +126,9 @@ def bayes_success_vmf_two(
     >>> round(float(bounds.bayes_success_vmf_two(20.0, 760)), 4)
     0.766
     """
-    kappa = float(_check.real("concentration", concentration, 0, 1e8))
-    p = float(_check.real("dimension", _check.integer("dimension", dimension, 3), 3, 1e9))
-    rho = _check.real("cosine", cosine, -1, 1)
+    kappa = float(arguments.real("concentration", concentration, 0, 1e8))
+    p = float(arguments.real("dimension", arguments.integer("dimension", dimension, 3), 3, 1e9))
+    rho = arguments.real("cosine", cosine, -1, 1)
     out = [_two(kappa, p, float(value)) for value in rho.ravel()]
     return np.array(out).reshape(rho.shape)[()]
 

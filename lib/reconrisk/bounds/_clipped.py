@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import gamma_argument, noise_std
 
@@ -18,7 +18,7 @@ __all__ = ["expected_mse_clipped", "mse_tail_clipped"]
 
 def _bias(data_norm: ArrayLike, max_grad_norm: ArrayLike) -> np.ndarray:
     """Return ``(1 - beta) |X| = max(|X| - C, 0)``."""
-    norm = _check.real("data_norm", data_norm, 0, 1e140)
+    norm = arguments.real("data_norm", data_norm, 0, 1e140)
     return np.maximum(norm - args.positive("max_grad_norm", max_grad_norm), 0.0)
 
 
@@ -99,7 +99,7 @@ def mse_tail_clipped(
     >>> round(float(bounds.mse_tail_clipped(0.03, 784, 0.1, 1.0, 5.0)), 4)
     0.3634
     """
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     bias = _bias(data_norm, max_grad_norm)
     std = noise_std(noise_multiplier, max_grad_norm, repeats)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 
 __all__ = [
@@ -134,12 +134,12 @@ def direction_error_scaled_vmf(
     62.445
     """
     n, kappa, p = _vmf_arguments(dimension, concentration, ambient)
-    _check.real("concentration", kappa, 0, low_open=True)
+    arguments.real("concentration", kappa, 0, low_open=True)
     cosine = special.bessel_ratio(0.5 * p - 1.0, kappa)
     # 1 - E t**2, without the cancellation of 1 - (1 - ...)
     across = (p - 1.0) * cosine / kappa
     square = (1.0 - across) + across * (n - 1.0) / (p - 1.0)
-    a = 1.0 / cosine if factor is None else _check.real("factor", factor, -1e140, 1e140)
+    a = 1.0 / cosine if factor is None else arguments.real("factor", factor, -1e140, 1e140)
     return (1.0 - 2.0 * a * cosine + a * a * square)[()]
 
 
@@ -203,9 +203,9 @@ def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.n
 def _vmf_arguments(
     dimension: ArrayLike, concentration: ArrayLike, ambient: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n = _check.real("dimension", args.dimension(dimension, 2), 2, 1e9)
-    kappa = _check.real("concentration", concentration, 0, 1e8)
-    p = n if ambient is None else _check.real("ambient", _check.integer("ambient", ambient, 2))
+    n = arguments.real("dimension", args.dimension(dimension, 2), 2, 1e9)
+    kappa = arguments.real("concentration", concentration, 0, 1e8)
+    p = n if ambient is None else arguments.real("ambient", arguments.integer("ambient", ambient, 2))
     n, kappa, p = np.broadcast_arrays(n, kappa, p)
     if np.any(p < n) or np.any(p > 1e9):
         raise ValueError(f"ambient must be in [dimension, 1e9]; got {ambient!r}")
@@ -215,8 +215,8 @@ def _vmf_arguments(
 def _gaussian_arguments(
     dimension: ArrayLike, noise_std: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    n = _check.real("dimension", args.dimension(dimension, 2), 2, 1e9)
-    s = _check.real("noise_std", noise_std, 1e-4, 1e6)
+    n = arguments.real("dimension", args.dimension(dimension, 2), 2, 1e9)
+    s = arguments.real("noise_std", noise_std, 1e-4, 1e6)
     n, s = np.broadcast_arrays(n, s)
     return n, s
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import in_floats, noise_std
 
@@ -120,10 +120,10 @@ def mse_tail_shrunk(
     >>> round(float(bounds.mse_tail_shrunk(0.0285, 784, 0.1, 5.0)), 3)
     0.632
     """
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     noise = args.effective_noise(noise_multiplier, repeats)
-    _check.real("dimension * noise_multiplier / sqrt(repeats)", n * noise, 0, 3e7)
+    arguments.real("dimension * noise_multiplier / sqrt(repeats)", n * noise, 0, 3e7)
     norm = args.positive("data_norm", data_norm)
     # c s = sigma |X| / (1 + N sigma**2)
     std = noise / (1.0 + n * noise * noise) * norm
@@ -169,9 +169,9 @@ def expected_mse_clipped_to_range(
     >>> round(float(bounds.expected_mse_clipped_to_range([0.0, 0.5, 1.0], noise_std=0.1)), 6)
     0.006667
     """
-    bottom = float(_check.real("low", low, -1e140, 1e140))
-    top = float(_check.real("high", high, bottom, 1e140, low_open=True))
-    x = _check.real("signal", signal, bottom, top).ravel()
+    bottom = float(arguments.real("low", low, -1e140, 1e140))
+    top = float(arguments.real("high", high, bottom, 1e140, low_open=True))
+    x = arguments.real("signal", signal, bottom, top).ravel()
     if x.size == 0:
         raise ValueError("signal must have at least one value; got none")
     std = args.positive("noise_std", noise_std)
@@ -224,7 +224,7 @@ def expected_mse_james_stein(
     n = args.dimension(dimension, 3)
     std = noise_std(noise_multiplier, data_norm, repeats)
     root = 1.0 / args.effective_noise(noise_multiplier, repeats)
-    lam = _check.real("sqrt(repeats) / noise_multiplier", root, 0, 1e8) ** 2
+    lam = arguments.real("sqrt(repeats) / noise_multiplier", root, 0, 1e8) ** 2
     n, std, lam = np.broadcast_arrays(n, std, lam)
     flat_n, flat_lam = n.reshape(-1), lam.reshape(-1)
     centre = 1.0 / (flat_n + flat_lam)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.bounds import _arguments as args
 from reconrisk.special._roots import monotone_root
 from reconrisk.special._stirling import divergence
@@ -56,8 +56,8 @@ def advantage(success: ArrayLike, prior_success: ArrayLike) -> np.ndarray:
     >>> round(float(bounds.advantage(0.55, 0.1)), 6)
     0.5
     """
-    s = _check.real("success", success, 0, 1)
-    kappa = _check.real("prior_success", prior_success, 0, 1, high_open=True)
+    s = arguments.real("success", success, 0, 1)
+    kappa = arguments.real("prior_success", prior_success, 0, 1, high_open=True)
     return ((s - kappa) / (1.0 - kappa))[()]
 
 
@@ -106,20 +106,20 @@ def fano_success(
     >>> round(float(bounds.fano_success(1.0, prior_size=100)), 4)
     0.3573
     """
-    information = _check.real("mutual_information", mutual_information, 0, np.inf, high_open=True)
+    information = arguments.real("mutual_information", mutual_information, 0, np.inf, high_open=True)
     if (prior_size is None) == (log_prior_size is None):
         raise ValueError("give exactly one of prior_size and log_prior_size")
     if log_prior_size is None:
         assert prior_size is not None
-        size = _check.integer("prior_size", prior_size, 2)
-        log_n = np.log(_check.real("prior_size", size, 2, 1e300))
+        size = arguments.integer("prior_size", prior_size, 2)
+        log_n = np.log(arguments.real("prior_size", size, 2, 1e300))
     else:
-        log_n = _check.real("log_prior_size", log_prior_size, np.log(2.0), 1e15)
+        log_n = arguments.real("log_prior_size", log_prior_size, np.log(2.0), 1e15)
     missing = np.zeros(())
     if entropy is not None:
         # the rounding of a uniform prior's own entropy must not be refused
         slack = 1e-12 * (1.0 + log_n)
-        h = _check.real("entropy", entropy, 0)
+        h = arguments.real("entropy", entropy, 0)
         if np.any(h > log_n + slack):
             raise ValueError(f"entropy must be at most log n; got {np.max(h)!r}")
         missing = np.maximum(log_n - h, 0.0)
@@ -210,11 +210,11 @@ def mutual_information_bound(
     0.4371
     """
     sigma = args.positive("noise_multiplier", noise_multiplier)
-    delta = _check.real("sensitivity", sensitivity, 0, 1e140)
+    delta = arguments.real("sensitivity", sensitivity, 0, 1e140)
     with np.errstate(over="ignore"):
         gap = 0.5 * args.repeats(steps, "steps") * (delta / sigma) ** 2
     if np.ndim(prior) == 0:
-        n = _check.real("prior", _check.integer("prior", prior, 2), 2, 1e300)
+        n = arguments.real("prior", arguments.integer("prior", prior, 2), 2, 1e300)
         # log(p + (1 - p) e^-gap) = log1p((1 - p)(e^-gap - 1)), exact for small gaps; for large
         # ones the log of the sum, which does not cancel
         small = -np.log1p((1.0 - 1.0 / n) * np.expm1(-np.minimum(gap, 0.5)))
@@ -227,7 +227,7 @@ def mutual_information_bound(
 
 def probabilities(prior: ArrayLike, least: int = 2) -> np.ndarray:
     """Return ``prior`` as at least so many probabilities that sum to one within rounding."""
-    p = _check.real("prior", prior, 0, 1)
+    p = arguments.real("prior", prior, 0, 1)
     if p.ndim != 1 or p.size < least:
         raise ValueError(f"prior must be a list of at least {least} probabilities; got {prior!r}")
     if abs(p.sum() - 1.0) > 1e-9:
@@ -281,9 +281,9 @@ def mutual_information_monte_carlo(
     >>> abs(found - float(bounds.mutual_information_orthogonal(4, 1.0))) < 5 * error
     True
     """
-    means = np.atleast_2d(_check.real("candidates", candidates, -1e140, 1e140))
+    means = np.atleast_2d(arguments.real("candidates", candidates, -1e140, 1e140))
     n, dimension = means.shape
-    count = int(_check.integer("samples", samples, 2))
+    count = int(arguments.integer("samples", samples, 2))
     p = np.full(n, 1.0 / n) if prior is None else probabilities(prior)
     if p.size != n:
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")
@@ -345,8 +345,8 @@ def mutual_information_orthogonal(prior_size: ArrayLike, signal: ArrayLike) -> n
     >>> round(float(bounds.mutual_information_orthogonal(4, 1.0)), 4)
     0.33
     """
-    n = _check.real("prior_size", _check.integer("prior_size", prior_size, 2), 2, 1e12)
-    m = _check.real("signal", signal, 0, 40)
+    n = arguments.real("prior_size", arguments.integer("prior_size", prior_size, 2), 2, 1e12)
+    m = arguments.real("signal", signal, 0, 40)
     n, m = np.broadcast_arrays(n, m)
     flat = [_orthogonal_one(float(a), float(b)) for a, b in zip(n.ravel(), m.ravel(), strict=True)]
     return np.array(flat).reshape(n.shape)[()]

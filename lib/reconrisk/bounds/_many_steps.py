@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import gamma_argument, noise_std
 from reconrisk.bounds._ncc import noncentrality
@@ -33,8 +33,8 @@ MAX_STEPS = 1e9
 
 
 def _plan(steps: ArrayLike, selection_probability: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    t = _check.real("steps", _check.integer("steps", steps, 1), 1, MAX_STEPS)
-    return t, _check.real("selection_probability", selection_probability, 0, 1, low_open=True)
+    t = arguments.real("steps", arguments.integer("steps", steps, 1), 1, MAX_STEPS)
+    return t, arguments.real("selection_probability", selection_probability, 0, 1, low_open=True)
 
 
 def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) -> np.ndarray:
@@ -93,7 +93,7 @@ def selection_probability_printed(
     False
     """
     t, p = _plan(steps, probability)
-    _check.real("probability", p, 0, 1, high_open=True)
+    arguments.real("probability", p, 0, 1, high_open=True)
     value = special.log_binomial_pmf(k, t, p) - (t - np.asarray(k, dtype=float)) * np.log1p(-p)
     if not log and np.any(value > 709.0):
         raise ValueError("the printed value exceeds 1e308 here; ask for its logarithm (log=True)")
@@ -141,7 +141,7 @@ def mse_tail_sampled(
     >>> round(float(value), 3)
     0.696
     """
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, 1)
     x = gamma_argument(eta, n, std)
@@ -181,7 +181,7 @@ def psnr_tail_sampled(
     >>> round(float(bounds.psnr_tail_sampled(15.0, 784, 0.1, 5.0, 1.0, 100, 0.1)), 4)
     0.7483
     """
-    eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
+    eta = mse_of_psnr(arguments.real("threshold", threshold, -1000, 1000), data_range)
     return mse_tail_sampled(
         eta, dimension, noise_multiplier, data_norm, steps, selection_probability, log=log
     )
@@ -218,11 +218,11 @@ def ncc_tail_sampled(
     >>> round(float(bounds.ncc_tail_sampled(0.7, 784, 0.1, 100, 0.1)), 4)
     0.7849
     """
-    c = _check.real("threshold", threshold, -1, 1)
+    c = arguments.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
     delta = noncentrality(n, noise_multiplier, signal, contrast, 1)
     t, p = _plan(steps, selection_probability)
-    _check.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
+    arguments.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
     value = _mixture(
         lambda k, c, d, m: special.log_cosine_tail(c, d, np.sqrt(k) * m), t, p, c, n - 1.0, delta
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 
 __all__ = ["expected_mse", "mse_density", "mse_quantile", "mse_tail"]
@@ -17,7 +17,7 @@ __all__ = ["expected_mse", "mse_density", "mse_quantile", "mse_tail"]
 def noise_std(noise_multiplier: ArrayLike, data_norm: ArrayLike, count: ArrayLike) -> np.ndarray:
     """Return ``s``, the standard deviation of one entry of the averaged reconstruction."""
     std = args.effective_noise(noise_multiplier, count) * args.positive("data_norm", data_norm)
-    return _check.real("noise_multiplier * data_norm / sqrt(repeats)", std, 1e-140, 1e140)
+    return arguments.real("noise_multiplier * data_norm / sqrt(repeats)", std, 1e-140, 1e140)
 
 
 def gamma_argument(threshold: np.ndarray, n: np.ndarray, std: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ def mse_tail(
     >>> round(float(log_tail) / 2.302585, 1)
     -220.0
     """
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
     return args.probability(special.log_gamma_lower(0.5 * n, gamma_argument(eta, n, std)), log)
@@ -183,7 +183,7 @@ def mse_density(
     >>> round(float(bounds.mse_density(0.25, 784, 0.1, 5.0)), 4)
     31.5879
     """
-    y = _check.real("value", value, 0, np.inf, low_open=True, high_open=True)
+    y = arguments.real("value", value, 0, np.inf, low_open=True, high_open=True)
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
     x = gamma_argument(y, n, std)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 
 __all__ = ["contrast_of", "expected_ncc", "ncc_bound_paper", "ncc_quantile", "ncc_tail"]
@@ -41,7 +41,7 @@ def contrast_of(signal: ArrayLike) -> float:
     >>> round(float(bounds.contrast_of([1.0, 1.0, 0.0, 0.0])), 4)
     0.7071
     """
-    x = _check.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
+    x = arguments.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
     if x.size == 0:
         raise ValueError("signal must have at least one value; got none")
     scale = np.max(np.abs(x))
@@ -66,9 +66,9 @@ def noncentrality(
         if np.any(n != size):
             raise ValueError(f"dimension must equal the size of signal, {size}; got {n!r}")
         contrast = contrast_of(signal)
-    share = _check.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
+    share = arguments.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
     delta = share / args.effective_noise(noise_multiplier, count)
-    return _check.real("contrast * sqrt(repeats) / noise_multiplier", delta, 0, MAX_NONCENTRALITY)
+    return arguments.real("contrast * sqrt(repeats) / noise_multiplier", delta, 0, MAX_NONCENTRALITY)
 
 
 def ncc_tail(
@@ -125,7 +125,7 @@ def ncc_tail(
     >>> round(float(bounds.ncc_tail(0.35, 784, 0.1)), 4)
     0.3335
     """
-    c = _check.real("threshold", threshold, -1, 1)
+    c = arguments.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
     delta = noncentrality(n, noise_multiplier, signal, contrast, repeats)
     return args.probability(special.log_cosine_tail(c, n - 1.0, delta), log)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk._types import Enclosure
 from reconrisk.bounds._confidence import upper_limit
 from reconrisk.bounds._information import probabilities
@@ -50,20 +50,20 @@ def prior_success(prior: ArrayLike) -> float:
     0.5
     """
     if np.ndim(prior) == 0:
-        return float(1.0 / _check.integer("prior", prior, 1))
+        return float(1.0 / arguments.integer("prior", prior, 1))
     return float(probabilities(prior, 1).max())
 
 
 def _masses(distances: ArrayLike, threshold: float, weights: ArrayLike | None) -> np.ndarray:
     """Prior mass of the points within ``threshold`` of each centre."""
-    d = _check.real("distances", distances, 0)
+    d = arguments.real("distances", distances, 0)
     if d.ndim != 2:
         raise ValueError(f"distances must have shape (centres, points); got {d.shape}")
     points = d.shape[1]
     p = np.full(points, 1.0 / points) if weights is None else probabilities(weights, 1)
     if p.size != points:
         raise ValueError(f"weights must have one entry per point; got {p.size} for {points}")
-    eta = float(_check.real("threshold", threshold, 0))
+    eta = float(arguments.real("threshold", threshold, 0))
     return (d <= eta) @ p
 
 
@@ -145,7 +145,7 @@ def prior_success_ball_any_centre(
     >>> round(found.lower, 4), round(found.upper, 4)
     (0.3333, 0.6667)
     """
-    d = _check.real("distances", distances, 0)
+    d = arguments.real("distances", distances, 0)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise ValueError(f"distances must be square; got shape {d.shape}")
     slack = 1e-9 * (1.0 + np.max(d, initial=0.0))
@@ -196,10 +196,10 @@ def prior_success_from_samples(
     >>> 0.1 < bounds.prior_success_from_samples(0.1, 1000) < 0.13
     True
     """
-    share = float(_check.real("estimate", estimate, 0, 1))
-    count = float(_check.integer("samples", samples, 1))
-    level = float(_check.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
-    if _check.one_of("method", method, ("binomial", "chernoff")) == "chernoff":
+    share = float(arguments.real("estimate", estimate, 0, 1))
+    count = float(arguments.integer("samples", samples, 1))
+    level = float(arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
+    if arguments.one_of("method", method, ("binomial", "chernoff")) == "chernoff":
         a = np.sqrt(-np.log1p(-level) / (2.0 * count))
         return float(min((a + np.sqrt(a * a + share)) ** 2, 1.0))
     hits = np.ceil(share * count * (1.0 - 1e-12))
@@ -252,12 +252,12 @@ def log_prior_success_pixels(
     >>> round(float(bounds.log_prior_success_pixels(784, 0.9, 0.125)))
     -750
     """
-    d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
-    rho = _check.real("share", share, 0, 1)
+    d = arguments.real("dimension", arguments.integer("dimension", dimension, 1), 1, 1e7)
+    rho = arguments.real("share", share, 0, 1)
     if probability is None:
-        p = np.minimum(2.0 * _check.real("tolerance", tolerance, 0, 1, low_open=True), 1.0)
+        p = np.minimum(2.0 * arguments.real("tolerance", tolerance, 0, 1, low_open=True), 1.0)
     else:
-        p = _check.real("probability", probability, 0, 1, low_open=True)
+        p = arguments.real("probability", probability, 0, 1, low_open=True)
     # a share that is meant as a fraction k/d must not round up to k + 1
     needed = np.ceil(rho * d * (1.0 - 4e-16 * 4.0))
     needed, d, p = np.broadcast_arrays(needed, d, p)
@@ -318,6 +318,6 @@ def log_prior_success_pixels_printed(
     >>> round(float(bounds.log_prior_success_pixels_printed(784)))
     -1087
     """
-    d = _check.real("dimension", _check.integer("dimension", dimension, 1), 1, 1e7)
-    rho = _check.real("share", share, 0, 1)
-    return (rho * d * np.log(_check.real("probability", probability, 0, 1, low_open=True)))[()]
+    d = arguments.real("dimension", arguments.integer("dimension", dimension, 1), 1, 1e7)
+    rho = arguments.real("share", share, 0, 1)
+    return (rho * d * np.log(arguments.real("probability", probability, 0, 1, low_open=True)))[()]

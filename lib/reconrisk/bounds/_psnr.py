@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import gamma_argument, noise_std
 
@@ -46,8 +46,8 @@ def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
     >>> float(bounds.mse_of_psnr(20.0, data_range=1.0))
     0.01
     """
-    value = _check.real("psnr", psnr, -1000, 1000)
-    return (_check.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[()]
+    value = arguments.real("psnr", psnr, -1000, 1000)
+    return (arguments.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[()]
 
 
 def psnr_tail(
@@ -93,7 +93,7 @@ def psnr_tail(
     >>> round(float(bounds.psnr_tail(26.0, 784, 0.01, 5.0, data_range=1.0)), 4)
     0.5441
     """
-    eta = mse_of_psnr(_check.real("threshold", threshold, -1000, 1000), data_range)
+    eta = mse_of_psnr(arguments.real("threshold", threshold, -1000, 1000), data_range)
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
     x = gamma_argument(np.asarray(eta), n, std)
@@ -140,10 +140,10 @@ def psnr_quantile(
     26.0243
     """
     log_p = args.log_probability("probability", probability, log_probability)
-    _check.real("log_probability", log_p, -np.inf, 0, low_open=True, high_open=True)
+    arguments.real("log_probability", log_p, -np.inf, 0, low_open=True, high_open=True)
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
-    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    span = arguments.real("data_range", data_range, 1e-50, 1e50)
     log_x = np.log(special.log_gamma_quantile(0.5 * n, log_p))
     return (_DECIBEL * (2.0 * np.log(span / std) + np.log(0.5 * n) - log_x))[()]
 
@@ -182,7 +182,7 @@ def psnr_density(
     >>> round(float(bounds.psnr_density(26.0, 784, 0.01, 5.0, 1.0)), 4)
     1.8103
     """
-    y = mse_of_psnr(_check.real("value", value, -1000, 1000), data_range)
+    y = mse_of_psnr(arguments.real("value", value, -1000, 1000), data_range)
     n = args.dimension(dimension)
     x = gamma_argument(np.asarray(y), n, noise_std(noise_multiplier, data_norm, repeats))
     log_density = special.log_gamma_density(0.5 * n, x) + np.log(x) - np.log(_DECIBEL)
@@ -220,7 +220,7 @@ def expected_psnr(
     """
     a = 0.5 * args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
-    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    span = arguments.real("data_range", data_range, 1e-50, 1e50)
     return (_DECIBEL * (2.0 * np.log(span / std) + _log_minus_digamma(a)))[()]
 
 
@@ -253,7 +253,7 @@ def psnr_bound_paper(
     6.0206
     """
     std = noise_std(noise_multiplier, data_norm, repeats)
-    span = _check.real("data_range", data_range, 1e-50, 1e50)
+    span = arguments.real("data_range", data_range, 1e-50, 1e50)
     return (2.0 * _DECIBEL * np.log(span / std))[()]
 
 

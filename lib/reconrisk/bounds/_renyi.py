@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 
 __all__ = [
@@ -116,8 +116,8 @@ def rero_renyi(
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
     )
-    alpha = _check.real("order", order, 1, low_open=True)
-    budget = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    alpha = arguments.real("order", order, 1, low_open=True)
+    budget = arguments.real("epsilon", epsilon, 0, np.inf, high_open=True)
     share = 1.0 - 1.0 / alpha
     return args.probability(np.minimum(share * (log_kappa + budget), 0.0), log)
 
@@ -163,7 +163,7 @@ def rero_pure(
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
     )
-    budget = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    budget = arguments.real("epsilon", epsilon, 0, np.inf, high_open=True)
     other = special.log1mexp(special.log1mexp(log_kappa) - budget)
     return args.probability(np.minimum(log_kappa + budget, other), log)
 
@@ -247,7 +247,7 @@ def mse_lower_bound_renyi(
     >>> round(float(bounds.mse_lower_bound_renyi(1.0)), 4)
     0.1455
     """
-    divergence = _check.real("epsilon", epsilon, 0, np.inf, low_open=True, high_open=True)
+    divergence = arguments.real("epsilon", epsilon, 0, np.inf, low_open=True, high_open=True)
     width = args.positive("diameter", diameter)
     log_expm1 = divergence + special.log1mexp(-divergence)
     return args.probability(2.0 * np.log(width) - np.log(4.0) - log_expm1, log)

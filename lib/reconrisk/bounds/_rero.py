@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds import _arguments as args
 from reconrisk.privacy._targets import mechanism_of
@@ -139,7 +139,7 @@ def rero(
     )
     if log_kappa.ndim:
         raise TypeError("the prior success of rero must be a single number; see rero_curve")
-    _check.real("tolerance", tolerance, 1e-12, 1)
+    arguments.real("tolerance", tolerance, 1e-12, 1)
     low, high = _enclose(run, log_kappa[None], float(tolerance))
     if log:
         return Enclosure(float(low[0]), float(high[0]))
@@ -184,8 +184,8 @@ def rero_curve(
     """
     if not isinstance(run, DPSGD):
         raise TypeError(f"run must be a DPSGD; got {run!r}")
-    kappa = _check.real("prior_success", prior_success, 0, 1)
-    _check.real("tolerance", tolerance, 1e-12, 1)
+    kappa = arguments.real("prior_success", prior_success, 0, 1)
+    arguments.real("tolerance", tolerance, 1e-12, 1)
     with np.errstate(divide="ignore"):
         low, high = _enclose(run, np.log(kappa).ravel(), float(tolerance))
     lower, upper = probabilities_outwards(low, high)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds._confidence import lower_limit, upper_limit
 
@@ -79,7 +79,7 @@ def rero_algorithm1(
     _check_arguments(run, prior_success, samples)
     if not prior_success > 0:
         raise ValueError(f"prior_success must be in (0, 1]; got {prior_success!r}")
-    _check.one_of("normalisation", normalisation, NORMALISATIONS)
+    arguments.one_of("normalisation", normalisation, NORMALISATIONS)
     log_ratios = _log_ratios(run, samples, rng, with_record=False)
     kept = math.ceil(prior_success * samples)
     log_sum = float(sc.logsumexp(np.partition(log_ratios, samples - kept)[samples - kept :]))
@@ -142,8 +142,8 @@ def rero_monte_carlo(
     True
     """
     _check_arguments(run, prior_success, samples)
-    _check.integer("seed", seed, 0)
-    _check.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
+    arguments.integer("seed", seed, 0)
+    arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
     kappa = float(prior_success)
     if kappa in (0.0, 1.0):
         return Enclosure(kappa, kappa)
@@ -170,8 +170,8 @@ def rero_monte_carlo(
 def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> None:
     if not isinstance(run, DPSGD):
         raise TypeError(f"run must be a DPSGD; got {run!r}")
-    _check.real("prior_success", prior_success, 0, 1)
-    _check.integer("samples", samples, 1)
+    arguments.real("prior_success", prior_success, 0, 1)
+    arguments.integer("samples", samples, 1)
 
 
 def _log_ratios(

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk._types import Enclosure
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._bayes_success_vmf import log_coordinate_tail
@@ -144,7 +144,7 @@ def rero_vmf_curve(
     >>> [round(float(v), 4) for v in upper]
     [0.5673, 0.9266]
     """
-    kappa = _check.real("prior_success", prior_success, 0, 1)
+    kappa = arguments.real("prior_success", prior_success, 0, 1)
     pair = _pair(concentration, dimension, sampling_rate, steps)
     with np.errstate(divide="ignore"):
         low, high = _enclose(pair, np.log(kappa).ravel(), _tolerance(tolerance))
@@ -200,8 +200,8 @@ def rero_vmf_one_release(
     log_kappa = args.log_probability(
         "prior_success", prior_success, log_prior_success, "log_prior_success"
     )
-    kappa = float(_check.real("concentration", concentration, 0, 1e8))
-    p = float(_check.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
+    kappa = float(arguments.real("concentration", concentration, 0, 1e8))
+    p = float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
     out = [_one_release(kappa, p, float(value)) for value in log_kappa.ravel()]
     return args.probability(np.array(out).reshape(log_kappa.shape), log)
 
@@ -209,7 +209,7 @@ def rero_vmf_one_release(
 def _one_release(kappa: float, p: float, log_kappa: float) -> float:
     if kappa == 0.0 or log_kappa in (-np.inf, 0.0):
         return log_kappa
-    _check.real("log_prior_success", log_kappa, -1e6, 0)
+    arguments.real("log_prior_success", log_kappa, -1e6, 0)
     cap = float(special.log_cosine_quantile(log_kappa, p))
     if cap > 1.0 - _NARROW:
         # the density is nowhere higher than at its peak
@@ -220,17 +220,17 @@ def _one_release(kappa: float, p: float, log_kappa: float) -> float:
 
 
 def _tolerance(value: float) -> float:
-    return float(_check.real("tolerance", value, 1e-12, 1))
+    return float(arguments.real("tolerance", value, 1e-12, 1))
 
 
 def _pair(
     concentration: float, dimension: int, sampling_rate: float, steps: int
 ) -> _vmf_step.OppositePair:
     return _vmf_step.OppositePair(
-        float(_check.real("concentration", concentration, 0, 1e5)),
-        float(_check.real("dimension", _vmf.check_dimension(dimension), 2, 1e9)),
-        float(_check.real("sampling_rate", sampling_rate, 0, 1, low_open=True)),
-        int(_check.integer("steps", steps, 1)),
+        float(arguments.real("concentration", concentration, 0, 1e5)),
+        float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9)),
+        float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)),
+        int(arguments.integer("steps", steps, 1)),
     )
 
 

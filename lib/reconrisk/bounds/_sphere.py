@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import in_floats
 from reconrisk.bounds._rero import rero_gaussian
@@ -34,7 +34,7 @@ __all__ = ["log_prior_success_box", "mse_tail_sphere", "rero_box", "rero_sphere"
 
 def _sine_squared(threshold: ArrayLike, n: np.ndarray, data_norm: ArrayLike) -> np.ndarray:
     """Return ``min(N eta/r**2, 1)``; at one and above, the zero estimate always succeeds."""
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     norm = args.positive("data_norm", data_norm)
     with np.errstate(over="ignore"):
         share = n * (eta / norm / norm)
@@ -96,7 +96,7 @@ def mse_tail_sphere(
     n = args.dimension(dimension)
     sine2 = _sine_squared(threshold, n, data_norm)
     delta = 1.0 / args.effective_noise(noise_multiplier, repeats)
-    _check.real("sqrt(repeats) / noise_multiplier", delta, 0, 1e8)
+    arguments.real("sqrt(repeats) / noise_multiplier", delta, 0, 1e8)
     value = np.where(sine2 >= 1.0, 0.0, special.log_cap_tail(sine2, n, delta))
     return args.probability(value, log)
 
@@ -183,7 +183,7 @@ def log_prior_success_box(
     >>> round(float(bounds.log_prior_success_box(0.01, 784)))
     -697
     """
-    eta = _check.real("threshold", threshold, 0)
+    eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     w = args.positive("width", width)
     # In units of the half-width: share = mean square allowed per entry.

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 
 __all__ = [
     "GradientInformation",
@@ -99,11 +99,11 @@ def tensor_attack_order(
     >>> round(float(bounds.tensor_attack_order(100, 10_000, 2)), 4)
     0.2
     """
-    b = _check.integer("batch_size", batch_size, 1, 1e12)
-    added = _check.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
-    factor = _check.real("condition", condition, 1, 1e140)
-    factor = factor / _check.real("coefficient", coefficient, 1e-100, 1e100)
-    factor = factor / _check.real("singular_value", singular_value, 1e-70, 1e70) ** 2
+    b = arguments.integer("batch_size", batch_size, 1, 1e12)
+    added = arguments.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
+    factor = arguments.real("condition", condition, 1, 1e140)
+    factor = factor / arguments.real("coefficient", coefficient, 1e-100, 1e100)
+    factor = factor / arguments.real("singular_value", singular_value, 1e-70, 1e70) ** 2
     return (factor * (b + added) * _root(dimension, width, dropout, "dropout"))[()]
 
 
@@ -152,21 +152,21 @@ def cramer_rao_order(
     >>> round(float(bounds.cramer_rao_order(100, 10_000, 0.1)), 4)
     0.01
     """
-    sigma = _check.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
-    gone = _check.real("pruned", pruned, 0, 1, high_open=True)
+    sigma = arguments.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
+    gone = arguments.real("pruned", pruned, 0, 1, high_open=True)
     return (sigma * _root(dimension, width, dropout, "dropout") / np.sqrt(1.0 - gone))[()]
 
 
 def _clipping(grad_norm: ArrayLike, max_grad_norm: ArrayLike) -> np.ndarray:
     """``max(1, |G|/C)``."""
-    size = _check.real("grad_norm", grad_norm, 0, 1e140)
-    return np.maximum(1.0, size / _check.real("max_grad_norm", max_grad_norm, 1e-140))
+    size = arguments.real("grad_norm", grad_norm, 0, 1e140)
+    return np.maximum(1.0, size / arguments.real("max_grad_norm", max_grad_norm, 1e-140))
 
 
 def _root(dimension: ArrayLike, width: ArrayLike, share: ArrayLike, name: str) -> np.ndarray:
-    d = _check.integer("dimension", dimension, 1, 1e12)
-    m = _check.integer("width", width, 1, 1e15)
-    return np.sqrt(d / ((1.0 - _check.real(name, share, 0, 1, high_open=True)) * m))
+    d = arguments.integer("dimension", dimension, 1, 1e12)
+    m = arguments.integer("width", width, 1, 1e15)
+    return np.sqrt(d / ((1.0 - arguments.real(name, share, 0, 1, high_open=True)) * m))
 
 
 # The Cramer-Rao bound ----------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class GradientInformation:
         Where it is clipped, ``(C/|g|)^2 (J J' - J g g' J'/|g|^2)``: all shrinks, and the
         gradient's own length says nothing any more.
         """
-        c = float(_check.real("max_grad_norm", max_grad_norm, 1e-140, np.inf))
+        c = float(arguments.real("max_grad_norm", max_grad_norm, 1e-140, np.inf))
         if self.squared_norm <= c * c:
             return self
         share = c * c / self.squared_norm
@@ -284,7 +284,7 @@ def cramer_rao_error(
     ValueError
         If shapes do not fit or a value is out of range.
     """
-    sigma = _check.real("noise_std", noise_std, 0, 1e140)
+    sigma = arguments.real("noise_std", noise_std, 0, 1e140)
     x = _records(information, inputs)
     root = np.sqrt(_inverse_trace(information, x, unit_norm) / len(x))
     # without noise too: entries that leave the records undetermined bound nothing
@@ -311,7 +311,7 @@ def cramer_rao_error_loosened(
     ValueError
         If shapes do not fit or a value is out of range.
     """
-    sigma = _check.real("noise_std", noise_std, 0, 1e140)
+    sigma = arguments.real("noise_std", noise_std, 0, 1e140)
     x = _records(information, inputs)
     trace = float(np.trace(information.matrix[: x.size, : x.size]))
     if trace <= 0.0:
@@ -348,16 +348,16 @@ def information_trace_limit(
     1333694
     """
     s = special.activation(activation)
-    d = float(_check.integer("dimension", dimension, 1, 1e12))
-    m = float(_check.real("width", width, 0, 1e15, low_open=True))
-    r = _check.real("residuals", residuals, -1e70, 1e70)
+    d = float(arguments.integer("dimension", dimension, 1, 1e12))
+    m = float(arguments.real("width", width, 0, 1e15, low_open=True))
+    r = arguments.real("residuals", residuals, -1e70, 1e70)
     across = special.normal_mean(lambda z: s.slope(z) ** 2, s.kinks)
     along = special.normal_mean(lambda z: (s.slope(z) * z) ** 2, s.kinks)
     return float(m * np.sum(r * r) * ((d - 1.0) * across + along))
 
 
 def _records(information: GradientInformation, inputs: ArrayLike) -> np.ndarray:
-    x = _check.real("inputs", inputs, low_open=True, high_open=True)
+    x = arguments.real("inputs", inputs, low_open=True, high_open=True)
     if x.ndim != 2 or not 0 < x.size <= len(information.matrix):
         raise ValueError(
             f"inputs must have shape (B, d) with B d at most {len(information.matrix)}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["van_trees_error"]
 
@@ -48,9 +48,9 @@ def van_trees_error(
     -----
     One eigendecomposition, whatever the number of noises.
     """
-    matrix = _check.real("information", information, low_open=True, high_open=True)
-    law = _check.real("covariance", covariance, low_open=True, high_open=True)
-    sigma = _check.real("noise_std", noise_std, 0, 1e140)
+    matrix = arguments.real("information", information, low_open=True, high_open=True)
+    law = arguments.real("covariance", covariance, low_open=True, high_open=True)
+    sigma = arguments.real("noise_std", noise_std, 0, 1e140)
     if law.ndim != 2 or law.shape[0] != law.shape[1] or not np.allclose(law, law.T):
         raise ValueError(f"covariance must be a symmetric matrix; got shape {law.shape}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) % len(law):

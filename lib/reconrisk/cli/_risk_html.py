@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from companion.cli._risk_numbers import said
-from companion.cli._risk_text import (
+from reconrisk.cli._risk_numbers import said
+from reconrisk.cli._risk_text import (
     by_kind,
     capital,
     headlines,
@@ -24,7 +24,7 @@ from companion.cli._risk_text import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from companion.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import Setting
     from reconrisk.cli._risk_pictures import Picture
     from reconrisk.risk import Entry, Report
 

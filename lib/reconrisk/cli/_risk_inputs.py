@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reconrisk import risk
-from companion.cli._risk_file import read_json, read_mapping, scalar
+from reconrisk.cli._risk_file import read_json, read_mapping, scalar
 from reconrisk.risk import Questions, Record, SettingError, TrainingRun, TwoLayerModel
 
 __all__ = ["FIELDS", "MODEL_FIELDS", "Setting", "read_setting", "values_of_flags"]
@@ -210,7 +210,7 @@ def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str,
 
 def _sample(path: Path, sides: list[int] | None) -> tuple[Any, str]:
     """Images from a path as rows, as many as fit; square and of the colours asked for."""
-    from companion.study.datasets import own_images
+    from reconrisk.datasets import own_images
 
     how: dict[str, Any] = {}
     if sides is not None:

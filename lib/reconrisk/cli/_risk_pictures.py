@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reconrisk import bounds, risk
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
+from reconrisk.plotting import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
 from reconrisk.risk._composed import followed, success_at
 
 __all__ = ["Picture", "pictures"]

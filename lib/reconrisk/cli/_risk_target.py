@@ -7,11 +7,11 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
 
-from companion.cli._risk_file import scalar
-from companion.cli._risk_numbers import short
+from reconrisk.cli._risk_file import scalar
+from reconrisk.cli._risk_numbers import short
 
 if TYPE_CHECKING:
-    from companion.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import Setting
     from reconrisk.risk import Kind, Questions, TrainingRun
 
 __all__ = ["at_least_noise", "targets"]

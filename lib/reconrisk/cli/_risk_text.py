@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from companion.cli._console import note, print_table, show
-from companion.cli._risk_numbers import said, short
+from reconrisk.cli._risk_numbers import said, short
+from reconrisk.cli.console import note, print_table, show
 
 if TYPE_CHECKING:
-    from companion.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import Setting
     from reconrisk.risk import Entry, Report
 
 __all__ = [

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from companion.cli._console import mistakes, note
+from reconrisk.cli.console import mistakes, note
 
 if TYPE_CHECKING:
-    from companion.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import Setting
     from reconrisk.risk import Report
 
 __all__ = ["risk"]
@@ -152,7 +152,7 @@ def risk(
     Example: `reconrisk risk --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 15`
     """
     if example:
-        from companion.cli._risk_file import EXAMPLE
+        from reconrisk.cli._risk_file import EXAMPLE
 
         with mistakes(context.obj):
             _write(EXAMPLE, out)
@@ -174,7 +174,7 @@ def risk(
         "singular_value": model_singular_value, "condition": model_condition,
         "dropout": model_dropout, "pruned": model_pruned,
     }  # fmt: skip
-    from companion.cli import _risk_inputs as inputs
+    from reconrisk.cli import _risk_inputs as inputs
 
     with mistakes(context.obj):
         if format_ not in FORMATS:
@@ -186,7 +186,7 @@ def risk(
             for file in files
         ]
         if target is not None:
-            from companion.cli._risk_target import at_least_noise
+            from reconrisk.cli._risk_target import at_least_noise
 
             settings = [at_least_noise(setting, target, at) for setting in settings]
         elif at is not None:
@@ -205,13 +205,13 @@ def _report(setting: Setting) -> Report:
 def _put(
     reports: list[Report], settings: list[Setting], form: str, out: Path | None, details: bool
 ) -> None:
-    from companion.cli import _risk_text as text
+    from reconrisk.cli import _risk_text as text
 
     one = len(reports) == 1
     if form == "json":
         _write(_as_json(reports, settings), out)
     elif form == "html":
-        from companion.cli import _risk_html as html
+        from reconrisk.cli import _risk_html as html
 
         _write(html.card(reports, settings), out)
     elif form == "markdown":

@@ -12,6 +12,10 @@ pretrained generator of Jeon et al. (2021).
 All weights are drawn from a generator: nothing here is pretrained.
 """
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.convnets")
+
 from reconrisk.convnets._classifiers import (
     BatchNorm,
     ConvNet,

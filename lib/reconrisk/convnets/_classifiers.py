@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = [
     "BatchNorm",
@@ -86,8 +86,8 @@ class WideHead(nn.Module):
         self, features: int, wide: int | None, classes: int, activation: str, device: str
     ) -> None:
         super().__init__()
-        _check.integer("classes", classes, 2)
-        _check.one_of("activation", activation, tuple(ACTIVATIONS))
+        arguments.integer("classes", classes, 2)
+        arguments.one_of("activation", activation, tuple(ACTIVATIONS))
         self.activation = ACTIVATIONS[activation]
         self.wide = None if wide is None else nn.Linear(features, wide, device=device)
         self.head = nn.Linear(features if wide is None else wide, classes, device=device)
@@ -130,7 +130,7 @@ class WideHead(nn.Module):
         ValueError
             If there are more or fewer than the network has batch norms.
         """
-        _check.real("momentum", momentum, 0, 1)
+        arguments.real("momentum", momentum, 0, 1)
         norms = [module for module in self.modules() if isinstance(module, BatchNorm)]
         for norm, (mean, variance) in zip(norms, statistics, strict=True):
             norm.mean.lerp_(mean.detach(), momentum)
@@ -177,8 +177,8 @@ class ConvNet(WideHead):
         classes: int = 10,
         colours: int = 3,
     ) -> None:
-        _check.integer("side / 8", side / 8, 1)
-        _check.integer("channels", channels, 1)
+        arguments.integer("side / 8", side / 8, 1)
+        arguments.integer("channels", channels, 1)
         features = 2 * channels * (side // 8) ** 2
         super().__init__(features, wide, classes, activation, "meta")
         widths = (colours, channels, 2 * channels, 2 * channels)
@@ -230,7 +230,7 @@ class ResNet18(WideHead):
         activation: str = "relu",
         classes: int = 10,
     ) -> None:
-        _check.integer("width", width, 1)
+        arguments.integer("width", width, 1)
         super().__init__(8 * width, wide, classes, activation, "meta")
         self.first = convolution(3, width)
         self.first_norm = BatchNorm(width)
@@ -318,7 +318,7 @@ def randomise_neurons(network: WideHead, count: int, generator: torch.Generator)
     """
     if network.wide is None:
         raise ValueError("network must have a wide layer")
-    _check.integer("count", count, 1, len(network.wide.weight))
+    arguments.integer("count", count, 1, len(network.wide.weight))
     inner = network.wide.weight[-count:]
     inner.copy_(torch.randn(inner.shape, generator=generator, device=inner.device))
     network.wide.bias[-count:] = 0
@@ -351,7 +351,7 @@ class ImprintNetwork(nn.Module):
         self, measurement: torch.Tensor, thresholds: torch.Tensor, classes: int = 10
     ) -> None:
         super().__init__()
-        _check.integer("classes", classes, 2)
+        arguments.integer("classes", classes, 2)
         if measurement.ndim != 1 or thresholds.ndim != 1 or len(thresholds) < 1:
             raise ValueError(
                 "measurement and thresholds must be vectors; "

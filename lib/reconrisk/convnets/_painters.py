@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.convnets._classifiers import convolution, draw_weights
 
 __all__ = ["Decoder", "ImagePrior", "train_decoder"]
@@ -44,9 +44,9 @@ class ImagePrior(nn.Module):
         self, generator: torch.Generator, *, side: int = 32, width: int = 64, colours: int = 3
     ) -> None:
         super().__init__()
-        _check.integer("side", side, 8)
-        _check.integer("log2(side)", math.log2(side))
-        _check.integer("width", width, 1)
+        arguments.integer("side", side, 8)
+        arguments.integer("log2(side)", math.log2(side))
+        arguments.integer("width", width, 1)
         self.side, self.width = side, width
         sides = [side // 2**k for k in range(int(math.log2(side)) - 1)]
         widths = [width if k == 0 else 2 * width for k in range(len(sides))]
@@ -104,9 +104,9 @@ class Decoder(nn.Module):
         colours: int = 3,
     ) -> None:
         super().__init__()
-        _check.integer("side", side, 8)
-        steps = int(_check.integer("log2(side)", math.log2(side))) - 2
-        _check.integer("latent", latent, 1)
+        arguments.integer("side", side, 8)
+        steps = int(arguments.integer("log2(side)", math.log2(side))) - 2
+        arguments.integer("latent", latent, 1)
         self.latent = latent
         self.first = nn.Linear(latent, 32 * width, device="meta")
         widths = [2 * width] * steps + [width]
@@ -156,8 +156,8 @@ def train_decoder(
     Tensor, shape (N, latent)
         The images' latent vectors: their law is the prior of the latent space.
     """
-    _check.integer("steps", steps, 1)
-    _check.integer("batch_size", batch_size, 1)
+    arguments.integer("steps", steps, 1)
+    arguments.integer("batch_size", batch_size, 1)
     radius = math.sqrt(decoder.latent)
     shape = (len(images), decoder.latent)
     latents = torch.randn(shape, generator=generator, device=images.device, dtype=images.dtype)

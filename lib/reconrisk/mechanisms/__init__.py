@@ -5,6 +5,10 @@ that many single-example steps are privatised in one call. The defences of Liu e
 that compose (``_defences``); their updates have that axis run over clients.
 """
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.mechanisms")
+
 from reconrisk.mechanisms._defences import (
     Clipping,
     Defence,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.mechanisms._gradients import Gradient, add_gaussian_noise, clip
 
 __all__ = [
@@ -61,8 +61,8 @@ class LocalAggregation:
     learning_rate: float
 
     def __post_init__(self) -> None:
-        _check.integer("steps", self.steps, 1)
-        _check.real("learning_rate", self.learning_rate, 0, low_open=True, high_open=True)
+        arguments.integer("steps", self.steps, 1)
+        arguments.real("learning_rate", self.learning_rate, 0, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class NeuronDropout:
     probability: float
 
     def __post_init__(self) -> None:
-        _check.real("probability", self.probability, 0, 1, high_open=True)
+        arguments.real("probability", self.probability, 0, 1, high_open=True)
 
     def draw(self, updates: int, neurons: int, generator: torch.Generator) -> torch.Tensor:
         """Return each neuron's factor, shape (updates, neurons): zero where it is dropped."""
@@ -162,7 +162,7 @@ class Clipping:
     max_grad_norm: float
 
     def __post_init__(self) -> None:
-        _check.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
+        arguments.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
         """Return the update clipped."""
@@ -185,7 +185,7 @@ class Noise:
     everywhere: bool = True
 
     def __post_init__(self) -> None:
-        _check.real("std", self.std, 0, high_open=True)
+        arguments.real("std", self.std, 0, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
         """Return the update with noise."""
@@ -214,7 +214,7 @@ class EntryDropout:
     rescaled: bool = False
 
     def __post_init__(self) -> None:
-        _check.real("probability", self.probability, 0, 1, high_open=True)
+        arguments.real("probability", self.probability, 0, 1, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
         """Return the update thinned out."""
@@ -245,7 +245,7 @@ class Pruning:
     by_layer: bool = False
 
     def __post_init__(self) -> None:
-        _check.real("share", self.share, 0, 1, high_open=True)
+        arguments.real("share", self.share, 0, 1, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
         """Return the update pruned."""
@@ -285,7 +285,7 @@ class SecureAggregation:
     clients: int
 
     def __post_init__(self) -> None:
-        _check.integer("clients", self.clients, 1)
+        arguments.integer("clients", self.clients, 1)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
         """Return the averages."""
@@ -322,7 +322,7 @@ def dp_sgd(max_grad_norm: float, noise_multiplier: float) -> tuple[Clipping, Noi
         sigma >= 0. Liu et al. print the noise of an update once as sigma and once as ``C sigma``
         (Section 3.2 and Appendix C.2); this is the latter.
     """
-    _check.real("noise_multiplier", noise_multiplier, 0, high_open=True)
+    arguments.real("noise_multiplier", noise_multiplier, 0, high_open=True)
     return Clipping(max_grad_norm), Noise(max_grad_norm * noise_multiplier)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.mechanisms._gradients import Gradient
 
 __all__ = ["add_vmf_noise", "sample_vmf", "vmf_cosines"]
@@ -61,9 +61,9 @@ def vmf_cosines(
     ``(p-1)/2``, Wood's proposal; ``b = (p-1)/(2 kappa + sqrt(4 kappa**2 + (p-1)**2))``. At
     least 65% of the proposals are accepted at every concentration and dimension.
     """
-    p = float(_check.integer("dimension", dimension, 2))
-    count = int(_check.integer("size", size, 0))
-    kappa = _check.real("concentration", concentration, 0, 1e12)
+    p = float(arguments.integer("dimension", dimension, 2))
+    count = int(arguments.integer("size", size, 0))
+    kappa = arguments.real("concentration", concentration, 0, 1e12)
     kappa = np.broadcast_to(kappa, (count,))
     b = (p - 1.0) / (2.0 * kappa + np.hypot(2.0 * kappa, p - 1.0))
     cosine, sine = np.empty(count), np.empty(count)
@@ -133,7 +133,7 @@ def sample_vmf(
     mu, length = _directions(mean_direction)
     if mu.ndim == 2 and size is not None:
         raise ValueError("size must not be given with one mean_direction for each draw")
-    several = 1 if size is None else int(_check.integer("size", size, 0))
+    several = 1 if size is None else int(arguments.integer("size", size, 0))
     count = mu.shape[0] if mu.ndim == 2 else several
     rng = np.random.default_rng(seed)
     p = mu.shape[-1]

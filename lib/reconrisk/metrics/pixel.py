@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["mse", "ncc", "nmi", "psnr", "rmse", "ssim"]
 
@@ -89,7 +89,7 @@ def psnr(
     """
     x, y = _pair(target, reconstruction)
     width = x.max(axis=-1) - x.min(axis=-1) if data_range is None else data_range
-    width = _check.real("data_range", width, 0, np.inf, low_open=True)
+    width = arguments.real("data_range", width, 0, np.inf, low_open=True)
     with np.errstate(divide="ignore"):
         return 20 * np.log10(width) - 10 * np.log10(mse(x, y))
 
@@ -157,7 +157,7 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     >>> round(metrics.nmi(picture, picture), 6)
     2.0
     """
-    bins = int(_check.integer("bins", bins, 2))
+    bins = int(arguments.integer("bins", bins, 2))
     x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
     if x.shape != y.shape:
         raise ValueError(f"target and reconstruction must share a shape; got {x.shape}, {y.shape}")
@@ -200,7 +200,7 @@ def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) 
     """
     from skimage.metrics import structural_similarity
 
-    _check.real("data_range", data_range, 0, np.inf, low_open=True)
+    arguments.real("data_range", data_range, 0, np.inf, low_open=True)
     x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
     if x.shape != y.shape or x.ndim not in (2, 3) or min(x.shape[:2]) < 7:
         raise ValueError(

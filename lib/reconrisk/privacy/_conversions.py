@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["amplify", "compose", "epsilon_from_renyi", "log_delta_from_renyi"]
 
@@ -45,7 +45,7 @@ def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike)
     -17.0142
     """
     a, bound = _order_and_bound(order, renyi)
-    e = _check.real("epsilon", epsilon, 0)
+    e = arguments.real("epsilon", epsilon, 0)
     gap = a - 1.0
     return np.minimum(gap * (bound - e) + gap * np.log(gap) - a * np.log(a), 0.0)[()]
 
@@ -82,14 +82,14 @@ def epsilon_from_renyi(order: ArrayLike, renyi: ArrayLike, delta: ArrayLike) -> 
     5.2141
     """
     a, bound = _order_and_bound(order, renyi)
-    d = _check.real("delta", delta, 0, 1, low_open=True)
+    d = arguments.real("delta", delta, 0, 1, low_open=True)
     value = bound + np.log1p(-1.0 / a) - (np.log(d) + np.log(a)) / (a - 1.0)
     return np.maximum(value, 0.0)[()]
 
 
 def _order_and_bound(order: ArrayLike, renyi: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    a = _check.real("order", order, 1, np.inf, low_open=True, high_open=True)
-    return a, _check.real("renyi", renyi, 0)
+    a = arguments.real("order", order, 1, np.inf, low_open=True, high_open=True)
+    return a, arguments.real("renyi", renyi, 0)
 
 
 def amplify(
@@ -119,9 +119,9 @@ def amplify(
     >>> round(float(epsilon), 4)
     0.1586
     """
-    e = _check.real("epsilon", epsilon, 0)
-    d = _check.real("delta", delta, 0, 1)
-    q = _check.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+    e = arguments.real("epsilon", epsilon, 0)
+    d = arguments.real("delta", delta, 0, 1)
+    q = arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
     near = np.log1p(q * np.expm1(np.minimum(e, 30.0)))
     with np.errstate(divide="ignore"):
         far = np.logaddexp(np.log1p(-q), np.log(q) + e)
@@ -159,10 +159,10 @@ def compose(
     >>> round(float(epsilon), 4)
     5.7561
     """
-    e = _check.real("epsilon", epsilon, 0, np.inf, high_open=True)
-    d = _check.real("delta", delta, 0, 1)
-    count = _check.integer("steps", steps, 1)
-    s = _check.real("slack", slack, 0, 1)
+    e = arguments.real("epsilon", epsilon, 0, np.inf, high_open=True)
+    d = arguments.real("delta", delta, 0, 1)
+    count = arguments.integer("steps", steps, 1)
+    s = arguments.real("slack", slack, 0, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         drift = count * e * np.tanh(0.5 * e)
         spread = np.minimum(-np.log(s), np.log(np.e + np.sqrt(count) * e / s))

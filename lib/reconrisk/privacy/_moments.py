@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = ["noise_by_moments"]
 
@@ -49,8 +49,8 @@ def noise_by_moments(
     >>> round(float(privacy.noise_by_moments(1.0, 1e-5)), 4)
     4.9006
     """
-    e = _check.real("epsilon", epsilon, 0, 1e100, low_open=True)
-    log = -np.log(_check.real("delta", delta, 0, 1, low_open=True, high_open=True))
-    size = _check.real("sensitivity", sensitivity, 0, 1e140, low_open=True)
+    e = arguments.real("epsilon", epsilon, 0, 1e100, low_open=True)
+    log = -np.log(arguments.real("delta", delta, 0, 1, low_open=True, high_open=True))
+    size = arguments.real("sensitivity", sensitivity, 0, 1e140, low_open=True)
     # the difference of the roots, without cancellation
     return (size * (np.sqrt(log + e) + np.sqrt(log)) / (np.sqrt(2.0) * e))[()]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import optimize
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
@@ -75,10 +75,10 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     '0.973 0.973'
     """
     mechanism = mechanism_of(run)
-    _check.real("delta", delta, 0, 1, low_open=True, high_open=True)
-    _check.real("tolerance", tolerance, 1e-12, 1)
+    arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
+    arguments.real("tolerance", tolerance, 1e-12, 1)
     if mechanism.sampling_rate < 1.0:
-        _check.real("delta", delta, 1e-100, 1, high_open=True)
+        arguments.real("delta", delta, 1e-100, 1, high_open=True)
         outer = _outer_epsilon(mechanism, float(delta))
         if mechanism.inverse_noise > _STEEPEST:
             return outer
@@ -157,8 +157,8 @@ def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclos
     '0.12694 0.12694'
     """
     mechanism = mechanism_of(run)
-    _check.real("epsilon", epsilon, 0, 500)
-    _check.real("tolerance", tolerance, 1e-12, 1)
+    arguments.real("epsilon", epsilon, 0, 500)
+    arguments.real("tolerance", tolerance, 1e-12, 1)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
         if mechanism.inverse_noise > _STEEPEST:
@@ -215,8 +215,8 @@ def noise_for_epsilon(
     0.5863
     """
     limit = np.inf if sampling_rate == 1 else 500
-    _check.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
-    _check.real("delta", delta, 0, 1, low_open=True, high_open=True)
+    arguments.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
+    arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     q, count = _plan(sampling_rate, steps)
     target, goal = float(epsilon), math.log(delta)
 
@@ -275,8 +275,8 @@ def noise_for_success(
     >>> round(privacy.noise_for_success(0.2, 0.1, sampling_rate=0.01, steps=1000), 4)
     0.9697
     """
-    _check.real("prior_success", prior_success, 0, 1, low_open=True, high_open=True)
-    _check.real("success", success, 0, 1, low_open=True, high_open=True)
+    arguments.real("prior_success", prior_success, 0, 1, low_open=True, high_open=True)
+    arguments.real("success", success, 0, 1, low_open=True, high_open=True)
     if success <= prior_success:
         raise ValueError(
             "success must exceed prior_success, which is reached without any output; got success = "
@@ -291,7 +291,7 @@ def noise_for_success(
         raise ValueError(f"no noise multiplier up to {_MOST_NOISE:g} is enough")
     if q == 1.0:
         return noise
-    kappa = np.array([_check.real("prior_success", prior_success, SMALLEST, 1)])
+    kappa = np.array([arguments.real("prior_success", prior_success, SMALLEST, 1)])
 
     def upper(sigma: float, tolerance: float) -> float:
         return float(success_curve(Mechanism(1.0 / sigma, q, count), kappa, tolerance)[1][0])
@@ -303,8 +303,8 @@ def noise_for_success(
 
 
 def _plan(sampling_rate: float, steps: int) -> tuple[float, int]:
-    q = float(_check.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    return q, int(_check.integer("steps", steps, 1))
+    q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
+    return q, int(arguments.integer("steps", steps, 1))
 
 
 def _root(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 
 __all__ = [
     "check_concentration",
@@ -38,13 +38,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 def check_dimension(dimension: ArrayLike) -> np.ndarray:
     """Return whole dimensions in [2, 2e12]."""
-    p = _check.integer("dimension", dimension, 2)
-    return _check.real("dimension", p, 2, MAX_DIMENSION)
+    p = arguments.integer("dimension", dimension, 2)
+    return arguments.real("dimension", p, 2, MAX_DIMENSION)
 
 
 def check_concentration(concentration: ArrayLike) -> np.ndarray:
     """Return concentrations in [0, 1e12]."""
-    return _check.real("concentration", concentration, 0, MAX_CONCENTRATION)
+    return arguments.real("concentration", concentration, 0, MAX_CONCENTRATION)
 
 
 def log_sphere_area(dimension: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def vmf_log_density(
     >>> round(float(privacy.vmf_log_density(1.0, 760, 20.0)), 4)
     1459.2606
     """
-    c = _check.real("cosine", cosine, -1, 1)
+    c = arguments.real("cosine", cosine, -1, 1)
     p, kappa = check_dimension(dimension), check_concentration(concentration)
     return (kappa * c - log_sphere_area(p) - special.log_iv_reduced(0.5 * p - 1.0, kappa))[()]
 
@@ -143,8 +143,8 @@ def vmf_concentration(dimension: ArrayLike, mean_cosine: ArrayLike) -> np.ndarra
     >>> round(float(privacy.vmf_concentration(760, 0.1293)), 1)
     99.9
     """
-    p = _check.real("dimension", check_dimension(dimension), 2, 2e9)
-    c = _check.real("mean_cosine", mean_cosine, 0, 1 - 1e-6)
+    p = arguments.real("dimension", check_dimension(dimension), 2, 2e9)
+    c = arguments.real("mean_cosine", mean_cosine, 0, 1 - 1e-6)
     return special.bessel_ratio_inverse(0.5 * p - 1.0, c)
 
 
@@ -215,13 +215,13 @@ def vmf_renyi(
     >>> round(float(privacy.vmf_renyi(2.0, 760, 20.0)), 4)
     2.0981
     """
-    a = _check.real("order", order, 0, low_open=True)
+    a = arguments.real("order", order, 0, low_open=True)
     p, kappa = check_dimension(dimension), check_concentration(concentration)
-    theta = _check.real("angle", angle, 0, np.pi)
+    theta = arguments.real("angle", angle, 0, np.pi)
     a, p, kappa, theta = np.broadcast_arrays(a, p, kappa, theta)
     finite = np.where(np.isinf(a), 1.0, a)
-    _check.real("order (if finite)", finite, 0, 1e15)
-    _check.real("(2 order + 1) * concentration", (2.0 * finite + 1.0) * kappa, 0, 1e15)
+    arguments.real("order (if finite)", finite, 0, 1e15)
+    arguments.real("(2 order + 1) * concentration", (2.0 * finite + 1.0) * kappa, 0, 1e15)
     sine = np.sin(0.5 * theta)
     excess = 4.0 * finite * (finite - 1.0) * sine * sine
     r = np.where(sine == 1.0, np.abs(2.0 * finite - 1.0), np.sqrt(np.maximum(1.0 + excess, 0.0)))
@@ -341,5 +341,5 @@ def vmf_noise_multiplier(dimension: ArrayLike, concentration: ArrayLike) -> np.n
     0.6892
     """
     p = check_dimension(dimension)
-    kappa = _check.real("concentration", concentration, 0, MAX_CONCENTRATION, low_open=True)
+    kappa = arguments.real("concentration", concentration, 0, MAX_CONCENTRATION, low_open=True)
     return (np.sqrt(p) / (2.0 * kappa))[()]

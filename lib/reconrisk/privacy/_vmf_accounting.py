@@ -21,7 +21,7 @@ import numpy as np
 from scipy import optimize
 from scipy import special as sc
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 from reconrisk.privacy import _vmf
 from reconrisk.privacy._conversions import amplify, compose, epsilon_from_renyi
 from reconrisk.special._roots import monotone_root
@@ -85,7 +85,7 @@ def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) ->
     7.217
     """
     kappa, p = _law(concentration, dimension)
-    d = float(_check.real("delta", delta, 0, 1, low_open=True))
+    d = float(arguments.real("delta", delta, 0, 1, low_open=True))
     epsilon, order = _converted(kappa, p, np.array([math.log(d)]))
     return ConvertedEpsilon(float(epsilon[0]), float(order[0]))
 
@@ -183,10 +183,10 @@ def vmf_renyi_sampled(
     The weights of a binomial law add to one, so the sum is ``1 + sum_l w_l (f_l exp(G_l) - 1)``
     over ``l >= 2``: nothing of a small divergence is lost to rounding. ``orders**2`` operations.
     """
-    count = int(_check.real("orders", _check.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER))
+    count = int(arguments.real("orders", arguments.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER))
     kappa, p = _law(concentration, dimension)
-    q = float(_check.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    f = float(_check.real("factor", factor, 1, 3))
+    q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
+    f = float(arguments.real("factor", factor, 1, 3))
     first = q * float(_vmf.vmf_kl(p, kappa))
     if count == 1 or kappa == 0.0:
         return np.append(first, np.zeros(count - 1))
@@ -261,7 +261,7 @@ def vmf_epsilon_by_renyi(
     """
     kappa, p = _law(concentration, dimension)
     d, q, count = _target(delta, sampling_rate, steps)
-    rule = _check.one_of("interpolation", interpolation, ("moments", "none", "divergences"))
+    rule = arguments.one_of("interpolation", interpolation, ("moments", "none", "divergences"))
     if kappa == 0.0:
         return ConvertedEpsilon(0.0, 2.0)
     log_delta = math.log(d)
@@ -353,11 +353,11 @@ def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarra
 
 
 def _law(concentration: float, dimension: int) -> tuple[float, float]:
-    kappa = _check.real("concentration", concentration, 0, 1e6)
+    kappa = arguments.real("concentration", concentration, 0, 1e6)
     return float(kappa), float(_vmf.check_dimension(dimension))
 
 
 def _target(delta: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
-    d = _check.real("delta", delta, 0, 1, low_open=True, high_open=True)
-    q = _check.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
-    return float(d), float(q), int(_check.integer("steps", steps, 1))
+    d = arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
+    q = arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+    return float(d), float(q), int(arguments.integer("steps", steps, 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import Enclosure
 from reconrisk.privacy import _vmf, _vmf_step
 from reconrisk.privacy._compose import TooLong
@@ -77,12 +77,12 @@ def vmf_epsilon(
     >>> f"{found.lower:.3f} {found.upper:.3f}"
     '6.721 6.721'
     """
-    kappa = float(_check.real("concentration", concentration, 0, 1e5))
-    p = float(_check.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
-    d = float(_check.real("delta", delta, 1e-100, 1, high_open=True))
-    q = float(_check.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    count = int(_check.integer("steps", steps, 1))
-    wanted = float(_check.real("tolerance", tolerance, 1e-9, 1))
+    kappa = float(arguments.real("concentration", concentration, 0, 1e5))
+    p = float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
+    d = float(arguments.real("delta", delta, 1e-100, 1, high_open=True))
+    q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
+    count = int(arguments.integer("steps", steps, 1))
+    wanted = float(arguments.real("tolerance", tolerance, 1e-9, 1))
     if kappa == 0.0:
         return Enclosure(0.0, 0.0)
     pair = _vmf_step.OppositePair(kappa, p, q, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import DPSGD
 
 __all__ = ["one_run"]
@@ -77,9 +77,9 @@ def phase_of_history(name: str, entry: object) -> Phase:
         )
     if any(isinstance(value, bool) for value in entry):
         raise TypeError(f"{name} must hold three numbers; got {entry!r}")
-    sigma = _check.real(f"{name}, noise_multiplier,", entry[0], 0, math.inf, low_open=True)
-    q = _check.real(f"{name}, sample_rate,", entry[1], 0, 1, low_open=True)
-    steps = _check.integer(f"{name}, steps,", entry[2], 1, 1e15)
+    sigma = arguments.real(f"{name}, noise_multiplier,", entry[0], 0, math.inf, low_open=True)
+    q = arguments.real(f"{name}, sample_rate,", entry[1], 0, 1, low_open=True)
+    steps = arguments.integer(f"{name}, steps,", entry[2], 1, 1e15)
     if sigma.ndim or q.ndim or steps.ndim:
         raise TypeError(f"{name} must hold three single numbers; got {entry!r}")
     return float(sigma), float(q), int(steps)

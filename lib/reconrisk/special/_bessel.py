@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import over_blocks
 from reconrisk.special._stirling import log_stirling_remainder
 
@@ -172,12 +172,12 @@ def bessel_ratio_inverse(order: ArrayLike, ratio: ArrayLike) -> np.ndarray:
     >>> round(float(special.bessel_ratio_inverse(379.0, special.bessel_ratio(379.0, 20.0))), 6)
     20.0
     """
-    nu = _check.real("order", order, 0, 1e9)
-    return over_blocks(_inverse, nu, _check.real("ratio", ratio, 0, 1 - 1e-6))
+    nu = arguments.real("order", order, 0, 1e9)
+    return over_blocks(_inverse, nu, arguments.real("ratio", ratio, 0, 1 - 1e-6))
 
 
 def _arguments(order: ArrayLike, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    return _check.real("order", order, 0, MAX_ORDER), _check.real("x", x, 0, MAX_ARGUMENT)
+    return arguments.real("order", order, 0, MAX_ORDER), arguments.real("x", x, 0, MAX_ARGUMENT)
 
 
 # --- the uniform expansion --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import log1mexp, over_blocks
 from reconrisk.special._gamma import _tails
 from reconrisk.special._quadrature import log_integral
@@ -70,7 +70,7 @@ def log_cosine_tail(
     >>> round(float(special.log_cosine_tail(0.5, 100)), 4)
     -16.7939
     """
-    c = _check.real("cosine", cosine, -1, 1)
+    c = arguments.real("cosine", cosine, -1, 1)
     d = _dimension(dimension)
     delta = _noncentrality(noncentrality)
     with np.errstate(divide="ignore"):
@@ -103,8 +103,8 @@ def log_cap_tail(
     >>> round(float(special.log_cap_tail(0.5, 100)), 4)
     -37.1929
     """
-    s = _check.real("sine_squared", sine_squared, 0, 1)
-    _check.real("sine_squared (where not zero)", np.where(s > 0.0, s, 1.0), 1e-280, 1)
+    s = arguments.real("sine_squared", sine_squared, 0, 1)
+    arguments.real("sine_squared (where not zero)", np.where(s > 0.0, s, 1.0), 1e-280, 1)
     d = _dimension(dimension)
     delta = _noncentrality(noncentrality)
     with np.errstate(divide="ignore"):
@@ -113,12 +113,12 @@ def log_cap_tail(
 
 
 def _dimension(dimension: ArrayLike) -> np.ndarray:
-    d = _check.integer("dimension", dimension, 1)
-    return _check.real("dimension", d, 1, MAX_DIMENSION)
+    d = arguments.integer("dimension", dimension, 1)
+    return arguments.real("dimension", d, 1, MAX_DIMENSION)
 
 
 def _noncentrality(noncentrality: ArrayLike) -> np.ndarray:
-    return _check.real("noncentrality", noncentrality, -MAX_NONCENTRALITY, MAX_NONCENTRALITY)
+    return arguments.real("noncentrality", noncentrality, -MAX_NONCENTRALITY, MAX_NONCENTRALITY)
 
 
 def _tail(tau: np.ndarray, d: np.ndarray, delta: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import log1mexp, over_blocks
 from reconrisk.special._cosine import _dimension, _noncentrality, _tail
 from reconrisk.special._roots import monotone_root
@@ -43,7 +43,7 @@ def log_cosine_quantile(
     Chandrupatla's method in ``arsinh(tau sqrt(d - 1))``, ``tau = c/sqrt(1 - c**2)``, on the
     logarithm of the smaller tail; about 15 evaluations of the tail per element.
     """
-    p = _check.real("log_p", log_p, -np.inf, 0)
+    p = arguments.real("log_p", log_p, -np.inf, 0)
     return over_blocks(_quantile, p, _dimension(dimension), _noncentrality(noncentrality))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import log1mexp, over_blocks
 from reconrisk.special._stirling import divergence, log_poisson_peak
 from reconrisk.special._temme import log_smaller_tail
@@ -104,8 +104,8 @@ def log_gamma_density(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_gamma_density(3.0, 2.0)), 4)
     -1.3069
     """
-    shape = _check.real("shape", shape, 0, MAX_SHAPE, low_open=True)
-    x = _check.real("x", x, 0, np.inf, low_open=True, high_open=True)
+    shape = arguments.real("shape", shape, 0, MAX_SHAPE, low_open=True)
+    x = arguments.real("x", x, 0, np.inf, low_open=True, high_open=True)
     return over_blocks(lambda a, y: log_poisson_peak(a, y) + np.log(a) - np.log(y), shape, x)
 
 
@@ -142,14 +142,14 @@ def log_gamma_quantile(shape: ArrayLike, log_p: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_gamma_lower(1000.0, special.log_gamma_quantile(1000.0, -50.0))), 6)
     -50.0
     """
-    shape = _check.real("shape", shape, 0.5, MAX_SHAPE)
-    log_p = _check.real("log_p", log_p, -np.inf, 0)
+    shape = arguments.real("shape", shape, 0.5, MAX_SHAPE)
+    log_p = arguments.real("log_p", log_p, -np.inf, 0)
     return over_blocks(_quantile, shape, log_p)
 
 
 def _dispatch(shape: ArrayLike, x: ArrayLike, lower: bool) -> np.ndarray:
-    shape = _check.real("shape", shape, 0, MAX_SHAPE, low_open=True)
-    x = _check.real("x", x, 0, np.inf)
+    shape = arguments.real("shape", shape, 0, MAX_SHAPE, low_open=True)
+    x = arguments.real("x", x, 0, np.inf)
     return over_blocks(lambda a, y: _tails(a, y, lower), shape, x)
 
 

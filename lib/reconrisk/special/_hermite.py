@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = [
     "ACTIVATIONS",
@@ -73,7 +73,7 @@ def activation(of: str | Activation) -> Activation:
     """
     if isinstance(of, Activation):
         return of
-    return ACTIVATIONS[_check.one_of("activation", of, tuple(ACTIVATIONS))]
+    return ACTIVATIONS[arguments.one_of("activation", of, tuple(ACTIVATIONS))]
 
 
 def hermite_coefficient(of: str | Activation, order: int) -> float:
@@ -107,7 +107,7 @@ def hermite_coefficient(of: str | Activation, order: int) -> float:
     >>> round(float(special.hermite_coefficient('relu', 0)), 6)
     0.398942
     """
-    k = int(_check.integer("order", order, 0, MAX_ORDER))
+    k = int(arguments.integer("order", order, 0, MAX_ORDER))
     return _coefficient(activation(of), k)
 
 

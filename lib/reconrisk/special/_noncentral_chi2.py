@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import log1mexp, over_blocks
 from reconrisk.special._stirling import divergence
 
@@ -66,11 +66,11 @@ def log_noncentral_chi2_cdf(
     >>> round(float(special.log_noncentral_chi2_cdf(5.0, 10.0, 3.0)), 4)
     -3.1583
     """
-    x = _check.real("x", x, 0, np.inf)
+    x = arguments.real("x", x, 0, np.inf)
     inner = (x > 0.0) & np.isfinite(x)
-    _check.real("x (where not zero or infinite)", np.where(inner, x, 1.0), 1e-280, 1e300)
-    n = _check.real("dof", dof, 1, MAX_DOF)
-    lam = _check.real("noncentrality", noncentrality, 0, MAX_NONCENTRALITY)
+    arguments.real("x (where not zero or infinite)", np.where(inner, x, 1.0), 1e-280, 1e300)
+    n = arguments.real("dof", dof, 1, MAX_DOF)
+    lam = arguments.real("noncentrality", noncentrality, 0, MAX_NONCENTRALITY)
     return over_blocks(_tail, x, n, lam, block=2048)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.special._blocks import over_blocks
 
 __all__ = ["log_normal_cdf", "log_normal_cdf_shifted", "log_normal_quantile"]
@@ -39,7 +39,7 @@ def log_normal_cdf(x: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_normal_cdf(-40.0)), 4)
     -804.6084
     """
-    return sc.log_ndtr(_check.real("x", x))[()]
+    return sc.log_ndtr(arguments.real("x", x))[()]
 
 
 def log_normal_quantile(log_p: ArrayLike) -> np.ndarray:
@@ -71,7 +71,7 @@ def log_normal_quantile(log_p: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_normal_quantile(-804.6084)), 4)
     -40.0
     """
-    return over_blocks(_quantile, _check.real("log_p", log_p, -np.inf, 0))
+    return over_blocks(_quantile, arguments.real("log_p", log_p, -np.inf, 0))
 
 
 def _quantile(log_p: np.ndarray) -> np.ndarray:
@@ -122,8 +122,8 @@ def log_normal_cdf_shifted(log_p: ArrayLike, shift: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_normal_cdf_shifted(-4267.0, 60.0)), 4)
     -526.7094
     """
-    log_p = _check.real("log_p", log_p, -np.inf, 0)
-    shift = _check.real("shift", shift, 0, np.inf, high_open=True)
+    log_p = arguments.real("log_p", log_p, -np.inf, 0)
+    shift = arguments.real("shift", shift, 0, np.inf, high_open=True)
     return over_blocks(_shifted, log_p, shift)
 
 

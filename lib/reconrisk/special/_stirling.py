@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special as sc
 
-from reconrisk import _check
+from reconrisk import arguments
 
 __all__ = [
     "divergence",
@@ -138,10 +138,10 @@ def log_binomial_pmf(k: ArrayLike, trials: ArrayLike, probability: ArrayLike) ->
     >>> round(float(special.log_binomial_pmf(3.0, 10.0, 0.5)), 6)
     -2.14398
     """
-    k = _check.integer("k", k, 0)
-    n = _check.integer("trials", trials, 1)
-    _check.real("trials", n, 1, 1e15)
-    p = _check.real("probability", probability, 0, 1)
+    k = arguments.integer("k", k, 0)
+    n = arguments.integer("trials", trials, 1)
+    arguments.real("trials", n, 1, 1e15)
+    p = arguments.real("probability", probability, 0, 1)
     if np.any(k > n):
         raise ValueError(f"k must be in [0, trials]; got {np.max(k)!r}")
     k, n, p = np.broadcast_arrays(k, n, p)

@@ -10,6 +10,10 @@
 - ``_jacobians``: their derivatives in the images.
 """
 
+from reconrisk._extras import require
+
+require("torch", "reconrisk.training")
+
 from reconrisk.training._autograd import per_example_gradients, single_record_steps
 from reconrisk.training._backpropagation import mean_gradient, network_accuracy
 from reconrisk.training._bulk import (

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.models import Classifier
 from reconrisk.training._factors import Factors, Records, Weights, factors_of
@@ -125,7 +125,7 @@ def train_many(
     (2, 3, 4)
     """
     _check_records(classifier, known_inputs, known_labels, target_inputs, target_labels)
-    _check.real("learning_rate", learning_rate, 0, high_open=True)
+    arguments.real("learning_rate", learning_rate, 0, high_open=True)
     if initial is None:
         initial = classifier.initialise(generator, target_inputs.dtype)
     weights = _stack(initial, classifier, target_inputs)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.mechanisms import (
     Defence,
     Gradient,
@@ -139,7 +139,7 @@ def client_updates(
             raise ValueError("network must have a wide layer whose neurons can be dropped")
         units = dropout.draw(len(images), len(wide.weight), generator).to(wide.weight.dtype)
     size = len(images) if block is None else block
-    _check.integer("block", size, 1)
+    arguments.integer("block", size, 1)
     update = update_function(network, local)
     mapped = vmap(update, in_dims=(0, 0, None if units is None else 0))
     parts = []

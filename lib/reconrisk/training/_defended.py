@@ -22,7 +22,7 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from torch.nn import functional
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.convnets import BatchNorm, WideHead
 from reconrisk.mechanisms import (
     Defence,
@@ -133,11 +133,11 @@ def train_under_defences(
     _check_training(networks, images, labels, defences, batch_size)
     for name, whole in (("epochs", epochs), ("decay_every", decay_every)):
         if whole is not None:
-            _check.integer(name, whole, 1)
+            arguments.integer(name, whole, 1)
     rates = _rates(learning_rate, len(defences))
-    _check.real("momentum", momentum, 0, 1, high_open=True)
-    _check.real("decay", decay, 0, 1, low_open=True)
-    _check.real("statistics", statistics, 0, 1)
+    arguments.real("momentum", momentum, 0, 1, high_open=True)
+    arguments.real("decay", decay, 0, 1, low_open=True)
+    arguments.real("statistics", statistics, 0, 1)
     orders = _orders(len(networks), epochs, len(labels), generator)
     seeds = torch.randint(2**62, (len(defences),), generator=generator, device=generator.device)
     draws = [torch.Generator(device=images.device).manual_seed(int(s)) for s in seeds]
@@ -253,7 +253,7 @@ def _rates(given: float | Sequence[float], defences: int) -> list[float]:
     if len(rates) != defences:
         raise ValueError(f"learning_rate must have {defences} entries; got {len(rates)}")
     for rate in rates:
-        _check.real("learning_rate", rate, 0, low_open=True, high_open=True)
+        arguments.real("learning_rate", rate, 0, low_open=True, high_open=True)
     return rates
 
 
@@ -312,7 +312,7 @@ def _check_training(
             "images and labels must have shapes (N, 3, side, side) and (N,), labels of integers; "
             f"got {tuple(images.shape)} and {tuple(labels.shape)}"
         )
-    _check.integer("batch_size", batch_size, 1, len(labels))
+    arguments.integer("batch_size", batch_size, 1, len(labels))
     for defence in defences:
         dropout, _ = changes_of_training(defence)
         if dropout is not None and networks[0].wide is None:

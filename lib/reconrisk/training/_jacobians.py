@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.func import jvp, vmap
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.mechanisms import LocalAggregation
 from reconrisk.training._clients import UpdateOf, update_function
 
@@ -66,7 +66,7 @@ def update_jacobian(
             "images and labels must have shapes (n, ...) and (n,), labels of integers; "
             f"got {tuple(images.shape)} and {tuple(labels.shape)}"
         )
-    _check.integer("block", block, 1)
+    arguments.integer("block", block, 1)
     update = update_function(network, local)
     if local is None and not network.training:
         # each image moves its own share of the mean gradient alone

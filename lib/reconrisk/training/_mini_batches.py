@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.mechanisms import add_vmf_noise
 from reconrisk.models import SigmoidNetwork
 from reconrisk.training._backpropagation import (
@@ -63,9 +63,9 @@ class Release:
     by_layer: bool = True
 
     def __post_init__(self) -> None:
-        _check.one_of("kind", self.kind, KINDS)
-        _check.real("noise", self.noise, 0, 1e12)
-        _check.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
+        arguments.one_of("kind", self.kind, KINDS)
+        arguments.real("noise", self.noise, 0, 1e12)
+        arguments.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
         if self.noise and self.kind in ("none", "clip"):
             raise ValueError(f"noise must be 0 where there is none; got {self.noise!r}")
 
@@ -115,7 +115,7 @@ def release_gradients(
     models = len(releases)
     layers = list(weights.values())
     size = float(inputs.shape[-2]) if batch_size is None else float(batch_size)
-    _check.real("batch_size", size, 0, low_open=True)
+    arguments.real("batch_size", size, 0, low_open=True)
     for name, tensor, axes in (("inputs", inputs, 2), ("labels", labels, 1)):
         if tensor.ndim not in (axes, axes + 1) or (tensor.ndim > axes and len(tensor) != models):
             raise ValueError(
@@ -257,11 +257,11 @@ def train_mini_batches(
         )
     if labels.shape != (count,):
         raise ValueError(f"labels must have shape ({count},); got {tuple(labels.shape)}")
-    _check.integer("batch_size", batch_size, 1)
-    _check.real("batch_size", batch_size, 1, count)
-    _check.integer("epochs", epochs, 1)
-    _check.real("learning_rate", learning_rate, 0, low_open=True)
-    _check.real("weight_decay", weight_decay, 0)
+    arguments.integer("batch_size", batch_size, 1)
+    arguments.real("batch_size", batch_size, 1, count)
+    arguments.integer("epochs", epochs, 1)
+    arguments.real("learning_rate", learning_rate, 0, low_open=True)
+    arguments.real("weight_decay", weight_decay, 0)
     if not releases:
         raise ValueError("releases must not be empty")
     weights = _first_weights(network, initial, len(releases), generator, inputs.dtype)

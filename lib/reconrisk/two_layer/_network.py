@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check, special
+from reconrisk import arguments, special
 
 __all__ = ["Neurons", "TwoLayer"]
 
@@ -78,11 +78,11 @@ class TwoLayer:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        _check.integer("dimension", self.dimension, 1, 1e6)
-        _check.integer("width", self.width, 1, 1e12)
-        _check.integer("seed", self.seed, 0, 2.0**63 - 1025)
+        arguments.integer("dimension", self.dimension, 1, 1e6)
+        arguments.integer("width", self.width, 1, 1e12)
+        arguments.integer("seed", self.seed, 0, 2.0**63 - 1025)
         if self.chunk is not None:
-            _check.integer("chunk", self.chunk, 1)
+            arguments.integer("chunk", self.chunk, 1)
         special.activation(self.activation)
 
     @property
@@ -119,7 +119,7 @@ class TwoLayer:
 
     def records(self, inputs: ArrayLike) -> np.ndarray:
         """Return a batch as floats after checking its shape, (B, d), and that it is finite."""
-        x = _check.real("inputs", inputs, low_open=True, high_open=True)
+        x = arguments.real("inputs", inputs, low_open=True, high_open=True)
         if x.ndim != 2 or x.shape[1] != self.dimension or len(x) == 0:
             raise ValueError(f"inputs must have shape (B, {self.dimension}); got {x.shape}")
         return x

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.two_layer._network import Neurons, TwoLayer
 from reconrisk.two_layer._steps import LocalSteps, simulate
 
@@ -140,15 +140,15 @@ def release_output_gradient(
     for the m values.
     """
     x = network.records(inputs)
-    y = _check.real("labels", labels, low_open=True, high_open=True)
+    y = arguments.real("labels", labels, low_open=True, high_open=True)
     if y.shape != (len(x),):
         raise ValueError(f"labels must have shape {(len(x),)}; got {y.shape}")
     shares = {"dropout": dropout, "record_dropout": record_dropout, "pruned": pruned}
     for name, share in shares.items():
-        _check.real(name, share, 0, 1, high_open=True)
-    _check.real("noise_std", noise_std, 0, 1e140)
+        arguments.real(name, share, 0, 1, high_open=True)
+    arguments.real("noise_std", noise_std, 0, 1e140)
     if max_grad_norm is not None:
-        _check.real("max_grad_norm", max_grad_norm, 1e-140, 1e140)
+        arguments.real("max_grad_norm", max_grad_norm, 1e-140, 1e140)
     if rng is None and (dropout > 0 or record_dropout > 0 or noise_std > 0):
         raise ValueError("rng must be given for dropout and noise; got None")
     local = local or LocalSteps()

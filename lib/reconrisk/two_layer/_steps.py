@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import _check
+from reconrisk import arguments
 from reconrisk.two_layer._network import Neurons, TwoLayer
 
 __all__ = ["LocalSteps", "Simulation", "simulate"]
@@ -36,9 +36,9 @@ class LocalSteps:
     inner_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.integer("count", self.count, 1, 1000)
-        _check.real("outer_rate", self.outer_rate, 0, 1e12)
-        _check.real("inner_rate", self.inner_rate, 0, 1e12)
+        arguments.integer("count", self.count, 1, 1000)
+        arguments.real("outer_rate", self.outer_rate, 0, 1e12)
+        arguments.real("inner_rate", self.inner_rate, 0, 1e12)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconrisk import _check, privacy
+from reconrisk import arguments, privacy
 
 __all__ = ["CosineLaws", "cosine_laws", "log_density_gaussian", "log_density_vmf"]
 
@@ -71,7 +71,7 @@ def log_density_gaussian(cosine: np.ndarray, dimension: int, signal: float) -> n
     signal : float
         >= 0.
     """
-    _check.integer("dimension", dimension, 30)
+    arguments.integer("dimension", dimension, 30)
     w = np.asarray(cosine, dtype=float)
     along = signal * w
     peak = 0.5 * (along + np.sqrt(along * along + 4.0 * (dimension - 1)))
@@ -108,8 +108,8 @@ def cosine_laws(dimension: int, cosine: float) -> CosineLaws:
     that scale, and what is left out is below 1e-30. For large p both laws are nearly normal with
     variances ``(1 - c**2)**2 (1 - c**2/2)/p`` and ``(1 - c**2)**2/(1 + c**2)/p``.
     """
-    _check.integer("dimension", dimension, 30)
-    _check.real("cosine", cosine, 0, 1 - 1e-5, low_open=True)
+    arguments.integer("dimension", dimension, 30)
+    arguments.real("cosine", cosine, 0, 1 - 1e-5, low_open=True)
     sine_squared = 1 - cosine * cosine
     signal = math.sqrt(dimension * cosine * cosine / sine_squared)
     reach = _REACH * sine_squared / math.sqrt(dimension)

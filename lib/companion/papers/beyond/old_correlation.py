@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from reconrisk import bounds, metrics
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.experiments.tools import SIGNIFICANCE, attack_repeatedly, fits
 from companion.study.results import Result

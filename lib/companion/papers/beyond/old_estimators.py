@@ -17,7 +17,7 @@ from reconrisk.attacks import (
     shrink,
     with_estimated_scale,
 )
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.experiments.tools import as_numpy, photographs, tensor
 from companion.study.results import Result

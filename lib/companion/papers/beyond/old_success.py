@@ -15,7 +15,7 @@ from scipy import special as sc
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import prior_aware
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, rounded

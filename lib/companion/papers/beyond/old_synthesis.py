@@ -32,9 +32,9 @@ from reconrisk.attacks import (
 )
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
-from companion.study.datasets import LabelledImages
+from reconrisk.datasets import LabelledImages
 from companion.experiments.tools import (
     as_numpy,
     attack_repeatedly,

@@ -19,7 +19,7 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match, projection_error
-from companion.study import datasets
+from reconrisk import datasets
 from reconrisk.two_layer import (
     LocalSteps,
     OutputGradient,

@@ -31,9 +31,9 @@ from reconrisk.attacks.prior_aware import (
     sum_score,
 )
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
-from companion.study.datasets import LabelledImages
+from reconrisk.datasets import LabelledImages
 from companion.experiments.tools import as_numpy, data_folder
 from companion.study.results import Result
 from companion.study.sweep import run_sweep

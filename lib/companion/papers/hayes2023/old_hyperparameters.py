@@ -21,7 +21,8 @@ from scipy.special import gammaln
 
 from reconrisk import DPSGD, attacks, bounds
 from reconrisk.models import Classifier
-from companion.study import datasets, registry
+from companion.study import registry
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study.results import Result

@@ -32,7 +32,7 @@ from reconrisk.attacks import (
     success_interval,
 )
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.experiments.tools import SIGNIFICANCE, fits

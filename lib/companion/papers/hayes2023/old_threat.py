@@ -25,7 +25,7 @@ from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, succ
 from reconrisk.attacks.baselines import conversion_success, nearer_records
 from reconrisk.attacks.gradient_matching import match_gradients
 from reconrisk.models import Classifier
-from companion.study import datasets
+from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.experiments.tools import as_numpy

@@ -10,17 +10,8 @@ import pandas as pd
 
 from companion.experiments.tools import as_numpy, tensor
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    datasets,
-    measurement,
-    refute,
-)
-from reconrisk import DPSGD, bounds, metrics
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from reconrisk import DPSGD, bounds, datasets, metrics
 from reconrisk.attacks import clip_to_range, known_scale, observe
 
 DIMENSIONS = (100, 10_000, 1_000_000)

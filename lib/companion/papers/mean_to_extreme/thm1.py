@@ -11,18 +11,9 @@ import torch
 
 from companion.experiments.tools import as_numpy, mean_and_error, tensor
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, STATED
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    datasets,
-    measurement,
-    refute,
-)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
-from reconrisk import DPSGD, metrics
+from reconrisk import DPSGD, datasets, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
 SIGMAS = (0.05, 0.2, 1.0)

@@ -19,18 +19,9 @@ from companion.papers.ziller2024.projection_steps import (
     released,
     samples_parameter,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    datasets,
-    measurement,
-    refute,
-)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import STANDARD_ERRORS, rounded
-from reconrisk import DPSGD, metrics
+from reconrisk import DPSGD, datasets, metrics
 from reconrisk.attacks import observe
 from reconrisk.mechanisms import add_gaussian_noise, clip, global_norm
 from reconrisk.models import AttackLayer, sum_of_outputs

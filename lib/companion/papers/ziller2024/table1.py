@@ -18,13 +18,12 @@ from companion.study import (
     Verdict,
     check,
     compare,
-    datasets,
     measurement,
     refute,
     registry,
 )
 from companion.style import GREEN, drawing
-from reconrisk import DPSGD, bounds, metrics
+from reconrisk import DPSGD, bounds, datasets, metrics
 
 #: printed columns -> ours
 COLUMNS = {

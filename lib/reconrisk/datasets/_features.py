@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from companion.study.datasets._labelled import LabelledFeatures, LabelledImages
+from reconrisk.datasets._labelled import LabelledFeatures, LabelledImages
 
 if TYPE_CHECKING:
     from reconrisk.feature_maps import FeatureMap

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reconrisk import _check
+from reconrisk import arguments
 
 Part = tuple[np.ndarray, np.ndarray]
 
@@ -114,7 +114,7 @@ def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> Labelle
     """
     import torch
 
-    _check.integer("side", side, 2, images.shape[0] if crop else np.inf)
+    arguments.integer("side", side, 2, images.shape[0] if crop else np.inf)
     grey = images.inputs.reshape(len(images), *images.shape[:2], -1).mean(axis=3)
     if crop:
         top, left = ((length - side) // 2 for length in images.shape[:2])

@@ -9,14 +9,14 @@ its name says is refused by ``FileNotFoundError``, another ``OSError`` or ``Valu
 file, what was found and what was expected.
 """
 
-from companion.study.datasets._bundled import PHOTOGRAPHS, digits
-from companion.study.datasets._classified import CLASSIFIED, classified
-from companion.study.datasets._decode import EXTENSIONS
-from companion.study.datasets._features import WEIGHTS_FILE, feature_map, features
-from companion.study.datasets._known import DATA_SETS, DataSet, KnownFile
-from companion.study.datasets._labelled import LabelledFeatures, LabelledImages, grey_at
-from companion.study.datasets._own import HALVES, MOST_OUTPUTS, OWN, SMALL, own_images, own_listing
-from companion.study.datasets._photographs import folder_photographs, is_imagenet, pictures
+from reconrisk.datasets._bundled import PHOTOGRAPHS, digits
+from reconrisk.datasets._classified import CLASSIFIED, classified
+from reconrisk.datasets._decode import EXTENSIONS
+from reconrisk.datasets._features import WEIGHTS_FILE, feature_map, features
+from reconrisk.datasets._known import DATA_SETS, DataSet, KnownFile
+from reconrisk.datasets._labelled import LabelledFeatures, LabelledImages, grey_at
+from reconrisk.datasets._own import HALVES, MOST_OUTPUTS, OWN, SMALL, own_images, own_listing
+from reconrisk.datasets._photographs import folder_photographs, is_imagenet, pictures
 
 __all__ = [
     "CLASSIFIED",

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from companion.study.datasets import _formats
-from companion.study.datasets._known import (
+from reconrisk.datasets import _formats
+from reconrisk.datasets._known import (
     CIFAR_ARCHIVE,
     CIFAR_FOLDER,
     CIFAR_SUBSET,
     DATA_SETS,
     KnownFile,
 )
-from companion.study.datasets._labelled import LabelledImages, Part, part
+from reconrisk.datasets._labelled import LabelledImages, Part, part
 
 _TITLES = {"FashionMNIST": "Fashion-MNIST"}
 

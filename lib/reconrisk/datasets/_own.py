@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from reconrisk import _check
-from companion.study.datasets import _formats
-from companion.study.datasets._decode import (
+from reconrisk import arguments
+from reconrisk.datasets import _formats
+from reconrisk.datasets._decode import (
     EXTENSIONS,
     central_square,
     image_files,
     resized_bytes,
     upright_picture,
 )
-from companion.study.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
-from companion.study.datasets._labelled import LabelledImages
-from companion.study.datasets._official import official
-from companion.study.datasets._read import LARGEST, readable
+from reconrisk.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
+from reconrisk.datasets._labelled import LabelledImages
+from reconrisk.datasets._official import official
+from reconrisk.datasets._read import LARGEST, readable
 
 #: halves of the reader's images, for exhibits on two grey data sets.
 HALVES = ("own grey 1 of 2", "own grey 2 of 2")
@@ -119,10 +119,10 @@ def own_images(
     Transparency is dropped, and images are turned upright as their camera noted.
     """
     if side is not None:
-        _check.integer("side", side, 2, 4096)
+        arguments.integer("side", side, 2, 4096)
     if most is not None:
-        _check.integer("most", most, 1)
-    _check.one_of("split", split, SPLITS)
+        arguments.integer("most", most, 1)
+    arguments.one_of("split", split, SPLITS)
     source = _source(Path(path), split)
     if not len(source.items):
         raise ValueError(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from reconrisk import _check
-from companion.study.datasets._bundled import bundled_pictures
-from companion.study.datasets._decode import central_square, colour_picture, image_files, resize
-from companion.study.datasets._own import own_images
+from reconrisk import arguments
+from reconrisk.datasets._bundled import bundled_pictures
+from reconrisk.datasets._decode import central_square, colour_picture, image_files, resize
+from reconrisk.datasets._own import own_images
 
 
 def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray:
@@ -38,8 +38,8 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
     ValueError
         If there are fewer pictures than asked for, or one cannot be read.
     """
-    _check.integer("size", size, 8)
-    _check.integer("count", count, 1)
+    arguments.integer("size", size, 8)
+    arguments.integer("count", count, 1)
     if data_root is not None and not _holds_pictures(Path(data_root)):
         own = own_images(data_root, side=int(size), colour=True, most=int(count))
         if len(own) < count:

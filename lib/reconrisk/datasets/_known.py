@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from companion.study.datasets._read import LARGEST, contents
+from reconrisk.datasets._read import LARGEST, contents
 
 #: what to do with other data than the official files.
 OWN = (

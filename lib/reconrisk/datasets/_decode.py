@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from companion.study.datasets._read import readable
+from reconrisk.datasets._read import readable
 
 #: endings of the files that count as images.
 EXTENSIONS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}

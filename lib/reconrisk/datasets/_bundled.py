@@ -7,8 +7,8 @@ import itertools
 
 import numpy as np
 
-from companion.study.datasets._decode import central_square, resize
-from companion.study.datasets._labelled import Part, part
+from reconrisk.datasets._decode import central_square, resize
+from reconrisk.datasets._labelled import Part, part
 
 #: colour photographs that scikit-image ships (none is fetched), as its data functions.
 PHOTOGRAPHS = (

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from companion.study.datasets._read import LARGEST, readable
+from reconrisk.datasets._read import LARGEST, readable
 
 
 def unpacked(data: bytes, path: Path, most: int = LARGEST) -> bytes:

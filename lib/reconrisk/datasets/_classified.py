@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconrisk import _check
-from companion.study.datasets._bundled import digits_parts, patch_parts
-from companion.study.datasets._known import DATA_SETS
-from companion.study.datasets._labelled import LabelledImages
-from companion.study.datasets._official import joined, official
-from companion.study.datasets._own import OWN, own_data_set
+from reconrisk import arguments
+from reconrisk.datasets._bundled import digits_parts, patch_parts
+from reconrisk.datasets._known import DATA_SETS
+from reconrisk.datasets._labelled import LabelledImages
+from reconrisk.datasets._official import joined, official
+from reconrisk.datasets._own import OWN, own_data_set
 
 #: labelled data sets by name; the first and the last are bundled, the others read from a folder.
 CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
@@ -57,11 +57,11 @@ def classified(
     OSError
         If a file cannot be read.
     """
-    _check.one_of("name", name, CLASSIFIED + OWN)
-    _check.one_of("split", split, ("train", "test", "all"))
+    arguments.one_of("name", name, CLASSIFIED + OWN)
+    arguments.one_of("split", split, ("train", "test", "all"))
     wanted = ("train", "test") if split == "all" else (split,)
     if name in ("patches", "own colour"):
-        _check.integer("side", side, 4, 128)
+        arguments.integer("side", side, 4, 128)
     if name == "digits":
         return joined([digits_parts()[which] for which in wanted], (8, 8), "handwritten digits")
     if name == "patches":

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from companion.study.verdicts import Verdict
-
 __all__ = [
     "FAILED",
     "MISTAKE",
@@ -28,8 +26,6 @@ __all__ = [
     "print_json",
     "print_table",
     "show",
-    "status_text",
-    "verdict_table",
 ]
 
 #: exit statuses: something does not hold; the command was not understood.
@@ -37,18 +33,6 @@ FAILED, MISTAKE = 1, 2
 
 #: columns where stdout is not a terminal and COLUMNS does not say.
 PIPE_WIDTH = 140
-
-_STYLES = {
-    "reproduced": "green",
-    "holds on stand-in data": "cyan",
-    "not run here": "yellow",
-    "differs": "magenta",
-    "refuted": "blue",
-    "pending": "dim",
-    "stated": "dim",
-    "failed": "bold red",
-}
-
 
 def _console() -> Console:
     from rich.console import Console
@@ -85,9 +69,9 @@ def mistakes(
     kinds: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, OSError),
     hint: str = "",
 ) -> Iterator[None]:
-    """Turn the study's refusals into one line and exit status 2, unless ``debug`` asks for more.
+    """Turn refusals into one line and exit status 2, unless ``debug`` asks for more.
 
-    ``kinds`` are the exceptions that are refusals here, by default all that the study raises.
+    ``kinds`` are the exceptions that are refusals here, by default all that the library raises.
     """
     try:
         yield
@@ -97,13 +81,6 @@ def mistakes(
         # the text of a KeyError is the repr of its message
         message = error.args[0] if isinstance(error, KeyError) and error.args else error
         raise fail(f"{message}{hint}", MISTAKE) from None
-
-
-def status_text(status: str) -> Text:
-    """A verdict in its colour."""
-    from rich.text import Text
-
-    return Text(status, style=_STYLES.get(status, ""))
 
 
 def print_table(
@@ -120,23 +97,6 @@ def print_table(
     for row in rows:
         table.add_row(*row)
     show(table)
-
-
-def verdict_table(verdicts: Iterable[Verdict]) -> None:
-    """Print verdicts with what was compared."""
-    print_table(
-        ("what", "verdict", "checked", "ours", "paper"),
-        [
-            (
-                v.target,
-                status_text(v.status),
-                v.statement + (f"\n{v.why}" if v.why else ""),
-                v.ours,
-                "\n".join(filter(None, [v.paper, v.tolerance and f"within {v.tolerance}"])),
-            )
-            for v in verdicts
-        ],
-    )
 
 
 def chosen_from(name: str, given: Iterable[str] | None, known: Iterable[str]) -> list[str]:

@@ -1,0 +1,51 @@
+"""How the commands print verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from reconrisk.cli.console import print_table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from companion.study.verdicts import Verdict
+
+__all__ = ["status_text", "verdict_table"]
+
+_STYLES = {
+    "reproduced": "green",
+    "holds on stand-in data": "cyan",
+    "not run here": "yellow",
+    "differs": "magenta",
+    "refuted": "blue",
+    "pending": "dim",
+    "stated": "dim",
+    "failed": "bold red",
+}
+
+
+
+def status_text(status: str) -> Text:
+    """A verdict in its colour."""
+    from rich.text import Text
+
+    return Text(status, style=_STYLES.get(status, ""))
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> None:
+    """Print verdicts with what was compared."""
+    print_table(
+        ("what", "verdict", "checked", "ours", "paper"),
+        [
+            (
+                v.target,
+                status_text(v.status),
+                v.statement + (f"\n{v.why}" if v.why else ""),
+                v.ours,
+                "\n".join(filter(None, [v.paper, v.tolerance and f"within {v.tolerance}"])),
+            )
+            for v in verdicts
+        ],
+    )

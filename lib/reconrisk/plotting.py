@@ -1,0 +1,107 @@
+"""The one plotting style: colours that colour-blind readers can tell apart, calm axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+__all__ = [
+    "BLUE",
+    "COLOURS",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "PURPLE",
+    "RED",
+    "SKY",
+    "legend_above",
+    "legend_line",
+    "panels",
+    "picture",
+    "styled",
+]
+
+# Okabe and Ito's palette, in an order whose neighbours differ in lightness too
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#8A4F9E",
+    "#56B4E9",
+    "#B2182B",
+    "#5F5F5F",
+)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+
+_STYLE = {
+    "figure.dpi": 110,
+    "savefig.dpi": 110,
+    "figure.facecolor": "white",
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.7,
+    "axes.prop_cycle": mpl.cycler(color=COLOURS),
+    "mathtext.fontset": "dejavusans",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the style within a ``with`` block only."""
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> tuple[Figure, list]:
+    """Return a figure and its axes row by row, sized per panel in inches, laid out tightly."""
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
+    )
+    return figure, [list(row) for row in axes]
+
+
+def legend_line(label: str, colour: str, style: str = "-", marker: str = "", **more) -> Line2D:
+    """Return an entry of a legend that is made by hand."""
+    return Line2D(
+        [], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5, **more
+    )
+
+
+def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
+    """Put one legend for the whole figure above it."""
+    figure.legend(
+        handles=list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        handlelength=2.4,
+        columnspacing=1.6,
+    )
+
+
+def picture(axes: Axes, image, title: str = "", frame: str | None = None) -> None:
+    """Show one picture without axes, clipped to the range a screen can show."""
+    axes.imshow(image.clip(0, 1), interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(frame is not None)
+        if frame is not None:
+            spine.set(color=frame, linewidth=2.5)
+    axes.set_title(title, fontsize=9)
