@@ -23,6 +23,7 @@
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
+from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
 from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
 from reconrisk.attacks.analytic import (
     Observation,
@@ -132,6 +133,7 @@ __all__ = [
     "THREAT_MODELS",
     "Attack",
     "Components",
+    "Cubes",
     "GradientMoments",
     "Guesses",
     "Imprints",
@@ -155,6 +157,7 @@ __all__ = [
     "clip_to_range",
     "component_attack",
     "conversion_success",
+    "decompose_cubes",
     "deep_leakage",
     "draw_priors",
     "draw_vmf_scores",
