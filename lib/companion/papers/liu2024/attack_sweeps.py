@@ -324,13 +324,16 @@ def attack_laws(study: Context, *names: str) -> dict[str, PowerLaw]:
 
     All of Table 1's upper row if none is named.
     """
-    every = (
+    return {name: _attack_law(study, *name.rsplit(" ", 1)) for name in names or _upper_row(study)}
+
+
+def _upper_row(study: Context) -> tuple[str, ...]:
+    return (
         *(f"{k} m" for k in (NONE, "noise", "dropout", "local", "moving", "batches", "clip")),
         *(f"{k} d" for k in (NONE, "noise", "dropout")),
         *("random B", "equal B", "noise sigma0", "both ratio", "both m", "dropout 1-p"),
         *(f"pruned {q:g} m" for q in study.parameters.prunings),
     )
-    return {name: _attack_law(study, *name.rsplit(" ", 1)) for name in names or every}
 
 
 def _attack_law(study: Context, defence: str, factor: str) -> PowerLaw:
@@ -366,13 +369,16 @@ def bound_laws(study: Context, *names: str) -> dict[str, PowerLaw]:
 
     Under pruning that of the loosened bound, also over the ``share`` of the squared norm kept.
     """
-    every = (
+    return {name: _bound_law(study, *name.rsplit(" ", 1)) for name in names or _lower_row(study)}
+
+
+def _lower_row(study: Context) -> tuple[str, ...]:
+    return (
         *(f"{k} m" for k in (NONE, "dropout", "local", "clip")),
         *("none d", "dropout d", "random B", "both ratio", "dropout 1-p"),
         *(f"pruned {q:g} m" for q in study.parameters.prunings),
         "pruned share",
     )
-    return {name: _bound_law(study, *name.rsplit(" ", 1)) for name in names or every}
 
 
 def _bound_law(study: Context, defence: str, factor: str) -> PowerLaw:
