@@ -182,14 +182,17 @@ CAPTION = (
 
 def alt(tables: Tables) -> str:
     table = tables["bounds"]
-    last = table[table["point"] == table["point"].max()]
-    finite = last["exact"][np.isfinite(last["exact"])]
+    finite = table.groupby("point")["exact"].transform(lambda v: np.isfinite(v).all())
+    last = table[table["point"] == table.loc[finite, "point"].max()]
+    exact, trace = (
+        f"{last[name].min():.0f} to {last[name].max():.0f}" for name in ("exact", "trace")
+    )
     return (
         "Left: all lines lie at one until a dotted vertical line at "
         f"{_edge(tables.parameters.dimension):.2f}, then bend upwards. Right: the same lines "
-        "spread out; the exact ones start flatter than the dashed ones and end above them, at "
-        f"{finite.min():.0f} times the value without defence or more, where the dashed ones are "
-        f"at {last['trace'].max():.0f} at the most; for elu with labels of one sign they rise most."
+        f"spread out; with {last['outer pruned'].max():.0%} of the output weights' entries gone "
+        f"the exact ones are at {exact} times their value without defence, the dashed ones at "
+        f"{trace}. The exact line of elu with labels of one sign rises most."
     )
 
 
