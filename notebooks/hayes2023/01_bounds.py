@@ -30,9 +30,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -56,8 +56,12 @@ session = study.Study(
 # e^\varepsilon\,\mathbb P_\mu[E]$ says nothing about $\gamma$. The other inequality gives
 # $\gamma=\kappa e^\varepsilon$, and both together give less, which is attained.
 
-# %% tags=["exhibit:hayes2023/thm2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/thm2"))
+# %% tags=["exhibit:hayes2023/thm2"]
+from companion.papers.hayes2023 import thm2
+
+tables = thm2.measure(study)
+tables.show()
+study.judge(thm2, tables)
 
 # %% [markdown]
 # ### Theorem 7: the formal version
@@ -68,8 +72,12 @@ figures.show(session.run("hayes2023/thm2"))
 # that the pair be testable is needed: where events are too coarse to reach the level $\kappa$, the
 # supremum over events bounds nothing.
 
-# %% tags=["exhibit:hayes2023/thm7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/thm7"))
+# %% tags=["exhibit:hayes2023/thm7"]
+from companion.papers.hayes2023 import thm7
+
+tables = thm7.measure(study)
+tables.show()
+study.judge(thm7, tables)
 
 # %% [markdown]
 # ### Lemma 8: trade-off functions are convex
@@ -78,8 +86,11 @@ figures.show(session.run("hayes2023/thm7"))
 # events alone is not convex. {prf:ref}`Remark 3 <prf-hayes2023-rem3>` defines the trade-off function
 # with the wrong probability: as printed it is zero.
 
-# %% tags=["exhibit:hayes2023/lem8", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/lem8"))
+# %% tags=["exhibit:hayes2023/lem8"]
+from companion.papers.hayes2023 import lem8
+
+tables = lem8.measure(study)
+study.judge(lem8, tables)
 
 # %% [markdown]
 # ### Lemma 9: the blow-up is concave
@@ -87,8 +98,12 @@ figures.show(session.run("hayes2023/lem8"))
 # For runs of DP-SGD this can be certified: the lower end of the enclosure of $\gamma$ at the middle
 # of three values of $\kappa$ lies above the chord through the upper ends of the other two.
 
-# %% tags=["exhibit:hayes2023/lem9", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/lem9"))
+# %% tags=["exhibit:hayes2023/lem9"]
+from companion.papers.hayes2023 import lem9
+
+tables = lem9.measure(study)
+tables.show()
+study.judge(lem9, tables)
 
 # %% [markdown]
 # ### Lemma 11: DP-SGD is dominated by a Gaussian pair
@@ -99,8 +114,11 @@ figures.show(session.run("hayes2023/lem9"))
 # {prf:ref}`Corollary 4 <prf-hayes2023-cor4>`. It is tried here on real steps with known records that are
 # sampled too, and on two steps of which the second depends on the first.
 
-# %% tags=["exhibit:hayes2023/lem11", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/lem11"))
+# %% tags=["exhibit:hayes2023/lem11"]
+from companion.papers.hayes2023 import lem11
+
+tables = lem11.measure(study)
+study.judge(lem11, tables)
 
 # %% [markdown]
 # ### Lemma 12: the blow-up from total variations
@@ -108,8 +126,12 @@ figures.show(session.run("hayes2023/lem11"))
 # The infimum is right once $\min\{0,\dots\}$ is $\min\{1,\dots\}$ and the first term's arguments are
 # exchanged. As printed it is zero everywhere.
 
-# %% tags=["exhibit:hayes2023/lem12", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/lem12"))
+# %% tags=["exhibit:hayes2023/lem12"]
+from companion.papers.hayes2023 import lem12
+
+tables = lem12.measure(study)
+tables.show()
+study.judge(lem12, tables)
 
 # %% [markdown]
 # ### Corollary 4: the bound for DP-SGD
@@ -120,8 +142,23 @@ figures.show(session.run("hayes2023/lem12"))
 # depends on the prior alone. Two candidates are membership inference, ten are not much better, and
 # a prior as thin as that of an image tolerates thousands.
 
-# %% tags=["exhibit:hayes2023/cor4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/cor4"))
+# %%
+from reconrisk import bounds, privacy
+
+# ten candidates, a hundred full-batch steps at (4, 1e-5)-DP
+sigma = privacy.noise_for_epsilon(4.0, 1e-5, steps=100)
+gamma = bounds.rero_gaussian(sigma, 1 / 10, steps=100)
+print(f"by hand: {gamma:.4f}")
+
+# %% tags=["exhibit:hayes2023/cor4"]
+from companion.papers.hayes2023 import cor4
+
+tables = cor4.measure(study)
+point = tables["runs"].query("epsilon == 4 and q == 1 and n == 10").iloc[0]
+print(f"in the table: {point['gamma to']:.4f}")
+tables.show()
+display(cor4.draw(tables))
+study.judge(cor4, tables)
 
 # %% [markdown]
 # ## Estimating the two numbers
@@ -132,8 +169,30 @@ figures.show(session.run("hayes2023/cor4"))
 # factor $1/N'$ that is $\gamma/\kappa$; with $1/N$ it is right. The paper's standard deviations at
 # $\varepsilon=10$ belong to a third estimate, divided by the sum of all ratios.
 
-# %% tags=["exhibit:hayes2023/alg1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/alg1"))
+# %%
+import numpy as np
+
+from reconrisk import privacy
+
+# Algorithm 1 at kappa = 1/10, a hundred full-batch steps at (4, 1e-5)-DP: the ratio depends on the
+# mean of the steps' outputs alone, which has a signal of sqrt(T) / sigma
+sigma = privacy.noise_for_epsilon(4.0, 1e-5, steps=100)
+samples, kept = 1_000_000, 100_000
+shift = np.sqrt(100) / sigma
+outputs = np.random.default_rng(0).normal(size=samples)
+ratios = np.sort(np.exp(shift * outputs - shift**2 / 2))[::-1]
+print(f"by hand: {ratios[:kept].sum() / samples:.2f} divided by N, ", end="")
+print(f"{ratios[:kept].sum() / kept:.1f} divided by N'")
+
+# %% tags=["exhibit:hayes2023/alg1"]
+from companion.papers.hayes2023 import alg1
+
+tables = alg1.measure(study)
+full = tables["estimates"].query("epsilon == 4 and q == 1").set_index("divided by")["estimate"]
+print(f"in the table: {full['N']:.2f} divided by N, ", end="")
+print("{:.1f} divided by N'".format(full["N' (printed)"]))
+tables.show()
+study.judge(alg1, tables)
 
 # %% [markdown]
 # ### Proposition 5 and its guarantees
@@ -145,8 +204,12 @@ figures.show(session.run("hayes2023/alg1"))
 # $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where
 # this begins.
 
-# %% tags=["exhibit:hayes2023/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/prop5"))
+# %% tags=["exhibit:hayes2023/prop5"]
+from companion.papers.hayes2023 import prop5
+
+tables = prop5.measure(study)
+tables.show()
+study.judge(prop5, tables)
 
 # %% [markdown]
 # ### Proposition 6: $\kappa$ from samples
@@ -155,8 +218,12 @@ figures.show(session.run("hayes2023/prop5"))
 # the unknown $\kappa$ itself; solved for it, it is a bound one can use, if a looser one than the
 # exact binomial interval.
 
-# %% tags=["exhibit:hayes2023/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/prop6"))
+# %% tags=["exhibit:hayes2023/prop6"]
+from companion.papers.hayes2023 import prop6
+
+tables = prop6.measure(study)
+tables.show()
+study.judge(prop6, tables)
 
 # %% [markdown]
 # ## Against the bounds of Guo et al.
@@ -168,8 +235,21 @@ figures.show(session.run("hayes2023/prop6"))
 # an exact value was at hand. Half of them lie below it, and their scatter is too large for the
 # stated number of samples.
 
-# %% tags=["exhibit:hayes2023/table2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/table2"))
+# %%
+from reconrisk import DPSGD, bounds
+
+# ten candidates, one step at sigma = 1: the row "Ours"
+gamma = bounds.rero(DPSGD(noise_multiplier=1.0), 1 / 10).upper
+print(f"by hand: {bounds.advantage(gamma, 1 / 10):.4f}")
+
+# %% tags=["exhibit:hayes2023/table2"]
+from companion.papers.hayes2023 import table2
+
+tables = table2.measure(study)
+ours = tables["table"].query("n == 10 and sigma == 1 and bound == 'Ours'").iloc[0]
+print(f"in the table: {ours['exact']:.4f}, where the paper prints {ours['printed']}")
+tables.show()
+study.judge(table2, tables)
 
 # %% [markdown]
 # ### Figure 11
@@ -178,8 +258,23 @@ figures.show(session.run("hayes2023/table2"))
 # small noise it turns: a bound that knows the candidates to be orthogonal then does better than one
 # that allows for any.
 
-# %% tags=["exhibit:hayes2023/fig11", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig11"))
+# %%
+from reconrisk import bounds
+
+# Fano's inequality with the mutual information of ten orthogonal candidates, at sigma = 1/2
+information = bounds.mutual_information_orthogonal(10, 1 / 0.5)
+success = bounds.fano_success(information, 10)
+print(f"by hand: {bounds.advantage(success, 1 / 10):.4f}")
+
+# %% tags=["exhibit:hayes2023/fig11"]
+from companion.papers.hayes2023 import fig11
+
+tables = fig11.measure(study)
+curves = tables["curves"]
+point = curves.iloc[(curves["sigma"] - 0.5).abs().argmin()]
+print(f"in the figure: {point['Guo et al. (2022b) (MC)']:.4f}")
+display(fig11.draw(tables))
+study.judge(fig11, tables)
 
 # %% [markdown]
 # ## The settings
@@ -189,5 +284,9 @@ figures.show(session.run("hayes2023/fig11"))
 # What every experiment of the paper was run with, and whether the paper profile of this book's
 # exhibits says the same.
 
-# %% tags=["exhibit:hayes2023/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/table1"))
+# %% tags=["exhibit:hayes2023/table1"]
+from companion.papers.hayes2023 import table1
+
+tables = table1.measure(study)
+tables.show()
+study.judge(table1, tables)

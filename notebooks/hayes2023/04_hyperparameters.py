@@ -32,9 +32,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -51,8 +51,22 @@ session = study.Study(
 # $q=0.99$. The paper reads 0.20 and 0.35 off its own curve. More steps at the same $\varepsilon$ raise
 # the bound too, up to that of the full batch, which depends on neither $q$ nor $T$.
 
-# %% tags=["exhibit:hayes2023/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig5"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+# the left end of the curve: ten candidates, (4, 1e-5)-DP, q = 0.01
+sigma = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=0.01, steps=100)
+gamma = bounds.rero(DPSGD(sigma, sampling_rate=0.01, steps=100), 1 / 10, tolerance=1e-6)
+print(f"by hand: {gamma.upper:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig5"]
+from companion.papers.hayes2023 import fig5
+
+tables = fig5.measure(study)
+point = tables["bound"].query("q == 0.01").iloc[0]
+print(f"in the figure: {point['gamma to']:.4f}")
+display(fig5.draw(tables))
+study.judge(fig5, tables)
 
 # %% [markdown]
 # ## Figure 14: more epsilons and priors
@@ -63,8 +77,22 @@ figures.show(session.run("hayes2023/fig5"))
 # ten candidates it is largest at $\varepsilon=10$ among the values here, because beyond that the bound
 # is near one at every $q$ but the smallest.
 
-# %% tags=["exhibit:hayes2023/fig14", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig14"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+# the dashed curve: the best attack on two orthogonal candidates, (10, 1e-5)-DP, q = 0.1
+sigma = privacy.noise_for_epsilon(10.0, 1e-5, sampling_rate=0.1, steps=100)
+success = bounds.bayes_success_subsampled(DPSGD(sigma, sampling_rate=0.1, steps=100), 2)
+print(f"by hand: {success:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig14"]
+from companion.papers.hayes2023 import fig14
+
+tables = fig14.measure(study)
+point = tables["bound"].query("epsilon == 10 and q == 0.1 and n == 2").iloc[0]
+print(f"in the figure: {point['best attack']:.4f}")
+display(fig14.draw(tables))
+study.judge(fig14, tables)
 
 # %% [markdown]
 # ## Figure 15: noise, sampling and risk
@@ -72,5 +100,19 @@ figures.show(session.run("hayes2023/fig14"))
 # Each curve is a set of runs that a privacy statement cannot tell apart. What one would rather hold
 # constant is on the {ref}`companion's page <exhibit-beyond-iso_risk>`.
 
-# %% tags=["exhibit:hayes2023/fig15", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig15"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+# a hundred candidates, (32, 1e-5)-DP, q = 0.01: where the paper's caption names 0.4
+sigma = privacy.noise_for_epsilon(32.0, 1e-5, sampling_rate=0.01, steps=100)
+gamma = bounds.rero(DPSGD(sigma, sampling_rate=0.01, steps=100), 1 / 100, tolerance=1e-6)
+print(f"by hand: {gamma.upper:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig15"]
+from companion.papers.hayes2023 import fig15
+
+tables = fig15.measure(study)
+point = tables["bound"].query("epsilon == 32 and q == 0.01 and n == 100").iloc[0]
+print(f"in the figure: {point['gamma to']:.4f}")
+display(fig15.draw(tables))
+study.judge(fig15, tables)

@@ -33,9 +33,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -54,8 +54,26 @@ session = study.Study(
 # defence the problem is solved exactly; with noise the error is that of the
 # {term}`Cramér-Rao bound`.
 
-# %% tags=["exhibit:liu2024/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/fig1"))
+# %%
+import numpy as np
+from reconrisk.attacks import refine_records, tensor_attack
+from reconrisk.metrics import match
+from reconrisk.two_layer import TwoLayer, release_output_gradient
+
+x = np.random.default_rng(0).standard_normal((3, 16))
+x /= np.linalg.norm(x, axis=1, keepdims=True)
+network = TwoLayer(16, 4000, "elu", seed=1)
+gradient = release_output_gradient(network, x, np.array([1.0, -1.0, 1.0]))
+found = refine_records(network, gradient, tensor_attack(network, gradient, 3))
+print(f"error without a defence, by hand: {np.sqrt(match(x, found.inputs).mse.mean() * 16):.5f}")
+
+# %% tags=["exhibit:liu2024/fig1"]
+from companion.papers.liu2024 import fig1
+
+tables = fig1.measure(study)
+print(f"error without a defence, in the exhibit: {tables['chains']['undefended'].max():.5f}")
+display(fig1.draw(tables))
+study.judge(fig1, tables)
 
 # %% [markdown]
 # ## The attack
@@ -70,9 +88,30 @@ figures.show(session.run("liu2024/fig1"))
 #
 # The same attack shows that secure aggregation leaves no more to be found than a large batch does: what
 # the server sees *is* the gradient of one.
+#
+# The first step by hand. For one record, the neurons' mean of $g_j(w_j w_j^\top - I)$ has one eigenvalue that
+# is not near zero, and over the residual it is $\nu$, the mean second derivative of the activation.
 
-# %% tags=["exhibit:liu2024/alg_tensor", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/alg_tensor"))
+# %%
+import numpy as np
+from reconrisk.two_layer import TwoLayer, release_output_gradient
+
+network = TwoLayer(8, 131072, "relu_shifted", seed=1)
+gradient = release_output_gradient(network, np.eye(8)[:1], np.array([1.0]))
+w = np.concatenate([part.inner for part in network.neurons()])
+moment = (w.T * gradient.values) @ w / len(w) - gradient.values.mean() * np.eye(8)
+eigenvalues = np.linalg.eigvalsh(moment)
+nu = eigenvalues[np.abs(eigenvalues).argmax()] / gradient.residuals[0]
+print(f"nu of relu_shifted, by hand: {nu:.2f}")
+
+# %% tags=["exhibit:liu2024/alg_tensor"]
+from companion.papers.liu2024 import alg_tensor
+
+tables = alg_tensor.measure(study)
+nus = tables["activations"].set_index("activation")["nu"]
+print(f"nu of relu_shifted, in the table: {nus['relu_shifted']:.2f}")
+tables.show()
+study.judge(alg_tensor, tables)
 
 # %% [markdown]
 # ### Theorem 3.1: the error without defence
@@ -81,8 +120,13 @@ figures.show(session.run("liu2024/alg_tensor"))
 # error grows more slowly, as about the root of $B$ where labels are random: the noise of the moments has
 # the size of a gradient's entry, and entries of random signs add up like a random walk.
 
-# %% tags=["exhibit:liu2024/thm3_1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/thm3_1"))
+# %% tags=["exhibit:liu2024/thm3_1"]
+from companion.papers.liu2024 import thm3_1
+
+tables = thm3_1.measure(study)
+display(thm3_1.draw(tables))
+tables.show()
+study.judge(thm3_1, tables)
 
 # %% [markdown]
 # ### Theorem B.6: with all factors
@@ -91,8 +135,11 @@ figures.show(session.run("liu2024/thm3_1"))
 # squared in the denominator, and asks for batches of at most some $d^{1/4}$, far smaller than those of the
 # paper's experiments. Where we leave that range nothing happens to the error.
 
-# %% tags=["exhibit:liu2024/thmB6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/thmB6"))
+# %% tags=["exhibit:liu2024/thmB6"]
+from companion.papers.liu2024 import thmB6
+
+tables = thmB6.measure(study)
+study.judge(thmB6, tables)
 
 # %% [markdown]
 # ## Table 1
@@ -104,9 +151,31 @@ figures.show(session.run("liu2024/thmB6"))
 # the width, because the gradient's norm grows as $\sqrt m$: the factor $\sqrt{d/m}$ is there, and cancels.
 # And "matching" means $d$ and $m$. In $B$ the rows differ, and without noise the lower one is zero, which
 # the tensor attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.
+#
+# One exponent by hand: the exact lower bound without a defence, at two widths.
 
-# %% tags=["exhibit:liu2024/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table1"))
+# %%
+import numpy as np
+from reconrisk import bounds
+from reconrisk.two_layer import TwoLayer, gradient_jacobians, release_output_gradient
+
+x, errors = np.eye(16)[:3], []
+for m in (4096, 16384):
+    network = TwoLayer(16, m, "relu_shifted", seed=1)
+    gradient = release_output_gradient(network, x, np.array([1.0, -1.0, 1.0]))
+    information = bounds.gradient_information(gradient_jacobians(network, x, gradient))
+    errors.append(bounds.cramer_rao_error(information, noise_std=1.0, inputs=x))
+print(f"exponent of m in the lower bound, by hand: {np.log(errors[1] / errors[0]) / np.log(4):.1f}")
+
+# %% tags=["exhibit:liu2024/table1"]
+from companion.papers.liu2024 import table1
+
+tables = table1.measure(study)
+exponents = tables["lower exponents"].set_index("exponent of")["value"]
+print(f"exponent of m in the lower bound, in the table: {exponents['none m']:.1f}")
+display(table1.draw(tables))
+tables.show()
+study.judge(table1, tables)
 
 # %% [markdown]
 # ## The defences one by one
@@ -119,14 +188,23 @@ figures.show(session.run("liu2024/table1"))
 # Two steps on two parts of a batch are one step on the whole
 # ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
 
-# %% tags=["exhibit:liu2024/prop3_1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/prop3_1"))
+# %% tags=["exhibit:liu2024/prop3_1"]
+from companion.papers.liu2024 import prop3_1
 
-# %% tags=["exhibit:liu2024/propC1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/propC1"))
+tables = prop3_1.measure(study)
+study.judge(prop3_1, tables)
 
-# %% tags=["exhibit:liu2024/propC2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/propC2"))
+# %% tags=["exhibit:liu2024/propC1"]
+from companion.papers.liu2024 import propC1
+
+tables = propC1.measure(study)
+study.judge(propC1, tables)
+
+# %% tags=["exhibit:liu2024/propC2"]
+from companion.papers.liu2024 import propC2
+
+tables = propC2.measure(study)
+study.judge(propC2, tables)
 
 # %% [markdown]
 # ### Clipping and noise
@@ -136,17 +214,29 @@ figures.show(session.run("liu2024/propC2"))
 # in squares. {prf:ref}`Both together <prf-liu2024-propC13>` act as noise that is $\|G\|/C$ times as large,
 # which is all that {prf:ref}`Proposition 3.3 <prf-liu2024-prop3_3>` says of DP-SGD.
 
-# %% tags=["exhibit:liu2024/propC11", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/propC11"))
+# %% tags=["exhibit:liu2024/propC11"]
+from companion.papers.liu2024 import propC11
 
-# %% tags=["exhibit:liu2024/propC12", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/propC12"))
+tables = propC11.measure(study)
+study.judge(propC11, tables)
 
-# %% tags=["exhibit:liu2024/propC13", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/propC13"))
+# %% tags=["exhibit:liu2024/propC12"]
+from companion.papers.liu2024 import propC12
 
-# %% tags=["exhibit:liu2024/prop3_3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/prop3_3"))
+tables = propC12.measure(study)
+study.judge(propC12, tables)
+
+# %% tags=["exhibit:liu2024/propC13"]
+from companion.papers.liu2024 import propC13
+
+tables = propC13.measure(study)
+study.judge(propC13, tables)
+
+# %% tags=["exhibit:liu2024/prop3_3"]
+from companion.papers.liu2024 import prop3_3
+
+tables = prop3_3.measure(study)
+study.judge(prop3_3, tables)
 
 # %% [markdown]
 # ## What the proofs lean on
@@ -157,14 +247,23 @@ figures.show(session.run("liu2024/prop3_3"))
 # {prf:ref}`Bernstein's inequality <prf-liu2024-lemB2>` is printed without a constant, and needs one.
 # {prf:ref}`Stein's lemma <prf-liu2024-lemB3>` turns moments into derivatives, at a kink too.
 
-# %% tags=["exhibit:liu2024/thmB1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/thmB1"))
+# %% tags=["exhibit:liu2024/thmB1"]
+from companion.papers.liu2024 import thmB1
 
-# %% tags=["exhibit:liu2024/lemB2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemB2"))
+tables = thmB1.measure(study)
+study.judge(thmB1, tables)
 
-# %% tags=["exhibit:liu2024/lemB3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemB3"))
+# %% tags=["exhibit:liu2024/lemB2"]
+from companion.papers.liu2024 import lemB2
+
+tables = lemB2.measure(study)
+study.judge(lemB2, tables)
+
+# %% tags=["exhibit:liu2024/lemB3"]
+from companion.papers.liu2024 import lemB3
+
+tables = lemB3.measure(study)
+study.judge(lemB3, tables)
 
 # %% [markdown]
 # ### How the moments concentrate
@@ -172,11 +271,17 @@ figures.show(session.run("liu2024/lemB3"))
 # {prf:ref}`P <prf-liu2024-lemB4>` at the root of $d/m$; {prf:ref}`T(V, V, V) <prf-liu2024-lemB5>`, which
 # lives in $B$ dimensions, without $d$.
 
-# %% tags=["exhibit:liu2024/lemB4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemB4"))
+# %% tags=["exhibit:liu2024/lemB4"]
+from companion.papers.liu2024 import lemB4
 
-# %% tags=["exhibit:liu2024/lemB5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemB5"))
+tables = lemB4.measure(study)
+study.judge(lemB4, tables)
+
+# %% tags=["exhibit:liu2024/lemB5"]
+from companion.papers.liu2024 import lemB5
+
+tables = lemB5.measure(study)
+study.judge(lemB5, tables)
 
 # %% [markdown]
 # ### What a local step changes
@@ -184,23 +289,44 @@ figures.show(session.run("liu2024/lemB5"))
 # Every change is of order $1/m$ at the stated rates. We take records that overlap and agree, where the
 # bounds' factors of $B$ are largest; those of $d$ are generous, as the mean changes in few directions.
 
-# %% tags=["exhibit:liu2024/lemC4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC4"))
+# %% tags=["exhibit:liu2024/lemC4"]
+from companion.papers.liu2024 import lemC4
 
-# %% tags=["exhibit:liu2024/lemC5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC5"))
+tables = lemC4.measure(study)
+study.judge(lemC4, tables)
 
-# %% tags=["exhibit:liu2024/corC6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/corC6"))
+# %% tags=["exhibit:liu2024/lemC5"]
+from companion.papers.liu2024 import lemC5
 
-# %% tags=["exhibit:liu2024/lemC7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC7"))
+tables = lemC5.measure(study)
+study.judge(lemC5, tables)
 
-# %% tags=["exhibit:liu2024/lemC8", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC8"))
+# %% tags=["exhibit:liu2024/corC6"]
+from companion.papers.liu2024 import corC6
 
-# %% tags=["exhibit:liu2024/lemC9", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC9"))
+tables = corC6.measure(study)
+study.judge(corC6, tables)
 
-# %% tags=["exhibit:liu2024/lemC10", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/lemC10"))
+# %% tags=["exhibit:liu2024/lemC7"]
+from companion.papers.liu2024 import lemC7
+
+tables = lemC7.measure(study)
+study.judge(lemC7, tables)
+
+# %% tags=["exhibit:liu2024/lemC8"]
+from companion.papers.liu2024 import lemC8
+
+tables = lemC8.measure(study)
+study.judge(lemC8, tables)
+
+# %% tags=["exhibit:liu2024/lemC9"]
+from companion.papers.liu2024 import lemC9
+
+tables = lemC9.measure(study)
+study.judge(lemC9, tables)
+
+# %% tags=["exhibit:liu2024/lemC10"]
+from companion.papers.liu2024 import lemC10
+
+tables = lemC10.measure(study)
+study.judge(lemC10, tables)

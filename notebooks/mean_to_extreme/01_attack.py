@@ -29,9 +29,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -49,8 +49,26 @@ session = study.Study(
 # $C$ and adds noise; the attacker averages the rows and divides by the clipping factor. The result
 # should be $\mathcal N(X, \sigma^2\lVert X\rVert^2 I)$, whatever $C$ is.
 
-# %% tags=["exhibit:mean_to_extreme/alg_cor1_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/alg_cor1_attack"))
+# %%
+import numpy as np
+import torch
+
+from reconrisk import DPSGD
+from reconrisk.attacks import known_scale, observe
+
+record = torch.rand(64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+run = DPSGD(0.3, max_grad_norm=float(record.norm()) / 2)
+update = observe(record.expand(4000, -1), run, torch.Generator().manual_seed(2))
+noise = (known_scale(update) - record).numpy()
+by_hand = noise.std() / (0.3 * np.linalg.norm(record))
+print(f"noise over sigma ||X||, by hand: {by_hand:.2f}")
+
+# %% tags=["exhibit:mean_to_extreme/alg_cor1_attack"]
+from companion.papers.mean_to_extreme import alg_cor1_attack
+
+tables = alg_cor1_attack.measure(study)
+print(f"noise over sigma ||X||, in the exhibit: {tables['clipping']['std over theory'][0]:.2f}")
+study.judge(alg_cor1_attack, tables)
 
 # %% [markdown]
 # ## Without the scale
@@ -59,8 +77,11 @@ figures.show(session.run("mean_to_extreme/alg_cor1_attack"))
 # clipped records of one direction release the same distribution, and dividing noisy weight
 # gradients by noisy bias gradients gives ratios without moments.
 
-# %% tags=["exhibit:mean_to_extreme/propB1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/propB1"))
+# %% tags=["exhibit:mean_to_extreme/propB1"]
+from companion.papers.mean_to_extreme import propB1
+
+tables = propB1.measure(study)
+study.judge(propB1, tables)
 
 # %% [markdown]
 # ## How low the variance goes
@@ -69,8 +90,11 @@ figures.show(session.run("mean_to_extreme/propB1"))
 # ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to $\sigma^2\lVert X\rVert^2$ from
 # above. If the layer keeps its bias, the limit is $\sigma^2(\lVert X\rVert^2 + 1)$.
 
-# %% tags=["exhibit:mean_to_extreme/propB2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/propB2"))
+# %% tags=["exhibit:mean_to_extreme/propB2"]
+from companion.papers.mean_to_extreme import propB2
+
+tables = propB2.measure(study)
+study.judge(propB2, tables)
 
 # %% [markdown]
 # ## How many rows it takes
@@ -78,8 +102,12 @@ figures.show(session.run("mean_to_extreme/propB2"))
 # {prf:ref}`Proposition 1 <prf-mean_to_extreme-prop1>` prints a threshold on $M$ that lacks a square. At the printed
 # value the variance is still $C/\lVert X\rVert$ times too large.
 
-# %% tags=["exhibit:mean_to_extreme/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop1"))
+# %% tags=["exhibit:mean_to_extreme/prop1"]
+from companion.papers.mean_to_extreme import prop1
+
+tables = prop1.measure(study)
+display(prop1.draw(tables))
+study.judge(prop1, tables)
 
 # %% [markdown]
 # ## Figure 1: too few rows and enough
@@ -87,8 +115,27 @@ figures.show(session.run("mean_to_extreme/prop1"))
 # The paper's own setting: $\sigma = 5\cdot10^{-4}$, $C = 5000$, $N = 150{,}528$. The layer with a
 # thousand rows has 150 million weights; its gradient is really computed, clipped and noised.
 
-# %% tags=["exhibit:mean_to_extreme/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig1"))
+# %%
+import numpy as np
+import torch
+
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import known_scale, observe
+
+# with one row nothing is clipped, and every picture of this size carries the same noise
+grey = torch.full((1, 224 * 224 * 3), 0.5)
+run = DPSGD(5e-4, max_grad_norm=5e3)
+rebuilt = known_scale(observe(grey, run, torch.Generator().manual_seed(1), rows=1))
+by_hand = np.sqrt(metrics.mse(grey.numpy()[0], rebuilt.numpy()[0]))
+print(f"noise per pixel at M = 1, by hand: {by_hand:.1f}")
+
+# %% tags=["exhibit:mean_to_extreme/fig1"]
+from companion.papers.mean_to_extreme import fig1
+
+tables = fig1.measure(study)
+print(f"noise per pixel at M = 1, in the figure: {tables['errors']['MSE'][0] ** 0.5:.1f}")
+display(fig1.draw(tables))
+study.judge(fig1, tables)
 
 # %% [markdown]
 # ## Is the estimator efficient?
@@ -96,8 +143,11 @@ figures.show(session.run("mean_to_extreme/fig1"))
 # {prf:ref}`Lemma B.1 <prf-mean_to_extreme-lemB1>` takes the noise for independent of the record. It is not: its
 # standard deviation is $\sigma\lVert X\rVert$, and that carries information too.
 
-# %% tags=["exhibit:mean_to_extreme/lemB1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/lemB1"))
+# %% tags=["exhibit:mean_to_extreme/lemB1"]
+from companion.papers.mean_to_extreme import lemB1
+
+tables = lemB1.measure(study)
+study.judge(lemB1, tables)
 
 # %% [markdown]
 # ## Expected error
@@ -105,8 +155,11 @@ figures.show(session.run("mean_to_extreme/lemB1"))
 # {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>`: the estimator is unbiased with expected MSE
 # $\sigma^2\lVert X\rVert^2$, and an older bound from Rényi privacy lies far below it.
 
-# %% tags=["exhibit:mean_to_extreme/prop2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop2"))
+# %% tags=["exhibit:mean_to_extreme/prop2"]
+from companion.papers.mean_to_extreme import prop2
+
+tables = prop2.measure(study)
+study.judge(prop2, tables)
 
 # %% [markdown]
 # ## The best achievable reconstruction?
@@ -114,8 +167,11 @@ figures.show(session.run("mean_to_extreme/prop2"))
 # {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls the estimator the best achievable one. Four other
 # reconstructions of the same handwritten digits from the same gradients say otherwise.
 
-# %% tags=["exhibit:mean_to_extreme/thm1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/thm1"))
+# %% tags=["exhibit:mean_to_extreme/thm1"]
+from companion.papers.mean_to_extreme import thm1
+
+tables = thm1.measure(study)
+study.judge(thm1, tables)
 
 # %% [markdown]
 # ## The best architecture?
@@ -123,5 +179,8 @@ figures.show(session.run("mean_to_extreme/thm1"))
 # {prf:ref}`Corollary 1 <prf-mean_to_extreme-cor1>` says that no other network gives an unbiased estimator of lower
 # variance. A fixed offset in front of the layer does.
 
-# %% tags=["exhibit:mean_to_extreme/cor1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/cor1"))
+# %% tags=["exhibit:mean_to_extreme/cor1"]
+from companion.papers.mean_to_extreme import cor1
+
+tables = cor1.measure(study)
+study.judge(cor1, tables)

@@ -28,9 +28,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -39,14 +40,18 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## The MSE is a scaled chi-squared variable
 #
 # {prf:ref}`Theorem 2 <prf-mean_to_extreme-thm2>`, tested on MSEs of real DP-SGD steps.
 
-# %% tags=["exhibit:mean_to_extreme/thm2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/thm2"))
+# %% tags=["exhibit:mean_to_extreme/thm2"]
+from companion.papers.mean_to_extreme import thm2
+
+tables = thm2.measure(study)
+study.judge(thm2, tables)
 
 # %% [markdown]
 # ## Where the usual implementation fails
@@ -64,8 +69,11 @@ figures.show(session.run("beyond/plain_tails"))
 # {prf:ref}`Proposition B.3 <prf-mean_to_extreme-propB3>`: the exact law's distance to its normal limit, and a test at
 # the largest dimension.
 
-# %% tags=["exhibit:mean_to_extreme/propB3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/propB3"))
+# %% tags=["exhibit:mean_to_extreme/propB3"]
+from companion.papers.mean_to_extreme import propB3
+
+tables = propB3.measure(study)
+study.judge(propB3, tables)
 
 # %% [markdown]
 # ## Reconstruction robustness for the MSE
@@ -75,35 +83,81 @@ figures.show(session.run("mean_to_extreme/propB3"))
 # $\hat X$ beats it widely. What does bound every attack of this class is on
 # {doc}`a page of its own <06_better_than_optimal>`.
 
-# %% tags=["exhibit:mean_to_extreme/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop3"))
+# %% tags=["exhibit:mean_to_extreme/prop3"]
+from companion.papers.mean_to_extreme import prop3
+
+tables = prop3.measure(study)
+study.judge(prop3, tables)
 
 # %% [markdown]
 # ## The PSNR's tail
 #
 # {prf:ref}`Proposition 4 <prf-mean_to_extreme-prop4>`, for a known range of values.
 
-# %% tags=["exhibit:mean_to_extreme/prop4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop4"))
+# %% tags=["exhibit:mean_to_extreme/prop4"]
+from companion.papers.mean_to_extreme import prop4
+
+tables = prop4.measure(study)
+study.judge(prop4, tables)
 
 # %% [markdown]
 # ## Any reconstruction, again
 #
 # {prf:ref}`Proposition 5 <prf-mean_to_extreme-prop5>` repeats the overreach of Proposition 3 for the PSNR.
 
-# %% tags=["exhibit:mean_to_extreme/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop5"))
+# %% tags=["exhibit:mean_to_extreme/prop5"]
+from companion.papers.mean_to_extreme import prop5
+
+tables = prop5.measure(study)
+study.judge(prop5, tables)
 
 # %% [markdown]
 # ## Figure 3: what moves the risk
+#
+# How does the probability of a faithful reconstruction depend on the noise, the dimension and the
+# norm? Each is varied in the exact laws with the others at 1. Noise and norm shift the curves; the
+# dimension makes them steeper around an expected MSE that stays.
 
-# %% tags=["exhibit:mean_to_extreme/fig3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig3"))
+# %%
+from reconrisk import bounds
+
+by_hand = bounds.mse_tail(1.0, dimension=1, noise_multiplier=2.0, data_norm=1.0)
+print(f"risk of an MSE within 1 at sigma = 2, by hand: {float(by_hand):.4f}")
+
+# %% tags=["exhibit:mean_to_extreme/fig3"]
+from companion.papers.mean_to_extreme import fig3
+
+tables = fig3.measure(study)
+curve = tables["curves"].query("row == 1 and value == 2").set_index("MSE")["P(MSE <= eta)"]
+print(f"risk of an MSE within 1 at sigma = 2, in the figure: {curve.iloc[120]:.4f}")
+display(fig3.draw(tables))
+study.judge(fig3, tables)
 
 # %% [markdown]
 # ## Figure 5: the MSE follows the scale
 #
 # The same picture in other units has another MSE: $a^2$ times as large, not $a$ times.
 
-# %% tags=["exhibit:mean_to_extreme/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig5"))
+# %%
+import numpy as np
+import torch
+
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import known_scale, observe
+
+picture = torch.rand(1, 224 * 224 * 3, generator=torch.Generator().manual_seed(1))
+mse = []
+for seed, record in enumerate((picture, 10 * picture)):
+    run = DPSGD(1e-3, max_grad_norm=float(record.norm()))
+    rebuilt = known_scale(observe(record, run, torch.Generator().manual_seed(seed)))
+    mse.append(metrics.mse(record.numpy()[0], rebuilt.numpy()[0]))
+print(f"root of the MSEs' ratio, by hand: {np.sqrt(mse[1] / mse[0]):.1f}")
+
+# %% tags=["exhibit:mean_to_extreme/fig5"]
+from companion.papers.mean_to_extreme import fig5
+
+tables = fig5.measure(study)
+mse = tables["errors"].set_index("scale")["MSE"]
+print(f"root of the MSEs' ratio, in the figure: {np.sqrt(mse['scaled'] / mse['original']):.1f}")
+display(fig5.draw(tables))
+study.judge(fig5, tables)

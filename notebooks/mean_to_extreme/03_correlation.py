@@ -27,9 +27,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -38,14 +39,18 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## The population's correlation
 #
 # {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>`.
 
-# %% tags=["exhibit:mean_to_extreme/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop6"))
+# %% tags=["exhibit:mean_to_extreme/prop6"]
+from companion.papers.mean_to_extreme import prop6
+
+tables = prop6.measure(study)
+study.judge(prop6, tables)
 
 # %% [markdown]
 # ## The sample's correlation
@@ -53,8 +58,11 @@ figures.show(session.run("mean_to_extreme/prop6"))
 # {prf:ref}`Proposition B.4 <prf-mean_to_extreme-propB4>` splits the sample NCC into a constant and a fluctuation; the
 # fluctuation carries single values over the printed bound.
 
-# %% tags=["exhibit:mean_to_extreme/propB4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/propB4"))
+# %% tags=["exhibit:mean_to_extreme/propB4"]
+from companion.papers.mean_to_extreme import propB4
+
+tables = propB4.measure(study)
+study.judge(propB4, tables)
 
 # %% [markdown]
 # ## The exact law of the NCC

@@ -27,9 +27,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -41,9 +41,27 @@ session = study.Study(
 
 # %% [markdown]
 # ## Figure 2: three regimes of the clipping norm
+#
+# When does a reconstruction follow the theory? A hundred synthetic records are rebuilt from one step
+# each, for many noise multipliers and three clipping norms: at the smallest norm, at a norm that only
+# several rows reach, and out of reach. Look for the boxes of the first two rows on the dark band, and
+# for those of the third, where nothing is clipped, off it.
 
-# %% tags=["exhibit:mean_to_extreme/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig2"))
+# %%
+from reconrisk import bounds
+
+print(f"NCC at N = 4, sigma = 2, printed bound by hand: {1 / (1 + 4 * 2.0**2) ** 0.5:.4f}")
+print(f"largest expectation by hand: {float(bounds.expected_ncc(4, 2.0)):.4f}")
+
+# %% tags=["exhibit:mean_to_extreme/fig2"]
+from companion.papers.mean_to_extreme import fig2
+
+tables = fig2.measure(study)
+at_two = tables["expected"].iloc[-1]
+print(f"NCC at N = 4, sigma = 2, printed bound in the figure: {at_two['ncc bound']:.4f}")
+print(f"largest expectation in the figure: {at_two['ncc exact, data-free']:.4f}")
+display(fig2.draw(tables))
+study.judge(fig2, tables)
 
 # %% [markdown]
 # ## Figure 4: six similarities
@@ -52,11 +70,55 @@ figures.show(session.run("mean_to_extreme/fig2"))
 # pretrained weights. Where these cannot be loaded the same code runs on an untrained network, and
 # the axis says so.
 
-# %% tags=["exhibit:mean_to_extreme/fig4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig4"))
+# %%
+import numpy as np
+import torch
+
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import known_scale, observe
+
+# where the gradient is clipped, ten times the noise is 20 dB for every picture
+picture = torch.rand(1, 224 * 224 * 3, generator=torch.Generator().manual_seed(1))
+psnr = []
+for sigma in (1e-3, 1e-2):
+    update = observe(picture, DPSGD(sigma, max_grad_norm=1.0), torch.Generator().manual_seed(2))
+    psnr.append(metrics.psnr(picture.numpy()[0], known_scale(update).numpy()[0], 1.0))
+print(f"PSNR from sigma = 0.001 to 0.01, by hand: {np.diff(psnr)[0]:.1f} dB")
+
+# %% tags=["exhibit:mean_to_extreme/fig4"]
+from companion.papers.mean_to_extreme import fig4
+
+tables = fig4.measure(study)
+psnr = tables["metrics"].groupby("sigma")["psnr"].mean()
+print(f"PSNR from sigma = 0.001 to 0.01, in the figure: {psnr[1e-2] - psnr[1e-3]:.1f} dB")
+display(fig4.draw(tables))
+study.judge(fig4, tables)
 
 # %% [markdown]
 # ## Figure 6: no threshold for all
+#
+# Is there one value of a metric from which on a reconstruction counts as a success? The same picture
+# is rebuilt in three scenarios: large, large in other units, and small. Look along a row for where
+# the picture is lost, and for the metrics at that point: they differ between the rows.
 
-# %% tags=["exhibit:mean_to_extreme/fig6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/fig6"))
+# %%
+import torch
+
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import known_scale, observe
+
+picture = torch.rand(1, 224 * 224 * 3, generator=torch.Generator().manual_seed(1)).double()
+mse = []
+for record in (picture, 255 * picture):
+    update = observe(record, DPSGD(1e-3, max_grad_norm=1.0), torch.Generator().manual_seed(2))
+    mse.append(metrics.mse(record.numpy()[0], known_scale(update).numpy()[0]))
+print(f"MSE in units of 255 over that in units of 1, by hand: {mse[1] / mse[0]:.0f}")
+
+# %% tags=["exhibit:mean_to_extreme/fig6"]
+from companion.papers.mean_to_extreme import fig6
+
+tables = fig6.measure(study)
+mse = tables["metrics"].query("sigma == 0.001").set_index("scenario")["mse"]
+print(f"MSE in units of 255 over that in units of 1, in the figure: {mse[2] / mse[1]:.0f}")
+display(fig6.draw(tables))
+study.judge(fig6, tables)

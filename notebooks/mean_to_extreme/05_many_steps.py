@@ -26,9 +26,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -37,6 +38,7 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## Averaging, and the probability of being met
@@ -44,8 +46,11 @@ session = study.Study(
 # {prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`. The printed probability of being met exactly $k$ times lacks
 # the factor for the steps in which the record is *not* met.
 
-# %% tags=["exhibit:mean_to_extreme/prop7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("mean_to_extreme/prop7"))
+# %% tags=["exhibit:mean_to_extreme/prop7"]
+from companion.papers.mean_to_extreme import prop7
+
+tables = prop7.measure(study)
+study.judge(prop7, tables)
 
 # %% [markdown]
 # ## The exact mixture

@@ -29,9 +29,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -52,8 +52,28 @@ session = study.Study(
 # second depends on what the further parameters are: rows that are read and averaged do no harm, and
 # help where $\lVert X\rVert < C$.
 
-# %% tags=["exhibit:ziller2024/alg_linear_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/alg_linear_attack"))
+# %%
+import torch
+
+from reconrisk.mechanisms import global_norm
+from reconrisk.models import AttackLayer, sum_of_outputs
+from reconrisk.training import per_example_gradients
+
+record = torch.rand(1, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+one, many = (
+    per_example_gradients(AttackLayer(64, rows, dtype=torch.float64), sum_of_outputs, record)
+    for rows in (1, 16)
+)
+print("the gradient of one row is the record:", bool((one["weight"][0] == record).all()))
+print(f"norm of 16 rows over the record's, by hand: {float(global_norm(many) / record.norm()):.4f}")
+
+# %% tags=["exhibit:ziller2024/alg_linear_attack"]
+from companion.papers.ziller2024 import alg_linear_attack
+
+tables = alg_linear_attack.measure(study)
+norms = tables["rows"].set_index("rows")["norm"]
+print(f"norm of 16 rows over the record's, in the exhibit: {norms[16].iloc[0]:.4f}")
+study.judge(alg_linear_attack, tables)
 
 # %% [markdown]
 # ## Expectations
@@ -63,8 +83,11 @@ figures.show(session.run("ziller2024/alg_linear_attack"))
 # Clipping adds a bias, noise adds $C^2\sigma^2$ ({prf:ref}`Proposition 1 <prf-ziller2024-prop1>`); so the
 # expectation is *at least* $C^2\sigma^2$. Equation (21) in the proof prints *at most*.
 
-# %% tags=["exhibit:ziller2024/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop1"))
+# %% tags=["exhibit:ziller2024/prop1"]
+from companion.papers.ziller2024 import prop1
+
+tables = prop1.measure(study)
+study.judge(prop1, tables)
 
 # %% [markdown]
 # ### Proposition 2: the PSNR
@@ -74,8 +97,12 @@ figures.show(session.run("ziller2024/prop1"))
 # where nothing is clipped. The gap, $4.34/N$ dB, is large for small records and nothing for
 # photographs.
 
-# %% tags=["exhibit:ziller2024/prop2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop2"))
+# %% tags=["exhibit:ziller2024/prop2"]
+from companion.papers.ziller2024 import prop2
+
+tables = prop2.measure(study)
+display(prop2.draw(tables))
+study.judge(prop2, tables)
 
 # %% [markdown]
 # ### Proposition 3: the NCC
@@ -84,8 +111,12 @@ figures.show(session.run("ziller2024/prop2"))
 # one follows from {prf:ref}`the exact law <prf-beyond-ncc>`. For centred, clipped data it lies above the printed
 # bound at every $N$, and at $N = 2$ and small $\sigma$ even above the data-free bound (9).
 
-# %% tags=["exhibit:ziller2024/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop3"))
+# %% tags=["exhibit:ziller2024/prop3"]
+from companion.papers.ziller2024 import prop3
+
+tables = prop3.measure(study)
+display(prop3.draw(tables))
+study.judge(prop3, tables)
 
 # %% [markdown]
 # ### Proposition 4: many steps
@@ -94,8 +125,11 @@ figures.show(session.run("ziller2024/prop3"))
 # undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`Remark 1 <prf-ziller2024-rem1>`); Section 3.2 divides
 # by $\sqrt T$ and calls it an increase.
 
-# %% tags=["exhibit:ziller2024/prop4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop4"))
+# %% tags=["exhibit:ziller2024/prop4"]
+from companion.papers.ziller2024 import prop4
+
+tables = prop4.measure(study)
+study.judge(prop4, tables)
 
 # %% [markdown]
 # ## Laws
@@ -106,8 +140,11 @@ figures.show(session.run("ziller2024/prop4"))
 # ({prf:ref}`Proposition 5 <prf-ziller2024-prop5>`). The test below also shows that it can fail: the central law is
 # refused where the record is clipped.
 
-# %% tags=["exhibit:ziller2024/prop5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop5"))
+# %% tags=["exhibit:ziller2024/prop5"]
+from companion.papers.ziller2024 import prop5
+
+tables = prop5.measure(study)
+study.judge(prop5, tables)
 
 # %% [markdown]
 # ### Proposition 6: a bound without the data
@@ -116,8 +153,11 @@ figures.show(session.run("ziller2024/prop5"))
 # ({prf:ref}`Proposition 6 <prf-ziller2024-prop6>`). The bound holds; the variable that attains it lies below the
 # MSE, not above as printed.
 
-# %% tags=["exhibit:ziller2024/prop6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop6"))
+# %% tags=["exhibit:ziller2024/prop6"]
+from companion.papers.ziller2024 import prop6
+
+tables = prop6.measure(study)
+study.judge(prop6, tables)
 
 # %% [markdown]
 # ### Proposition 7: the PSNR
@@ -125,8 +165,11 @@ figures.show(session.run("ziller2024/prop6"))
 # The printed equality ({prf:ref}`Proposition 7 <prf-ziller2024-prop7>`) needs $\beta = 1$. And since a higher PSNR
 # is a better reconstruction, the risk is the other tail, $\mathbb P(\mathrm{PSNR}\ge\eta)$.
 
-# %% tags=["exhibit:ziller2024/prop7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/prop7"))
+# %% tags=["exhibit:ziller2024/prop7"]
+from companion.papers.ziller2024 import prop7
+
+tables = prop7.measure(study)
+study.judge(prop7, tables)
 
 # %% [markdown]
 # ### Proposition A.1: the NCC
@@ -135,8 +178,11 @@ figures.show(session.run("ziller2024/prop7"))
 # combined numerically ({prf:ref}`Proposition A.1 <prf-ziller2024-propA1>`). Most of the parts carry a slip. With them
 # put right, no numerical work is left: the law is a non-central $t$.
 
-# %% tags=["exhibit:ziller2024/propA1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/propA1"))
+# %% tags=["exhibit:ziller2024/propA1"]
+from companion.papers.ziller2024 import propA1
+
+tables = propA1.measure(study)
+study.judge(propA1, tables)
 
 # %% [markdown]
 # ### Figure 2: three distribution functions
@@ -144,8 +190,21 @@ figures.show(session.run("ziller2024/propA1"))
 # The record behind the picture is centred, exhausts $C$ and has range one, so that all three laws
 # are those of one and the same attack.
 
-# %% tags=["exhibit:ziller2024/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig2"))
+# %%
+from reconrisk import bounds
+
+print(f"E[NCC] at N = 50, sigma = 1, by hand: {float(bounds.expected_ncc(50, 1.0)):.4f}")
+print(f"its printed bound, by hand: {(1 / (1 + 50)) ** 0.5:.4f}")
+
+# %% tags=["exhibit:ziller2024/fig2"]
+from companion.papers.ziller2024 import fig2
+
+tables = fig2.measure(study)
+ncc = tables["expectations"].set_index("metric").loc["NCC"]
+print(f"E[NCC] at N = 50, sigma = 1, in the figure: {ncc['exact']:.4f}")
+print(f"its printed bound, in the figure: {ncc['bound']:.4f}")
+display(fig2.draw(tables))
+study.judge(fig2, tables)
 
 # %% [markdown]
 # ## Table 1
@@ -155,8 +214,23 @@ figures.show(session.run("ziller2024/fig2"))
 # All 68 numbers come out as printed. What the columns are *called* does not: "Min" and "Max" speak
 # of one estimator, and a plain grey picture does better in most rows.
 
-# %% tags=["exhibit:ziller2024/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/table1"))
+# %%
+from reconrisk import bounds
+
+success = 100 * float(bounds.rero_gaussian(1.0, 0.1))  # sigma = 1, kappa = 10%, T = 1
+print(f"worst-case success in row 1, by hand: {success:.1f}%")
+print(f"largest E[NCC] in row 1, by hand: {100 / (1 + 1000 * 1.0**2) ** 0.5:.1f}%")
+
+# %% tags=["exhibit:ziller2024/table1"]
+from companion.papers.ziller2024 import table1
+
+tables = table1.measure(study)
+first = tables["table"].iloc[0]
+print(f"worst-case success in row 1, in the table: {first['success (%)']:.1f}%")
+print(f"largest E[NCC] in row 1, in the table: {first['E[NCC] (%)']:.1f}%")
+display(table1.draw(tables))
+tables.show()
+study.judge(table1, tables)
 
 # %% [markdown]
 # ## Mutual information
@@ -167,5 +241,9 @@ figures.show(session.run("ziller2024/table1"))
 # quantity it rewrites is the difficulty: with densities ({prf:ref}`Definition C.2 <prf-ziller2024-defC2>`) it is no
 # similarity; with histograms ({prf:ref}`Definition C.1 <prf-ziller2024-defC1>`) it is, up to a bias of the estimate.
 
-# %% tags=["exhibit:ziller2024/propC1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/propC1"))
+# %% tags=["exhibit:ziller2024/propC1"]
+from companion.papers.ziller2024 import propC1
+
+tables = propC1.measure(study)
+display(propC1.draw(tables))
+study.judge(propC1, tables)

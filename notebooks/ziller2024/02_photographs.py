@@ -30,9 +30,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -54,8 +54,29 @@ session = study.Study(
 # their norm. What is left of the gap at small $C$ is the contrast
 # $\lVert x-\bar x\rVert/\lVert x\rVert$ and vanishes for centred pictures.
 
-# %% tags=["exhibit:ziller2024/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig1"))
+# %%
+import torch
+
+from reconrisk import DPSGD, bounds, metrics
+from reconrisk.attacks import observe, unscaled
+
+# a centred picture that is clipped reaches the bound of its dimension
+record = torch.rand(1, 224 * 224 * 3, generator=torch.Generator().manual_seed(1))
+record -= record.mean()
+run = DPSGD(1e-3, max_grad_norm=float(record.norm()) / 100)
+rebuilt = unscaled(observe(record, run, torch.Generator().manual_seed(2)))
+print(f"NCC at sigma = 0.001, by hand: {metrics.ncc(record.numpy()[0], rebuilt.numpy()[0]):.2f}")
+print(f"its bound, by hand: {float(bounds.ncc_bound_paper(record.numel(), 1e-3)):.4f}")
+
+# %% tags=["exhibit:ziller2024/fig1"]
+from companion.papers.ziller2024 import fig1
+
+tables = fig1.measure(study)
+centred = tables["centred"].query("sigma == 0.001")
+print(f"NCC at sigma = 0.001, photographs less their mean: {centred['NCC'].mean():.2f}")
+print(f"its bound, in the figure: {centred['bound NCC'].iloc[0]:.4f}")
+display(fig1.draw(tables))
+study.judge(fig1, tables)
 
 # %% [markdown]
 # ### Figure 4: NMI, SSIM and a perceptual distance
@@ -64,8 +85,26 @@ figures.show(session.run("ziller2024/fig1"))
 # weights are not at hand, the same code runs on an untrained one, which orders noise levels but
 # does not give LPIPS values.
 
-# %% tags=["exhibit:ziller2024/fig4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig4"))
+# %%
+import torch
+
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import observe, unscaled
+
+picture = torch.rand(1, 224 * 224 * 3, generator=torch.Generator().manual_seed(1))
+run = DPSGD(0.1, max_grad_norm=float(picture.norm()))
+rebuilt = unscaled(observe(picture, run, torch.Generator().manual_seed(2)))
+by_hand = metrics.nmi(picture.numpy()[0], rebuilt.numpy()[0], 100)
+print(f"NMI at sigma = 0.1, by hand: {by_hand:.1f}")
+
+# %% tags=["exhibit:ziller2024/fig4"]
+from companion.papers.ziller2024 import fig4
+
+tables = fig4.measure(study)
+noisiest = tables["metrics"].query("sigma == 0.1 and row == 'max'")
+print(f"NMI at sigma = 0.1, in the figure: {noisiest['NMI'].mean():.1f}")
+display(fig4.draw(tables))
+study.judge(fig4, tables)
 
 # %% [markdown]
 # ## One picture at three resolutions
@@ -75,8 +114,22 @@ figures.show(session.run("ziller2024/fig4"))
 # The norm grows with the number of pixels, so one $C$ clips a large picture and leaves a small one
 # alone.
 
-# %% tags=["exhibit:ziller2024/fig3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig3"))
+# %%
+from reconrisk import bounds
+
+for side in (32, 1024):
+    by_hand = float(bounds.ncc_bound_paper(3 * side**2, 1e-3))
+    print(f"bound on the NCC at {side} pixels a side, sigma = 0.001, by hand: {by_hand:.4f}")
+
+# %% tags=["exhibit:ziller2024/fig3"]
+from companion.papers.ziller2024 import fig3
+
+tables = fig3.measure(study)
+bound = tables["metrics"].query("sigma == 0.001").groupby("size")["bound NCC"].first()
+for side in (32, 1024):
+    print(f"bound on the NCC at {side} pixels a side, sigma = 0.001, in the figure: {bound[side]:.4f}")
+display(fig3.draw(tables))
+study.judge(fig3, tables)
 
 # %% [markdown]
 # ### Figure 5: a very small clipping norm
@@ -84,14 +137,51 @@ figures.show(session.run("ziller2024/fig3"))
 # Black to the eye, and to the MSE; but the factor that was lost is one number. Dividing by it gives
 # exactly what $C = \lVert X\rVert$ would have released.
 
-# %% tags=["exhibit:ziller2024/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig5"))
+# %%
+import torch
+
+from reconrisk import DPSGD
+from reconrisk.attacks import observe, unscaled
+
+picture = torch.rand(1, 3072, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+norm = float(picture.norm())
+small, whole = (
+    unscaled(observe(picture, DPSGD(1e-4, max_grad_norm=c), torch.Generator().manual_seed(2)))
+    for c in (0.01 * norm, norm)
+)
+print("rescaled it is that of C = ||X||, by hand:", bool((small / 0.01 - whole).abs().max() < 1e-9))
+
+# %% tags=["exhibit:ziller2024/fig5"]
+from companion.papers.ziller2024 import fig5
+
+tables = fig5.measure(study)
+off = tables["rescaled"]["off C = ||X||"].max()
+print("rescaled it is that of C = ||X||, in the figure:", bool(off < 1e-9))
+display(fig5.draw(tables))
+study.judge(fig5, tables)
 
 # %% [markdown]
 # ### Figure 6: only the lowest resolution is not clipped
+#
+# The norm grows like the side of the picture, so the same $C$ leaves the smallest picture alone and
+# shortens the others. Look for the brightness that the second and third row lose.
 
-# %% tags=["exhibit:ziller2024/fig6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig6"))
+# %%
+import numpy as np
+
+# the norm of a picture grows like its side
+norms = {side: np.linalg.norm(np.full((side, side, 3), 0.5)) for side in (32, 1024)}
+clipping = 2.6 * norms[32]
+print(f"clipping factor at 1024 pixels, by hand: {min(1.0, clipping / norms[1024]):.2f}")
+
+# %% tags=["exhibit:ziller2024/fig6"]
+from companion.papers.ziller2024 import fig6
+
+tables = fig6.measure(study)
+beta = tables["grid"].groupby("size")["beta"].first()
+print(f"clipping factor at 1024 pixels, in the figure: {beta[1024]:.2f}")
+display(fig6.draw(tables))
+study.judge(fig6, tables)
 
 # %% [markdown]
 # ### Figure 7: only the highest resolution is clipped
@@ -99,11 +189,45 @@ figures.show(session.run("ziller2024/fig6"))
 # The paper sees more noise in the first row than in the second. Per pixel the two carry the same
 # noise, $C\sigma$; seen at one size, the larger picture averages it away.
 
-# %% tags=["exhibit:ziller2024/fig7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig7"))
+# %%
+import numpy as np
+
+rng = np.random.default_rng(1)
+small, large = rng.standard_normal((32, 32, 3)), rng.standard_normal((224, 224, 3))
+averaged = large.reshape(32, 7, 32, 7, 3).mean(axis=(1, 3))
+print(f"noise at 32 over that at 224 pixels, seen at one size, by hand: {small.std() / averaged.std():.0f}")
+
+# %% tags=["exhibit:ziller2024/fig7"]
+from companion.papers.ziller2024 import fig7
+
+tables = fig7.measure(study)
+seen = tables["grid"].groupby("size")["noise seen"].mean()
+print(f"noise at 32 over that at 224 pixels, seen at one size, in the figure: {seen[32] / seen[224]:.0f}")
+display(fig7.draw(tables))
+study.judge(fig7, tables)
 
 # %% [markdown]
 # ### Figure 8: a very large clipping norm
+#
+# Now nothing is clipped and the noise $C\sigma$ is the same at every resolution. Seen at one size the
+# small picture is noisy even at the smallest $\sigma$, and the large one averages the noise away.
 
-# %% tags=["exhibit:ziller2024/fig8", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("ziller2024/fig8"))
+# %%
+import torch
+
+from reconrisk import DPSGD
+from reconrisk.attacks import observe, unscaled
+
+picture = torch.rand(1, 3072, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+run = DPSGD(1e-5, max_grad_norm=320 * float(picture.norm()))  # far above the norm: not clipped
+noise = unscaled(observe(picture, run, torch.Generator().manual_seed(2))) - picture
+print(f"noise per value over C at sigma = 1e-5, by hand: {float(noise.std()) / run.max_grad_norm:.0e}")
+
+# %% tags=["exhibit:ziller2024/fig8"]
+from companion.papers.ziller2024 import fig8
+
+tables = fig8.measure(study)
+lowest = tables["grid"].query("size == 32 and sigma == 1e-5").iloc[0]
+print(f"noise per value over C at sigma = 1e-5, in the figure: {lowest['noise'] / lowest['C']:.0e}")
+display(fig8.draw(tables))
+study.judge(fig8, tables)

@@ -213,7 +213,7 @@ def subsampled_trials(trials: int) -> Point:
 
     def point(record: Record, data_root: str) -> list[Agreement]:
         swept = task_of(
-            record, data_root, "attack_point", {"rates": [0.5], "swept_rates": [0.5], "trials": 50}
+            record, data_root, "attack_run", {"rates": [0.5], "swept_rates": [0.5], "trials": 50}
             if "swept_rates" in record.provenance.parameters
             else {"rates": [0.5], "trials": 50},
         )  # fmt: skip

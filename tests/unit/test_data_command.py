@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import tiny_data
 from companion.cli.app import app
-from companion.study import Study, computations, downloads, inputs
+from companion.study import Study, downloads, exhibits, inputs
 from reconrisk import datasets
 
 IMAGES = "t10k-images-idx3-ubyte.gz"

@@ -16,7 +16,7 @@ from reconrisk.attacks import (
     refine_records,
     tensor_attack,
 )
-from reconrisk.attacks._cp_decomposition import decompose
+from reconrisk.attacks._cp_decomposition import decompose_cubes
 from reconrisk.metrics import match, projection_error
 from reconrisk.two_layer import (
     LocalSteps,
@@ -128,7 +128,7 @@ def test_a_tensor_of_cubes_is_decomposed():
     vectors = rng.standard_normal((6, 6))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     weights = np.array([1.0, -2.0, 0.5, 3.0, -0.7, 1.5])
-    found = decompose(power(vectors, 3)(weights), rng)
+    found = decompose_cubes(power(vectors, 3)(weights), rng)
     assert found.misfit < 1e-9
     rebuilt = found.weights[:, None] * found.vectors**3
     order = match(weights[:, None] * vectors**3, rebuilt).order

@@ -226,7 +226,7 @@ def make_network(
 def is_stand_in(context: Context) -> bool:
     """Whether a run's pictures or network are not those of the paper, or not of their size."""
     known = parameters_of(context.exhibit)
-    asked = context.settings
+    asked = context.parameters
     return any(asked[n] != known[n].paper for n in _OF_THE_PAPER if n in known)
 
 
@@ -248,12 +248,12 @@ def shared_values(kind: type, context: Context, name: str) -> dict[str, Any]:
         In place of the exhibit's, for the seeds.
     """
     named = [f.name for f in dataclasses.fields(kind)]
-    settings = dict(context.settings)
+    settings = dict(context.parameters)
     shared = dataclasses.replace(context, exhibit=f"{KEY}/{name}")
     purposes = {f: f.removesuffix("_seed") for f in named if f.endswith("_seed")}
     return {
         **{name: settings[name] for name in named if name in settings},
         **{f: shared.seed_of({"selection": "pictures"}.get(p, p)) for f, p in purposes.items()},
-        "data_root": data_folder(context, context.settings.data),
+        "data_root": data_folder(context, context.parameters.data),
         "device": context.device,
     }

@@ -170,7 +170,7 @@ def training_task(
         "data_root": data_folder(context, data),
         "device": context.device,
         "batch_size": int(batch_size),
-        "epochs": context.settings.epochs,
+        "epochs": context.parameters.epochs,
         "reading": reading,
         "repeat": repeat,
         "train_seed": shared.seed_of(data, int(batch_size), repeat),

@@ -298,7 +298,7 @@ def refute(
     Verdict
         *failed* if the printed statement holds after all or the corrected one does not.
     """
-    statement = statement or _printed_statement(target)
+    statement = statement or _printed_statement(target, erratum)
     if holds or not corrected_holds:
         which = "the printed statement holds" if holds else "the corrected statement fails"
         return Verdict(target, "failed", statement, ours, paper, "", which)
@@ -306,11 +306,11 @@ def refute(
     return Verdict(target, "refuted", statement, ours, paper, "", corrected)
 
 
-def _printed_statement(target: str) -> str:
+def _printed_statement(target: str, erratum: str) -> str:
     """What a claim says, or what an erratum says is printed."""
-    if target in registry.errata():
-        return registry.errata()[target].printed
-    return registry.claims()[target].claim
+    if target in registry.claims():
+        return registry.claims()[target].claim
+    return registry.errata()[erratum or target].printed
 
 
 def not_run(target: str, statement: str, needs: str) -> Verdict:

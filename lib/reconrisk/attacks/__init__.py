@@ -27,6 +27,7 @@ from reconrisk._extras import require
 
 require("torch", "reconrisk.attacks")
 
+from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
 from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
 from reconrisk.attacks.analytic import (
     Observation,
@@ -136,6 +137,7 @@ __all__ = [
     "THREAT_MODELS",
     "Attack",
     "Components",
+    "Cubes",
     "GradientMoments",
     "Guesses",
     "Imprints",
@@ -159,6 +161,7 @@ __all__ = [
     "clip_to_range",
     "component_attack",
     "conversion_success",
+    "decompose_cubes",
     "deep_leakage",
     "draw_priors",
     "draw_vmf_scores",

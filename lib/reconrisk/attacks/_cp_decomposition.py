@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Cubes", "decompose", "decompose_jointly"]
+__all__ = ["Cubes", "decompose_cubes", "decompose_jointly"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Cubes:
     misfit: float
 
 
-def decompose(
+def decompose_cubes(
     tensor: np.ndarray, rng: np.random.Generator, *, pencils: int = 20, sweeps: int = 100
 ) -> Cubes:
     """Return B unit vectors whose cubes add up to a symmetric tensor of shape (B, B, B).
@@ -99,8 +99,8 @@ def decompose_jointly(
     """Return n unit vectors with ``slices_k = sum_i weights_ki v_i v_i'``, approximately.
 
     Jennrich's method on random pairs of combinations of the slices, then alternating least
-    squares. Unlike :func:`decompose` it tells any two vectors apart whose weights differ in more
-    than a factor, with signs of vectors left open.
+    squares. Unlike :func:`decompose_cubes` it tells any two vectors apart whose weights differ in
+    more than a factor, with signs of vectors left open.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def decompose_jointly(
         Symmetric; at least two of them where n > 1.
     rng : Generator
     pencils, sweeps : int
-        As in :func:`decompose`.
+        As in :func:`decompose_cubes`.
 
     Returns
     -------

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg
 
 from reconrisk import arguments, special
-from reconrisk.attacks._cp_decomposition import Cubes, decompose
+from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
 from reconrisk.two_layer import Neurons, OutputGradient, TwoLayer
 
 __all__ = [
@@ -158,7 +158,7 @@ def tensor_attack(
     leading = np.argsort(-np.abs(values), kind="stable")[:size]
     span = vectors[:, leading].T
     tensor = project_tensor(network, released, found, span, third, removed=removed)
-    cubes = decompose(tensor, rng, pencils=pencils, sweeps=sweeps)
+    cubes = decompose_cubes(tensor, rng, pencils=pencils, sweeps=sweeps)
     signs = _signs(network.function, found, span, cubes, (second, third))
     inputs = (cubes.vectors * (1.0 if signs is None else signs[:, None])) @ span
     return TensorReconstruction(

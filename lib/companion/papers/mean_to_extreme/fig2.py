@@ -190,7 +190,9 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    ratio = _regime(tables["samples"].query("row == 3"), *map(tables.parameters.get, ("dimension", "rows")))
+    ratio = _regime(
+        tables["samples"].query("row == 3"), *map(tables.parameters.get, ("dimension", "rows"))
+    )
     return (
         "Three by three panels. In the upper two rows the boxes of MSE and PSNR lie on the dark "
         "band of the theoretical density; in the third row the MSE lies far above it, "

@@ -1,0 +1,145 @@
+"""Figure 14: bound and improved attack over q, for several epsilons and prior sizes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.papers.hayes2023 import subsampled_attack as subsampled
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.style import drawing, panels
+
+#: from where on an epsilon counts as large (C-053)
+LARGE_EPSILON = 10
+
+PARAMETERS = {
+    "epsilons": curves.EPSILONS,
+    "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
+    "attack_rates": curves.rates(
+        (0.01, 0.1, 0.99),
+        (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.99),
+        "q, where the attack is run",
+    ),
+    **subsampled.attack_parameters(50),
+}
+SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-053")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    bound = curves.bound_along(p.epsilons, p.rates, [p.steps], curves.PRIOR_SIZES)
+    points = list(itertools.product(p.epsilons, p.attack_rates))
+    attack = subsampled.attack_along(study, points, curves.PRIOR_SIZES, max(curves.PRIOR_SIZES))
+    return Tables(
+        {"bound": curves.with_best_attack(bound), "attack": attack},
+        exact=("bound",),
+        ran=f"enclosures at {len(p.rates)} values of q; {p.trials} networks for each of "
+        f"{len(points)} runs on {subsampled.data_name(study)}, all prior sizes from the same ones.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    bound, attack = tables["bound"], tables["attack"]
+    grows = {n: _all_rise(part) for n, part in curves.by_prior_size(bound)}
+    gains = {n: subsampled.gain(part) for n, part in curves.by_prior_size(attack)}
+    gained = {n: value > error for n, (value, error) in gains.items()}
+    yield check(
+        "hayes2023/fig14",
+        all(grows.values()) and subsampled.never_above(attack) and all(gained.values()),
+        "bound and attack grow with q at every epsilon and prior size",
+        ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q; no "
+        "attack above the bound",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        stand_in=tables.stand_in,
+    )
+    for n, part in curves.by_prior_size(attack):
+        yield check(
+            f"hayes2023/fig14_prior{n}",
+            grows[n] and gained[n] and subsampled.never_above(part),
+            f"{n} candidates: bound and attack are lower at small q",
+            ours=f"mean of the attack's gain from q = {part['q'].min():g} to {part['q'].max():g} "
+            f"over epsilon: {rounded(*gains[n])}",
+            stand_in=tables.stand_in,
+        )
+    change = _change(bound)
+    most = change.idxmax()
+    yield check(
+        "C-053",
+        all(grows.values()) and (most >= LARGE_EPSILON).all(),
+        "in all settings the bound is lower at smaller q, and for every prior size it changes "
+        f"most at an epsilon of {LARGE_EPSILON:g} or more",
+        ours="; ".join(
+            f"n = {n}: by {change[n].min():.3f} to {change[n].max():.3f}, most at epsilon = "
+            f"{most[n]:g}"
+            for n in change
+        ),
+    )
+    yield check(
+        "C-053",
+        all(gained.values()),
+        "the attack succeeds less often at smaller q",
+        ours="; ".join(f"n = {n}: by {rounded(*gains[n])}" for n in gains)
+        + " in the mean over epsilon",
+        stand_in=tables.stand_in,
+    )
+
+
+def _all_rise(bound: pd.DataFrame) -> bool:
+    return all(curves.rises(part) for _, part in bound.groupby("epsilon"))
+
+
+def _change(bound: pd.DataFrame) -> pd.DataFrame:
+    """How much the bound changes from the smallest to the largest q: epsilon by prior size."""
+    ends = bound[bound["q"].isin([bound["q"].min(), bound["q"].max()])]
+    return curves.middle(ends).pivot_table(
+        index="epsilon", columns="n", values="gamma", aggfunc=np.ptp
+    )
+
+
+CAPTION = (
+    "Bound and improved attack over the sampling rate at fixed epsilon, for three prior sizes "
+    "(rows), here with a logarithmic axis. The paper does not print its values of epsilon, except "
+    "for 32 and, in Figure 5, 4. Added: the likelihood score and the best attack on orthogonal "
+    "candidates (dashed). Vertical bars are 95% intervals."
+)
+
+
+def alt(tables: Tables) -> str:
+    change = _change(tables["bound"])
+    least = change.iloc[0]
+    sizes = " and ".join(", ".join(map(str, change.columns)).rsplit(", ", 1))
+    return (
+        f"Grid of {len(least)} rows of prior sizes {sizes} and one column for each of "
+        f"{len(change)} epsilons. In every panel a bound rises with q, steeply at small q; "
+        "measured points scatter with their bars about or below the dashed curve under it. At "
+        f"epsilon {change.index[0]:g} the bounds are nearly flat, they rise by "
+        f"{least.min():.2f} to {least.max():.2f}; the largest rise, of {change.max().max():.2f}, "
+        f"is at epsilon {change.max(axis=1).idxmax():g} and {change.max().idxmax()} candidates."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
+    epsilons, sizes = sorted(set(bound["epsilon"])), sorted(set(bound["n"]))
+    figure, rows = panels(len(sizes), len(epsilons), 2.5, 2.1)
+    for row, n in zip(rows, sizes, strict=True):
+        for axes, epsilon in zip(row, epsilons, strict=True):
+            limit, found = (t[(t["epsilon"] == epsilon) & (t["n"] == n)] for t in (bound, attack))
+            subsampled.draw_over_rates(axes, limit, found)
+            highest = max(limit["gamma"].max(), found["high"].max())
+            axes.set_ylim(0, min(1.15 * highest, 1.05))
+            axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
+        row[0].set_ylabel("success")
+    for axes in rows[-1]:
+        axes.set_xlabel("sampling rate q")
+    handles, labels = rows[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure

@@ -1,0 +1,127 @@
+"""Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    not_run,
+    registry,
+)
+from companion.style import drawing, panels
+
+PARAMETERS = {
+    "epsilons": curves.EPSILONS,
+    "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
+    "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+}
+SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    bound = curves.bound_along(p.epsilons, p.rates, [p.steps], curves.PRIOR_SIZES)
+    return Tables(
+        {"bound": bound},
+        exact=("bound",),
+        ran=f"enclosures of gamma for {len(bound)} runs and prior sizes.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    bound = curves.middle(tables["bound"])
+    ordered = bound.sort_values("q").groupby(["epsilon", "n"])
+    noisier = all((np.diff(curve["sigma"]) > 0).all() for _, curve in ordered)
+    grows = {
+        n: all(curves.rises(curve) for _, curve in part.groupby("epsilon"))
+        for n, part in curves.by_prior_size(bound)
+    }
+    yield check(
+        "hayes2023/fig15",
+        noisier and all(grows.values()),
+        "at equal epsilon more sampling needs more noise, and yet the bound grows",
+        ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q, three "
+        "prior sizes",
+    )
+    for n, part in curves.by_prior_size(bound):
+        yield check(
+            f"hayes2023/fig15_prior{n}",
+            grows[n],
+            f"{n} candidates: the bound grows along every curve",
+            ours="; ".join(
+                f"epsilon = {epsilon:g}: {curve['gamma'].min():.3f} to {curve['gamma'].max():.3f}"
+                for epsilon, curve in part.groupby("epsilon")
+            ),
+        )
+    yield _at_the_named_ends(bound)
+
+
+def _at_the_named_ends(bound: pd.DataFrame) -> Verdict:
+    """C-054: the two values that the caption names."""
+    statement = "at epsilon = 32 and 100 candidates the bound is 0.4 at q = 0.01 and 1 at q = 0.99"
+    curve = bound[np.isclose(bound["epsilon"], 32) & (bound["n"] == 100)]
+    low, high = (curve.loc[np.isclose(curve["q"], rate), "gamma"] for rate in (0.01, 0.99))
+    if low.empty or high.empty:
+        needs = "epsilon = 32 among the epsilons, q = 0.01 and 0.99 among the rates"
+        return not_run("C-054", statement, needs)
+    printed = registry.printed("hayes2023/fig15").set_index("condition")["value"]
+    return check(
+        "C-054",
+        abs(low.iloc[0] - float(printed["q=0.01"])) < 0.05
+        and abs(high.iloc[0] - float(printed["q=0.99"])) < 0.01,
+        statement,
+        ours=f"{low.iloc[0]:.4f} at q = 0.01, {high.iloc[0]:.4f} at q = 0.99",
+        paper=f"{printed['q=0.01']}, {printed['q=0.99']}",
+        tolerance="half a unit of the last printed digit; 0.01 for the 1",
+    )
+
+
+CAPTION = (
+    "The bound as a colour along the curves of noise multiplier over sampling rate at fixed "
+    "epsilon, for three prior sizes (rows). The axis of q is logarithmic here, because most of "
+    "the change is at small q. The colour range of each panel is its own, as in the paper, which "
+    "names two values: 0.4 and 1, at the ends of the curve for epsilon = 32 and 100 candidates."
+)
+
+
+def alt(tables: Tables) -> str:
+    gamma = curves.middle(tables["bound"]).groupby(["epsilon", "n"])["gamma"]
+    spans = gamma.max() - gamma.min()
+    (small, few), (large, many) = spans.idxmin(), spans.idxmax()
+    return (
+        "Grid of three rows of prior sizes and one column for each epsilon. Every panel shows the "
+        "same kind of rising curve of noise over q, dark at its lower left end and bright over "
+        f"most of its length; the colour bars span from {spans.min():.2f} at epsilon {small:g} "
+        f"and {few} candidates to {spans.max():.2f} at epsilon {large:g} and {many} candidates."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    bound = curves.middle(tables["bound"])
+    epsilons, sizes = sorted(set(bound["epsilon"])), sorted(set(bound["n"]))
+    figure, rows = panels(len(sizes), len(epsilons), 2.75, 2.1)
+    for row, n in zip(rows, sizes, strict=True):
+        for axes, epsilon in zip(row, epsilons, strict=True):
+            curve = bound[(bound["epsilon"] == epsilon) & (bound["n"] == n)]
+            norm = Normalize(curve["gamma"].min(), curve["gamma"].max())
+            figure.colorbar(curves.coloured_curve(axes, curve, "gamma", norm), ax=axes)
+            curves.log_rates(axes)
+            axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
+        row[0].set_ylabel(r"$\sigma$")
+    for axes in rows[-1]:
+        axes.set_xlabel("sampling rate q")
+    return figure

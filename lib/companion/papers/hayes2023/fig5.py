@@ -1,0 +1,262 @@
+"""Figure 5: bound and attack along the curve of constant (4, 1e-5)-DP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.papers.hayes2023 import subsampled_attack as subsampled
+from companion.papers.hayes2023.equal_epsilon import tuned_run
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    not_run,
+    registry,
+)
+from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.style import COLOURS, drawing, panels
+from reconrisk import bounds
+
+#: how near to a number that the paper gives with "about" a value has to be
+ABOUT = 0.02
+
+PARAMETERS = {
+    "epsilon": Parameter("float", 4.0, 4.0, "4", "epsilon at delta = 1e-5", low=0.01),
+    "prior_size": Parameter("int", 10, 10, "10", "n, candidates", low=2),
+    "rates": curves.rates(
+        (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.99),
+        curves.FINE,
+        "q, where the bound is computed",
+    ),
+    "attack_rates": curves.rates(
+        (0.01, 0.1, 0.5, 0.99),
+        (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99),
+        "q, where the attack is run",
+    ),
+    "swept_rates": curves.rates(
+        (0.01, 0.1, 0.5, 0.99), curves.COARSE, "q, where T is varied as well"
+    ),
+    "swept_steps": Parameter(
+        "ints",
+        (1, 10, 100, 1000),
+        (1, 10, 100, 1000, 10000),
+        "100 (C-027: varied)",
+        "T, steps of the further curves",
+        low=1,
+    ),
+    "candidates": Parameter(
+        "int",
+        100,
+        100,
+        "10 (each trial has its own)",
+        "candidates of a trial; success is averaged over all choices of n of them",
+        low=2,
+    ),
+    **subsampled.attack_parameters(150),
+}
+SETTLES = (
+    *("hayes2023/fig5a", "hayes2023/fig5b"),
+    *("C-025", "C-026", "C-027", "C-028", "C-029"),
+)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    bound = curves.bound_along([p.epsilon], p.rates, [p.steps], [p.prior_size])
+    swept = curves.bound_along([p.epsilon], p.swept_rates, p.swept_steps, [p.prior_size])
+    points = [(p.epsilon, rate) for rate in p.attack_rates]
+    attack = subsampled.attack_along(study, points, [p.prior_size], p.candidates)
+    return Tables(
+        {"bound": curves.with_best_attack(bound), "steps": swept, "attack": attack},
+        exact=("bound", "steps"),
+        ran=f"enclosures at {len(bound)} values of q; {p.trials} networks for each of "
+        f"{len(p.attack_rates)} values of q on {subsampled.data_name(study)}, each attacked with "
+        f"{p.candidates} candidates, of which all choices of {p.prior_size} are averaged.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
+    top = attack[attack["score"] == "top"]
+    grows, below = curves.rises(bound), subsampled.never_above(attack)
+    difference, error = subsampled.gain(attack)
+    (low, high), (few, many) = curves.ends(bound), curves.ends(top)
+    bounds_text = (
+        f"{low['gamma']:.4f} at q = {low['q']:g}, {high['gamma']:.4f} at q = {high['q']:g}"
+    )
+    attack_text = " and ".join(rounded(row["success"], row["error"]) for row in (few, many))
+    yield check(
+        "hayes2023/fig5",
+        grows and below and difference > error,
+        "along the curve of equal epsilon bound and attack grow with q, and no attack is above "
+        "the bound",
+        ours=f"bound {bounds_text}; Algorithm 3 {attack_text}",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        stand_in=tables.stand_in,
+    )
+    width = max((bound["gamma to"] - bound["gamma from"]).max(), 1e-12)
+    yield check(
+        "hayes2023/fig5a",
+        grows,
+        "the bound grows with q at equal epsilon",
+        ours=f"{bounds_text}; {len(bound)} values of q, enclosed to within "
+        f"1e{math.ceil(math.log10(width))}",
+    )
+    yield check(
+        "hayes2023/fig5b",
+        below and difference > error,
+        "the improved attack succeeds more often at larger q, and never more often than the bound "
+        "allows",
+        ours=f"{attack_text} at q = {few['q']:g} and {many['q']:g}",
+        stand_in=tables.stand_in,
+    )
+    for target, rate in (("C-025", 0.01), ("C-026", 0.99)):
+        yield from _as_printed(target, rate, bound, top, tables.stand_in)
+    yield _grows_with_steps(tables["steps"])
+    chance = 1 / tables.parameters.prior_size
+    yield check(
+        "C-028",
+        high["gamma"] - chance > 2 * (low["gamma"] - chance),
+        "runs of equal (epsilon, delta) leave attackers unequal chances",
+        ours=f"bound less 1/{tables.parameters.prior_size}: {low['gamma'] - chance:.4f} at q = "
+        f"{low['q']:g}, {high['gamma'] - chance:.4f} at q = {high['q']:g}",
+    )
+    yield check("C-029", grows, "the bound is lower at small q", ours=bounds_text)
+    yield check(
+        "C-029",
+        difference > error,
+        "the attack succeeds less often at small q",
+        ours=f"{rounded(difference, error)} less at q = {few['q']:g} than at q = {many['q']:g}",
+        stand_in=tables.stand_in,
+    )
+
+
+def _as_printed(
+    target: str, rate: float, bound: pd.DataFrame, top: pd.DataFrame, stand_in: bool
+) -> Iterator[Verdict]:
+    """C-025 and C-026: what the text gives with "about" at one end of the curve."""
+    limit, attack = (table[np.isclose(table["q"], rate)] for table in (bound, top))
+    if limit.empty or attack.empty:
+        yield not_run(target, f"bound and attack at q = {rate:g}", f"q = {rate:g} among the rates")
+        return
+    printed = _printed(rate)
+    gamma, (success, error) = limit["gamma"].iloc[0], attack[["success", "error"]].iloc[0]
+    yield check(
+        target,
+        abs(gamma - float(printed["upper_bound"])) < ABOUT,
+        f"at q = {rate:g} the bound is about {printed['upper_bound']}",
+        ours=f"{gamma:.4f}",
+        paper=printed["upper_bound"],
+        tolerance=f"{ABOUT:g}, for 'about'",
+    )
+    yield check(
+        target,
+        abs(success - float(printed["attack_success"])) < ABOUT + STANDARD_ERRORS * error,
+        f"at q = {rate:g} the improved attack succeeds with probability about "
+        f"{printed['attack_success']}",
+        ours=rounded(success, error),
+        paper=printed["attack_success"],
+        tolerance=f"{ABOUT:g} + {STANDARD_ERRORS:g} standard errors",
+        stand_in=stand_in,
+    )
+
+
+def _printed(rate: float) -> pd.Series:
+    """What the text gives at one end of the curve, by metric."""
+    printed = registry.printed("hayes2023/fig5")
+    return printed[printed["condition"] == f"q={rate:g}"].set_index("metric")["value"]
+
+
+def _grows_with_steps(swept: pd.DataFrame) -> Verdict:
+    """C-027: the bound over T and q, the noise tuned to epsilon at each."""
+    inner = curves.middle(swept[swept["q"] < 1])
+    along_q = all(curves.rises(part) for _, part in swept.groupby("T"))
+    along_t = all(curves.rises(part, "T") for _, part in inner.groupby("q"))
+    full = tuned_run(float(swept["epsilon"].iloc[0]))
+    limit = float(bounds.rero_gaussian(full.noise_multiplier, 1 / swept["n"].iloc[0]))
+    small = inner[inner["q"] == inner["q"].min()].sort_values("T")
+    first, last = small.iloc[0], small.iloc[-1]
+    return check(
+        "C-027",
+        along_q and along_t and (swept["gamma to"] < limit + 1e-6).all(),
+        "at equal epsilon the bound grows with q and with T, towards that of the full batch, "
+        "which depends on neither",
+        ours=f"q = {first['q']:g}: {first['gamma']:.4f} at T = {first['T']:g}, "
+        f"{last['gamma']:.4f} at T = {last['T']:g}; full batch {limit:.4f} at any T",
+    )
+
+
+CAPTION = (
+    "Runs of equal epsilon: noise multiplier over sampling rate, coloured by the largest success "
+    "of any attack (a) and by that of Algorithm 3 (b); crosses are the values that the paper's "
+    "text gives at both ends. Added: the same over q (c), with 95% intervals, the likelihood "
+    "score, and the best attack on orthogonal candidates; and the bound for other numbers of "
+    "steps, the noise tuned for each (d)."
+)
+
+
+def alt(tables: Tables) -> str:
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
+    (low, high), (few, many) = curves.ends(bound), curves.ends(attack[attack["score"] == "top"])
+    return (
+        "Two nearly straight rising curves of noise over q, coloured from dark at small q to "
+        f"bright at large q. Below left: the bound rises from {low['gamma']:.2f} at q = "
+        f"{low['q']:g} to {high['gamma']:.2f} at q = {high['q']:g}; the best attack lies below "
+        f"it and the measured points, from about {few['success']:.2f} to {many['success']:.2f}, "
+        "about or below that, crosses at both ends. Below right: curves of the bound for more "
+        "steps lie higher and are flatter; all approach one value at q = 1."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    bound, attack = curves.middle(tables["bound"]), tables["attack"]
+    top = attack[attack["score"] == "top"].sort_values("q")
+    sigma = bound.set_index("q")["sigma"]
+    top = top.assign(sigma=np.interp(top["q"], sigma.index, sigma))
+    figure, (upper, lower) = panels(2, 2, 4.4, 3.0)
+    for axes, part, value, name in (
+        (upper[0], bound, "gamma", "(a) upper bound"),
+        (upper[1], top, "success", "(b) Algorithm 3"),
+    ):
+        norm = Normalize(part[value].min(), part[value].max())
+        figure.colorbar(curves.coloured_curve(axes, part, value, norm), ax=axes, label="success")
+        axes.set(xlabel="sampling rate q", ylabel=r"noise multiplier $\sigma$")
+        axes.set_title(name, loc="left")
+    highest = 1.15 * max(bound["gamma"].max(), attack["high"].max())
+    _draw_success(lower[0], bound, attack)
+    _draw_steps(lower[1], curves.middle(tables["steps"]))
+    for axes in lower:
+        axes.set(xlabel="sampling rate q", ylim=(0, highest))
+    return figure
+
+
+def _draw_success(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
+    subsampled.draw_over_rates(axes, bound, attack)
+    crosses = [(rate, float(value)) for rate in (0.01, 0.99) for value in _printed(rate)]
+    style = {"color": "black", "ms": 7, "mew": 1.6, "zorder": 4}
+    axes.plot(*np.transpose(crosses), "x", label="in the paper's text", **style)
+    axes.set_ylabel("success")
+    axes.set_title("(c) bound and attacks", loc="left")
+    axes.legend(loc="lower right")
+
+
+def _draw_steps(axes: Axes, swept: pd.DataFrame) -> None:
+    for colour, (count, part) in zip(COLOURS, swept.groupby("T"), strict=False):
+        axes.plot(part["q"], part["gamma"], "o-", ms=4, color=colour, label=f"T = {count:,}")
+    curves.log_rates(axes)
+    axes.set_ylabel("upper bound")
+    axes.set_title("(d) other numbers of steps", loc="left")
+    axes.legend(loc="lower right", ncols=2)

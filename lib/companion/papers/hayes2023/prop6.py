@@ -1,0 +1,132 @@
+"""Proposition 6: how often the estimate of kappa from samples covers it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import STANDARD_ERRORS
+from reconrisk import bounds
+
+#: level at which the bound is solved for kappa
+LEVEL = 0.95
+#: radius of the balls on the line
+RADIUS = 0.05
+#: kappa of each prior
+PRIORS = {"ten equal candidates": 0.1, "one likely candidate": 0.3, "uniform on a line": 0.1}
+
+THEOREM = "not printed: a statement, not an experiment"
+PARAMETERS = {
+    "samples": Parameter(
+        "ints", (50, 500), (50, 500, 5000), THEOREM, "N, samples of the prior", low=1
+    ),
+    "kappas": Parameter("floats", (0.01, 0.1, 0.5), (0.01, 0.1, 0.5), THEOREM, "kappa", low=1e-9),
+    "taus": Parameter("floats", (0.1, 0.3, 0.6), (0.1, 0.3, 0.6), THEOREM, "tau", low=1e-6),
+    "repeats": Parameter("int", 2000, 20000, THEOREM, "samples of each size", low=100),
+}
+SETTLES = ("C-055",)
+SHOWN = ("one ball",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    exact = pd.DataFrame(
+        _one_ball(*setting) for setting in itertools.product(p.samples, p.kappas, p.taus)
+    )
+    simulated = pd.DataFrame(
+        _largest_ball(study, *setting) for setting in itertools.product(PRIORS, p.samples, p.taus)
+    )
+    return Tables(
+        {"exact": exact, "simulated": simulated, "one ball": exact.drop(columns="missed").round(4)},
+        exact=("exact",),
+        ran=f"{p.repeats} samples of each size from {len(PRIORS)} priors.",
+    )
+
+
+def _promised(count: int, kappa: float, tau: float) -> float:
+    return 1 - math.exp(-count * tau**2 * kappa / 2)
+
+
+def _one_ball(count: int, kappa: float, tau: float) -> dict[str, float]:
+    """The chance that kappa <= kappa-hat / (1 - tau) if one fixed ball is counted: binomial."""
+    least_hits = math.ceil((1 - tau) * kappa * count * (1 - 1e-12))
+    return {
+        "N": count,
+        "kappa": kappa,
+        "tau": tau,
+        "promised": _promised(count, kappa, tau),
+        "covered": float(stats.binom.sf(least_hits - 1, count, kappa)),
+        "missed": float(stats.binom.cdf(least_hits - 1, count, kappa)),
+    }
+
+
+def _largest_ball(study: Context, prior: str, count: int, tau: float) -> dict[str, float | str]:
+    """How often the estimate from the fullest ball of ``count`` samples covers a prior's kappa."""
+    kappa = PRIORS[prior]
+    estimates = _estimates(
+        study.rng("samples", prior, count, tau), prior, count, study.parameters.repeats
+    )
+    values, back = np.unique(estimates, return_inverse=True)
+    solved = {
+        method: np.array(
+            [bounds.prior_success_from_samples(v, count, LEVEL, method=method) for v in values]
+        )[back]
+        for method in ("binomial", "chernoff")
+    }
+    return {
+        "prior": prior,
+        "N": count,
+        "tau": tau,
+        "promised": _promised(count, kappa, tau),
+        "covered": float(np.mean(estimates >= (1 - tau) * kappa * (1 - 1e-12))),
+        "Clopper-Pearson": float(np.mean(solved["binomial"] >= kappa)),
+        "Chernoff": float(np.mean(solved["chernoff"] >= kappa)),
+    }
+
+
+def _estimates(rng: np.random.Generator, prior: str, count: int, repeats: int) -> np.ndarray:
+    """kappa-hat of many samples from a prior: the share of the fullest ball."""
+    if prior == "uniform on a line":
+        draws = np.sort(rng.random((repeats, count)), axis=1)
+        return np.array([_fullest_window(row) for row in draws]) / count
+    even = np.full(10, 0.1)
+    likely = np.array([PRIORS["one likely candidate"]] + [0.7 / 90] * 90)
+    weights = even if prior == "ten equal candidates" else likely
+    return rng.multinomial(count, weights, size=repeats).max(axis=1) / count
+
+
+def _fullest_window(points: np.ndarray) -> int:
+    """Most points of a sorted row within ``RADIUS`` of one place on the line."""
+    ends = np.searchsorted(points, points + 2 * RADIUS, side="right")
+    return int((ends - np.arange(len(points))).max())
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    exact, simulated = tables["exact"], tables["simulated"]
+    repeats = tables.parameters.repeats
+    # failures are compared, not coverages: those round to one
+    failing = np.exp(-exact["N"] * exact["tau"] ** 2 * exact["kappa"] / 2)
+    error = np.sqrt(simulated["promised"] * (1 - simulated["promised"]) / repeats)
+    covered = simulated["covered"] - simulated["promised"] >= -STANDARD_ERRORS * error
+    right = (exact["missed"] <= failing).all() and covered.all()
+    error = math.sqrt(LEVEL * (1 - LEVEL) / repeats)
+    solved = simulated[["Clopper-Pearson", "Chernoff"]] - LEVEL > -STANDARD_ERRORS * error
+    for target, holds in (
+        ("hayes2023/prop6", right and solved.all(axis=None)),
+        ("C-055", right),
+    ):
+        yield check(
+            target,
+            holds,
+            "kappa <= kappa-hat / (1 - tau) with probability at least 1 - e^(-N tau^2 kappa/2)",
+            ours=f"exact for one ball in {len(exact)} settings, simulated for the largest of all "
+            f"balls in {len(simulated)}; solved for the unknown kappa it is an upper bound at its "
+            "level",
+        )

@@ -1,0 +1,198 @@
+"""Algorithm 3 and the likelihood score on sub-sampled runs, one network trained for every trial."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+
+from companion.papers.hayes2023.equal_epsilon import tuned_run
+from companion.papers.hayes2023.equal_epsilon_curves import ends, gamma_enclosures, log_rates
+from companion.study import Context, Parameter
+from reconrisk import datasets
+from companion.study.sweep import as_table
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, GREEN, GREY, ORANGE
+from reconrisk import attacks
+from reconrisk.models import Classifier
+
+#: half-width of a 95% interval in standard errors
+NORMAL_95 = 1.959964
+#: Algorithm 3's score and the likelihood of Appendix G, as they are drawn
+SCORES = {"top": (ORANGE, "o", "Algorithm 3"), "likelihood": (GREEN, "s", "likelihood")}
+
+
+def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
+    """Parameters of the networks and the attack."""
+    return {
+        "data": Parameter(
+            "str", "digits", "MNIST", "MNIST", "a name that study.datasets.classified knows"
+        ),
+        "known": Parameter(
+            "int", 999, 999, "999 (training size 1,000)", "|D-|, records that the adversary knows",
+            low=2,
+        ),
+        "pool": Parameter(
+            "int", 798, 10000, "the data set", "records that candidates are drawn from", low=100
+        ),
+        "hidden": Parameter("int", 10, 10, "10", "hidden units of the network", low=1),
+        "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
+        "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+        "learning_rate": Parameter(
+            "float", 0.5, 0.5, "swept over 0.001 to 100 for every epsilon",
+            "step on the mean of the clipped gradients", low=0,
+        ),
+        "trials": Parameter(
+            "int", quick_trials, 10000, "10,000", "networks trained and attacked, a point", low=20
+        ),
+    }  # fmt: skip
+
+
+def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
+    """Attack one run of DP-SGD, one network for every trial; a row for each prior size and score.
+
+    A trial with many candidates is a trial for every smaller prior: its other candidates could
+    have been any of those present, and success is averaged over all choices.
+
+    Parameters
+    ----------
+    task : dict
+        ``epsilon``, ``q``, ``steps`` and ``max_grad_norm`` name the run, whose noise is tuned
+        here; ``data``, ``data_root``, ``known``, ``pool`` and ``data_seed`` the records;
+        ``hidden``, ``learning_rate``, ``trials``, ``candidates``, ``prior_sizes``, ``noise_seed``
+        and ``device`` the attack.
+
+    Returns
+    -------
+    list of dict
+        ``n``, ``score``, ``success`` and its standard ``error``.
+    """
+    device = task["device"]
+    images = _images(task["data"], task["data_root"])
+    order = np.random.default_rng(task["data_seed"]).permutation(len(images))
+    known, pool = order[: task["known"]], order[task["known"] :][: task["pool"]]
+    inputs = torch.as_tensor(images.inputs, device=device)
+    labels = torch.as_tensor(images.labels, device=device)
+    run = tuned_run(task["epsilon"], task["q"], task["steps"])
+    guesses = attacks.prior_aware_attack(
+        Classifier(images.dimension, task["hidden"], images.classes),
+        dataclasses.replace(run, max_grad_norm=task["max_grad_norm"]),
+        inputs[known],
+        labels[known],
+        inputs[pool],
+        labels[pool],
+        prior_size=task["candidates"],
+        trials=task["trials"],
+        learning_rate=task["learning_rate"],
+        generator=torch.Generator(device=device).manual_seed(task["noise_seed"]),
+    )
+    rows = []
+    for score, n in itertools.product(SCORES, task["prior_sizes"]):
+        values = guesses.scores[score]
+        others = values.shape[1] - 1
+        own = values.gather(1, guesses.target[:, None])
+        below = (values < own).sum(dim=1).cpu().numpy()
+        right = attacks.conversion_success(others - below, others, n)
+        # at least that of one trial in doubt, so that a run of luck has an error too
+        error = max(float(right.std(ddof=1)), 1 / math.sqrt(len(right))) / math.sqrt(len(right))
+        rows.append({"n": n, "score": score, "success": float(right.mean()), "error": error})
+    return rows
+
+
+@functools.lru_cache(maxsize=2)
+def _images(data: str, data_root: str) -> datasets.LabelledImages:
+    split = "all" if data == "digits" else "train"
+    return datasets.classified(data, Path(data_root) if data_root else None, split)
+
+
+def attack_along(
+    study: Context,
+    points: Sequence[tuple[float, float]],
+    prior_sizes: Sequence[int],
+    candidates: int,
+) -> pd.DataFrame:
+    """The attack at every (epsilon, q), with 95% intervals and the bound."""
+    p = study.parameters
+    tasks = [
+        {
+            "epsilon": epsilon,
+            "q": rate,
+            "steps": p.steps,
+            "max_grad_norm": p.max_grad_norm,
+            "data": p.data,
+            "data_root": str(study.data_root) if study.data_root else "",
+            "known": p.known,
+            "pool": p.pool,
+            "data_seed": study.seed_of("records"),
+            "hidden": p.hidden,
+            "learning_rate": p.learning_rate,
+            "trials": p.trials,
+            "prior_sizes": list(prior_sizes),
+            "candidates": candidates,
+            "noise_seed": study.seed_of("attack", epsilon, rate),
+            "device": study.device,
+        }
+        for epsilon, rate in points
+    ]
+    named = [{"epsilon": task["epsilon"], "q": task["q"]} for task in tasks]
+    table = as_table(named, study.sweep(attack_run, tasks, threads=1))
+    table["low"] = (table["success"] - NORMAL_95 * table["error"]).clip(lower=0)
+    table["high"] = (table["success"] + NORMAL_95 * table["error"]).clip(upper=1)
+    table["bound"] = [
+        gamma_enclosures(tuned_run(e, q, p.steps), tuple(prior_sizes))[n][1]
+        for e, q, n in zip(table["epsilon"], table["q"], table["n"], strict=True)
+    ]
+    return table
+
+
+def data_name(study: Context) -> str:
+    """What the networks were trained on, in words."""
+    data = study.parameters.data
+    return "handwritten digits" if data == "digits" else data
+
+
+def never_above(attack: pd.DataFrame) -> bool:
+    """Whether no attack succeeds significantly more often than the bound allows."""
+    return bool((attack["success"] - STANDARD_ERRORS * attack["error"] < attack["bound"]).all())
+
+
+def gain(attack: pd.DataFrame) -> tuple[float, float]:
+    """How much more often Algorithm 3 succeeds at the largest q than at the smallest.
+
+    The mean over epsilon, with its standard error: single points are too noisy to be ordered.
+    """
+    top = attack[attack["score"] == "top"]
+    pairs = [ends(part) for _, part in top.groupby("epsilon")]
+    gains = [high["success"] - low["success"] for low, high in pairs]
+    errors = [math.hypot(low["error"], high["error"]) for low, high in pairs]
+    return float(np.mean(gains)), math.hypot(*errors) / len(errors)
+
+
+def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
+    """The bound, the best attack on orthogonal candidates and the measured scores over q."""
+    axes.plot(bound["q"], bound["gamma"], color=BLUE, label="upper bound")
+    axes.plot(bound["q"], bound["best attack"], "--", color=GREY, label="best attack (orthogonal)")
+    for shift, (score, (colour, marker, label)) in zip((0.95, 1.05), SCORES.items(), strict=True):
+        part = attack[attack["score"] == score]
+        success = part["success"]
+        axes.errorbar(
+            part["q"] * shift,
+            success,
+            yerr=[success - part["low"], part["high"] - success],
+            fmt=marker,
+            ms=4,
+            color=colour,
+            capsize=2,
+            elinewidth=1,
+            label=label,
+        )
+    log_rates(axes)

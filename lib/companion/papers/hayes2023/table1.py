@@ -1,0 +1,97 @@
+"""Table 1: the settings of every experiment, and what the paper profile of its exhibit says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from companion.study import Context, Tables, Verdict, check, measurement, registry
+from companion.study.exhibits import parameters_of
+
+#: the parameters that hold each printed setting; an exhibit has one of them, or two of a kind
+HELD_BY = {
+    "Clipping norm C": ("max_grad_norm", "clipping_norms", "{data}_clip"),
+    "Sampling probability q": ("sampling_rate", "sampling_rates", "rates"),
+    "Update steps T": ("steps",),
+    "Training dataset size |D_-|+1": ("known", "known_sizes", "{data}_known"),
+    "Prior size |pi|": ("prior_size", "prior_sizes"),
+}
+#: how the exhibits with both data sets call them
+DATA = {"CIFAR-10": "colour", "MNIST": "grey"}
+SHOWN = ("settings",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    printed = registry.printed("hayes2023/table1")
+    rows = [
+        (cell.experiment, name, cell.metric, cell.value, profile_values(name, cell))
+        for cell in printed.itertuples()
+        for name in cell.experiment.split(", ")
+    ]
+    profile = pd.DataFrame(rows, columns=["experiment", "exhibit", "setting", "printed", "profile"])
+    # in the order in which the table prints them
+    order, settings = printed[["dataset", "experiment"]].drop_duplicates(), printed["metric"]
+    wide = printed.pivot(index=["dataset", "experiment"], columns="metric", values="value")
+    wide = wide.loc[list(order.itertuples(index=False, name=None)), list(settings.unique())]
+    wide.columns.name = None
+    return Tables(
+        {"settings": wide.reset_index(), "paper profile": profile},
+        exact=("settings",),
+        ran="nothing: the table is compared with the parameters of this book's exhibits.",
+    )
+
+
+def profile_values(figure: str, cell: tuple) -> str:
+    """The values of a printed setting in the paper profile of ``Figure 1b``; empty for none."""
+    panel = f"hayes2023/fig{figure.removeprefix('Figure ').strip()}"
+    parameters = parameters_of(registry.parent_of(panel))
+    values: list[float] = []
+    for form in HELD_BY.get(cell.metric, ()):
+        name = form.format(data=DATA.get(cell.dataset, cell.dataset))
+        if name in parameters:
+            # the training set is the known records and the target
+            one_more = "known" in name
+            values += [float(v) + one_more for v in np.atleast_1d(parameters[name].paper)]
+    return "; ".join(map(repr, values))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    cells = tables["paper profile"].fillna("").astype(str)
+    compared = cells[cells["profile"] != ""]
+    agrees = np.array(
+        [same_settings(*cell) for cell in compared[["printed", "profile"]].to_numpy()]
+    )
+    wrong = compared[~agrees]
+    first = "" if wrong.empty else f"; first: {wrong.iloc[0].to_dict()}"
+    every = set(compared["exhibit"]) == set(cells["exhibit"])
+    yield check(
+        "hayes2023/table1",
+        agrees.all() and len(compared) >= 40 and every,
+        "in the paper profile every exhibit here has the settings that the table prints",
+        ours=f"{agrees.sum()} of {len(agrees)} settings of {compared['exhibit'].nunique()} "
+        f"experiments agree{first}",
+        paper=f"{len(registry.printed('hayes2023/table1'))} cells",
+    )
+
+
+def same_settings(printed: str, profile: str) -> bool:
+    """Whether a printed setting (a number, a list, a range, none) is the one of the profile."""
+    values = _numbers(profile)
+    if printed == "-":
+        return False
+    if ".." in printed:  # powers of two from the first to the last
+        first, last = (float(t) for t in printed.split(" ")[0].split(".."))
+        powers = np.arange(math.log2(first), math.log2(last) + 1)
+        return sorted(values) == (2.0**powers).tolist()
+    if "-" in printed.strip("-"):
+        first, last = (float(t) for t in printed.split("-"))
+        return math.isclose(min(values), first) and math.isclose(max(values), last)
+    return sorted(values) == sorted(_numbers(printed))
+
+
+def _numbers(text: str) -> Sequence[float]:
+    return [float(t) for t in text.split(";")]

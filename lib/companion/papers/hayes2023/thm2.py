@@ -1,0 +1,143 @@
+"""Theorem 2: no attack succeeds more often than the blow-up of a dominating pair at kappa."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.hayes2023 import finite_mechanisms as finite
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from reconrisk import bounds
+
+#: slack for inequalities between sums of a few thousand probabilities
+ROUNDING = 1e-10
+
+THEOREM = "not printed: a statement, not an experiment"
+PARAMETERS = {
+    "mechanisms": Parameter("int", 300, 10000, THEOREM, "random mechanisms per setting", low=1),
+    "epsilons": Parameter(
+        "floats", (0.5, 1.0, 3.0), (0.5, 1.0, 3.0), THEOREM, "epsilon of pure DP", low=1e-6
+    ),
+    "candidates": Parameter("ints", (2, 10, 100), (2, 10, 100), THEOREM, "prior sizes", low=2),
+}
+SETTLES = ("C-010", "E-C-06")
+SHOWN = ("pure DP",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    rng = study.rng("mechanisms")
+    mechanisms = [_bound_and_attack(rng) for _ in range(p.mechanisms)]
+    # the best guess at every output is the best of all attacks: held against all of them
+    few = [finite.random_mechanism(rng, 3, 4) for _ in range(20)]
+    every = [(finite.optimal_success(m), finite.exhaustive_success(m)) for m in few]
+    rng = study.rng("private mechanisms")
+    private = [_private(rng, epsilon) for epsilon in p.epsilons for _ in range(p.mechanisms)]
+    pure = itertools.product(p.epsilons, p.candidates)
+    return Tables(
+        {
+            "mechanisms": pd.DataFrame(mechanisms),
+            "every attack": pd.DataFrame(every, columns=["best guesses", "best of all attacks"]),
+            "private mechanisms": pd.DataFrame(private),
+            "pure DP": pd.DataFrame(_pure(*setting) for setting in pure),
+        },
+        exact=("pure DP",),
+        ran=f"{p.mechanisms} random mechanisms with non-uniform priors and several close guesses; "
+        f"{p.mechanisms} random private ones for each epsilon.",
+    )
+
+
+def _bound_and_attack(rng: np.random.Generator) -> dict[str, float]:
+    mechanism = finite.random_mechanism(rng, *finite.random_size(rng))
+    kappa = finite.prior_success(mechanism)
+    gamma = float(np.interp(kappa, *finite.largest_blow_up(mechanism)))
+    return {"kappa": kappa, "best attack": finite.optimal_success(mechanism), "gamma": gamma}
+
+
+def _private(rng: np.random.Generator, epsilon: float) -> dict[str, float]:
+    mechanism = finite.random_mechanism(rng, *finite.random_size(rng), epsilon=epsilon)
+    return {
+        "epsilon": epsilon,
+        "kappa": finite.prior_success(mechanism),
+        "best attack": finite.optimal_success(mechanism),
+    }
+
+
+def _pure(epsilon: float, candidates: int) -> dict[str, float]:
+    """Printed and best bound under pure DP, and a mechanism that attains the latter."""
+    kappa = 1 / candidates
+    bound = float(bounds.rero_pure(epsilon, kappa))
+    attaining = finite.symmetric_mechanism(candidates, bound)
+    loss = np.log(attaining.channel / attaining.null)
+    return {
+        "epsilon": epsilon,
+        "n": candidates,
+        "kappa e^eps": kappa * math.exp(epsilon),
+        "best bound": bound,
+        "attained by": finite.optimal_success(attaining),
+        "its privacy": float(np.abs(loss).max()),
+        "printed inequality only": finite.optimal_success(_reversed_only(epsilon, candidates)),
+    }
+
+
+def _reversed_only(epsilon: float, candidates: int) -> finite.Mechanism:
+    """A mechanism with ``nu <= e^eps mu`` that often gives the target away.
+
+    Without the target the output is always the same; with it, it is that one with probability
+    ``e^-eps`` and else the target's name.
+    """
+    null = np.zeros(candidates + 1)
+    null[0] = 1.0
+    channel = np.zeros((candidates, candidates + 1))
+    channel[:, 0] = math.exp(-epsilon)
+    channel[:, 1:] = (1 - math.exp(-epsilon)) * np.eye(candidates)
+    uniform = np.full(candidates, 1 / candidates)
+    return finite.Mechanism(uniform, null, channel, np.eye(candidates, dtype=bool))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    own, every = tables["mechanisms"], tables["every attack"]
+    by_outputs = (every["best guesses"] - every["best of all attacks"]).abs().max() < ROUNDING
+    uncertain = own[own["kappa"] < 0.99]
+    share = (uncertain["best attack"] - uncertain["kappa"]) / (
+        uncertain["gamma"] - uncertain["kappa"]
+    )
+    yield check(
+        "hayes2023/thm2",
+        (own["best attack"] < own["gamma"] + ROUNDING).all() and by_outputs,
+        "no attack succeeds more often than the blow-up of a dominating pair at kappa",
+        ours=f"{len(own)} random mechanisms of up to 6 candidates and 7 outputs, every attack on "
+        f"each; the best one gains {share.median():.0%} of what the bound allows over kappa in the "
+        f"median, {share.max():.0%} at most",
+    )
+    private, pure = tables["private mechanisms"], tables["pure DP"]
+    limit = bounds.rero_pure(private["epsilon"], np.minimum(private["kappa"], 1))
+    never_above = (private["best attack"] < limit + ROUNDING).all()
+    loose = pure["best bound"] < np.minimum(pure["kappa e^eps"], 1) - ROUNDING
+    reached = pure[~loose]
+    yield check(
+        "C-010",
+        never_above and np.allclose(reached["attained by"], reached["kappa e^eps"]),
+        "(epsilon, 0)-DP bounds every attack by kappa e^eps, and where that is below "
+        "1 - e^-eps (1 - kappa) an attack attains it",
+        ours=f"no attack above it on {len(private)} random private mechanisms; attained in "
+        f"{len(reached)} of {len(pure)} settings",
+    )
+    attained = np.allclose(pure["best bound"], pure["attained by"], rtol=1e-12)
+    as_private = np.allclose(pure["its privacy"], pure["epsilon"], rtol=ROUNDING)
+    broken = pure["printed inequality only"] > pure["kappa e^eps"] + ROUNDING
+    first = pure[broken].iloc[0] if broken.any() else pure.iloc[0]
+    yield refute(
+        "E-C-06",
+        holds=not broken.any() or not loose.any(),
+        corrected_holds=never_above and attained and as_private,
+        ours=f"with the printed inequality only, an attack succeeds with probability "
+        f"{first['printed inequality only']:.3f} at epsilon = {first['epsilon']:g}, n = "
+        f"{first['n']:g}; the corrected bound is lower in {loose.sum()} of {len(pure)} settings",
+        paper=f"{first['kappa e^eps']:.3f}",
+    )

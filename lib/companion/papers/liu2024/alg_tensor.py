@@ -1,0 +1,164 @@
+"""The tensor attack at work on networks of each activation, step by step for one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from companion.papers.liu2024.power_laws import REGIME
+from companion.papers.liu2024.tensor_errors import (
+    NONE,
+    Problem,
+    attack_task,
+    draw_problem,
+    length_of_error,
+    problem_tasks,
+    released,
+    run_networks,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from reconrisk.attacks import tensor_attack
+from reconrisk.mechanisms import Released, SecureAggregation, defend
+from reconrisk.metrics import match
+from reconrisk.special import ACTIVATIONS, hermite_coefficient, tensor_orders
+from reconrisk.two_layer import OutputGradient
+
+_OURS = "no experiment"
+PARAMETERS = {
+    "dimension": Parameter("int", 8, 16, _OURS, "d", low=4),
+    "batch": Parameter("int", 2, 3, _OURS, "B", low=2),
+    "width": Parameter("int", 131072, 524288, _OURS, "m", low=1024),
+    "networks": Parameter("int", 2, 4, _OURS, "networks for each activation", low=2),
+}
+SETTLES = ("E-010",)
+SHOWN = ("activations",)
+
+#: of the network whose steps are looked at
+ACTIVATION = "relu_shifted"
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    base = {"base": study.seed, "dimension": p.dimension, "width": p.width, "batch": p.batch}
+    points = [{"activation": name, "defences": {NONE: {}}} for name in ACTIVATIONS]
+    tasks = problem_tasks(points, p.networks, base)
+    errors = run_networks(study, attack_task, tasks, "attacks")
+    one = draw_problem({**base, "activation": ACTIVATION, "labels": "random", "network": 0})
+    gradient, _ = released(one, {})
+    return Tables(
+        {
+            "activations": pd.DataFrame([_row(name, errors) for name in ACTIVATIONS]),
+            **_steps(one, gradient),
+            "secure aggregation": _secure_aggregation(
+                one, gradient, study.generator("secure aggregation")
+            ),
+        },
+        ran=f"{p.networks} networks of {p.width} neurons for each of {len(ACTIVATIONS)} "
+        f"activations, d = {p.dimension}, B = {p.batch}, orthonormal records, no defence.",
+    )
+
+
+def _row(name: str, errors: pd.DataFrame) -> dict[str, Any]:
+    second, third = tensor_orders(name)
+    nu, weight = (hermite_coefficient(name, k) for k in (second, third))
+    means = np.exp(np.log(errors.loc[errors["activation"] == name, ["span", "error"]]).mean())
+    return {
+        "activation": name,
+        "orders": f"{second}, {third}",
+        "nu": round(nu, 3),
+        "lambda": round(weight, 3),
+        "least coefficient": round(min(abs(nu), abs(weight)), 3),
+        "span error": round(float(means["span"]), 2),
+        "error": round(float(means["error"]), 2),
+    }
+
+
+def _steps(problem: Problem, gradient: OutputGradient) -> dict[str, pd.DataFrame]:
+    """Eigenvalues of P and components of T beside what Stein's lemma says, and the signs."""
+    x, r = problem.inputs, gradient.residuals
+    found = tensor_attack(problem.network, gradient, len(x), removed=0)
+    second, third = (hermite_coefficient(ACTIVATION, k) for k in (2, 3))
+    order = match(x, found.inputs, signs=True).order
+    steps = {
+        "eigenvalue of P": (np.sort(second * r), np.sort(found.eigenvalues)),
+        "component of T": (np.abs(third * r), np.abs(found.weights[order])),
+    }
+    rows = [
+        {"step": step, "expected": e, "found": f}
+        for step, values in steps.items()
+        for e, f in zip(*values, strict=True)
+    ]
+    signs = {
+        "claimed": bool(found.signed),
+        "error": length_of_error(x, found.inputs, signs=False),
+        "error at best signs": length_of_error(x, found.inputs),
+    }
+    return {"steps": pd.DataFrame(rows), "signs": pd.DataFrame([signs])}
+
+
+def _secure_aggregation(
+    problem: Problem, whole: OutputGradient, generator: torch.Generator
+) -> pd.DataFrame:
+    """Clients with one record each, averaged, against one batch of all records."""
+    clients = len(problem.inputs)
+    updates = []
+    for i in range(clients):
+        x, y = problem.inputs[i : i + 1], problem.labels[i : i + 1]
+        updates.append(released(dataclasses.replace(problem, inputs=x, labels=y), {})[0].values)
+    sent = defend(
+        Released({"outer": torch.tensor(np.stack(updates))}),
+        (SecureAggregation(clients),),
+        generator=generator,
+    )
+    seen = sent.gradient["outer"][0].numpy()
+    again = OutputGradient(
+        seen, None, None, whole.local, whole.residuals, float(np.linalg.norm(seen))
+    )
+    first, second = (
+        tensor_attack(problem.network, g, clients, removed=0).inputs for g in (whole, again)
+    )
+    gap = np.abs(seen * clients - whole.values).max() / np.abs(whole.values).max()
+    row = {"clients": clients, "gradients": gap, "reconstructions": length_of_error(first, second)}
+    return pd.DataFrame([row])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    activations, steps, signs = tables["activations"], tables["steps"], tables["signs"].iloc[0]
+    clear = activations["least coefficient"] >= 0.08
+    errors, others = activations.loc[clear, "error"], activations.loc[~clear, "error"]
+    signed = signs["claimed"] and math.isclose(
+        signs["error"], signs["error at best signs"], rel_tol=1e-9
+    )
+    yield check(
+        "liu2024/alg_tensor",
+        (errors < REGIME).all() and signed and _largest_deviation(steps) < 0.25,
+        "the attack finds the batch for every activation with coefficients of at least 0.08, "
+        "in the orders that Assumption B.1 allows; eigenvalues and components are those of "
+        "Stein's lemma",
+        ours=f"error at most {errors.max():.1f} for {len(errors)} activations, "
+        f"{others.max():.1f} for {len(others)} others",
+        paper="k2 <= 3 and k3 <= 4",
+        tolerance=f"an error of {REGIME}; a quarter of each component",
+    )
+    clients, gradients, records = tables["secure aggregation"].iloc[0]
+    yield check(
+        "E-010",
+        gradients < 1e-12 and records < 1e-3,
+        f"what {clients:.0f} clients send together is the gradient of one batch over "
+        f"{clients:.0f}, and the attack finds the same records",
+        ours=f"gradients agree to {'1e-12' if gradients < 1e-12 else f'{gradients:.0e}'}, "
+        f"reconstructions to {'1e-3' if records < 1e-3 else f'{records:.0e}'}",
+        paper="no extra strength",
+    )
+
+
+def _largest_deviation(steps: pd.DataFrame) -> float:
+    """Of eigenvalues and components from what Stein's lemma says, as a share."""
+    return (steps["found"] / steps["expected"] - 1).abs().max()

@@ -1,0 +1,41 @@
+"""Corollary C.6: residuals after one step stay of order one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from companion.papers.liu2024 import step_changes
+from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
+from companion.study import Context, Tables, Verdict, check, measurement
+
+PARAMETERS = step_changes.PARAMETERS
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    largest = [
+        {"over": over, "largest residual": step_changes.change_sweep(study, over)["later"].max()}
+        for over in ("width", "dimension", "batch")
+    ]
+    return Tables(
+        {
+            "exponents": listed(step_changes.change_laws(study, "later")),
+            "largest": pd.DataFrame(largest),
+        },
+        ran=f"{study.parameters.networks} networks at each point; labels of size one.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    laws, largest = laws_of(tables["exponents"]), tables["largest"]["largest residual"].max()
+    yield check(
+        "liu2024/corC6",
+        largest < 4 and all(law.near(0.0, NEAR) for law in laws.values()),
+        "residuals after one step are of order one, whatever m, B and d",
+        ours=f"at most {largest:.1f} in size; exponents: m {slopes(laws, 'm')}, B "
+        f"{slopes(laws, 'B')}, d {slopes(laws, 'd')}",
+        paper="O(1)",
+        tolerance=f"below 4; {NEAR:g}",
+    )

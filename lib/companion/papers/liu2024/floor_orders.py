@@ -1,0 +1,105 @@
+"""Orders of the lower bound in d and m, from sweeps over one factor at a time (Liu et al. 2024)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024.gradient_floors import floor_of, geometric_mean, problem, slope
+from companion.study import Context, Parameter
+
+__all__ = [
+    "DIMENSIONS",
+    "EXPONENT",
+    "NOT_PRINTED",
+    "WIDTHS",
+    "around",
+    "base_of",
+    "exponents",
+    "floors_over",
+    "order_holds",
+    "order_text",
+    "orders",
+]
+
+#: fitted exponents of finite networks against those of the paper
+EXPONENT = 0.1
+
+NOT_PRINTED = "not printed: the paper only proves"
+DIMENSIONS = Parameter(
+    "ints", (32, 64, 128), (64, 128, 256), NOT_PRINTED, "d in the sweep over the dimension", low=3
+)
+WIDTHS = Parameter(
+    "ints",
+    (4000, 8000, 16000),
+    (4000, 16000, 64000, 256000),
+    NOT_PRINTED,
+    "m in the sweep over the width",
+    low=100,
+)
+
+
+def around(
+    dimension: tuple[int, int], batch_size: tuple[int, int], width: tuple[int, int]
+) -> dict[str, Parameter]:
+    """The network and batch around which one thing at a time is varied, quick and paper."""
+    return {
+        "activation": Parameter(
+            "str", "elu", "elu", "any with bounded derivatives", "activation of the networks"
+        ),
+        "dimension": Parameter("int", *dimension, NOT_PRINTED, "d, values of a record", low=3),
+        "batch_size": Parameter("int", *batch_size, NOT_PRINTED, "B, records of a batch", low=1),
+        "width": Parameter("int", *width, NOT_PRINTED, "m, neurons", low=100),
+        "draws": Parameter("int", 3, 10, NOT_PRINTED, "networks and batches at each point", low=2),
+    }
+
+
+def base_of(study: Context) -> dict[str, Any]:
+    """The network and batch of :func:`around`, as arguments of :func:`.problem`."""
+    p = study.parameters
+    return {name: p[name] for name in ("dimension", "batch_size", "width", "activation")}
+
+
+def floors_over(study: Context, name: str, values: Sequence[float], **fixed: Any) -> pd.DataFrame:
+    """Bounds over one argument of :func:`.problem`: geometric means over the draws."""
+    rows = []
+    for value in values:
+        found = [
+            floor_of(problem(study, **(fixed | {name: value, "draw": draw})))
+            for draw in range(study.parameters.draws)
+        ]
+        row: dict[str, Any] = {"over": name, "value": value}
+        for column in ("exact", "unit", "loosened"):
+            row[column] = geometric_mean([getattr(f, column) for f in found])
+        row["spread"] = float(np.std([math.log(f.exact) for f in found]))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def orders(study: Context, **more: Any) -> pd.DataFrame:
+    """Bounds over the dimension and over the width."""
+    p, fixed = study.parameters, base_of(study) | more
+    sweeps = {"dimension": p.dimensions, "width": p.widths}
+    return pd.concat(
+        [floors_over(study, name, values, **fixed) for name, values in sweeps.items()],
+        ignore_index=True,
+    )
+
+
+def exponents(table: pd.DataFrame, column: str) -> dict[str, float]:
+    """Exponents of one bound in each argument that was varied."""
+    return {str(name): slope(part["value"], part[column]) for name, part in table.groupby("over")}
+
+
+def order_holds(found: dict[str, float]) -> bool:
+    """Whether the exponents are 1/2 in d and -1/2 in m."""
+    return abs(found["dimension"] - 0.5) < EXPONENT and abs(found["width"] + 0.5) < EXPONENT
+
+
+def order_text(found: dict[str, float]) -> str:
+    """The exponents in d and m."""
+    return f"{found['dimension']:.2f} in d, {found['width']:.2f} in m"

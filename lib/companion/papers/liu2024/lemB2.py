@@ -1,0 +1,107 @@
+"""Lemma B.2: means of random matrices against the printed deviation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.sweep import as_table
+from companion.study.verdicts import STANDARD_ERRORS
+
+_OURS = "no experiment"
+PARAMETERS = {
+    "trials": Parameter("int", 200, 500, _OURS, "means drawn of each law", low=50),
+    "dimensions": Parameter("ints", (4, 16), (4, 16, 64), _OURS, "sizes of the matrices", low=2),
+    "count": Parameter("int", 2000, 5000, _OURS, "matrices in a mean", low=100),
+}
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    tasks = [
+        # the lemma's d is the sum of both sides of the matrix, and delta_1 at most 1/d
+        {"law": law, "dimension": d, "count": p.count, "trials": p.trials, "share": 0.5 / d}
+        for law in ("hermite", "shifted", "flat")
+        for d in p.dimensions
+    ]
+    rows = study.sweep(bernstein_task, tasks, "means of matrices", threads=1)
+    return Tables(
+        {"deviations": as_table(tasks, rows)},
+        ran=f"{p.trials} means of {p.count} matrices of three laws, sizes {list(p.dimensions)}.",
+    )
+
+
+def bernstein_task(task: dict[str, Any], seed: int) -> dict[str, float]:
+    """Draw means of random matrices, and return how many are further off than Lemma B.2 allows.
+
+    Parameters
+    ----------
+    task : dict
+        ``law``: "hermite" for ``e (w w' - I)`` with normal e and w, what noise adds to P;
+        "shifted" for ``w w'``, whose mean is not zero; "flat" for ``s`` times a random rank-one
+        projection. ``dimension``, ``count`` (matrices in a mean), ``trials``, ``share`` (delta_1).
+    seed : int
+        The task's own.
+
+    Returns
+    -------
+    dict
+        ``exceeded`` with the printed right-hand side, ``twice`` with two times that, ``ratio`` of
+        the 1 - delta quantile of the distances to it, and the printed ``bound``.
+    """
+    rng = np.random.default_rng(seed)
+    d, m, trials, share = task["dimension"], task["count"], task["trials"], task["share"]
+    law = task["law"]
+    # quantities of the lemma: norm of the mean, variance, weak variance (L^2), size M that all but
+    # a share delta_0 of the matrices keep below
+    mean, variance, weak = {
+        "hermite": (0.0, d + 1.0, 2.0),
+        "shifted": (1.0, d + 2.0, 3.0),
+        "flat": (0.0, 1.0 / d, 3.0 / (d * (d + 2.0))),
+    }[law]
+    distances, largest = np.empty(trials), np.empty(trials)
+    for k in range(trials):
+        w = rng.standard_normal((m, d))
+        e = rng.standard_normal((m,))
+        lengths = np.einsum("na,na->n", w, w)
+        if law == "hermite":
+            off = ((w * e[:, None]).T @ w - e.sum() * np.eye(d)) / m
+            sizes = np.abs(e) * np.maximum(lengths - 1.0, 1.0)
+        elif law == "shifted":
+            off, sizes = w.T @ w / m - np.eye(d), lengths
+        else:
+            off, sizes = (w * (np.sign(e) / lengths)[:, None]).T @ w / m, np.ones(m)
+        distances[k] = np.linalg.norm(off, 2)
+        largest[k] = sizes.max()
+    size = float(np.quantile(largest, 1 - share))
+    spread = variance + mean**2 + size * mean + share * weak
+    bound = math.sqrt(math.log(1 / share) * spread / m)
+    return {
+        "exceeded": float(np.mean(distances > bound)),
+        "twice": float(np.mean(distances > 2 * bound)),
+        "ratio": float(np.quantile(distances, 1 - 2 * share)) / bound,
+        "bound": bound,
+        "needed": size * math.log(1 / share),
+    }
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table = tables["deviations"]
+    allowed = 2 * table["share"]
+    room = STANDARD_ERRORS * np.sqrt(allowed * (1 - allowed) / table["trials"])
+    enough = (table["count"] >= table["needed"]).all()
+    yield check(
+        "liu2024/lemB2",
+        enough and (table["twice"] <= allowed + room).all(),
+        "the mean of m random matrices is within twice the printed deviation with probability "
+        "1 - delta_1 - delta_0. (With a constant of one it is not.)",
+        ours=f"beyond it: {table['twice'].max():.0%} at most; beyond once the deviation: up to "
+        f"{table['exceeded'].max():.0%}",
+        paper=f"at most {allowed.max():.0%}, a constant hidden",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+    )

@@ -1,0 +1,66 @@
+"""Lemma D.2: tr(M^-1) is at least d^2/tr(M), when it is equal, and what the inequality loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+
+PARAMETERS = {
+    "matrices": Parameter(
+        "int", 500, 5000, "not printed: the paper only proves", "random matrices", low=10
+    )
+}
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    count, rng = study.parameters.matrices, study.rng("matrices")
+    products, gaps = zip(*(_product(_gram_matrix(rng)) for _ in range(count)), strict=True)
+    multiples = [
+        {"d": d, "c": c, "tr(M^-1) tr(M)/d^2": _product(c * np.eye(d))[0]}
+        for d in range(1, 13)
+        for c in (1e-3, 1.0, 40.0)
+    ]
+    return Tables(
+        {
+            "products": pd.DataFrame({"tr(M^-1) tr(M)/d^2": products, "off the identity": gaps}),
+            "multiples of the identity": pd.DataFrame(multiples),
+        },
+        ran=f"{count} Gram matrices of up to 12 dimensions.",
+    )
+
+
+def _gram_matrix(rng: np.random.Generator) -> np.ndarray:
+    d = int(rng.integers(1, 13))
+    factor = rng.standard_normal((d, d + int(rng.integers(0, 5))))
+    return factor @ factor.T + 1e-3 * np.eye(d)
+
+
+def _product(matrix: np.ndarray) -> tuple[float, float]:
+    """``tr(M^-1) tr(M)/d^2``, and how far it is from what pairs of eigenvalues make of it."""
+    d = len(matrix)
+    values = np.linalg.eigvalsh(matrix)
+    product = float(np.trace(np.linalg.inv(matrix)) * np.trace(matrix))
+    lost = (values[:, None] - values[None]) ** 2 / (values[:, None] * values[None])
+    return product / d**2, abs(product - d**2 - 0.5 * float(np.sum(lost))) / product
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    products, gaps = (
+        tables["products"][name] for name in ("tr(M^-1) tr(M)/d^2", "off the identity")
+    )
+    equal = tables["multiples of the identity"]["tr(M^-1) tr(M)/d^2"]
+    yield check(
+        "liu2024/lemD2",
+        products.min() >= 1 - ROUNDING and gaps.max() < 1e-7 and (equal - 1).abs().max() < ROUNDING,
+        "tr(M^-1) is at least d^2/tr(M); what is lost is the sum over pairs of eigenvalues "
+        "of (a - b)^2/(a b), so that multiples of the identity alone have equality",
+        ours=f"{len(products)} random matrices, tr(M^-1) tr(M)/d^2 from {products.min():.3g} to "
+        f"{products.max():.2g}",
+    )

@@ -1,0 +1,66 @@
+"""Lemma D.5: the largest weights of random networks against their orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024.floor_orders import NOT_PRINTED
+from companion.papers.liu2024.gradient_floors import draw_network, one_thread, round_digits, span
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+
+PARAMETERS = {
+    "dimensions": Parameter("ints", (16, 256), (16, 64, 256, 1024), NOT_PRINTED, "d", low=1),
+    "widths": Parameter(
+        "ints", (1000, 10000), (1000, 10000, 100000, 1000000), NOT_PRINTED, "m", low=100
+    ),
+}
+SHOWN = ("weights",)
+
+#: probability with which a network's largest weight exceeds what is allowed
+RARE = 1e-9
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    p, rows = study.parameters, []
+    for d in p.dimensions:
+        for m in p.widths:
+            parts = list(draw_network(study, d, m, "elu").neurons())
+            outer = max(float(np.abs(part.outer).max()) for part in parts)
+            inner = max(float(np.linalg.norm(part.inner, axis=1).max()) for part in parts)
+            rows.append(
+                {
+                    "d": d,
+                    "m": m,
+                    "m max |a|": m * outer,
+                    "m max |a| / sqrt(2 log m)": m * outer / math.sqrt(2 * math.log(m)),
+                    "max |w| / sqrt(d)": inner / math.sqrt(d),
+                }
+            )
+    networks = pd.DataFrame(rows)
+    return Tables(
+        {"weights": round_digits(networks, 3), "networks": networks},
+        ran=f"{len(networks)} networks of up to {max(p.widths):,} neurons.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table = tables["networks"]
+    d, m = table["d"], table["m"]
+    ratio, length = table["m max |a| / sqrt(2 log m)"], table["max |w| / sqrt(d)"]
+    outer = table["m max |a|"] <= np.sqrt(2 * np.log(2 * m / RARE))
+    inner = length * np.sqrt(d) <= np.sqrt(d) + np.sqrt(2 * np.log(m / RARE))
+    yield check(
+        "liu2024/lemD5",
+        outer.all() and inner.all() and ratio.between(0.5, 1.6).all(),
+        "up to logarithms all output weights are of order 1/m and all inner weights of "
+        "order sqrt(d): max |a| is near sqrt(2 log m)/m, max |w| at most sqrt(d) + "
+        "sqrt(2 log m) or little more",
+        ours=f"m max |a|/sqrt(2 log m) {span(ratio)}; max |w|/sqrt(d) {span(length)}",
+        tolerance=f"exceeded with probability {RARE:g}",
+    )

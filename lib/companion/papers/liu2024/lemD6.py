@@ -1,0 +1,233 @@
+"""Lemma D.6: one record; the order of its bound, and estimators that go below the bound."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import optimize
+
+from companion.papers.liu2024.floor_orders import (
+    DIMENSIONS,
+    EXPONENT,
+    WIDTHS,
+    around,
+    exponents,
+    order_holds,
+    order_text,
+    orders,
+)
+from companion.papers.liu2024.gradient_floors import (
+    Problem,
+    draw_network,
+    floor_of,
+    one_thread,
+    span,
+    unit_rows,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from reconrisk.two_layer import TwoLayer, release_output_gradient
+
+_OURS = "not printed: our own"
+PARAMETERS = {
+    **around((8, 16), (1, 1), (1000, 4000)),
+    "dimensions": DIMENSIONS,
+    "widths": WIDTHS,
+    "squared_bounds": Parameter(
+        "floats",
+        (0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
+        (0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0),
+        _OURS,
+        "noise levels, as the squared bound they give, smallest first",
+        low=1e-6,
+    ),
+    "trials": Parameter("int", 300, 2000, _OURS, "records and noises at each level", low=50),
+}
+SETTLES = ("E-E-10",)
+
+ESTIMATORS = ("least squares", "shrunk", "on the sphere", "zero")
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    return Tables(
+        {"estimators": _estimators(study), "orders": orders(study, batch_size=1)},
+        ran=f"{p.trials} records and noises a point, {p.activation}, d = {p.dimension}, "
+        f"m = {p.width:,}, label known.",
+    )
+
+
+def _estimators(study: Context) -> pd.DataFrame:
+    """Root mean squared errors of four estimators over the noise, with standard errors."""
+    p = study.parameters
+    network = draw_network(study, p.dimension, p.width, p.activation, draw=1)
+    typical = floor_of(_undefended(network, np.eye(p.dimension)[:1])).exact
+    rows = []
+    for size in p.squared_bounds:
+        rng = study.rng("estimators", size)
+        sigma = math.sqrt(size) / typical
+        squares: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
+        known = []
+        for _ in range(p.trials):
+            given = _undefended(network, unit_rows(rng, 1, p.dimension))
+            x = given.inputs[0]
+            floor = floor_of(given)
+            known.append((sigma * floor.exact, sigma * floor.unit))
+            noisy = given.released.values + sigma * rng.standard_normal(p.width)
+            found = solve_one_record(network, 1.0, noisy)
+            guesses = (found, found / (1 + size), found / np.linalg.norm(found), 0 * found)
+            for name, guess in zip(ESTIMATORS, guesses, strict=True):
+                squares[name].append(float(np.sum((guess - x) ** 2)))
+        row: dict[str, float] = {"sigma": sigma}
+        row["printed bound"], row["bound for unit records"] = np.sqrt(
+            np.mean(np.square(known), axis=0)
+        )
+        for name, values in squares.items():
+            row[name] = math.sqrt(np.mean(values))
+            row[f"{name} error"] = float(
+                np.std(values, ddof=1) / math.sqrt(p.trials) / (2 * row[name])
+            )
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _undefended(network: TwoLayer, x: np.ndarray) -> Problem:
+    """One record of label one."""
+    label = np.ones(1)
+    return Problem(network, x, label, None, release_output_gradient(network, x, label))
+
+
+def solve_one_record(network: TwoLayer, label: float, values: np.ndarray) -> np.ndarray:
+    """Least squares for one record of a known label, from the gradient of the output weights.
+
+    Starts at the direction of the gradient's first moment: ``sum_j g_j w_j`` points along ``r x``,
+    and r has the sign of minus the label.
+
+    Parameters
+    ----------
+    network : TwoLayer
+        Small enough to be held in memory.
+    label : float
+    values : ndarray, shape (m,)
+        Noisy gradient.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Of any norm.
+    """
+    inner, outer = _held(network)
+    s = network.function
+
+    def misfit(point: np.ndarray) -> np.ndarray:
+        value = s.value(inner @ point)
+        return 2.0 * (outer @ value - label) * value - values
+
+    def derivative(point: np.ndarray) -> np.ndarray:
+        z = inner @ point
+        value, slopes = s.value(z), s.slope(z)
+        pull = 2.0 * (outer * slopes) @ inner
+        return 2.0 * (outer @ value - label) * slopes[:, None] * inner + np.outer(value, pull)
+
+    moment = -label * (values - values.mean()) @ inner
+    start = moment / np.linalg.norm(moment)
+    # Levenberg and Marquardt's method: few unknowns, smooth enough a function
+    return optimize.least_squares(misfit, start, derivative, method="lm").x
+
+
+@functools.lru_cache(maxsize=2)
+def _held(network: TwoLayer) -> tuple[np.ndarray, np.ndarray]:
+    parts = list(network.neurons())
+    inner = np.concatenate([p.inner for p in parts]).astype(float)
+    return inner, np.concatenate([p.outer for p in parts])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    over, table = tables["orders"], tables["estimators"]
+    found = exponents(over, "exact")
+    slack = over["exact"] / over["loosened"]
+    yield check(
+        "liu2024/lemD6",
+        order_holds(found) and slack.between(1, 1.15).all(),
+        "for one record the bound is of order sigma sqrt(d/m), and the trace loses next to nothing",
+        ours=f"{order_text(found)}; exact over loosened {span(slack, 3)}",
+        paper="1/2 in d, -1/2 in m",
+        tolerance=f"{EXPONENT:g} in each exponent",
+    )
+    least_noise = table.iloc[0]
+    room = STANDARD_ERRORS * least_noise["least squares error"] / least_noise["least squares"]
+    efficient = abs(least_noise["least squares"] / least_noise["printed bound"] - 1) < room
+    projected = least_noise["on the sphere"] / least_noise["bound for unit records"] > 1 - room
+    below = _is_below(table, "shrunk") & _is_below(table, "on the sphere")
+    over_one = table.loc[table["printed bound"] > 1, "printed bound"]
+    worst = table[below].iloc[0] if below.any() else least_noise
+    errors = {name: rounded(worst[name], worst[f"{name} error"]) for name in ESTIMATORS}
+    yield refute(
+        "E-E-10",
+        holds=not (below.any() and len(over_one)),
+        corrected_holds=efficient and projected,
+        ours=f"at a printed bound of {worst['printed bound']:.2f} least squares has "
+        f"{errors['least squares']}, {errors['shrunk']} shrunk, {errors['on the sphere']} "
+        f"projected; at {over_one.max():.1f} zero still has 1",
+    )
+
+
+def _is_below(table: pd.DataFrame, name: str) -> pd.Series:
+    """Whether an estimator's error is below the printed bound, beyond chance."""
+    return table[name] < table["printed bound"] - STANDARD_ERRORS * table[f"{name} error"]
+
+
+CAPTION = (
+    "Root mean squared error of four reconstructions of one record from a noisy gradient, "
+    "over the error that the paper's bound allows (dashed: equality; dotted: the bound for records "
+    "known to have norm one). Bars: four standard errors. Least squares is nearly unbiased; "
+    "shrinking it, projecting it to the unit sphere and guessing zero go below. Not in the paper."
+)
+
+
+def alt(tables: Tables) -> str:
+    most = tables["estimators"].iloc[-1]
+    share = {name: f"{most[name] / most['printed bound']:.0%}" for name in ESTIMATORS}
+    return (
+        "One panel on logarithmic axes. Blue circles lie on the dashed diagonal at small noise and "
+        "above it at large noise; green squares and purple triangles fall below it, to "
+        f"{share['shrunk']} and {share['on the sphere']} of the bound at the right end; orange "
+        "diamonds stay at one throughout, below the diagonal on the right."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["estimators"]
+    figure, ((axis,),) = panels(1, 1, 5.2, 3.8)
+    x = table["printed bound"]
+    axis.plot(x, x, color=GREY, linestyle="--")
+    axis.plot(x, table["bound for unit records"], color=GREY, linestyle=":")
+    looks = ((BLUE, "o"), (GREEN, "s"), (PURPLE, "^"), (ORANGE, "D"))
+    for name, (colour, marker) in zip(ESTIMATORS, looks, strict=True):
+        axis.errorbar(
+            x,
+            table[name],
+            yerr=4 * table[f"{name} error"],
+            color=colour,
+            marker=marker,
+            ms=4.5,
+            linewidth=1.2,
+            capsize=2,
+            label=name,
+        )
+    axis.plot([], [], color=GREY, linestyle="--", label="printed bound")
+    axis.plot([], [], color=GREY, linestyle=":", label="bound for unit records")
+    axis.set(
+        xscale="log", yscale="log", xlabel="printed bound on the error", ylabel="measured error"
+    )
+    axis.legend(loc="lower right")
+    return figure

@@ -1,0 +1,219 @@
+"""Lemma E.3: the whole gradient pruned by size; the bound over the pruned share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.papers.liu2024.floor_orders import around
+from companion.papers.liu2024.gradient_floors import ROUNDING, Problem, one_thread, problem, span
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
+from reconrisk import bounds
+from reconrisk.two_layer import gradient_jacobians, inner_gradient_jacobians
+
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+PARAMETERS = {
+    **{k: v for k, v in around((8, 16), (2, 4), (4000, 8000)).items() if k != "activation"},
+    "outer_shares": Parameter(
+        "floats",
+        _SHARES,
+        _SHARES,
+        "not printed: our own",
+        "shares of the output weights' entries pruned beyond d/(d + 1)",
+        low=0.0,
+    ),
+}
+SETTLES = ("E-013",)
+
+#: activation and labels of the networks, with their colour and name
+KINDS = {
+    ("elu", "mixed"): (BLUE, "elu, mixed labels"),
+    ("elu", "equal"): (ORANGE, "elu, equal labels"),
+    ("tanh", "mixed"): (GREEN, "tanh, mixed"),
+    ("tanh", "equal"): (PURPLE, "tanh, equal"),
+}
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    p, edge = study.parameters, _edge(study.parameters.dimension)
+    shares = np.concatenate(
+        [np.linspace(0, edge, 12), edge + np.asarray(p.outer_shares) / (p.dimension + 1)]
+    )
+    parts = []
+    for activation, labels in KINDS:
+        for draw in range(p.draws):
+            given = problem(
+                study,
+                p.dimension,
+                p.batch_size,
+                p.width,
+                activation=activation,
+                mixed=labels == "mixed",
+                draw=draw,
+            )
+            found = pd.DataFrame(pruned_floors(given, shares))
+            known = {
+                "activation": activation,
+                "labels": labels,
+                "draw": draw,
+                "point": range(len(found)),
+                "exact": found["exact"] / found["exact"].iloc[0],
+                "trace": found["loosened"] / found["loosened"].iloc[0],
+                "exact over loosened": found["exact"] / found["loosened"],
+            }
+            parts.append(found.assign(**known))
+    runs = pd.concat(parts, ignore_index=True)
+    columns = ["pruned", "outer pruned", "kept of the squared norm", "exact", "trace"]
+    medians = runs.groupby(["activation", "labels", "point"])[columns].median().reset_index()
+    return Tables(
+        {"bounds": medians, "runs": runs},
+        ran=f"{p.draws} networks of each kind, d = {p.dimension}, B = {p.batch_size}, "
+        f"m = {p.width:,}.",
+    )
+
+
+def _edge(dimension: int) -> float:
+    """The share of all entries that are the inner weights', the threshold of Remark E.4."""
+    return dimension / (dimension + 1)
+
+
+def pruned_floors(given: Problem, shares: np.ndarray) -> list[dict[str, float]]:
+    """Bounds when the smallest entries of the whole gradient, both layers, are pruned.
+
+    Parameters
+    ----------
+    given : Problem
+        Undefended.
+    shares : ndarray
+        Shares of all ``m (d + 1)`` entries that are pruned, in [0, 1).
+
+    Returns
+    -------
+    list of dict
+        For each share: ``exact`` and ``loosened`` bound, ``kept of the squared norm`` (of the
+        Jacobian, the rho of Proposition 3.4 as it is defined there), and ``outer pruned``, the
+        share of the output weights' entries that are gone.
+    """
+    parts = [
+        gradient_jacobians(given.network, given.inputs, given.released),
+        inner_gradient_jacobians(given.network, given.inputs, given.released),
+    ]
+    values, rows = zip(*(_joined(part) for part in parts), strict=True)
+    outer = np.arange(sum(map(len, values))) < len(values[0])
+    every, jacobian = np.concatenate(values), np.concatenate(rows)
+    order = np.argsort(np.abs(every))
+    whole = float(np.sum(jacobian**2))
+    found = []
+    for share in np.asarray(shares, dtype=float):
+        kept = order[round(share * len(order)) :]
+        info = bounds.gradient_information([(every[kept], jacobian[kept])])
+        found.append(
+            {
+                "pruned": float(share),
+                "exact": float(bounds.cramer_rao_error(info, 1.0, given.inputs)),
+                "loosened": float(bounds.cramer_rao_error_loosened(info, 1.0, given.inputs)),
+                "kept of the squared norm": float(np.trace(info.matrix)) / whole,
+                "outer pruned": 1.0 - float(np.mean(np.isin(np.flatnonzero(outer), kept))),
+            }
+        )
+    return found
+
+
+def _joined(parts: Any) -> tuple[np.ndarray, np.ndarray]:
+    chunks = list(parts)
+    return np.concatenate([v for v, _ in chunks]), np.concatenate([j for _, j in chunks])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    runs, edge = tables["runs"], _edge(tables.parameters.dimension)
+    # with rho the pruned share of the squared norm the loosened bound is the lemma's, exactly
+    lemma = np.allclose(runs["trace"], 1 / np.sqrt(runs["kept of the squared norm"]), rtol=1e-8)
+    yield check(
+        "liu2024/lemE3",
+        lemma and (runs["exact over loosened"] >= 1 - ROUNDING).all(),
+        "pruned by a threshold, the bound is the one without defence over sqrt(1 - rho), "
+        "rho being the pruned share of the squared Jacobian, and never above the exact one",
+        ours=f"exact over loosened {span(runs['exact over loosened'])}",
+        paper="sigma sqrt(d/((1 - rho) m))",
+    )
+    flat = runs.loc[runs["pruned"] <= edge, "exact"].max()
+    after = runs[runs["pruned"] > edge]
+    tenth, most = (
+        after.loc[np.isclose(after["outer pruned"], share, atol=0.02), "exact"]
+        for share in (0.1, 0.9)
+    )
+    yield check(
+        "E-013",
+        flat < 1.02 and (most > 2).all() and (tenth < 1.25).all(),
+        "the bound does not move until a share d/(d + 1) of all entries is pruned, which "
+        "are the inner weights', and grows beyond, by a bend and not by a jump: the "
+        "smallest of the output weights' entries say little",
+        ours=f"up to d/(d + 1) by {flat - 1:.1%} at most; with a tenth of the output "
+        f"weights' entries gone by {span(tenth, 3)}, with nine tenths by {span(most)}",
+        paper="increases greatly after d/(d + 1)",
+    )
+
+
+CAPTION = (
+    "The bound on the reconstruction error when the smallest entries of the whole gradient "
+    "are pruned: exact (solid) and by the paper's lemma (dashed), each over its value without "
+    "defence, for labels of both signs and of one. Left: over the share of all entries, with the "
+    "threshold that Remark E.4 names; up to it the inner weights' entries go. Right: beyond it, "
+    "over the share of the output weights' entries. Medians over networks. Not in the paper."
+)
+
+
+def alt(tables: Tables) -> str:
+    table = tables["bounds"]
+    finite = table.groupby("point")["exact"].transform(lambda v: np.isfinite(v).all())
+    last = table[table["point"] == table.loc[finite, "point"].max()]
+    exact, trace = (
+        " to ".join(f"{float(f'{end:.1g}'):g}" for end in (last[name].min(), last[name].max()))
+        for name in ("exact", "trace")
+    )
+    return (
+        "Left: all lines lie at one until a dotted vertical line at "
+        f"{_edge(tables.parameters.dimension):.2f}, then bend upwards. Right: the same lines "
+        f"spread out; with {last['outer pruned'].max():.0%} of the output weights' entries gone "
+        f"the exact ones are at about {exact} times their value without defence, the dashed ones "
+        f"at {trace}. The exact line of elu with labels of one sign rises most."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table, edge = tables["bounds"], _edge(tables.parameters.dimension)
+    figure, (row,) = panels(1, 2, 4.3, 3.3)
+    for (activation, labels), part in table.groupby(["activation", "labels"], sort=False):
+        colour, _ = KINDS[activation, labels]
+        exact = part["exact"].where(np.isfinite(part["exact"]))
+        for axis, over in zip(row, ("pruned", "outer pruned"), strict=True):
+            axis.plot(part[over], exact, color=colour, marker="o", ms=2.5)
+            axis.plot(part[over], part["trace"], color=colour, linestyle="--", linewidth=1.1)
+    row[0].axvline(edge, color=GREY, linestyle=":")
+    row[0].text(edge - 0.02, 10, "d/(d+1)", ha="right", fontsize=9, color=GREY)
+    row[0].set(xlabel="share of all entries pruned", ylabel="bound / bound without defence")
+    row[1].set(xlabel="share of the output weights' entries pruned")
+    for axis in row:
+        axis.set(yscale="log")
+    lines = [legend_line(name, colour) for colour, name in KINDS.values()]
+    lines += [legend_line("exact", GREY, "-", "o"), legend_line("by the lemma", GREY, "--")]
+    legend_above(figure, lines, 6)
+    return figure

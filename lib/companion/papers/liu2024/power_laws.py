@@ -1,0 +1,179 @@
+"""Power laws through errors of independent networks, with intervals of their exponents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from companion.study.verdicts import rounded
+
+__all__ = [
+    "NEAR",
+    "REGIME",
+    "UNLIMITED",
+    "PowerLaw",
+    "fit_column",
+    "fit_levels",
+    "laws_of",
+    "listed",
+    "power_law",
+    "slopes",
+]
+
+#: a point is asymptotic if the geometric mean of its networks' errors is below this; an error of
+#: sqrt(2) is that of a guess, and .35 an angle of 20 degrees
+REGIME = 0.35
+
+#: a regime that leaves nothing out, for values that have no ceiling
+UNLIMITED = math.inf
+
+#: an exponent agrees with a printed one within this, on top of which networks are finite
+NEAR = 0.15
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """A straight line through logarithms.
+
+    Attributes
+    ----------
+    exponent, low, high : float
+        The slope and its 95% interval.
+    error : float
+        Standard error of the slope.
+    factor : float
+        The value at one.
+    points : int
+        How many points it runs through.
+    """
+
+    exponent: float
+    low: float
+    high: float
+    error: float
+    factor: float
+    points: int
+
+    def near(self, printed: float, room: float) -> bool:
+        """Whether the slope is within ``room`` of a printed exponent."""
+        return abs(self.exponent - printed) <= room
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def power_law(x: Sequence[float], values: Sequence[np.ndarray]) -> PowerLaw:
+    """Fit ``value = factor * x**exponent`` by weighted least squares on logarithms.
+
+    Parameters
+    ----------
+    x : sequence of float
+        One positive number for each of at least two points.
+    values : sequence of ndarray
+        The positive values that independent networks gave at each point, at least two each.
+
+    Returns
+    -------
+    PowerLaw
+        Points are weighted by the squared standard error of their mean logarithm, no smaller than
+        half of what the spread over all points gives; the interval is Student's, and wider by
+        the root of the reduced chi-square where the points do not lie on a line.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer points or values, or one is not positive.
+    """
+    logs = [np.log(np.asarray(v, dtype=float)) for v in values]
+    at = np.log(np.asarray(x, dtype=float))
+    if len(at) < 2 or len(at) != len(logs) or min(map(len, logs)) < 2:
+        raise ValueError("x must hold at least two points, with at least two values for each")
+    if not all(np.all(np.isfinite(v)) for v in [at, *logs]):
+        raise ValueError("x and values must be positive")
+    counts = np.array([len(v) for v in logs])
+    own = np.array([np.var(v, ddof=1) for v in logs])
+    pooled = float(np.sum((counts - 1) * own) / np.sum(counts - 1))
+    weights = counts / np.maximum(np.maximum(own, pooled / 4), 1e-20)
+    means = np.array([v.mean() for v in logs])
+    middle = np.sum(weights * at) / np.sum(weights)
+    spread = np.sum(weights * (at - middle) ** 2)
+    slope = float(np.sum(weights * (at - middle) * means) / spread)
+    level = float(np.sum(weights * means) / np.sum(weights) - slope * middle)
+    left = means - level - slope * at
+    reduced = np.sum(weights * left**2) / (len(at) - 2) if len(at) > 2 else 1.0
+    error = math.sqrt(max(1.0, reduced) / spread)
+    room = float(stats.t.ppf(0.975, counts.sum() - 2)) * error
+    return PowerLaw(slope, slope - room, slope + room, error, math.exp(level), len(at))
+
+
+def fit_column(
+    table: pd.DataFrame, over: str, column: str = "error", *, regime: float = REGIME
+) -> PowerLaw:
+    """Fit one column over another, through the points whose geometric mean is below ``regime``."""
+    points = [
+        (float(np.exp(np.mean(np.log(part[over])))), part[column].to_numpy())
+        for _, part in table.groupby("point", sort=False)
+    ]
+    inside = [(x, v) for x, v in points if np.exp(np.mean(np.log(v))) < regime]
+    if len(inside) < 2:
+        raise ValueError(f"{column} over {over}: fewer than two points are below {regime}")
+    return power_law([x for x, _ in inside], [v for _, v in inside])
+
+
+def fit_levels(
+    table: pd.DataFrame, over: str, column: str = "error", *, regime: float = REGIME
+) -> PowerLaw:
+    """Fit one column over another where every network met every level: a slope for each network.
+
+    The levels are those whose geometric mean is below ``regime``; the interval is Student's over
+    the networks.
+    """
+    inside = table.groupby("point")[column].transform(lambda v: np.exp(np.log(v).mean())) < regime
+    some = table[inside].assign(x=lambda t: np.log(t[over]), y=lambda t: np.log(t[column]))
+    if some["point"].nunique() < 2:
+        raise ValueError(f"{column} over {over}: fewer than two levels are below {regime}")
+    lines = [np.polyfit(part["x"], part["y"], 1) for _, part in some.groupby("network")]
+    slopes, levels = np.array(lines).T
+    error = max(float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)), 1e-12)
+    middle = float(slopes.mean())
+    room = float(stats.t.ppf(0.975, len(slopes) - 1)) * error
+    factor = math.exp(float(levels.mean()))
+    return PowerLaw(middle, middle - room, middle + room, error, factor, some["point"].nunique())
+
+
+def slopes(laws: Mapping[str, PowerLaw], *names: str) -> str:
+    """Exponents rounded to what their errors support, for a verdict."""
+    return ", ".join(rounded(laws[n].exponent, laws[n].error) for n in names)
+
+
+def listed(laws: Mapping[str, PowerLaw]) -> pd.DataFrame:
+    """Power laws as a table, one row each."""
+    return pd.DataFrame(
+        [
+            {
+                "exponent of": name,
+                "value": law.exponent,
+                "low": law.low,
+                "high": law.high,
+                "points": law.points,
+                "error": law.error,
+                "factor": law.factor,
+            }
+            for name, law in laws.items()
+        ]
+    )
+
+
+def laws_of(table: pd.DataFrame) -> dict[str, PowerLaw]:
+    """Power laws by name, from a table of :func:`listed`."""
+    return {
+        row["exponent of"]: PowerLaw(
+            row["value"], row["low"], row["high"], row["error"], row["factor"], int(row["points"])
+        )
+        for row in table.to_dict("records")
+    }

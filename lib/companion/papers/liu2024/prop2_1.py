@@ -1,0 +1,287 @@
+"""Proposition 2.1: the noise that differential privacy asks for, and that reconstruction asks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from companion.papers.liu2024 import gradient_sensitivity
+from companion.papers.liu2024.floor_orders import EXPONENT, NOT_PRINTED
+from companion.papers.liu2024.gradient_floors import (
+    ROUNDING,
+    Problem,
+    floor_of,
+    one_thread,
+    problem,
+    slope,
+    span,
+)
+from companion.papers.liu2024.gradient_sensitivity import (
+    noise_is_private,
+    noise_table,
+    sensitivities,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
+from reconrisk import DPSGD, bounds, privacy, special
+from reconrisk.two_layer import (
+    gradient_jacobians,
+    inner_gradient_jacobians,
+    release_output_gradient,
+)
+
+PARAMETERS = {
+    "activation": Parameter(
+        "str", "elu", "elu", "any with bounded derivatives", "activation of the networks"
+    ),
+    **gradient_sensitivity.PARAMETERS,
+    "batch_sizes": Parameter(
+        "ints", (1, 2, 4), (1, 2, 4, 8), NOT_PRINTED, "B of the linear network's batches", low=1
+    ),
+    "draws": Parameter("int", 4, 20, NOT_PRINTED, "networks and batches at each point", low=2),
+}
+SETTLES = ("E-001", "E-002")
+SHOWN = ("linear",)
+
+#: the activation that makes a network linear
+LINEAR = special.Activation("linear", lambda z: z, np.ones_like, np.zeros_like)
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    batches = pd.DataFrame(
+        [_linear_batch(study, size, draw) for size in p.batch_sizes for draw in range(p.draws)]
+    )
+    return Tables(
+        {
+            "noise": noise_table(p.epsilons, p.delta),
+            "price": _price(study),
+            "linear": _summary(batches),
+            "linear batches": batches,
+        },
+        exact=("noise",),
+        ran=f"{p.activation} networks of {min(p.widths):,} to {max(p.widths):,} neurons at d = "
+        f"{p.dimension}, worst pairs by ascent, floors of one record.",
+    )
+
+
+def _price(study: Context) -> pd.DataFrame:
+    """Over the width: the gradient, the noise of DP, and the noise that hides one record."""
+    p = study.parameters
+    found = sensitivities(study, p.activation, 2)
+    rows = []
+    for m, ceiling in zip(found["m"], found["no pair above"], strict=True):
+        sensitivity = math.sqrt(ceiling * m)
+        given = problem(study, p.dimension, 1, int(m), activation=p.activation)
+        # no better than guessing the zero vector, which is off by one
+        hidden = 1.0 / floor_of(given).unit
+        noise = {e: privacy.noise_for_epsilon(e, p.delta) * sensitivity for e in (1.0, 10.0)}
+        size = given.released.norm
+        entries = int(m) * (p.dimension + 1)
+        rows.append(
+            {
+                "m": int(m),
+                "mean square of an entry": size**2 / m,
+                "variance, epsilon = 1": noise[1.0] ** 2,
+                "variance, epsilon = 10": noise[10.0] ** 2,
+                "variance that hides": hidden**2,
+                "epsilon where hidden": privacy.epsilon(DPSGD(hidden / sensitivity), p.delta).upper,
+                "cosine at epsilon = 1": size / math.hypot(size, noise[1.0] * math.sqrt(entries)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _linear_batch(study: Context, size: int, draw: int) -> dict[str, float]:
+    """What a linear network shows of a batch, and how far another of equal gradient is."""
+    p = study.parameters
+    given = problem(study, p.dimension, size, min(p.widths), activation=LINEAR, draw=draw)
+    outer, inner = (
+        bounds.gradient_information(rows_of(given.network, given.inputs, given.released))
+        for rows_of in (gradient_jacobians, inner_gradient_jacobians)
+    )
+    both = outer.matrix / np.trace(outer.matrix) + inner.matrix / np.trace(inner.matrix)
+    other = another_batch(given, study.rng("reflection", size, draw))
+    again = release_output_gradient(given.network, other, given.labels)
+    moved = np.abs(again.values - given.released.values).max() / given.released.norm
+    return {
+        "B": size,
+        "unknowns": both.shape[0],
+        "rank": int(np.linalg.matrix_rank(both, tol=1e-9, hermitian=True)),
+        "gradient moved by": float(moved),
+        "records moved by": math.sqrt(float(np.mean(np.sum((other - given.inputs) ** 2, axis=1)))),
+    }
+
+
+def another_batch(given: Problem, rng: np.random.Generator) -> np.ndarray:
+    """Another batch of unit records with the same labels and the same gradient in both layers.
+
+    For a linear network: all that is seen is ``v = sum r_i x_i``, and the outputs are ``u.x_i``.
+    Reflections in directions orthogonal to u and v change neither.
+
+    Parameters
+    ----------
+    given : Problem
+        Of a linear network, d >= 3.
+    rng : numpy.random.Generator
+        Of the direction of the reflection, taken in the records' own span where it can be.
+    """
+    x, r = given.inputs, given.released.residuals
+    u = sum(part.outer @ part.inner.astype(float) for part in given.network.neurons())
+    fixed = np.linalg.qr(np.stack([r @ x, u], axis=1))[0]
+    free = x - (x @ fixed) @ fixed.T
+    mixed = rng.standard_normal(len(x)) @ free
+    if np.linalg.norm(mixed) < 1e-9:
+        mixed = rng.standard_normal(x.shape[1])
+        mixed -= fixed @ (fixed.T @ mixed)
+    axis = mixed / np.linalg.norm(mixed)
+    return x - 2.0 * np.outer(x @ axis, axis)
+
+
+def _summary(batches: pd.DataFrame) -> pd.DataFrame:
+    """One row a batch size, without the rounding errors."""
+    kept = {"unknowns": "first", "rank": "max", "gradient moved by": "max"}
+    table = batches.groupby("B", as_index=False).agg(kept | {"records moved by": "mean"})
+    same = np.where(table["gradient moved by"] < ROUNDING, "no", "yes")
+    return table.drop(columns="gradient moved by").assign(
+        **{"records moved by": table["records moved by"].round(3), "gradient moves": same}
+    )
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    noise, price = tables["noise"], tables["price"]
+    in_width = slope(price["m"], price["variance, epsilon = 1"])
+    small = noise[noise["epsilon"] <= math.log(1 / tables.parameters.delta)]
+    ratio = small["by moments"] / small["2 L/epsilon^2"]
+    fine = noise[noise["epsilon"] <= 1]
+    in_epsilon = slope(fine["epsilon"], fine["needed"])
+    excess = math.sqrt((noise["by moments"] / noise["needed"]).max())
+    yield check(
+        "liu2024/prop2_1",
+        noise_is_private(noise)
+        and abs(in_width - 1) < EXPONENT
+        and ratio.between(1, 1.5).all()
+        and abs(in_epsilon + 2) < 2 * EXPONENT,
+        "noise of a variance of order m log(1/delta)/epsilon^2 makes the gradient private for "
+        "every epsilon up to log(1/delta), and the least variance that does is of the same order "
+        "in m and in epsilon up to one",
+        ours=f"exponents {in_width:.2f} in m and {in_epsilon:.2f} in epsilon; the moments' noise "
+        f"is {excess:.2f} times the least one or less",
+        tolerance=f"{EXPONENT:g} in m, {2 * EXPONENT:g} in epsilon",
+    )
+    yield _judge_linear(tables["linear batches"])
+    yield _judge_price(price)
+
+
+def _judge_linear(batches: pd.DataFrame) -> Verdict:
+    alone, many = batches[batches["B"] == 1], batches[batches["B"] > 1]
+    sizes = batches.groupby("B")[["rank", "unknowns"]].max()
+    apart = many.groupby("B")["records moved by"].mean()
+    return check(
+        "E-001",
+        (alone["rank"] == alone["unknowns"]).all()
+        and (many["rank"] < many["unknowns"]).all()
+        and (batches["gradient moved by"] < ROUNDING).all()
+        and (alone["records moved by"] < 1e-6).all()
+        and (apart > 0.3).all(),
+        "a linear network shows one sum of the records, with no noise and so no finite epsilon: "
+        "batches of two and more unit records have others, far away, with the same gradient in "
+        "both layers; a single record is determined",
+        ours="information of rank "
+        + ", ".join(f"{r} of {q}" for r, q in zip(sizes["rank"], sizes["unknowns"], strict=True))
+        + f"; another batch with the gradient unchanged to rounding is {span(apart)} away on "
+        "average",
+    )
+
+
+def _judge_price(price: pd.DataFrame) -> Verdict:
+    cosine = price["cosine at epsilon = 1"]
+    more = price["variance, epsilon = 1"] / price["variance that hides"]
+    fall = slope(price["m"], cosine)
+    return check(
+        "E-002",
+        (cosine < 0.05).all() and abs(fall + 0.5) < EXPONENT and (more > 10).all(),
+        "at epsilon = 1 the noise has nothing of the gradient left, the less the wider the "
+        "network, and is far more than what hides a record from every unbiased attack",
+        ours=f"cosine of the released gradient with the true one {span(cosine)}, exponent "
+        f"{fall:.2f} in m; {more.min():.0f} times the variance that hides, or more; a record "
+        f"is hidden at an epsilon of {price['epsilon where hidden'].min():.0f} or more",
+        paper="variance of order m log(1/delta)/epsilon^2",
+    )
+
+
+# Picture -----------------------------------------------------------------------------------------
+
+
+def caption(tables: Tables) -> str:
+    return (
+        "Left: variance of the noise over the squared sensitivity at delta of "
+        f"{tables.parameters.delta:g}: the least that is private, what the moments ask for, and "
+        "2 log(1/delta) over the first and the second power of epsilon. Right: over the width, a "
+        "gradient entry's mean square, the variances that privacy asks for, and the one at which "
+        "no unbiased attack on one record is better than guessing zero. Not in the paper as a "
+        "picture."
+    )
+
+
+def alt(tables: Tables) -> str:
+    noise, price = tables["noise"], tables["price"]
+    excess = (noise["by moments"] / noise["needed"]).max()
+    more = (price["variance, epsilon = 1"] / price["variance that hides"]).min()
+    return (
+        "Left: four falling lines on logarithmic axes; the moments' line lies above the least one "
+        f"by a factor of {excess:.1f} at the most, and the dotted line of the first power crosses "
+        "both. Right: three parallel rising lines; the variance for privacy at epsilon one is at "
+        f"least {more:.0f} times the one that hides. The gradient's size is flat."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, ((left, right),) = panels(1, 2, 4.3, 3.4)
+    _draw_noise(left, tables["noise"])
+    price = tables["price"]
+    for name, colour, label in (
+        ("variance, epsilon = 1", ORANGE, r"private, $\epsilon = 1$"),
+        ("variance, epsilon = 10", PURPLE, r"private, $\epsilon = 10$"),
+        ("variance that hides", BLUE, "hides the record"),
+        ("mean square of an entry", GREY, "gradient, mean square"),
+    ):
+        right.plot(price["m"], price[name], color=colour, marker="o", ms=4)
+        right.annotate(
+            label,
+            (price["m"].iloc[0], price[name].iloc[0]),
+            xytext=(0, 12),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=colour,
+        )
+    right.set(xscale="log", yscale="log", xlabel="width m", ylabel="variance of an entry's noise")
+    right.set_xticks(price["m"], [f"{m:,}" for m in price["m"]])
+    right.minorticks_off()
+    right.margins(y=0.12)
+    return figure
+
+
+def _draw_noise(axis: Axes, noise: pd.DataFrame) -> None:
+    for name, label, colour, style in (
+        ("by moments", "by the moments", ORANGE, "-"),
+        ("needed", "least", BLUE, "-"),
+        ("2 L/epsilon^2", r"$2\log(1/\delta)/\epsilon^2$", GREY, "--"),
+        ("2 L/epsilon", r"$2\log(1/\delta)/\epsilon$", GREY, ":"),
+    ):
+        axis.plot(noise["epsilon"], noise[name], color=colour, linestyle=style, label=label)
+    axis.set(
+        xscale="log", yscale="log", xlabel=r"$\epsilon$", ylabel="variance / squared sensitivity"
+    )
+    axis.legend(loc="upper right")

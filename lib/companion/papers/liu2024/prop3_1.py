@@ -1,0 +1,57 @@
+"""Proposition 3.1: two local steps leave the orders of both bounds as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from companion.papers.liu2024 import attack_sweeps
+from companion.papers.liu2024.attack_sweeps import (
+    SAME,
+    against_none,
+    attack_laws,
+    attack_sweep,
+    bound_laws,
+    bound_sweep,
+    largest_change,
+    means_over,
+    of_few,
+)
+from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
+from companion.study import Context, Tables, Verdict, check, measurement
+
+PARAMETERS = attack_sweeps.PARAMETERS
+SETTLES = ("E-005",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    attacks = of_few(attack_sweep(study, "width"))
+    return Tables(
+        {
+            "errors": means_over(attacks, "width"),
+            "attack pairs": against_none(attacks, "local"),
+            "bound pairs": against_none(bound_sweep(study, "width"), "local"),
+            "upper exponents": listed(attack_laws(study, "none m", "local m")),
+            "lower exponents": listed(bound_laws(study, "none m", "local m")),
+        },
+        ran=attack_sweeps.what_ran(study),
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    upper, lower = (laws_of(tables[f"{row} exponents"]) for row in ("upper", "lower"))
+    change = largest_change(tables["attack pairs"], "local")
+    bounds = tables["bound pairs"]
+    ratio = (bounds["error"] / bounds["error without"]).mean()
+    in_width = all(law.near(-0.5, NEAR) for laws in (upper, lower) for law in laws.values())
+    for target in ("liu2024/prop3_1", "E-005"):
+        yield check(
+            target,
+            change < SAME and in_width,
+            "two local steps at the stated rates change neither order",
+            ours=f"error changes by at most {change:.0e}; exponents of m: "
+            f"{slopes(upper, 'local m')} (attack), {slopes(lower, 'local m')} (Cramer-Rao, "
+            f"{ratio:.2f} times that of one step)",
+            paper="B sqrt(d/m); sigma sqrt(d/m)",
+            tolerance=f"{SAME:g} in the error, {NEAR:g} in an exponent",
+        )

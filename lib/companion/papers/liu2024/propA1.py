@@ -1,0 +1,102 @@
+"""Proposition A.1: the sensitivity of a two-layer gradient, and the noise that the moments ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024 import gradient_sensitivity
+from companion.papers.liu2024.floor_orders import EXPONENT, NOT_PRINTED
+from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread, round_digits, slope, span
+from companion.papers.liu2024.gradient_sensitivity import (
+    noise_is_private,
+    noise_table,
+    sensitivities,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from reconrisk import DPSGD, privacy
+
+PARAMETERS = {
+    **gradient_sensitivity.PARAMETERS,
+    "pairs": Parameter("int", 100, 400, NOT_PRINTED, "random pairs of records", low=2),
+}
+SETTLES = ("E-E-17",)
+SHOWN = ("sensitivity",)
+
+#: 1-Lipschitz, as the proposition asks
+ACTIVATIONS = ("elu", "relu", "tanh")
+#: constants before log(1/delta)/epsilon, with an epsilon at which they are not enough
+CONSTANTS = ((1.0, 0.1), (2.0, 0.1), (10.0, 0.01), (100.0, 0.001))
+
+
+@measurement
+@one_thread
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    networks = pd.concat(
+        [sensitivities(study, activation, p.pairs) for activation in ACTIVATIONS],
+        ignore_index=True,
+    )
+    log = math.log(1 / p.delta)
+    first_power = [
+        {
+            "constant": constant,
+            "epsilon": epsilon,
+            "epsilon of the noise": privacy.epsilon(
+                DPSGD(math.sqrt(constant * log / epsilon)), p.delta
+            ).upper,
+        }
+        for constant, epsilon in CONSTANTS
+    ]
+    return Tables(
+        {
+            "sensitivity": round_digits(networks),
+            "networks": networks,
+            "noise": noise_table(p.epsilons, p.delta),
+            "first power of epsilon": pd.DataFrame(first_power),
+        },
+        exact=("noise",),
+        ran=f"{len(ACTIVATIONS)} activations, {min(p.widths):,} to {max(p.widths):,} neurons at "
+        f"d = {p.dimension}; {p.pairs} random pairs and worst ones by ascent on the sphere.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    networks, noise = tables["networks"], tables["noise"]
+    over = (networks["worst pair"] / networks["limit of the worst"] - 1) / np.sqrt(
+        networks["d"] / networks["m"]
+    )
+    exponent = [
+        slope(part["m"], part["m"] * part["worst pair"])
+        for _, part in networks.groupby("activation")
+    ]
+    tight = networks["no pair above"] / networks["worst pair"]
+    typical = networks["random pair"] / networks["worst pair"]
+    private = noise_is_private(noise)
+    yield check(
+        "liu2024/propA1",
+        private
+        and over.between(-1, 4).all()
+        and max(abs(e - 1) for e in exponent) < EXPONENT
+        and tight.between(1, 1.5).all()
+        and (typical < 1).all(),
+        "replacing one record moves the gradient by no more than a constant times sqrt(m): "
+        "squared over m, the largest distance tends to 16 E[s(z)^2], one record with "
+        "both labels; noise by the moments at that sensitivity is private",
+        ours=f"exponents {span(exponent, 3)} in m; a random pair is {span(typical)} of the worst",
+        tolerance=f"{EXPONENT:g} in the exponent",
+    )
+    low = noise[noise["epsilon"] <= math.log(1 / tables.parameters.delta)]
+    tiny = tables["first power of epsilon"]
+    yield refute(
+        "E-E-17",
+        holds=(tiny["epsilon of the noise"] <= tiny["epsilon"]).any(),
+        corrected_holds=private
+        and (low["by moments"] / low["2 L/epsilon^2"]).between(1, 1.46).all()
+        and (noise["by moments"] * noise["epsilon"] > 0.5 * (1 - ROUNDING)).all(),
+        ours="epsilon at twice Delta^2 log(1/delta)/epsilon for epsilon = "
+        f"{noise['epsilon'].iloc[0]:g}: {noise['epsilon at 2 L/epsilon'].iloc[0]:.2g}",
+    )

@@ -1,0 +1,121 @@
+"""Proposition C.12: noise alone; its exponents, how it adds up, and where it does not show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024 import attack_sweeps
+from companion.papers.liu2024.attack_sweeps import (
+    against_none,
+    attack_laws,
+    attack_sweep,
+    means_over,
+    of_defence,
+)
+from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
+from companion.papers.liu2024.tensor_errors import NONE
+from companion.study import Context, Tables, Verdict, check, measurement, refute
+from reconrisk.special import normal_mean
+
+PARAMETERS = attack_sweeps.PARAMETERS
+SETTLES = ("E-006", "E-007", "E-E-16")
+
+#: records of the batches that meet the noise
+BATCH = 2
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    sweep = attack_sweep(study, "noise")
+    return Tables(
+        {
+            "growth": _growth(sweep),
+            "errors": means_over(sweep.assign(x=0), "x"),
+            "exponents": listed(attack_laws(study, "noise sigma0", "noise m", "noise d")),
+            "second moment": _second_moment(),
+        },
+        ran=attack_sweeps.what_ran(study),
+    )
+
+
+def _growth(sweep: pd.DataFrame) -> pd.DataFrame:
+    """The error over that without noise, by level, beside two ways in which noise may add up."""
+    plain = of_defence(sweep)
+    # the noise of the data themselves: root mean square entry of the undefended gradients
+    own_noise = float(np.sqrt(np.mean(plain["norm"] ** 2 / plain["width"])))
+    rows = []
+    for sigma in sorted(float(s) for s in set(sweep["defence"]) - {NONE}):
+        pairs = against_none(sweep, f"{sigma:g}")
+        logs = np.log((pairs["error"] / pairs["error without"]).to_numpy())
+        half = 1.96 * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+        middle = float(logs.mean())
+        rows.append(
+            {
+                "sigma0": sigma,
+                "ratio": math.exp(middle),
+                "low": math.exp(middle - half),
+                "high": math.exp(middle + half),
+                "added": 1 + sigma / own_noise,
+                "added in squares": math.hypot(1, sigma / own_noise),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _second_moment() -> pd.DataFrame:
+    """E (a'(w w' - I) a)^2 for 16 entries of 1/4: drawn, in closed form and as eq. (23) sums it."""
+    exact, summed = square_moment(np.full(16, 0.25))
+    drawn = normal_mean(lambda z: (z * z - 1) ** 2)
+    return pd.DataFrame([{"by quadrature": drawn, "exact": exact, "eq. (23)": summed}])
+
+
+def square_moment(vector: Sequence[float]) -> tuple[float, float]:
+    """Return ``E (a'(w w' - I) a)^2`` for a unit vector, exactly and as eq. (23) sums it.
+
+    Exactly ``2 |a|^4``; with every pair of different entries counted once,
+    ``sum 2 a_i^4 + sum_{i != j} a_i^2 a_j^2``.
+    """
+    a = np.asarray(vector, dtype=float)
+    total = float(a @ a) ** 2
+    fourth = float(np.sum(a**4))
+    return 2.0 * total, fourth + total
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    laws, growth = laws_of(tables["exponents"]), tables["growth"]
+    orders = laws["noise m"].near(-0.5, NEAR) and laws["noise d"].near(0.5, NEAR)
+    below = (growth["low"] <= growth["added"]).all()
+    for target in ("liu2024/propC12", "E-006"):
+        yield check(
+            target,
+            orders and laws["noise sigma0"].near(1.0, NEAR) and below,
+            "noise adds at most in proportion to sigma0, with the same factor root of d/m. (It "
+            "adds in squares, as independent noise does.)",
+            ours=f"exponents: sigma0 {slopes(laws, 'noise sigma0')}, m {slopes(laws, 'noise m')}, "
+            f"d {slopes(laws, 'noise d')}",
+            paper="1, -1/2, 1/2",
+            tolerance=f"{NEAR:g}",
+        )
+    ratio = growth.set_index("sigma0")["ratio"]
+    little, much = ratio[BATCH], ratio[8 * BATCH]
+    yield check(
+        "E-007",
+        orders and little < 2.5 < much,
+        "noise of sigma0 = B leaves the orders and the error's size; eight times that does not",
+        ours=f"error {little:.1f} and {much:.0f} times that without noise; "
+        f"exponents at sigma0 = B: m {slopes(laws, 'noise m')}",
+        paper="the same order",
+        tolerance="a factor of 2.5",
+    )
+    drawn, exact, summed = tables["second moment"].iloc[0]
+    yield refute(
+        "E-E-16",
+        holds=abs(summed - drawn) < 1e-9,
+        corrected_holds=abs(exact - drawn) < 1e-9,
+        ours=f"{drawn:.4f}",
+        paper=f"{summed:.4f} (16 entries of 1/4)",
+    )

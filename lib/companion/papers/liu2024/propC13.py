@@ -1,0 +1,56 @@
+"""Proposition C.13: clipping with noise; the exponent of |G|/C, and the width, which cancels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.papers.liu2024 import attack_sweeps
+from companion.papers.liu2024.attack_sweeps import attack_laws, clipping_tables
+from companion.papers.liu2024.clipped_noise import grows_with_ratio
+from companion.papers.liu2024.power_laws import laws_of, listed
+from companion.study import Context, Tables, Verdict, measurement, refute
+
+PARAMETERS = attack_sweeps.PARAMETERS
+SETTLES = ("E-E-15",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    return Tables(
+        {
+            **clipping_tables(study),
+            "exponents": listed(attack_laws(study, "both ratio")),
+            "scales": _scales(study.rng("scales"), threshold=4.0, length=100.0),
+        },
+        ran=attack_sweeps.what_ran(study),
+    )
+
+
+def _scales(rng: np.random.Generator, threshold: float, length: float) -> pd.DataFrame:
+    """Norms of one gradient, multiplied as it is printed and divided by max(1, |G|/C)."""
+    gradient = rng.standard_normal(1000)
+    gradient *= length / np.linalg.norm(gradient)
+    factor = max(1.0, length / threshold)
+    norms = {
+        "C": threshold,
+        "|G|": length,
+        "multiplied": np.linalg.norm(gradient * factor),
+        "divided": np.linalg.norm(gradient / factor),
+    }
+    return pd.DataFrame([norms])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    yield grows_with_ratio("liu2024/propC13", laws_of(tables["exponents"]))
+    scales = tables["scales"].iloc[0]
+    yield refute(
+        "E-E-15",
+        holds=scales["multiplied"] <= scales["C"],
+        corrected_holds=scales["divided"] <= scales["C"] * (1 + 1e-12),
+        ours=f"a norm of {scales['|G|']:g} becomes {scales['multiplied']:g} multiplied, "
+        f"{scales['divided']:g} divided",
+        paper=f"at most C = {scales['C']:g}",
+    )

@@ -1,0 +1,152 @@
+"""Theorem 3.1: the tensor attack's error over m, d and B, and the error of its first stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.papers.liu2024 import attack_sweeps
+from companion.papers.liu2024.attack_sweeps import (
+    attack_laws,
+    attack_sweep,
+    means_over,
+    of_defence,
+)
+from companion.papers.liu2024.factor_panels import (
+    draw_means,
+    draw_order,
+    set_logarithmic,
+    spread_widths,
+)
+from companion.papers.liu2024.power_laws import NEAR, PowerLaw, fit_column, laws_of, listed, slopes
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.style import (
+    BLUE,
+    DEFENCES,
+    GREY,
+    ORANGE,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
+
+PARAMETERS = attack_sweeps.PARAMETERS
+SETTLES = ("E-003",)
+SHOWN = ("exponents",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    width, dimension = (of_defence(attack_sweep(study, name)) for name in ("width", "dimension"))
+    laws = attack_laws(study, "none m", "none d", "random B", "equal B")
+    laws["span m"] = fit_column(width, "width", "span")
+    laws["span d"] = fit_column(dimension, "dimension", "span")
+    return Tables(
+        {
+            "exponents": _beside_printed(laws),
+            "fits": listed(laws),
+            "width": _with_span(width, "width"),
+            "dimension": _with_span(dimension, "dimension"),
+            "batch": means_over(attack_sweep(study, "batch"), "batch"),
+        },
+        ran=attack_sweeps.what_ran(study),
+    )
+
+
+def _beside_printed(laws: dict[str, PowerLaw]) -> pd.DataFrame:
+    rows = (
+        ("m", "error", -0.5, "none m"),
+        ("m", "span", -0.5, "span m"),
+        ("d", "error", 0.5, "none d"),
+        ("d", "span", 0.5, "span d"),
+        ("B", "error, labels at random", 1.0, "random B"),
+        ("B", "error, equal labels", 1.0, "equal B"),
+    )
+    return pd.DataFrame(
+        [
+            {
+                "factor": factor,
+                "of": what,
+                "printed": printed,
+                "exponent": f"{laws[name].exponent:.2f}",
+                "95% interval": f"[{laws[name].low:.2f}, {laws[name].high:.2f}]",
+            }
+            for factor, what, printed, name in rows
+        ]
+    )
+
+
+def _with_span(table: pd.DataFrame, over: str) -> pd.DataFrame:
+    """Means of the error and of its part outside the span of P's eigenvectors."""
+    parts = [means_over(table, over, column).assign(of=column) for column in ("error", "span")]
+    return pd.concat(parts, ignore_index=True)
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    laws = laws_of(tables["fits"])
+    falls = laws["none m"].near(-0.5, NEAR) and laws["none d"].near(0.5, NEAR)
+    slower = all(laws[f"{kind} B"].exponent <= 1 + NEAR for kind in ("random", "equal"))
+    for target in ("liu2024/thm3_1", "E-003"):
+        yield check(
+            target,
+            falls and slower,
+            "the error goes as the root of d/m, and grows no faster than B",
+            ours=f"m: {slopes(laws, 'none m')}; d: {slopes(laws, 'none d')}; B: "
+            f"{slopes(laws, 'random B')} (random labels), {slopes(laws, 'equal B')} (equal labels)",
+            paper="-1/2, 1/2, 1",
+            tolerance=f"{NEAR:g} in an exponent; in B one-sided",
+        )
+
+
+CAPTION = (
+    "The attack's error over width, dimension and batch size, geometric means over "
+    "networks with 95% intervals. Hollow: the part of it that the first stage makes, the records' "
+    "distance from the span of P's eigenvectors. Dotted: the printed order. In the batch size the "
+    "error grows more slowly than the bound, whether the labels are random or all the same."
+)
+
+
+def alt(tables: Tables) -> str:
+    found = {name: f"{law.exponent:.1f}" for name, law in laws_of(tables["fits"]).items()}
+    return (
+        "Three panels with logarithmic axes. Left: error and span error fall with the width, with "
+        f"slopes of {found['none m']} and {found['span m']}. Middle: both rise with the dimension, "
+        f"with {found['none d']} and {found['span d']}. Right: the error rises with the batch "
+        f"size, with {found['random B']} for random and {found['equal B']} for equal labels, below "
+        "dotted lines of slope one."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, ((left, middle, right),) = panels(1, 3, width=3.3, height=2.9)
+    for axis, name, letter, power in ((left, "width", "m", -0.5), (middle, "dimension", "d", 0.5)):
+        table = tables[name]
+        whole, span = (table[table["of"] == what] for what in ("error", "span"))
+        draw_means(axis, whole, name, DEFENCES["None"])
+        draw_means(axis, span, name, DEFENCES["None"], "--", markerfacecolor="white")
+        draw_order(axis, whole, name, power, last=True)
+        ticks = spread_widths(whole) if name == "width" else sorted(set(whole[name]))
+        set_logarithmic(axis, f"{name} {letter}", ticks)
+    left.set_ylabel("error of the records")
+    batch = tables["batch"]
+    for kind, colour, marker in (("random", BLUE, "s"), ("equal", ORANGE, "^")):
+        mine = batch[batch["labels"] == kind]
+        draw_means(right, mine, "batch", {"color": colour, "marker": marker})
+        draw_order(right, mine, "batch", 1.0)
+    set_logarithmic(right, "batch size B", sorted(set(batch["batch"])))
+    legend_above(
+        figure,
+        [
+            legend_line("error", GREY, "-", "o"),
+            legend_line("span", GREY, "--", "o", markerfacecolor="white"),
+            legend_line("random labels", BLUE, "-", "s"),
+            legend_line("equal labels", ORANGE, "-", "^"),
+            legend_line("printed order", "black", ":"),
+        ],
+        5,
+    )
+    return figure

@@ -1,0 +1,189 @@
+"""Figure 3: CDF of the MSE and survival function of the PSNR for varied sigma, N and norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.style import COLOURS, drawing, panels
+from reconrisk import bounds, metrics
+
+VALUES = (0.5, 1.0, 2.0, 4.0)
+MSE_RISK, PSNR_RISK = "P(MSE <= eta)", "P(PSNR >= eta)"
+RISKS = {"mse": MSE_RISK, "psnr": PSNR_RISK}
+
+PARAMETERS = {
+    "noise_multipliers": Parameter("floats", VALUES, VALUES, "not printed", "sigma, row 1", 1e-12),
+    "dimensions": Parameter("ints", (1, 4, 16, 64), (1, 4, 16, 64), "not printed", "N of row 2", 1),
+    "data_norms": Parameter("floats", VALUES, VALUES, "not printed", "min ||X|| of row 3", 1e-12),
+    "noise_multiplier": Parameter("float", 1.0, 1.0, "1", "sigma where not varied", 1e-12),
+    "dimension": Parameter("int", 1, 1, "1", "N where not varied", 1),
+    "data_norm": Parameter(
+        "float", 1.0, 1.0, "1 (printed as a maximum)", "norm where not varied", 1e-12
+    ),
+    "points": Parameter("int", 201, 201, "not printed", "thresholds per curve", 11),
+}
+SETTLES = (
+    *(f"_row{row}_{metric}" for row in (1, 2, 3) for metric in ("mse", "psnr")),
+    *("A-035", "A-036", "A-037", "A-038", "A-039", "E-A-04"),
+)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    base = {name: p[name] for name in ("noise_multiplier", "dimension", "data_norm")}
+    mse, psnr = np.geomspace(1e-3, 1e2, p.points), np.linspace(-25, 30, p.points)
+    curves = []
+    for row, name in enumerate(base, start=1):
+        for value in p[f"{name}s"]:
+            at = base | {name: value}
+            sigma, norm = at["noise_multiplier"], at["data_norm"]
+            columns = {
+                "row": row,
+                "varied": name,
+                "value": float(value),
+                "MSE": mse,
+                MSE_RISK: bounds.mse_tail(mse, **at),
+                "PSNR": psnr,
+                PSNR_RISK: bounds.psnr_tail(psnr, data_range=1.0, **at),
+                "expected MSE": float(bounds.expected_mse(sigma, norm)),
+                "expected PSNR": float(bounds.expected_psnr(data_range=1.0, **at)),
+            }
+            curves.append(pd.DataFrame(columns))
+    return Tables(
+        {"curves": pd.concat(curves, ignore_index=True)},
+        exact=("curves",),
+        ran="closed forms only.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p = tables.parameters
+    falls = {(row, risk): _falls(tables, row, risk) for row in (1, 3) for risk in RISKS.values()}
+    by_dimension = tables["curves"].query("row == 2").groupby("value")
+    dimensions = np.array(list(by_dimension.groups))
+    widths = _widths(tables)
+    expected_mse = by_dimension["expected MSE"].first().to_numpy()
+    expected_psnr = by_dimension["expected PSNR"].first().to_numpy()
+    steeper = (np.diff(widths) < 0).all() and np.ptp(expected_mse) < 1e-12
+    below_log = np.array([math.log(n / 2) - _digamma(n / 2) for n in dimensions])
+    theory = 10 / math.log(10) * below_log - 20 * math.log10(p.noise_multiplier * p.data_norm)
+    shifts = (np.diff(expected_psnr) < 0).all() and np.allclose(
+        expected_psnr, theory, rtol=0, atol=1e-9
+    )
+    sharp = f"10-90% width {widths[0]:.3f} to {widths[-1]:.3f} from N = {dimensions[0]:g} to "
+    sharp += f"{dimensions[-1]:g}"
+    yield check(
+        "mean_to_extreme/fig3",
+        falls[1, MSE_RISK] and falls[3, MSE_RISK] and steeper and shifts,
+        "noise and norm lower the risk, dimension sharpens it around its mean",
+        ours=sharp,
+    )
+    sigmas = f"sigma = {', '.join(f'{v:g}' for v in p.noise_multipliers)}"
+    norms = f"norms {', '.join(f'{v:g}' for v in p.data_norms)}"
+    for row, what, values in ((1, "sigma", sigmas), (3, "the norm", norms)):
+        for metric, risk in RISKS.items():
+            yield check(
+                f"mean_to_extreme/fig3_row{row}_{metric}",
+                falls[row, risk],
+                f"the risk at every threshold falls with {what}",
+                ours=values,
+            )
+    for target in ("mean_to_extreme/fig3_row2_mse", "A-036"):
+        statement = "the curves steepen with N around an expected MSE that stays"
+        yield check(target, steeper, statement, ours=sharp)
+    for target in ("mean_to_extreme/fig3_row2_psnr", "A-037"):
+        yield check(
+            target,
+            shifts,
+            "the expected PSNR shifts with N, by the digamma term",
+            ours=f"E[PSNR] from {expected_psnr[0]:.2f} to {expected_psnr[-1]:.2f} dB",
+        )
+    yield check(
+        "A-035",
+        falls[1, MSE_RISK] and falls[1, PSNR_RISK],
+        "more noise, lower probability of a faithful reconstruction",
+        ours=sigmas,
+    )
+    yield check("A-038", falls[3, MSE_RISK], "a larger norm gives a larger MSE", ours=norms)
+    # which way is better: a smaller MSE is a higher PSNR (Definition 4)
+    near, far = (metrics.psnr([0.0, 1.0], [0.0, value], 1.0) for value in (0.9, 0.5))
+    yield check(
+        "A-039",
+        near > far,
+        "the caption contradicts Definition 4: a better reconstruction has a higher PSNR",
+    )
+    yield refute("E-A-04", holds=near <= far, corrected_holds=falls[3, MSE_RISK])
+
+
+def _falls(tables: Tables, row: int, risk: str) -> bool:
+    """Whether the risk at no threshold grows along a row's varied parameter."""
+    own = tables["curves"].query("row == @row")
+    curves = [curve[risk].to_numpy() for _, curve in own.groupby("value")]
+    return all((b <= a + 1e-15).all() for a, b in zip(curves, curves[1:], strict=False))
+
+
+def _widths(tables: Tables) -> np.ndarray:
+    """Distance of the 10% and the 90% quantile of the MSE for each dimension of row 2."""
+    p = tables.parameters
+    dimensions = np.sort(tables["curves"].query("row == 2")["value"].unique())
+    quantiles = bounds.mse_quantile(
+        np.array([[0.1], [0.9]]), dimensions, p.noise_multiplier, p.data_norm
+    )
+    return np.diff(quantiles, axis=0)[0]
+
+
+def _digamma(x: float) -> float:
+    """psi(x) by recurrence and its asymptotic series, independent of the library's route."""
+    shift = 0.0
+    while x < 12:
+        shift -= 1 / x
+        x += 1
+    inverse = 1 / x**2
+    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse / 240)))
+    return shift + math.log(x) - 1 / (2 * x) - series
+
+
+CAPTION = (
+    "Risk of a reconstruction within an MSE threshold (left) or above a PSNR threshold (right), "
+    "while the noise (top), the dimension (middle) and the smallest norm (bottom) vary; everything "
+    "else is 1. Dashed: expectations."
+)
+
+
+def alt(tables: Tables) -> str:
+    p, widths = tables.parameters, _widths(tables)
+    return (
+        "Six panels of risk curves. More noise and a larger norm shift the MSE curves right and "
+        "the PSNR curves left; a larger dimension makes both steeper around their mean: from "
+        f"N = {min(p.dimensions)} to {max(p.dimensions)} the rise of the MSE's curve from 10% to "
+        f"90% narrows from {widths[0]:.2g} to {widths[-1]:.2g}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, axes = panels(3, 2, 3.9, 2.5)
+    names = {1: r"$\sigma$", 2: "N", 3: r"$\min\|X\|$"}
+    for (row, own), line in zip(tables["curves"].groupby("row"), axes, strict=True):
+        for colour, (value, curve) in zip(COLOURS, own.groupby("value"), strict=False):
+            label = f"{value:g}"
+            line[0].plot(curve["MSE"], curve[MSE_RISK], color=colour, label=label)
+            line[1].plot(curve["PSNR"], curve[PSNR_RISK], color=colour, label=label)
+            line[0].axvline(curve["expected MSE"].iloc[0], color=colour, ls="--", lw=1)
+            line[1].axvline(curve["expected PSNR"].iloc[0], color=colour, ls="--", lw=1)
+        line[0].set(xscale="log", ylabel=r"risk $\gamma(\eta)$")
+        line[1].legend(loc="upper right", handlelength=1.2, title=names[row])
+        line[0].xaxis.set_major_locator(LogLocator(numticks=7))
+    axes[0][0].set_title(r"P(MSE $\leq \eta$)")
+    axes[0][1].set_title(r"P(PSNR $\geq \eta$)")
+    axes[-1][0].set_xlabel(r"MSE threshold $\eta$")
+    axes[-1][1].set_xlabel(r"PSNR threshold $\eta$ (dB)")
+    return figure

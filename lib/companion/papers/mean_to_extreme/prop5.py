@@ -1,0 +1,82 @@
+"""Proposition 5: the PSNR statement for "any reconstruction" is exceeded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+
+from companion.experiments.tools import as_numpy, attack_repeatedly
+from companion.papers.mean_to_extreme.theorem_parameters import STATED
+from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
+from companion.study.verdicts import rounded
+from reconrisk import bounds, metrics
+from reconrisk.attacks import scaled_direction, shrink
+
+PARAMETERS = {
+    "repeats": Parameter("int", 20_000, 200_000, STATED, "steps", 100),
+    "dimension": Parameter("int", 16, 16, STATED, "N", 3),
+    "noise_multiplier": Parameter("float", 1.0, 1.0, STATED, "sigma", 1e-12),
+}
+SETTLES = ("E-A-14",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    sigma, dimension = p.noise_multiplier, p.dimension
+    record = study.rng("record").random(dimension)
+    norm, width = float(np.linalg.norm(record)), float(np.ptp(record))
+    eta = 10 * math.log10(width**2 / (0.8 * norm**2 / dimension))  # the MSE level 0.8 ||X||^2 / N
+    level = width**2 * 10 ** (-eta / 10)
+    x_hat = torch.tensor(attack_repeatedly(study, record, sigma, 0.5 * norm, p.repeats))
+    rebuilt = {
+        "X_hat": x_hat,
+        "shrunken": shrink(x_hat, sigma),
+        "scaled direction": scaled_direction(x_hat, norm, level),
+    }
+    shares = [
+        (name, float(np.mean(metrics.psnr(record, as_numpy(y), width) >= eta)))
+        for name, y in rebuilt.items()
+    ]
+    exact = {
+        "eta (dB)": eta,
+        "claimed": float(bounds.psnr_tail(eta, dimension, sigma, norm, width)),
+        "sphere bound": float(bounds.mse_tail_sphere(level, dimension, sigma, norm)),
+    }
+    return Tables(
+        {
+            "eta": pd.DataFrame([exact]),
+            "measured": pd.DataFrame(shares, columns=["reconstruction", "P(PSNR >= eta)"]),
+        },
+        exact=("eta",),
+        ran=f"{p.repeats} DP-SGD steps of one record, N = {dimension}.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p = tables.parameters
+    eta, claimed, exact = tables["eta"].iloc[0]
+    share = tables["measured"].set_index("reconstruction")["P(PSNR >= eta)"]
+    error = math.sqrt(exact * (1 - exact) / p.repeats)
+    best = share["scaled direction"]
+    yield refute(
+        "mean_to_extreme/prop5",
+        "P(PSNR >= eta) of any reconstruction is at most that of X_hat",
+        erratum="E-A-09",
+        holds=not (share["shrunken"] > claimed + 4 * math.sqrt(1 / p.repeats) and best > claimed),
+        corrected_holds=abs(best - exact) < 4 * error
+        and abs(share["X_hat"] - claimed) < 4 * math.sqrt(max(claimed, 1e-4) / p.repeats),
+        ours=f"N = {p.dimension}, sigma = {p.noise_multiplier:g}, eta = {eta:.1f} dB: scaled "
+        f"direction {rounded(best, error)}, sphere bound {exact:.4f}",
+        paper=f"at most {claimed:.2g}",
+    )
+    yield refute(
+        "E-A-14",
+        holds=-eta >= 0,
+        corrected_holds=-eta < 0 <= 10 ** (-eta / 10),
+        ours=f"-PSNR of a threshold used here: {-eta:.1f}",
+    )

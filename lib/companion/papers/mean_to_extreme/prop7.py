@@ -1,0 +1,114 @@
+"""Proposition 7: the variance of an average of k, and the probability of k selections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from companion.experiments.tools import attack_repeatedly, mean_and_error
+from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import rounded
+from reconrisk import bounds, metrics
+
+AVERAGED = (1, 2, 4, 8, 16)
+
+PARAMETERS = {
+    "repeats": REPEATS,
+    "noise_multiplier": SIGMA,
+    "dimension": Parameter("int", 8, 64, STATED, "values of a record", 2),
+    "averaged": Parameter("ints", AVERAGED, (*AVERAGED, 32, 64), STATED, "k", 1),
+    "steps": Parameter("int", 1000, 1000, STATED, "K of the selection probability", 1),
+    "records": Parameter("int", 1000, 1000, STATED, "|D| of the selection probability", 2),
+}
+SETTLES = ("A-028", "A-029", "A-046", "E-A-03")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    record = study.rng("record").random(p.dimension)
+    norm, sigma = float(np.linalg.norm(record)), p.noise_multiplier
+    variances = []
+    for k in p.averaged:
+        groups = p.repeats // k
+        rebuilt = attack_repeatedly(study, record, sigma, 0.5 * norm, groups * k, key=(k,))
+        average = rebuilt.reshape(groups, k, -1).mean(axis=1)
+        measured = mean_and_error(metrics.mse(record, average))
+        variances.append((k, *measured, (sigma * norm) ** 2 / k))
+
+    rate, trials = 1 / p.records, 200_000
+    once = np.mean(study.rng("selection").binomial(p.steps, rate, trials) == 1)
+    # taking every step for a hit (k = T) against the exact mixture over the hits
+    at = ((sigma * norm) ** 2 / 2, p.dimension, sigma, norm)
+    tails = {
+        "every step a hit": float(bounds.mse_tail(*at, repeats=p.steps)),
+        "exact mixture": float(bounds.mse_tail_sampled(*at, p.steps, rate)),
+    }
+    return Tables(
+        {
+            "variance": pd.DataFrame(
+                variances, columns=["k", "variance", "standard error", "theory"]
+            ),
+            "selection": _selection(p.steps, rate).head(8),
+            "simulated selection": pd.DataFrame([{"trials": trials, "once": once}]),
+            "tails": pd.DataFrame([tails]),
+        },
+        exact=("selection",),
+        ran=f"averages of up to {max(p.averaged)} DP-SGD steps at N = {p.dimension}; selection "
+        f"over K = {p.steps} steps from |D| = {p.records}.",
+    )
+
+
+def _selection(steps: int, rate: float) -> pd.DataFrame:
+    """Exact and printed probability of k selections, for every k."""
+    k = np.arange(steps + 1)
+    exact = np.exp(bounds.selection_log_pmf(k, steps, rate))
+    printed = bounds.selection_probability_printed(k, steps, rate)
+    return pd.DataFrame({"k": k, "exact": exact, "printed": printed})
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table = tables.parameters, tables["variance"]
+    off = ((table["variance"] - table["theory"]).abs() / table["standard error"]).max()
+    for target in ("mean_to_extreme/prop7", "A-028"):
+        yield check(
+            target,
+            off < 4,
+            "averaging k reconstructions divides the variance by k: sigma^2 ||X||^2 / k",
+            ours=f"within {off:.1f} standard errors for k = "
+            + ", ".join(f"{k}" for k in table["k"]),
+            tolerance="4 standard errors",
+        )
+    rate = 1 / p.records
+    selection = tables["selection"].set_index("k")
+    hit = selection.loc[1:]
+    yield check(
+        "A-029",
+        np.allclose(hit["printed"] / hit["exact"], (1 - rate) ** (hit.index - float(p.steps))),
+        "the printed probability overstates the binomial one by (1 - 1/|D|)^-(K - k)",
+        ours=f"k = 1: printed {hit.loc[1, 'printed']:.4f}, exact {hit.loc[1, 'exact']:.4f}",
+    )
+    every, mixture = tables["tails"].iloc[0][["every step a hit", "exact mixture"]]
+    yield check(
+        "A-046",
+        every > mixture,
+        "taking every step for a hit is conservative",
+        ours=f"all {p.steps} steps: {every:.4g}; exact mixture: {mixture:.4g}",
+    )
+    exact, printed = hit.loc[1, ["exact", "printed"]]
+    total = _selection(p.steps, rate)[["exact", "printed"]].sum()
+    simulated = tables["simulated selection"].iloc[0]
+    error = math.sqrt(exact * (1 - exact) / simulated["trials"])
+    yield refute(
+        "E-A-03",
+        holds=abs(total["printed"] - 1) < 1e-6,
+        corrected_holds=abs(total["exact"] - 1) < 1e-9
+        and abs(total["printed"] / (1 + rate) ** p.steps - 1) < 1e-9
+        and abs(simulated["once"] - exact) < 4 * error,
+        ours=f"P(k = 1) = {exact:.5f} (simulated {rounded(simulated['once'], error)})",
+        paper=f"P(k = 1) = {printed:.5f}; sum {total['printed']:.4f}",
+    )

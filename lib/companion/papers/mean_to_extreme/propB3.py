@@ -1,0 +1,64 @@
+"""Proposition B.3: the MSE's normal limit, by the exact law's distance and by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from companion.experiments.tools import SIGNIFICANCE, attack_repeatedly, fits
+from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from reconrisk import bounds, metrics
+
+PARAMETERS = {
+    "repeats": Parameter("int", 2000, 5_000, STATED, "steps", 100),
+    "noise_multiplier": SIGMA,
+    "dimensions": Parameter("ints", (4, 64, 1024, 8192), (4, 64, 1024, 16_384), STATED, "N", 1),
+}
+SETTLES = ("A-051",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    points = np.linspace(-4, 4, 801)  # standard deviations
+    distances = []
+    for dimension in p.dimensions:
+        scaled = np.maximum(1 + points * math.sqrt(2 / dimension), 0)
+        exact = bounds.mse_tail(scaled, dimension, 1.0, 1.0)
+        distances.append((dimension, float(np.abs(exact - stats.norm.cdf(points)).max())))
+
+    largest = max(p.dimensions)
+    record = study.rng("record").random(largest)
+    norm = float(np.linalg.norm(record))
+    rebuilt = attack_repeatedly(study, record, p.noise_multiplier, 0.5 * norm, p.repeats)
+    variance = (p.noise_multiplier * norm) ** 2
+    standardised = math.sqrt(largest) * (metrics.mse(record, rebuilt) - variance)
+    p_value = fits(standardised / (math.sqrt(2) * variance), stats.norm.cdf)
+    return Tables(
+        {
+            "distance": pd.DataFrame(distances, columns=["N", "distance to the normal law"]),
+            "simulated": pd.DataFrame([{"N": largest, "p-value": p_value}]),
+        },
+        exact=("distance",),
+        ran=f"exact laws for N up to {largest}, and {p.repeats} DP-SGD steps at the largest.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    distance, simulated = tables["distance"], tables["simulated"].iloc[0]
+    logs = np.log(distance[["N", "distance to the normal law"]].to_numpy(float))
+    slope = np.polyfit(*logs.T, 1)[0]
+    for target in ("mean_to_extreme/propB3", "A-051"):
+        yield check(
+            target,
+            simulated["p-value"] > SIGNIFICANCE and abs(slope + 0.5) < 0.05,
+            "sqrt(N) (MSE - sigma^2 ||X||^2) tends to N(0, 2 sigma^4 ||X||^4)",
+            ours=f"distance to the limit falls like N^{slope:.2f}; p-value at N = "
+            f"{simulated['N']:.0f}: {simulated['p-value']:.2g}",
+            tolerance=f"exponent -0.5 +- 0.05; p > {SIGNIFICANCE:g}",
+        )

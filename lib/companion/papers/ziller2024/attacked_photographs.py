@@ -1,0 +1,299 @@
+"""The linear projection on photographs: sweeps, descriptions and what theory says of them.
+
+Every reconstruction is a DP-SGD step of its own through the projection (eq. 1-3). The tasks of a
+sweep are one picture at one clipping norm; the noise of a task comes from its own seed, which
+Figures 1 and 4 share, so that they judge the same reconstructions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from companion.experiments.tools import as_numpy, perceptual, photographs, task_pictures
+from companion.study import Context, Parameter
+from companion.study.sweep import as_table
+from reconrisk import DPSGD, bounds, metrics
+from reconrisk.attacks import observe, unscaled
+
+__all__ = [
+    "CLIP_RATIOS",
+    "DEVIATIONS",
+    "MANY_PICTURES",
+    "METRICS",
+    "RESOLUTIONS",
+    "attack_picture",
+    "attack_pictures",
+    "curves",
+    "described",
+    "largest_psnr_excess",
+    "many_pictures",
+    "one_picture",
+    "picture_task",
+    "rebuild",
+    "sigmas_parameter",
+    "with_theory",
+    "worst_deviation",
+]
+
+#: standard deviations a single reconstruction may be off its expectation (two-sided 6e-7)
+DEVIATIONS = 5.0
+#: four clipping norms over the norm at the lowest of three resolutions: one below all norms, two
+#: between them (they grow like the side), one above
+CLIP_RATIOS = (0.01, 2.6, 15.0, 320.0)
+METRICS = {
+    "pixel": ("MSE", "PSNR", "NCC"),
+    "structure": ("NMI", "SSIM", "perceptual"),
+}
+
+
+def sigmas_parameter(quick: Sequence[float], paper: Sequence[float]) -> Parameter:
+    """Return the parameter that lists the noise multipliers."""
+    return Parameter("floats", quick, paper, "not printed", "sigma, noise multipliers", low=1e-12)
+
+
+#: Figures 1 and 4 look at the same reconstructions, so they share their parameters
+MANY_PICTURES = {
+    "pictures": Parameter("int", 8, 100, "100", "photographs attacked", low=2),
+    "size": Parameter("int", 224, 224, "224x224", "pixels a side", low=32),
+    "clip_below": Parameter(
+        "float",
+        0.01,
+        0.01,
+        "not printed",
+        "C of the first row, over the least norm (the next rows: the least and the largest norm)",
+        low=1e-9,
+    ),
+    "clip_above": Parameter(
+        "float", 10.0, 10.0, "not printed", "C of the last row, over the largest norm", low=1
+    ),
+    "noise_multipliers": sigmas_parameter(
+        (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1),
+        (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0),
+    ),
+}
+#: of Figures 3 and 5 to 8, which look at one picture
+RESOLUTIONS = {
+    "picture": Parameter(
+        "int", 0, 0, "not printed", "which picture, counted from 0 in the data's order", low=0
+    ),
+    "sizes": Parameter(
+        "ints",
+        (32, 224, 1024),
+        (32, 224, 1024),
+        "32x32, 224x224, 1024x1024",
+        "resolutions, lowest first, pixels a side",
+        low=32,
+    ),
+}
+
+
+# One task ----------------------------------------------------------------------------------------
+
+
+def rebuild(
+    picture: np.ndarray, run: DPSGD, generator: torch.Generator, device: str = "cpu"
+) -> np.ndarray:
+    """Release one DP-SGD step on a picture and return it as the reconstruction, eq. (3).
+
+    Parameters
+    ----------
+    picture : ndarray, any shape
+    run : DPSGD
+        Its noise multiplier and clipping norm.
+    generator : torch.Generator
+        Source of the noise, on ``device``.
+    """
+    inputs = torch.as_tensor(picture.reshape(1, -1), dtype=torch.float64, device=device)
+    seen = observe(inputs, run, generator, rows=1)
+    return as_numpy(unscaled(seen))[0].reshape(picture.shape)
+
+
+def attack_picture(task: dict[str, Any]) -> list[dict[str, float]]:
+    """Attack one picture at one clipping norm and measure it, one row per noise multiplier.
+
+    Parameters
+    ----------
+    task : dict
+        ``picture``, ``count``, ``size`` and ``data_root`` name the picture; ``centred`` subtracts
+        its mean first; ``max_grad_norm``, ``noise_multipliers``, ``noise_seed`` and ``device`` say
+        how it is attacked; ``metrics`` is a key of ``METRICS``, ``bins`` those of the NMI.
+    """
+    loaded = task_pictures(task["size"], task["count"], task["data_root"])
+    picture = loaded[task["picture"]]
+    if task["centred"]:
+        picture = picture - picture.mean()
+    generator = torch.Generator(device=task["device"]).manual_seed(task["noise_seed"])
+    rows = []
+    for sigma in task["noise_multipliers"]:
+        run = DPSGD(sigma, max_grad_norm=task["max_grad_norm"])
+        rebuilt = rebuild(picture, run, generator, task["device"])
+        rows.append({"sigma": sigma, **_measured(picture, rebuilt, task)})
+    return rows
+
+
+def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) -> dict[str, float]:
+    if task["metrics"] == "pixel":
+        flat = picture.ravel(), rebuilt.ravel()
+        values = (metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat))
+    else:
+        values = (
+            metrics.nmi(picture, rebuilt, task["bins"]),
+            metrics.ssim(picture, rebuilt),
+            perceptual(task["device"])(picture, rebuilt),
+        )
+    return dict(zip(METRICS[task["metrics"]], map(float, values), strict=True))
+
+
+# Many tasks --------------------------------------------------------------------------------------
+
+
+def picture_task(study: Context, **given: Any) -> dict[str, Any]:
+    """Return a task, completed; Figures 1 and 4 get the same noise for the same picture and row."""
+    seeds = dataclasses.replace(study, exhibit="ziller2024/photographs")
+    key = (given["picture"], given["size"], given.pop("row"), given.get("centred", False))
+    return {
+        "count": given["picture"] + 1,
+        "centred": False,
+        "noise_multipliers": list(study.parameters.noise_multipliers),
+        "data_root": str(study.read_root or ""),
+        "device": study.device,
+        "noise_seed": seeds.seed_of(*key),
+        "metrics": "pixel",
+        **given,
+    }
+
+
+def attack_pictures(study: Context, tasks: list[dict[str, Any]]) -> pd.DataFrame:
+    """Attack every task's picture; the rows hold picture, size and C."""
+    named = [{"picture": t["picture"], "size": t["size"], "C": t["max_grad_norm"]} for t in tasks]
+    return as_table(named, study.sweep(attack_picture, tasks))
+
+
+def described(pictures: np.ndarray) -> pd.DataFrame:
+    """Return norm, range and contrast ``||x - mean|| / ||x||`` of each picture."""
+    flat = pictures.reshape(len(pictures), -1)
+    norm = np.linalg.norm(flat, axis=1)
+    spread = np.linalg.norm(flat - flat.mean(axis=1, keepdims=True), axis=1)
+    return pd.DataFrame(
+        {
+            "picture": range(len(flat)),
+            "N": flat.shape[1],
+            "norm": norm,
+            "contrast": spread / norm,
+            "range": flat.max(axis=1) - flat.min(axis=1),
+        }
+    )
+
+
+def many_pictures(study: Context, kind: str, **given: Any) -> pd.DataFrame:
+    """Attack the pictures of Figures 1 and 4 at four clipping norms, which the paper hides.
+
+    Returns
+    -------
+    DataFrame
+        The metrics of ``kind`` (a key of ``METRICS``), with bounds and expectations; the column
+        ``row`` names the clipping norm.
+    """
+    p = study.parameters
+    pictures = described(photographs(study, p.size, p.pictures))
+    least, largest = pictures["norm"].min(), pictures["norm"].max()
+    clipping = {
+        f"{p.clip_below:g} min": p.clip_below * least,
+        "min": least,
+        "max": largest,
+        f"{p.clip_above:g} max": p.clip_above * largest,
+    }
+    tasks = [
+        picture_task(
+            study,
+            picture=index,
+            count=p.pictures,
+            size=p.size,
+            row=row,
+            max_grad_norm=float(c),
+            metrics=kind,
+            **given,
+        )
+        for row, c in enumerate(clipping.values())
+        for index in range(p.pictures)
+    ]
+    table = attack_pictures(study, tasks).merge(pictures, on="picture")
+    names = {float(c): name for name, c in clipping.items()}
+    table.insert(0, "row", table["C"].map(names))
+    return with_theory(table)
+
+
+def one_picture(study: Context) -> tuple[dict[int, np.ndarray], pd.DataFrame]:
+    """Return one picture at each resolution, lowest first, and its description."""
+    p = study.parameters
+    pictures = {
+        size: photographs(study, size, p.picture + 1)[p.picture] for size in sorted(p.sizes)
+    }
+    table = pd.concat([described(picture[None]) for picture in pictures.values()])
+    return pictures, table.assign(size=list(pictures), picture=p.picture)
+
+
+# Theory ------------------------------------------------------------------------------------------
+
+
+def with_theory(table: pd.DataFrame) -> pd.DataFrame:
+    """Add the bounds, the exact expectations and the standard deviation of one reconstruction.
+
+    Needs the columns C, sigma, N, norm, contrast, range. The PSNR's expectation is given as
+    ``10 log10(range^2 / E[MSE])``, which is exact to 10/N dB: less than 1e-4 dB on these pictures.
+    """
+    c, sigma, n, norm = (table[k].to_numpy(float) for k in ("C", "sigma", "N", "norm"))
+    width = table["range"].to_numpy(float)
+    noise = c * sigma
+    beta = np.minimum(1.0, c / norm)
+    noncentrality = np.square((1 - beta) * norm / noise)
+    signal = beta * norm * table["contrast"].to_numpy(float) / noise  # non-centrality of the NCC
+    expected = bounds.expected_mse_clipped(norm, n, sigma, c)
+    tangent = signal / np.sqrt(n)
+    return table.assign(
+        **{
+            "beta": beta,
+            "bound MSE": bounds.expected_mse(sigma, c),
+            "bound PSNR": bounds.psnr_bound_paper(sigma, c, width),
+            "bound NCC": bounds.ncc_bound_paper(n, sigma),
+            "data-free bound NCC": bounds.ncc_bound_paper(1, sigma),
+            "expected MSE": expected,
+            "expected PSNR": 20 * np.log10(width) - 10 * np.log10(expected),
+            "expected NCC": bounds.expected_ncc(n, 1 / signal),
+            "spread MSE": noise**2 / n * np.sqrt(2 * n + 4 * noncentrality),
+            # first-order: the cosine of two vectors, one of them fixed
+            "spread NCC": (1 + tangent**2) ** -1.5 * np.sqrt((1 + tangent**2 / 2) / n),
+        }
+    )
+
+
+def curves(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Bounds and expectations on a fine grid of noise multipliers: median, least and largest."""
+    given = ["picture", "C", "N", "norm", "contrast", "range"]
+    pictures = table[list(dict.fromkeys([*by, *given]))].drop_duplicates()
+    low, high = np.log10(table["sigma"].min()), np.log10(table["sigma"].max())
+    grid = pd.DataFrame({"sigma": np.logspace(low, high, 49)})
+    theory = with_theory(pictures.merge(grid, how="cross"))
+    columns = [c for c in theory if c.startswith(("bound", "data-free", "expected"))]
+    grouped = theory.groupby([*by, "C", "sigma"], sort=False)[columns]
+    extremes = grouped.min().add_prefix("least "), grouped.max().add_prefix("most ")
+    return pd.concat([grouped.median(), *extremes], axis=1).reset_index()
+
+
+def worst_deviation(table: pd.DataFrame, metric: str) -> float:
+    """Return how many standard deviations the worst reconstruction is off its expectation."""
+    gap = (table[metric] - table[f"expected {metric}"]).abs()
+    return float((gap / table[f"spread {metric}"]).max())
+
+
+def largest_psnr_excess(table: pd.DataFrame) -> float:
+    """Return the largest excess of a PSNR over its bound, in standard deviations of one PSNR."""
+    decibels = 10 / math.log(10) * table["spread MSE"] / table["expected MSE"]
+    return float(((table["PSNR"] - table["bound PSNR"]) / decibels).max())

@@ -1,0 +1,186 @@
+"""Figure 2: the distribution functions of MSE, PSNR and NCC at C = sigma = T = 1, N = 50."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.experiments.tools import SIGNIFICANCE, fits
+from companion.papers.ziller2024.projection_steps import level, released, samples_parameter
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, GREEN, GREY, PURPLE, drawing, legend_above, legend_line, panels
+from reconrisk import DPSGD, bounds, metrics
+
+#: where each metric's distribution function is drawn
+GRIDS = {"MSE": (0.4, 1.7), "PSNR": (-2.5, 3.5), "NCC": (-0.35, 0.6)}
+
+PARAMETERS = {
+    "dimension": Parameter("int", 50, 50, "50", "N, values of a record", low=4),
+    "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
+    "noise_multiplier": Parameter("float", 1.0, 1.0, "1", "sigma", low=1e-9),
+    "steps": Parameter("int", 1, 1, "1", "T, reconstructions averaged", low=1),
+    "samples": samples_parameter(4000, 100000, "not printed"),
+}
+SETTLES = ("_mse", "_psnr", "_ncc", "B-027")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    n, sigma, clipping = p.dimension, p.noise_multiplier, p.max_grad_norm
+    record = _record(n, clipping)
+    width = float(record.max() - record.min())
+    rebuilt = released(study, record, DPSGD(sigma, max_grad_norm=clipping), p.samples * p.steps)
+    rebuilt = rebuilt.reshape(p.samples, p.steps, n).mean(axis=1)
+    measured = {
+        "MSE": metrics.mse(record, rebuilt),
+        "PSNR": metrics.psnr(record, rebuilt, width),
+        "NCC": metrics.ncc(record, rebuilt),
+    }
+    laws: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "MSE": lambda x: bounds.mse_tail(x, n, sigma, clipping, repeats=p.steps),
+        "PSNR": lambda x: 1 - bounds.psnr_tail(x, n, sigma, clipping, width, repeats=p.steps),
+        "NCC": lambda x: 1 - bounds.ncc_tail(x, n, sigma, repeats=p.steps),
+    }
+    expectations = {
+        "metric": list(laws),
+        "bound": [
+            float(bounds.expected_mse(sigma, clipping, p.steps)),
+            float(bounds.psnr_bound_paper(sigma, clipping, width, p.steps)),
+            float(bounds.ncc_bound_paper(n, sigma, p.steps)),
+        ],
+        "exact": [
+            float(bounds.expected_mse_clipped(clipping, n, sigma, clipping, p.steps)),
+            float(bounds.expected_psnr(n, sigma, clipping, width, p.steps)),
+            float(bounds.expected_ncc(n, sigma, repeats=p.steps)),
+        ],
+    }
+    moments, curves, points = [], [], []
+    for name, law in laws.items():
+        values = measured[name]
+        error = np.std(values) / math.sqrt(p.samples)
+        moments.append((name, np.mean(values), error, fits(values, law)))
+        fine, coarse = np.linspace(*GRIDS[name], 121), np.linspace(*GRIDS[name], 19)[1:-1]
+        curves.append(pd.DataFrame({"metric": name, "eta": fine, "CDF": law(fine)}))
+        share = np.mean(values[:, None] <= coarse, axis=0)
+        points.append(pd.DataFrame({"metric": name, "eta": coarse, "share": share}))
+    return Tables(
+        {
+            "expectations": pd.DataFrame(expectations),
+            "measured": pd.DataFrame(
+                moments, columns=["metric", "mean", "standard error", "p-value"]
+            ),
+            "curves": pd.concat(curves, ignore_index=True),
+            "points": pd.concat(points, ignore_index=True),
+        },
+        exact=["expectations", "curves"],
+        ran=f"{p.samples} DP-SGD steps on a centred record of N = {n} values and range "
+        f"{width:.3g} that exhausts C = {clipping:g}, sigma = {sigma:g}.",
+    )
+
+
+def _record(dimension: int, norm: float) -> np.ndarray:
+    """A centred record of a given norm whose range is that norm too (N even)."""
+    half = norm / 2
+    rest = math.sqrt((norm**2 - 2 * half**2) / (dimension - 2))
+    signs = np.resize([1.0, -1.0], dimension - 2)
+    record = np.concatenate([[half, -half], rest * signs])
+    return (record - record.mean()) * (norm / np.linalg.norm(record - record.mean()))
+
+
+SAID = {
+    "MSE": "the MSE is a scaled chi-square variable, its expectation C^2 sigma^2 / T",
+    "PSNR": "the PSNR's law follows from it; its expectation is above the printed bound",
+    "NCC": "the NCC's law is that of a non-central t variable; its expectation is above the "
+    "printed bound",
+}
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p = tables.parameters
+    expected, measured = (tables[k].set_index("metric") for k in ("expectations", "measured"))
+    off = (measured["mean"] - expected["exact"]).abs() / measured["standard error"]
+    # the laws of MSE and PSNR are one, so there are two tests
+    follows = (measured["p-value"] > SIGNIFICANCE / 2) & (off < STANDARD_ERRORS)
+    yield check(
+        "ziller2024/fig2",
+        follows.all(),
+        "the three exact distribution functions are those of the measured metrics",
+        ours=f"smallest p-value {measured['p-value'].min():.2g}",
+        tolerance=level(2),
+    )
+    for name, (bound, exact) in expected[["bound", "exact"]].iterrows():
+        yield check(
+            f"ziller2024/fig2_{name.lower()}",
+            follows[name] and (name == "MSE" or exact > bound),
+            SAID[name],
+            ours=f"E = {exact:.4f}, p-value {measured['p-value'][name]:.2g}",
+            paper=f"bound {bound:.3f}",
+        )
+    printed = [float(registry.setting("ziller2024/fig2", k)) for k in ("C", "sigma", "T", "N")]
+    run = [p.max_grad_norm, p.noise_multiplier, p.steps, p.dimension]
+    yield check(
+        "B-027",
+        run == printed and np.allclose(expected["bound"], [1.0, 0.0, 0.140], rtol=0, atol=0.0005),
+        "at C = sigma = T = 1 and N = 50 the expectation bounds are 1, 0 dB and 0.140",
+        ours=", ".join(f"{v:.3f}" for v in expected["bound"] + 0.0),
+        paper="1, 0, 0.140",
+        tolerance="half a unit of the last digit",
+    )
+
+
+CAPTION = (
+    "Distribution functions of MSE, PSNR and NCC at C = sigma = T = 1 and N = 50, to be read as "
+    "(eta, gamma)-robustness. Dashed purple: the paper's bounds on the expectations. Added here: "
+    "the exact expectations, simulated reconstructions, and the exact law of the NCC in place of a "
+    "numerical one. For PSNR and NCC, where more is better, the risk at eta is one minus the curve."
+)
+
+
+def alt(tables: Tables) -> str:
+    medians = {
+        name: np.interp(0.5, curve["CDF"], curve["eta"])
+        for name, curve in tables["curves"].groupby("metric")
+    }
+    bound = tables["expectations"].set_index("metric")["bound"] + 0.0
+    return (
+        "Three S-shaped curves from zero to one with simulated points on them. The MSE's passes "
+        f"one half near {medians['MSE']:.2f}, the PSNR's near {medians['PSNR']:.1f} dB, the NCC's "
+        f"near {medians['NCC']:.2f}. Dashed bounds stand at {bound['MSE']:.3g}, "
+        f"{bound['PSNR']:.3g} dB and {bound['NCC']:.3f}; the exact expectations of PSNR and NCC "
+        "stand just right of them."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    curves, points = tables["curves"], tables["points"]
+    expectations = tables["expectations"].set_index("metric")
+    figure, axes = panels(1, 3, width=3.05, height=2.9)
+    units = {"MSE": "MSE", "PSNR": "PSNR (dB)", "NCC": "NCC"}
+    for axis, (metric, unit) in zip(axes[0], units.items(), strict=True):
+        curve = curves[curves["metric"] == metric]
+        dots = points[points["metric"] == metric]
+        axis.plot(curve["eta"], curve["CDF"], color=BLUE)
+        axis.scatter(dots["eta"], dots["share"], s=20, facecolor="white", edgecolor=BLUE, zorder=3)
+        bound, exact = expectations.loc[metric, ["bound", "exact"]]
+        axis.axvline(bound, color=PURPLE, linestyle="--")
+        axis.axvline(exact, color=GREEN, linestyle=":", linewidth=2)
+        axis.set(xlabel=rf"{unit}, $\eta$", ylim=(-0.03, 1.03))
+        axis.set_title(f"bound {bound + 0.0:.3f}, exact {exact:.3f}", color=GREY, fontsize=9)
+        risk = "curve" if metric == "MSE" else "1 \u2212 curve"
+        axis.text(0.03, 0.95, f"risk: {risk}", transform=axis.transAxes, va="top", fontsize=9)
+    axes[0][0].set_ylabel(r"$\gamma$ = P(metric $\leq \eta$)")
+    handles = [
+        legend_line("exact law", BLUE),
+        legend_line("simulated", BLUE, "", "o", markerfacecolor="white"),
+        legend_line("paper's bound on the expectation", PURPLE, "--"),
+        legend_line("exact expectation", GREEN, ":"),
+    ]
+    legend_above(figure, handles, 4)
+    return figure

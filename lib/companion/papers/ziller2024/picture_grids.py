@@ -1,0 +1,155 @@
+"""Figures 5 to 8: one picture at three resolutions and one C, shown over the noise multipliers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch.nn.functional import adaptive_avg_pool2d
+
+from companion.papers.ziller2024.attacked_photographs import (
+    RESOLUTIONS,
+    one_picture,
+    rebuild,
+    sigmas_parameter,
+)
+from companion.papers.ziller2024.metric_axes import plain
+from companion.study import Context, Parameter, Tables
+from reconrisk import DPSGD
+
+__all__ = ["by_size", "displayed", "draw_grid", "grid_parameters", "picture_grid", "shape_of"]
+
+#: pixels a side of a picture in a figure; larger ones are averaged down to it, as a screen would
+SHOWN = 256
+
+
+def grid_parameters(clip_ratio: float) -> dict[str, Parameter]:
+    """Return the parameters of one of Figures 5 to 8."""
+    sigmas = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2)
+    return {
+        **RESOLUTIONS,
+        "clip_ratio": Parameter(
+            "float",
+            clip_ratio,
+            clip_ratio,
+            "not printed",
+            "C over the picture's norm at the lowest resolution",
+            low=1e-9,
+        ),
+        "noise_multipliers": sigmas_parameter(sigmas, sigmas),
+    }
+
+
+def picture_grid(study: Context) -> Tables:
+    """Return the reconstructions of one figure, as displayed, and what can be read off them.
+
+    Columns: ``brightness`` is the mean displayed value, ``noise`` the standard deviation of the
+    noise per value, ``noise seen`` that of the noise averaged down to the lowest resolution.
+    """
+    p = study.parameters
+    pictures, sizes = one_picture(study)
+    c = p.clip_ratio * float(sizes["norm"].iloc[0])
+    images: dict[str, np.ndarray] = {}
+    rows = []
+    for size, picture in pictures.items():
+        norm = float(np.linalg.norm(picture))
+        beta = min(1.0, c / norm)
+        images[f"{size} original"] = displayed(picture)
+        for sigma in p.noise_multipliers:
+            generator = study.generator(size, sigma)
+            rebuilt = rebuild(picture, DPSGD(sigma, max_grad_norm=c), generator, study.device)
+            noise = rebuilt - beta * picture
+            images[f"{size} {sigma:g}"] = displayed(rebuilt)
+            rows.append(
+                {
+                    "size": size,
+                    "C": c,
+                    "norm": norm,
+                    "beta": beta,
+                    "sigma": sigma,
+                    "brightness": float(rebuilt.clip(0, 1).mean()),
+                    "original brightness": float(picture.mean()),
+                    "noise": float(noise.std()),
+                    "noise seen": float(_averaged(noise, min(p.sizes)).std()),
+                    "contrast": float(picture.std()),
+                }
+            )
+    return Tables(
+        {"grid": pd.DataFrame(rows)},
+        images=images,
+        ran=f"One photograph at {', '.join(map(str, pictures))} pixels a side, C = {c:.3g}, one "
+        f"DP-SGD step for each of {len(p.noise_multipliers)} noise multipliers.",
+    )
+
+
+def _averaged(picture: np.ndarray, side: int) -> np.ndarray:
+    """A picture (H, W, channels) averaged down to ``side`` pixels a side."""
+    channels_first = torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))[None]
+    return adaptive_avg_pool2d(channels_first, side)[0].numpy().transpose(1, 2, 0)
+
+
+def displayed(picture: np.ndarray) -> np.ndarray:
+    """Clip a picture to [0, 1] and average it where it has more pixels than a figure shows."""
+    shown = picture.clip(0, 1)
+    return _averaged(shown, SHOWN) if len(shown) > SHOWN else shown
+
+
+def by_size(tables: Tables) -> pd.DataFrame:
+    """Return every column's mean at each resolution, lowest first."""
+    return tables["grid"].groupby("size").mean()
+
+
+def shape_of(tables: Tables, more: int = 0) -> str:
+    """Return how many rows of how many pictures a figure shows, in words."""
+    table = tables["grid"]
+    columns = 1 + table["sigma"].nunique() + more
+    return f"{table['size'].nunique()} rows of {columns} pictures"
+
+
+def draw_grid(tables: Tables) -> Figure:
+    """Draw resolutions as rows and noise multipliers as columns, the original first."""
+    table = tables["grid"]
+    sizes, sigmas = list(table["size"].unique()), list(table["sigma"].unique())
+    titles = {"original": "original", **{f"{v:g}": rf"$\sigma$ = {_tens(v)}" for v in sigmas}}
+    for name in tables.images:
+        _, _, sigma = name.partition(" rescaled ")
+        if sigma:
+            titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
+    side = 9.1 / (len(titles) + 0.25)
+    figure, axes = plt.subplots(
+        len(sizes),
+        len(titles),
+        figsize=(9.1, side * len(sizes) + 0.62),
+        squeeze=False,
+        layout="constrained",
+    )
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
+    beta, norms = (table.groupby("size")[name].first() for name in ("beta", "norm"))
+    for line, size in zip(axes, sizes, strict=True):
+        for axis, column in zip(line, titles, strict=True):
+            # averaged where the picture has more pixels than the panel, as on any screen
+            axis.imshow(tables.images[f"{size} {column}"], interpolation="auto")
+            axis.set(xticks=[], yticks=[])
+            axis.grid(False)
+            for spine in axis.spines.values():
+                spine.set(visible=True, color="#B0B0B0", linewidth=0.6)
+        line[0].set_ylabel(f"{size}\u00d7{size}\n" + rf"$\beta$ = {beta[size]:.2g}")
+    for axis, title in zip(axes[0], titles.values(), strict=True):
+        axis.set_title(title, fontsize=9.5)
+    figure.supxlabel(
+        f"C = {plain(table['C'].iloc[0])}, norms {', '.join(f'{v:.0f}' for v in norms)}; values "
+        "clipped to [0, 1] for display",
+        fontsize=9.5,
+    )
+    return figure
+
+
+def _tens(value: float) -> str:
+    """A small number as a multiple of a power of ten."""
+    exponent = int(np.floor(np.log10(value) + 1e-9))
+    if exponent > -3:
+        return f"{value:g}"
+    factor = round(value / 10.0**exponent, 6)
+    return rf"$10^{{{exponent}}}$" if factor == 1 else rf"${factor:g}\cdot10^{{{exponent}}}$"
