@@ -19,8 +19,8 @@ import nbformat
 import pandas as pd
 
 from companion.study import registry, stored, verdicts
-from companion.study.inputs import KNOWN_CHECKSUMS
 from companion.study.exhibits import all_exhibits
+from companion.study.inputs import KNOWN_CHECKSUMS
 from companion.study.recorded import read_recorded
 from companion.study.results import RESULT_MIME
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consistency import checks
 from companion.study import registry
+from consistency import checks
 
 ROOT = registry.project_root()
 NOTEBOOKS = checks.notebooks(ROOT)

@@ -9,8 +9,8 @@ import sys
 import pytest
 import yaml
 
-from consistency import checks
 from companion.study import registry
+from consistency import checks
 
 ROOT = registry.project_root()
 HEAVY = ("torch", "pandas", "matplotlib", "torchvision", "skimage", "sklearn")

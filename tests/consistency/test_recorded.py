@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from consistency import checks
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.recorded import RECORDED, recorded_ids
 from companion.study.records import RecordError
+from consistency import checks
 
 ROOT = registry.project_root()
 RECORDS = recorded_ids(ROOT)

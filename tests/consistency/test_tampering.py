@@ -14,9 +14,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from consistency import checks
 from companion.study import registry, stored, verdicts
 from companion.study.results import RESULT_MIME
+from consistency import checks
 
 ROOT = registry.project_root()
 

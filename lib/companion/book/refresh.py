@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from companion.book.execute import Outcome, declared_parameters, execute
 from companion.study.records import provenance
 from companion.study.session import Study
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
+from companion.study.stored_tables import FOLDER, VARIABLE
 
 __all__ = ["clean", "refresh_notebooks", "source_of"]
 
@@ -106,7 +110,9 @@ def refresh_notebooks(
         path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(sources[name], path)
     paths = [(name, folder / "source" / f"{name}.ipynb") for name in names]
-    outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console)
+    tables = folder / "tables"
+    with _tables_kept(tables):
+        outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console)
     changed = []
     for outcome in outcomes:
         if outcome.failure is not None:
@@ -120,10 +126,29 @@ def refresh_notebooks(
         for folder_name in (str(project), str(Path.home()) + "/"):
             if folder_name in text:
                 raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder_name}")
+        for exhibit_id in exhibit_cells(executed):
+            _take_over(tables / exhibit_id, project / FOLDER / exhibit_id)
         if former is None or stored.read_text(encoding="utf-8") != text:
             stored.write_text(text, encoding="utf-8")
             changed.append(outcome.name)
     return outcomes, changed
+
+
+@contextlib.contextmanager
+def _tables_kept(folder: Path) -> Iterator[None]:
+    """Let the notebooks that run in this block keep the tables they judge."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.environ[VARIABLE] = str(folder.resolve())
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+
+
+def _take_over(fresh: Path, stored: Path) -> None:
+    """Replace an exhibit's stored tables by fresh ones."""
+    shutil.rmtree(stored, ignore_errors=True)
+    shutil.copytree(fresh, stored)
 
 
 def _provenances(

@@ -46,6 +46,7 @@ __all__ = [
     "Reason",
     "Record",
     "RecordError",
+    "exact_table",
     "explain",
     "fingerprint",
     "plain",
@@ -443,7 +444,7 @@ def read_record(folder: str | Path) -> Record:
         if not path.is_file() or sha256(path) != expected:
             raise RecordError(f"{path} is missing or not the file that was recorded")
     tables = {
-        name.removesuffix(".csv"): _exact_table(folder / name)
+        name.removesuffix(".csv"): exact_table(folder / name)
         for name in content["files"]
         if name.endswith(".csv")
     }
@@ -451,7 +452,7 @@ def read_record(folder: str | Path) -> Record:
     return Record(content["result"], Provenance.from_dict(content["provenance"]), tables, figure)
 
 
-def _exact_table(path: Path) -> pd.DataFrame:
+def exact_table(path: Path) -> pd.DataFrame:
     """Read a CSV with its floats to the last bit, which not every version of pandas does.
 
     Only an empty cell is a missing value: a defence may be called "None".

@@ -17,6 +17,7 @@ from companion.study.cluster import check_scheduler, scheduler_of
 from companion.study.exhibits import find_exhibit, judge
 from companion.study.parameters import PROFILES, Settings, resolve
 from companion.study.results import Result
+from companion.study.stored_tables import keep
 from companion.study.sweep import run_sweep
 from companion.study.tasks import canonical, encoded, name_of
 from reconrisk import arguments, datasets
@@ -261,6 +262,7 @@ class Study:
             If a verdict comes out otherwise than the study rests on, outside
             :func:`~companion.study.verdicts.failures_kept`.
         """
+        keep(tables)
         return judge(exhibit, tables)
 
 

@@ -1,0 +1,74 @@
+"""Tables of the quick runs on disk, without verdicts: what tests judge and draw in milliseconds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from companion.study.exhibits import find_exhibit
+from companion.study.parameters import resolve
+from companion.study.records import exact_table, plain
+from companion.study.sweep import write_atomically
+from companion.study.tables import Tables
+
+__all__ = ["FOLDER", "VARIABLE", "keep", "read_tables", "write_tables"]
+
+#: where a run keeps the tables of what it judges, if this environment variable names a folder.
+VARIABLE = "COMPANION_TABLES"
+#: the folder of the quick runs' tables, in the project
+FOLDER = Path("tests", "tables")
+
+
+def keep(tables: Tables) -> None:
+    """Write tables to the folder that ``COMPANION_TABLES`` names; nothing if it names none."""
+    if os.environ.get(VARIABLE):
+        write_tables(tables, Path(os.environ[VARIABLE], tables.exhibit))
+
+
+def write_tables(tables: Tables, folder: Path) -> None:
+    """Write tables as CSV files, and how they were measured as ``tables.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.csv"):
+        old.unlink()
+    for name, table in tables.items():
+        text = table.to_csv(index=False, lineterminator="\n")
+        write_atomically(folder / f"{name.replace(' ', '-')}.csv", text.encode())
+    about = {
+        "profile": tables.profile,
+        "seed": tables.seed,
+        "parameters": plain(dict(tables.parameters)),
+        "ran": tables.ran,
+        "exact": list(tables.exact),
+        "stand_ins": list(tables.stand_ins),
+        "images": {name: list(image.shape) for name, image in tables.images.items()},
+    }
+    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(folder / "tables.json", text.encode())
+
+
+def read_tables(folder: Path, exhibit_id: str) -> Tables:
+    """Read tables back as ``measure`` gave them, their pictures replaced by grey ramps."""
+    about = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
+    exhibit = find_exhibit(exhibit_id)
+    return Tables(
+        {path.stem: exact_table(path) for path in sorted(folder.glob("*.csv"))},
+        exact=tuple(about["exact"]),
+        images=dict(_ramps(about["images"])),
+        ran=about["ran"],
+        stand_ins=tuple(about["stand_ins"]),
+        exhibit=exhibit_id,
+        profile=about["profile"],
+        seed=about["seed"],
+        parameters=resolve(exhibit_id, exhibit.parameters, about["profile"], about["parameters"]),
+        shown=tuple(getattr(exhibit.file, "SHOWN", ())),
+    )
+
+
+def _ramps(shapes: Mapping[str, list[int]]) -> Iterator[tuple[str, np.ndarray]]:
+    for name, shape in shapes.items():
+        ramp = np.linspace(0.0, 1.0, int(np.prod(shape[:2]))).reshape(shape[:2])
+        yield name, np.broadcast_to(ramp[(...,) + (None,) * (len(shape) - 2)], shape).copy()

@@ -1,0 +1,51 @@
+"""The stored tables of every quick run: judged and drawn as they are, in milliseconds.
+
+``make refresh`` writes them beside the notebooks' outputs. What judges and draws sees nothing else
+than tables, so what a notebook stores must come out of its tables again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from companion.study import registry, stored
+from companion.study.exhibits import described, find_exhibit, judged
+from companion.study.results import digest
+from companion.study.stored_tables import FOLDER, read_tables
+
+ROOT = registry.project_root()
+EXHIBITS = sorted(p.parent.relative_to(ROOT / FOLDER).as_posix() for p in ROOT.glob(f"{FOLDER}/*/*/tables.json"))
+
+
+@pytest.fixture(scope="module")
+def results():
+    return stored.read(ROOT).results
+
+
+def test_every_exhibit_has_its_tables(results):
+    assert EXHIBITS == sorted(results)
+
+
+@pytest.mark.parametrize("exhibit_id", EXHIBITS)
+def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
+    tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
+    content = results[exhibit_id].content
+    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == content["verdicts"]
+    assert {name: digest(tables[name]) for name in tables.exact} == content["digests"]
+    assert tables.ran == content["ran"]
+
+
+@pytest.mark.parametrize("exhibit_id", [e for e in EXHIBITS if find_exhibit(e).is_drawn])
+def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
+    from matplotlib import pyplot as plt
+
+    exhibit = find_exhibit(exhibit_id)
+    tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
+    before = plt.get_fignums()
+    figure = exhibit.draw(tables)
+    figure.canvas.draw()  # what is wrong with a text or an axis shows here
+    assert plt.get_fignums() == before, "a figure is left open, and a notebook would show it twice"
+    words = described(exhibit.file, tables)
+    assert len(words["alt"].split()) > 8 and words["alt"].endswith(".")
+    assert len(words["caption"]) > 40 and "nan" not in words["alt"].split()
+    assert words == {k: results[exhibit_id].content[k] for k in ("caption", "alt")}
