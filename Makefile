@@ -27,7 +27,12 @@ CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
 BOOK := $(PY) -m companion.cli book
 
 .DEFAULT_GOAL := help
-.PHONY: book html refresh test lint links clean help
+# what `make check` runs of the tests
+FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests/unit/test_verdicts.py \
+    tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
+    tests/unit/test_records.py tests/property/test_verdicts.py
+
+.PHONY: book html refresh test check lint links clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -39,15 +44,22 @@ html: $(READY) ## compile the book from the stored outputs; run nothing
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs
 	@$(BOOK) refresh --jobs "$(JOBS)" $(CLUSTER) $(ARGS)
 
-# nbval runs the notebooks in this very environment and compares all they store;
+# nbval runs the notebooks in this very environment and compares all they store; each file and
+# notebook runs whole on one worker (conftest.py), with one thread, so that workers do not compete;
 # --whole-suite fails the run if any group of tests ran nothing.
-test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings
-	@$(PY) -m pytest tests notebooks lib/reconrisk --doctest-modules --whole-suite \
+test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings; JOBS workers
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk \
+	    -n "$(JOBS)" --dist loadgroup --doctest-modules --whole-suite \
 	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
 
-lint: $(READY) ## check style and types
+check: lint ## what every commit passes, within 3 minutes: lint, types, import contracts, fast tests
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(FAST) -q -n "$(JOBS)" --dist loadgroup
+
+lint: $(READY) ## check style, types and which room imports which
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 links: $(READY) ## check the book's external links (needs the network)
 	@$(BOOK) links

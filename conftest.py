@@ -82,6 +82,14 @@ def empty_groups(by_group: dict[str, Counter[str]]) -> list[str]:
     return [name for name in GROUPS if not by_group[name]["passed"] + by_group[name]["failed"]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file and notebook on one worker of pytest-xdist, and all that need the book."""
+    for item in items:
+        path = Path(item.path).relative_to(ROOT).as_posix()
+        group = "tests/book" if path.startswith("tests/book/") else path
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -123,7 +123,7 @@ def run_sweep(
     if scheduler:
         check_scheduler(scheduler, workers)
     if threads is None:
-        threads = 1 if scheduler else max(1, (os.cpu_count() or 1) // int(workers))
+        threads = 1 if scheduler else max(1, _processors() // int(workers))
     check_importable(function, int(workers))
     name = label or function.__qualname__
     plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
@@ -156,6 +156,12 @@ def run_sweep(
     if failed:
         _raise_failure(name, failed, plain, len(texts), shelf)
     return [json.loads(texts[key]) for key in keys]
+
+
+def _processors() -> int:
+    """The threads that this process may use: those of ``OMP_NUM_THREADS``, or one a processor."""
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    return int(named) if named.isdigit() and int(named) else os.cpu_count() or 1
 
 
 def _engine(workers: int, scheduler: str, calls: int, threads: int) -> Engine:
