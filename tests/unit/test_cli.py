@@ -87,7 +87,7 @@ def test_run_writes_figure_tables_and_record(companion, tmp_path):
     assert "ziller2024/fig1: reproduced" in result.stdout
     assert "the MSE is in [0, 1]" in result.stdout
     assert "other photographs" in result.stdout
-    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    folder = tmp_path / "work" / "companion-out" / "ziller2024-fig1"
     assert {p.name for p in folder.iterdir()} == {"figure.png", "draws.csv", "record.json"}
     record = read_record(folder)
     assert record.provenance.parameters["samples"] == 5
@@ -110,7 +110,7 @@ def test_run_takes_parameters_and_a_folder(companion, tmp_path):
 def test_run_of_a_panel_runs_its_figure(companion, tmp_path):
     result = companion("run", FIG1 + "_mse", "--set", "samples=9")
     assert "ziller2024/fig1_mse is a part of ziller2024/fig1" in result.stderr
-    assert len(read_record(tmp_path / "work/reconrisk-out/ziller2024-fig1").tables["draws"]) == 9
+    assert len(read_record(tmp_path / "work/companion-out/ziller2024-fig1").tables["draws"]) == 9
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_mistakes_are_one_line_and_status_2(companion, tmp_path, arguments, mess
     error = _no_traceback(companion("run", *arguments, code=2))
     assert message in error
     assert error.splitlines()[-1].startswith("error: ")
-    assert not (tmp_path / "work" / "reconrisk-out").exists()
+    assert not (tmp_path / "work" / "companion-out").exists()
 
 
 def test_debug_shows_where_a_refusal_comes_from(companion):
@@ -152,7 +152,7 @@ def test_a_failed_verdict_is_status_1_and_loses_nothing(companion, tmp_path):
     result = companion("run", FIG1, "--set", "scale=-1", code=1)
     assert "error: ziller2024/fig1: the scale is positive: does not hold" in result.stderr
     assert "Traceback" not in result.output
-    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    folder = tmp_path / "work" / "companion-out" / "ziller2024-fig1"
     record = read_record(folder)
     assert len(record.tables["draws"]) == 5
     assert record.figure is not None
@@ -173,7 +173,7 @@ def test_a_figure_that_cannot_be_drawn_loses_no_table(companion, tmp_path, monke
     monkeypatch.setattr(find_exhibit(FIG1).file, "draw", draw)
     error = companion("run", FIG1, code=1).stderr
     assert "the figure could not be drawn: IndexError: no such panel" in error
-    record = read_record(tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1")
+    record = read_record(tmp_path / "work" / "companion-out" / "ziller2024-fig1")
     assert record.figure is None
     assert len(record.tables["draws"]) == 5
 
@@ -188,7 +188,7 @@ def test_fresh_verdicts_stop_at_a_failed_one(companion, project):
 def test_sweeps_of_a_killed_run_are_kept_until_it_is_over(companion, tmp_path, monkeypatch):
     from companion.study import Study
 
-    folder = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1"
+    folder = tmp_path / "work" / "companion-out" / "ziller2024-fig1"
     seen = []
 
     def run(self, exhibit):
@@ -225,7 +225,7 @@ def test_the_values_of_a_run_are_shown_without_running_it(companion, tmp_path):
     shown = companion("run", FIG1, "--set", "samples=77", "--show-parameters").stdout
     assert "this run" in shown
     assert "77" in shown
-    assert not (tmp_path / "work" / "reconrisk-out").exists()
+    assert not (tmp_path / "work" / "companion-out").exists()
 
 
 # verdicts

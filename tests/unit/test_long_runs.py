@@ -101,19 +101,19 @@ def _ran(tmp_path) -> list[int]:
 def test_an_interrupt_keeps_what_is_done_and_the_command_it_names_goes_on(command, tmp_path):
     asked = ["run", TABLE1, FIG1, "--workers", "2", "--no-figure"]
     process = command(*asked)
-    tasks = tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1" / "tasks"
-    _wait_for(lambda: len(list(tasks.glob("*.json"))) >= 4)
+    tasks = tmp_path / "work" / "companion-out" / "ziller2024-fig1" / "tasks"
+    _wait_for(lambda: len(list(tasks.rglob("*.json"))) >= 4)
     os.killpg(process.pid, signal.SIGINT)
     start = time.monotonic()
     _, said = process.communicate(timeout=30)
     assert time.monotonic() - start < 10
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    kept = len(list(tasks.glob("*.json")))
+    kept = len(list(tasks.rglob("*.json")))
     assert "interrupted: 1 of 2 exhibits are finished and kept" in said
     assert f"{FIG1}: {kept} finished tasks are kept in " in said
     go_on = said.splitlines()[-1].removeprefix("to go on: ")
-    assert go_on == shlex.join(["reconrisk", *asked])
+    assert go_on == shlex.join(["companion", *asked])
     # no process is left to compute
     before = len(_ran(tmp_path))
     time.sleep(0.5)
@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_command_it_names_goes_on(comman
     assert sorted(set(_ran(tmp_path))) == list(range(24))
     # only the tasks that were under way may have begun twice
     assert len(_ran(tmp_path)) <= 24 + before - kept
-    record = read_record(tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1")
+    record = read_record(tmp_path / "work" / "companion-out" / "ziller2024-fig1")
     assert list(record.tables["squares"]["square"]) == [i**2 for i in range(24)]
     assert not tasks.exists()
 
@@ -194,8 +194,8 @@ def test_what_breaks_does_not_stop_the_rest(reconrisk, tmp_path, monkeypatch):
     monkeypatch.setattr(Study, "run", run)
     result = reconrisk("run", FIG1, TABLE1, "--no-figure", code=1)
     assert "error: ziller2024/fig1: ZeroDivisionError: nothing to divide by" in result.stderr
-    assert read_record(tmp_path / "work" / "reconrisk-out" / "ziller2024-table1")
-    assert not (tmp_path / "work" / "reconrisk-out" / "ziller2024-fig1").exists()
+    assert read_record(tmp_path / "work" / "companion-out" / "ziller2024-table1")
+    assert not (tmp_path / "work" / "companion-out" / "ziller2024-fig1").exists()
     # alone, a fault of the code shows itself whole
     with pytest.raises(ZeroDivisionError):
         reconrisk("run", FIG1, "--no-figure")
@@ -242,7 +242,7 @@ def test_what_does_not_fit_is_refused_before_it_starts(reconrisk, costs, monkeyp
     error = reconrisk("run", TABLE1, FIG1, "--profile", "paper", code=2).stderr
     assert "ziller2024/fig1 may take 5.2 GB in the paper profile, and 5.1 GB are free" in error
     assert "--memory GB" in error
-    assert not (tmp_path / "work" / "reconrisk-out").exists()
+    assert not (tmp_path / "work" / "companion-out").exists()
     reconrisk("run", FIG1, "--no-figure")  # a quick run is small
 
 
@@ -384,6 +384,6 @@ def test_durations_are_in_the_unit_that_suits_them(seconds, text):
 def test_the_record_of_a_run_holds_its_own_peak_memory(reconrisk, tmp_path):
     reconrisk("run", TABLE1, "--no-figure")
     record = json.loads(
-        Path(tmp_path, "work", "reconrisk-out", "ziller2024-table1", "record.json").read_text()
+        Path(tmp_path, "work", "companion-out", "ziller2024-table1", "record.json").read_text()
     )
     assert record["provenance"]["peak_memory_gb"] > 0.01

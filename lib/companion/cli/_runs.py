@@ -115,11 +115,11 @@ def plans(
     """Say where each exhibit's record and tasks go.
 
     One exhibit's record lies in ``out`` itself, those of several in ``out/PAPER/EXHIBIT``; without
-    ``out`` in ``reconrisk-out/PAPER-EXHIBIT``. Tasks lie below the record, or in ``checkpoints``.
+    ``out`` in ``companion-out/PAPER-EXHIBIT``. Tasks lie below the record, or in ``checkpoints``.
     """
     made = []
     for exhibit in exhibits:
-        folder = Path("reconrisk-out") / exhibit.replace("/", "-")
+        folder = Path("companion-out") / exhibit.replace("/", "-")
         if out is not None:
             folder = out if len(exhibits) == 1 else out / exhibit
         tasks = folder / "tasks" if checkpoints is None else checkpoints
@@ -212,7 +212,7 @@ def carry_out(every: Sequence[Plan], *, draw: bool, again: bool, debug: bool, go
 
 def command_again(context: typer.Context, *, without: Sequence[str] = ()) -> str:
     """Return the command line that was given, as it can be typed again."""
-    words = ["reconrisk", str(context.info_name)]
+    words = ["companion", str(context.info_name)]
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)

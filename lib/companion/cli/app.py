@@ -237,7 +237,7 @@ def run(
         typer.Option(
             metavar="DIR",
             help="Where to write; with several exhibits, DIR/PAPER/EXHIBIT. By default a folder in "
-            "reconrisk-out.",
+            "companion-out.",
         ),
     ] = None,
     checkpoints: Annotated[
