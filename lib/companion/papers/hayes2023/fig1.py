@@ -27,11 +27,7 @@ LARGE = 1000.0
 #: epsilons between which good reconstructions begin, by the text
 PRINTED = {GREY: (1e2, 1e3), COLOUR: (1e3, 1e4)}
 
-PARAMETERS = {
-    **informed.GREY_PARAMETERS,
-    **informed.COLOUR_PARAMETERS,
-    **SHADOW_PARAMETERS,
-}
+PARAMETERS = {**informed.GREY_PARAMETERS, **informed.COLOUR_PARAMETERS, **SHADOW_PARAMETERS}
 SETTLES = (
     *("hayes2023/fig1a", "hayes2023/fig1b"),
     *("C-002", "C-003", "C-004", "C-005", "C-006", "E-C-13"),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BLUE, GREEN, ORANGE, drawing, panels
+from companion.style import BLUE, GREEN, ORANGE, drawing
 
 PARAMETERS = {
     "data": threat.data_parameter(),
@@ -118,21 +118,13 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    success = tables["success"]
-    figure, [[axes]] = panels(1, 1, width=6.6, height=3.5)
-    threat.theory_lines(axes, tables["curves"])
-    sizes = sorted(set(success["known"]))
-    styles = itertools.cycle(zip((BLUE, ORANGE, GREEN), "os^", (0.95, 1.0, 1.06), strict=True))
-    for size, (colour, marker, shift) in zip(sizes, styles, strict=False):
-        for subtract, mark, label in (
-            (True, marker, "subtracted"),
-            (False, "x", "not subtracted"),
-        ):
-            rows = threat.select(success, known=size, subtract=subtract)
-            if not rows.empty:
-                threat.success_points(axes, rows, colour, shift, mark)
-                threat.legend_entry(axes, rf"$|D_-|$ = {size}, {label}", colour, mark)
-    threat.epsilon_axis(axes, success, 1 / tables.parameters.prior_size)
-    axes.set_ylabel("success")
-    figure.legend(loc="outside right upper")
-    return figure
+    series = []
+    sizes = sorted(set(tables["success"]["known"]))
+    looks = itertools.cycle([(BLUE, "o", 0.95), (ORANGE, "s", 1.0), (GREEN, "^", 1.06)])
+    for size, (colour, marker, shift) in zip(sizes, looks, strict=False):
+        for subtract, what, mark in ((True, "subtracted", marker), (False, "not subtracted", "x")):
+            values = {"known": size, "subtract": subtract}
+            if not threat.select(tables["success"], **values).empty:
+                label = rf"$|D_-|$ = {size}, {what}"
+                series.append((values, label, colour, mark, shift))
+    return threat.success_figure(tables, series, width=6.6)

@@ -246,8 +246,7 @@ def draw(tables: Tables) -> Figure:
         (unclipped, "likelihood", PURPLE, "D", 1.03, f"{unclipped}, likelihood"),
     ):
         rows = threat.select(success, series=name, score=score)
-        threat.success_points(right, rows, colour, shift, marker)
-        threat.legend_entry(right, label, colour, marker)
+        threat.success_points(right, rows, label, colour, marker, shift)
     threat.epsilon_axis(right, success, 1 / tables.parameters.prior_size)
     right.set(ylabel="success", title="(b)")
     for axes in (left, right):

@@ -26,9 +26,7 @@ PARAMETERS = {
     "steps": runs.steps(100, 100),
     "learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
     "epsilons": runs.epsilons(
-        (1, 4, 10, 32, 100),
-        (1, 4, 10, 20, 32, 100),
-        "several, not printed; below 10 and above",
+        (1, 4, 10, 32, 100), (1, 4, 10, 20, 32, 100), "several, not printed; below 10 and above"
     ),
     "largest_prior": Parameter(
         "int", 1024, 2048, "2048", "largest prior of the shortcut, a power of two", low=4

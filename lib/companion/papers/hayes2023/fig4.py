@@ -95,8 +95,7 @@ def orthogonal_top_success(
     absent = math.log1p(-q) if q < 1 else -math.inf
     grid = np.linspace(-12 * sigma, 1 + 12 * sigma, 40001)
     log_tail = np.logaddexp(
-        absent + special.log_ndtr(-grid / sigma),
-        math.log(q) + special.log_ndtr((1 - grid) / sigma),
+        absent + special.log_ndtr(-grid / sigma), math.log(q) + special.log_ndtr((1 - grid) / sigma)
     )
     right = 0
     for start in range(0, trials, 5000):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.style import BLUE, GREEN, ORANGE, drawing, panels
+from companion.style import BLUE, GREEN, ORANGE, drawing
 from reconrisk.models import Classifier
 
 #: by how much the widths may differ
@@ -118,15 +118,9 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    success = tables["success"]
-    figure, [[axes]] = panels(1, 1, width=6.2, height=3.4)
-    threat.theory_lines(axes, tables["curves"])
-    widths = list(dict.fromkeys(success["width"]))
-    styles = itertools.cycle(zip((BLUE, ORANGE, GREEN), "os^", (0.93, 1.0, 1.08), strict=True))
-    for width, (colour, marker, shift) in zip(widths, styles, strict=False):
-        threat.success_points(axes, threat.select(success, width=width), colour, shift, marker)
-        threat.legend_entry(axes, f"width {width:,}", colour, marker)
-    threat.epsilon_axis(axes, success, 1 / tables.parameters.prior_size)
-    axes.set_ylabel("success")
-    figure.legend(loc="outside right upper")
-    return figure
+    widths = dict.fromkeys(tables["success"]["width"])
+    looks = itertools.cycle([(BLUE, "o", 0.93), (ORANGE, "s", 1.0), (GREEN, "^", 1.08)])
+    return threat.success_figure(
+        tables,
+        [({"width": w}, f"width {w:,}", *look) for w, look in zip(widths, looks, strict=False)],
+    )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.style import BLUE, ORANGE, drawing, panels
+from companion.style import BLUE, ORANGE, drawing
 
 #: by how much the two kinds of candidates may differ, and lie below orthogonal ones
 APART, BELOW = 0.12, 0.15
@@ -92,16 +92,10 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    success = tables["success"]
-    figure, [[axes]] = panels(1, 1, width=6.2, height=3.4)
-    threat.theory_lines(axes, tables["curves"])
-    for prior, colour, marker, shift, label in (
-        ("data", BLUE, "o", 0.98, "candidates from the data"),
-        ("noise", ORANGE, "s", 1.02, "candidates of noise"),
-    ):
-        threat.success_points(axes, threat.select(success, prior=prior), colour, shift, marker)
-        threat.legend_entry(axes, label, colour, marker)
-    threat.epsilon_axis(axes, success, 1 / tables.parameters.prior_size)
-    axes.set_ylabel("success")
-    figure.legend(loc="outside right upper")
-    return figure
+    return threat.success_figure(
+        tables,
+        [
+            ({"prior": "data"}, "candidates from the data", BLUE, "o", 0.98),
+            ({"prior": "noise"}, "candidates of noise", ORANGE, "s", 1.02),
+        ],
+    )

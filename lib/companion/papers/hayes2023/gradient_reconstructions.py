@@ -35,27 +35,6 @@ from reconrisk import privacy
 from reconrisk.attacks import linearised_variance, match_gradients, nearer_records
 from reconrisk.training import Trajectories
 
-__all__ = [
-    "CHUNK",
-    "COLOUR",
-    "COLOUR_PARAMETERS",
-    "GREY",
-    "GREY_PARAMETERS",
-    "PANELS",
-    "Attacked",
-    "attack_targets",
-    "attacked",
-    "attacked_both",
-    "describe_attacked",
-    "epsilon_axis",
-    "match_targets",
-    "points_with_intervals",
-    "power_of_ten",
-    "reconstruction_task",
-    "require",
-    "stands_in",
-]
-
 #: targets trained and attacked in one task
 CHUNK = 50
 #: targets whose linearised error is averaged: it needs d x d matrices

@@ -40,41 +40,6 @@ from reconrisk.attacks import (
 )
 from reconrisk.models import Classifier
 
-__all__ = [
-    "CLIPPED",
-    "PRIOR_SIZE",
-    "RARELY",
-    "SCORE_STYLES",
-    "SHORTCUT",
-    "SUCCESS",
-    "attack_points",
-    "attack_task",
-    "batch",
-    "data_parameters",
-    "describe_data",
-    "epsilon_axis",
-    "epsilons",
-    "generator_of",
-    "learning_rate",
-    "likelihood_ahead",
-    "likelihood_behind",
-    "p_value_above_bound",
-    "percent",
-    "reference",
-    "sampling_rate",
-    "score_rows",
-    "scored",
-    "set_up",
-    "settings_at",
-    "shortcut_task",
-    "split_records",
-    "steps",
-    "success_points",
-    "trial_task",
-    "trials",
-    "with_reference",
-]
-
 #: how often a paired comparison or a test against a bound may fail by chance
 RARELY = 1e-5
 #: label of the axis of every picture

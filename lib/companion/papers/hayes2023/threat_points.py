@@ -19,60 +19,20 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Parameter, datasets
+from companion.study import Context, Parameter, Tables, datasets
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from companion.study.verdicts import rounded
-from companion.style import GREY
+from companion.style import GREY, panels
 from reconrisk import DPSGD, bounds
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, gradient_factors, train_many
-
-__all__ = [
-    "CLEAR",
-    "CLIPPING_NORM",
-    "EPSILONS",
-    "LEARNING_RATE",
-    "POINTS_NOTE",
-    "attack_point",
-    "attack_tasks",
-    "best_rates",
-    "common_parameters",
-    "data_parameter",
-    "describe",
-    "describe_run",
-    "epsilon_axis",
-    "epsilons",
-    "error_of",
-    "features_of",
-    "generator_of",
-    "images_of",
-    "interval",
-    "learning_rates",
-    "legend_entry",
-    "measure_training",
-    "models",
-    "never_above",
-    "noise_prior",
-    "one",
-    "point_task",
-    "points_and_curves",
-    "records_of",
-    "run_of",
-    "select",
-    "shared_parameters",
-    "split_positions",
-    "success_points",
-    "swept",
-    "theory",
-    "theory_lines",
-    "trials",
-]
 
 #: standard errors by which a difference has to exceed zero to count
 CLEAR = 4.0
@@ -549,6 +509,19 @@ POINTS_NOTE = (
 )
 
 
+def success_figure(tables: Tables, series: Iterable[tuple], width: float = 6.2) -> Figure:
+    """Success over epsilon: theory, and points as ``(values, label, colour, marker, shift)``."""
+    success = tables["success"]
+    figure, [[axes]] = panels(1, 1, width=width, height=3.4)
+    theory_lines(axes, tables["curves"])
+    for values, label, *look in series:
+        success_points(axes, select(success, **values), label, *look)
+    epsilon_axis(axes, success, 1 / tables.parameters.prior_size)
+    axes.set_ylabel("success")
+    figure.legend(loc="outside right upper")
+    return figure
+
+
 def epsilon_axis(axes: Axes, table: pd.DataFrame, chance: float | None = None) -> None:
     """Success over epsilon, logarithmic, labelled at the figure's own values."""
     axes.set(xscale="log", xlabel=r"$\varepsilon$", ylim=(-0.02, 1.04))
@@ -569,9 +542,10 @@ def theory_lines(axes: Axes, curves: pd.DataFrame) -> None:
 
 
 def success_points(
-    axes: Axes, rows: pd.DataFrame, colour: str, shift: float = 1.0, marker: str = "o"
+    axes: Axes, rows: pd.DataFrame, label: str, colour: str, marker: str = "o", shift: float = 1.0
 ) -> None:
     """Success with its interval; ``shift`` multiplies epsilon, to keep points apart."""
+    axes.plot([], [], color=colour, marker=marker, linestyle="none", markersize=4.5, label=label)
     for method, part in rows.groupby("method", sort=False):
         own = method != "shared"
         # rounding may put a share a hair outside its own interval
@@ -589,8 +563,3 @@ def success_points(
             linewidth=1.1,
             zorder=4 if own else 3,
         )
-
-
-def legend_entry(axes: Axes, label: str, colour: str, marker: str = "o") -> None:
-    """An entry of the legend for points."""
-    axes.plot([], [], color=colour, marker=marker, linestyle="none", markersize=4.5, label=label)
