@@ -243,7 +243,7 @@ def _histograms(axis: Axes, law: pd.DataFrame) -> None:
     ):
         axis.hist(law[column], edges, density=True, color=colour, alpha=0.45)
         density = stats.norm.pdf(x, mean, sigma)
-        axis.plot(x, density, color=colour, label=f"{name}, mean {mean:.2f}")
+        axis.plot(x, density, color=colour, label=f"{name}, mean {round(mean, 2) + 0.0:.2f}")
     axis.set(xlabel=r"inner product over $C^2$", ylabel="density of one step's value")
     axis.set_ylim(0, 1.35 * axis.get_ylim()[1])
     axis.legend(loc="upper left")
