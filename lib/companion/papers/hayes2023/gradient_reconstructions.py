@@ -20,14 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import special
 
-from companion.experiments.informed_adversary import (
+from companion.experiments.tools import as_numpy, data_folder
+from companion.papers.hayes2023.informed_adversary import (
     Scene,
     images_of,
     preferred_candidates,
     scene_of,
     train_targets,
 )
-from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
 from companion.study import Context, Parameter, Tables, datasets
 from companion.study.datasets import LabelledImages
@@ -151,7 +151,7 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     task : dict
-        As in :func:`~companion.experiments.informed_adversary.scene_of`, and ``iterations``,
+        As in :func:`~companion.papers.hayes2023.informed_adversary.scene_of`, and ``iterations``,
         ``restarts``, ``rate`` and ``pool``.
 
     Returns
