@@ -133,7 +133,7 @@ def test_theory_has_the_known_values_at_epsilon_ten():
 def test_reconstructions_of_a_fine_tuned_layer_are_named_without_noise():
     context = small("fig2", side=8, features=192, known=40, pool=30)
     common = {
-        "width": 0, "max_grad_norm": 1.0, "learning_rate": 1.0, "targets": 3, "iterations": 60,
+        "width": 0, "max_grad_norm": 1.0, "learning_rate": 1.0, "targets": 3, "iterations": 25,
         "purpose": "gradient-based",
     }  # fmt: skip
     clear = fig2.rebuild_point(threat.point_task(context, epsilon=1e8, **common))

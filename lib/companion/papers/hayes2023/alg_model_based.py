@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import gradient_reconstructions as informed
-from companion.papers.hayes2023.shadow_models import SHADOW_PARAMETERS, baseline_errors, shadowed
+from companion.papers.hayes2023.shadow_models import (
+    SHADOW_PARAMETERS,
+    baseline_errors,
+    shadowed,
+    shadowed_images,
+)
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import GREY, ORANGE, PURPLE, drawing, legend_above, legend_line, panels
 
@@ -29,7 +34,8 @@ def measure(study: Context) -> Tables:
     return Tables(
         {"model-based": table},
         ran=f"{table['shadow models'].iloc[0]} shadow models at each epsilon, each on "
-        f"{p.grey_known} known and one auxiliary of the {p.grey}; tested on "
+        f"{p.grey_known} known and one auxiliary of the "
+        f"{shadowed_images(study, informed.GREY).name}; judged on "
         f"{table['models'].iloc[0]} further models.",
     )
 

@@ -19,7 +19,13 @@ from companion.study.datasets import LabelledImages
 from reconrisk.attacks import baselines, model_based
 from reconrisk.training import train_many
 
-__all__ = ["SHADOW_PARAMETERS", "attack_with_shadows", "baseline_errors", "shadowed"]
+__all__ = [
+    "SHADOW_PARAMETERS",
+    "attack_with_shadows",
+    "baseline_errors",
+    "shadowed",
+    "shadowed_images",
+]
 
 #: shadow models trained together
 CHUNK = 2000
@@ -111,7 +117,7 @@ def shadowed(study: Context, which: str, epsilons: Sequence[float]) -> pd.DataFr
     """Run the model-based attack on one data set over epsilon, one row each."""
     p = study.parameters
     # where there are few records, most of them are better spent on shadow models
-    others = len(_images(study, which)) - p[f"{which}_known"]
+    others = len(shadowed_images(study, which)) - p[f"{which}_known"]
     count = min(p.test_models, others // 6)
     tasks = [
         reconstruction_task(
@@ -133,7 +139,7 @@ def shadowed(study: Context, which: str, epsilons: Sequence[float]) -> pd.DataFr
 
 def baseline_errors(study: Context, which: str) -> dict[str, float]:
     """Errors of guesses that have seen nothing: MSE of nearest neighbours and of the mean image."""
-    images = _images(study, which)
+    images = shadowed_images(study, which)
     return {
         "nearest neighbour": _nearest_neighbours(*_place(study, which)),
         "mean image": baselines.mean_record_mse(images.inputs),
@@ -145,7 +151,8 @@ def _place(study: Context, which: str) -> tuple[str, str, int]:
     return p[which], data_folder(study, p[which]), 32 if which == GREY else p.side
 
 
-def _images(study: Context, which: str) -> LabelledImages:
+def shadowed_images(study: Context, which: str) -> LabelledImages:
+    """The data set that known records, targets and shadow models' records are drawn from."""
     return images_of(*_place(study, which))
 
 
