@@ -459,11 +459,11 @@ def attacked_targets(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.hayes2023 import old_gradients as module
+        from companion.papers.hayes2023.informed_adversary import scene_of
 
         task, swept = _few_targets(record, data_root, "attack_targets", epsilon)
         result = swept.compute(task)
-        scene = module._scene(task)
+        scene = scene_of(task)
         truth = scene.images.inputs[scene.positions("targets")]
         values = measure(task, np.asarray(result["rebuilt"]) - truth, result)
         was = row_of(record.tables[table], epsilon=epsilon, **at)
@@ -496,13 +496,14 @@ def _mean_of_targets(
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
-    from companion.papers.hayes2023 import old_gradients as module
+    from companion.papers.hayes2023.informed_adversary import scene_of, train_targets
+    from companion.papers.hayes2023.gradient_reconstructions import match_targets
 
     epsilon = 100.0
     task, _ = _few_targets(record, data_root, "compare_losses", epsilon)
-    scene = module._scene(task)
-    stored, pixels, labels = module._trained(scene)
-    off = as_numpy(module._matched(scene, stored, labels).inputs - pixels)
+    scene = scene_of(task)
+    stored, pixels, labels = train_targets(scene)
+    off = as_numpy(match_targets(scene, stored, labels).inputs - pixels)
     was = row_of(record.tables["errors"], epsilon=epsilon, loss="eq. (1)")
     many = record.provenance.parameters["compared"]
     return [_mean_of_targets("MSE", _squared(task, off, {}), float(was["mean"]), many, 1e-3)]
@@ -523,7 +524,7 @@ def _told_from_others(prior_size: int) -> Measured:
 def _most_pixels_fit(
     task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]
 ) -> np.ndarray:
-    from companion.papers.hayes2023.old_gradients import PIXEL_TOLERANCE
+    from companion.papers.hayes2023.fig12 import PIXEL_TOLERANCE
 
     return ((np.abs(off) < PIXEL_TOLERANCE).mean(axis=1) >= 0.6).astype(float)
 
