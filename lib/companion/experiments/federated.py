@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reconrisk.models import SigmoidNetwork
 from companion.study import datasets, registry
 from companion.study.datasets import LabelledImages
+from reconrisk.models import SigmoidNetwork
 
 __all__ = [
     "BATCH_SIZE",
@@ -26,6 +26,7 @@ __all__ = [
     "NETWORK",
     "RECORDS",
     "SAMPLING_RATE",
+    "SIDE",
     "STEPS",
     "Pair",
     "Standardised",
