@@ -100,7 +100,7 @@ _COLUMNS = {
 
 
 def attack_pairs(study: Context, sizes: Iterable[int]) -> dict[tuple[str, int], Attacked]:
-    """Attack both data sets under the eight pairs at some sizes, at 128 under Table II's rows too."""
+    """Attack both data sets under the eight pairs; at batch size 128 under Table II's rows too."""
     named = table2_releases()
     every = tuple(release_of(pair, m) for pair in studied_pairs() for m in MECHANISMS)
     rest = tuple(release for release in every if release not in named)

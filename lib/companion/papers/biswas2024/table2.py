@@ -183,8 +183,8 @@ def alt(tables: Tables) -> str:
         least, most = ordered.iloc[0], ordered.iloc[-1]
         parts.append(
             f"{tables.parameters[which]}: the MSE grows from {least['MSE']:.1f} ({least['row']}) "
-            f"to {most['MSE']:.1f} ({most['row']}), in print from {own['MSE printed'].min():.1f} to "
-            f"{own['MSE printed'].max():.1f}; the mean pictures of the labels are at "
+            f"to {most['MSE']:.1f} ({most['row']}), in print from {own['MSE printed'].min():.1f} "
+            f"to {own['MSE printed'].max():.1f}; the mean pictures of the labels are at "
             f"{guesses[which]:.1f}."
         )
     head = "Four panels of six rows each, MSE on top and SSIM below, digits left, garments right."

@@ -105,7 +105,7 @@ def measure(study: Context) -> Tables:
 
 
 def _cells(runs: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """One row a noise, one column a batch size: mean +- a run's spread, beside print on its data."""
+    """One row a noise, one column a batch size: mean +- a run's spread, beside print on its set."""
     noises = {pair.concentration: pair.noise_multiplier for pair in studied_pairs()}
     rows: dict[tuple[str, float, str], dict[str, str]] = {}
     for _, run in runs[runs["mechanism"] != "none"].iterrows():
@@ -279,7 +279,7 @@ def _missing_point(printed: pd.DataFrame) -> Verdict:
     ].sort_values("label")
     at = [pair.noise_multiplier for pair in studied_pairs()].index(0.321)
     above, near, below = own["printed"].iloc[at - 1 : at + 2]
-    read = float("." + own["text"].iloc[at])
+    read = float("." + own["text"].iloc[at].lstrip("."))
     return refute(
         "E-D-11",
         holds=not odd.any(),
