@@ -106,7 +106,9 @@ def _algorithm1(
 ) -> Tables:
     return Tables(
         {
-            "lines": pd.DataFrame({"line": ["4", "12"], "does": ["draw", "step"], "ok": [ok, True]}),
+            "lines": pd.DataFrame(
+                {"line": ["4", "12"], "does": ["draw", "step"], "ok": [ok, True]}
+            ),
             "decay": pd.DataFrame(
                 {
                     "reading": [runs.AS_READ, alg1.COUPLED],

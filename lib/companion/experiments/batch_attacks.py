@@ -479,7 +479,7 @@ def attack_settings(
 
 def attacked(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
     """Run tasks made by :func:`attack_task`, each once in a process; results in their order."""
-    rows = study.sweep(attack_batches, tasks, "inverting gradients")
+    rows = study.sweep(attack_batches, tasks, "inverting gradients", threads=1)
     return [_as_attacked(task, row) for task, row in zip(tasks, rows, strict=True)]
 
 

@@ -207,7 +207,7 @@ def training_task(
 def trained(study: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return every network's accuracy, one row each; nothing is trained twice in a process."""
     kept = ("data", "batch_size", "reading", "by_layer", "repeat")
-    results = study.sweep(train_networks, tasks, "training")
+    results = study.sweep(train_networks, tasks, "training", threads=1)
     return as_table([{key: task[key] for key in kept} for task in tasks], results)
 
 

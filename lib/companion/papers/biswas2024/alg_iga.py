@@ -70,7 +70,7 @@ UNITS = NETWORK.widths[1]
 def measure(study: Context) -> Tables:
     p = study.parameters
     tasks = [_trace_task(study, size, [NONE, LIGHTEST]) for size in p.sizes]
-    traces = study.sweep(trace_attack, tasks, "traces")
+    traces = study.sweep(trace_attack, tasks, "traces", threads=1)
     return Tables(
         {
             "trace": pd.concat([_traced(t, row) for t, row in zip(tasks, traces, strict=True)]),

@@ -70,7 +70,7 @@ def measure(study: Context) -> Tables:
     keys = [(which, size) for which in SETS for size in p.sizes]
     options = {"draws": p.draws, "iterations": p.iterations, "initial": p.initial}
     tasks = [attack_task(study, p[which], size, LEAKED, **options) for which, size in keys]
-    results = study.sweep(leak_batches, tasks, "deep leakage")
+    results = study.sweep(leak_batches, tasks, "deep leakage", threads=1)
     leakage = [_leaked(*key, result) for key, result in zip(keys, results, strict=True)]
     return Tables(
         {
