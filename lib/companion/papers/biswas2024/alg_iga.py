@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Any
@@ -348,6 +349,7 @@ def alt(tables: Tables) -> str:
     ends = trace[trace["iteration"] == trace["iteration"].max()]
     clean = ends[ends["row"] == label(NONE)].set_index("batch size")
     distance = ends.groupby("row")["distance"].max()
+    below = 10.0 ** math.ceil(math.log10(distance[label(NONE)] + 1e-12))
     reached = ", ".join(
         f"{'below 1e-5' if mse < 1e-5 else f'{mse:.1g}'} for {n}" for n, mse in clean["MSE"].items()
     )
@@ -357,7 +359,7 @@ def alt(tables: Tables) -> str:
     others = [name for name in names if name != AS_USED and moved[name] > np.log(1.5)]
     return (
         f"Top left: error over iterations; without noise it ends at {reached} records. Top right: "
-        f"the distance from the released gradient ends below {distance[label(NONE)]:.1g} without "
+        f"the distance from the released gradient ends below {below:g} without "
         f"noise and as high as {distance[label(LIGHTEST)]:.1g} with it. Below: six coloured dots "
         f"in each of {len(names)} lines of settings; dots move by more than half of the error "
         f"with {', '.join(others) or 'none of them'}."
