@@ -266,15 +266,20 @@ def inverted_batches(table: str, *, keys: Sequence[str] = ()) -> Point:
     """One batch under one release of paper D's attack, against the mean over the draws."""
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.biswas2024 import old_reconstruction as module
+        from companion.experiments.federated import studied_pairs
+        from companion.papers.biswas2024.printed_reconstructions import (
+            MECHANISMS,
+            label,
+            release_of,
+        )
         from reconrisk.training import Release
 
         p = record.provenance.parameters
         swept = task_of(record, data_root, "attack_batches")
         studied = {
-            module._release(pair, mechanism): {"mechanism": mechanism, "pair": i}
-            for i, pair in enumerate(module.studied_pairs())
-            for mechanism in module._MECHANISMS
+            release_of(pair, mechanism): {"mechanism": mechanism, "pair": i}
+            for i, pair in enumerate(studied_pairs())
+            for mechanism in MECHANISMS
         }
         # by row every release has a name; else only those of the studied pairs are in the table
         task, given = next(
@@ -287,7 +292,7 @@ def inverted_batches(table: str, *, keys: Sequence[str] = ()) -> Point:
         result = swept.compute(task | {"releases": [given], "draws": 1})
         at = {"data": next(k for k in ("digits", "garments") if p[k] == task["data"])}
         if "row" in keys:
-            at["row"] = module._named(release)
+            at["row"] = label(release)
         else:
             at |= studied[release] | {"batch size": task["batch_size"]}
         was = row_of(record.tables[table], **at)
@@ -308,7 +313,7 @@ def leaked_batches() -> Point:
     few = 5
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.biswas2024 import old_reconstruction as module
+        from companion.papers.biswas2024.printed_reconstructions import label
         from reconrisk.training import Release
 
         swept = task_of(record, data_root, "leak_batches")
@@ -319,7 +324,7 @@ def leaked_batches() -> Point:
         )
         found = []
         for i, release in enumerate(task["releases"]):
-            row = module._named(Release(**release))
+            row = label(Release(**release))
             at = {"data": which, "batch size": task["batch_size"], "row": row}
             was = row_of(record.tables["leakage"], **at)
             for column, name in (("MSE", "mse"), ("SSIM", "ssim")):
@@ -531,15 +536,11 @@ def _most_pixels_fit(
 
 def blind_directions(record: Record, data_root: str) -> list[Agreement]:
     """What a batch can be changed by without a change of its gradient: paper D's attack."""
-    from companion.papers.biswas2024 import old_reconstruction as module
+    from companion.papers.biswas2024.alg_iga import blind_change
 
-    now = module._blind(context_of(record, data_root), "digits")
-    was = record.tables["blind"].iloc[0]
-    names = [name for name in record.tables["blind"].columns if not isinstance(was[name], str)]
-    return [
-        Agreement(name, float(now[name]), float(was[name]), SINGLE * abs(float(was[name])))
-        for name in names
-    ]
+    now = blind_change(context_of(record, data_root))["of the pictures"]
+    was = float(record.tables["blind-change"]["of the pictures"].iloc[0])
+    return [Agreement("change of the pictures", now, was, SINGLE * was)]
 
 
 # The points ---------------------------------------------------------------------------------------
