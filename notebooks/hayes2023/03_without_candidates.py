@@ -29,9 +29,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -47,7 +47,7 @@ session = study.Study(
 # ### From all gradients: equation (1)
 #
 # {prf:ref}`The attack <prf-hayes2023-alg_gradient_based>`: subtract the known records' clipped gradients from each privatised one, and look for the picture
-# whose own clipped gradients fit what is left, at all steps together. Equation (1) measures the fit by
+# whose own clipped gradients fit the residuals, at all steps together. Equation (1) measures the fit by
 # minus the inner product plus the L1 distance; the paper calls it the best of all losses it tried. But
 # the noise is Gaussian: the squared distance *is* the likelihood, and it does better. The L1 term pays
 # twice, in accuracy and because it alone has to look at every entry of every gradient.
@@ -56,8 +56,41 @@ session = study.Study(
 # noise no iteration is needed: all steps' gradients of the first layer are multiples of the picture
 # with a one appended, so that their leading singular vector is the picture.
 
-# %% tags=["exhibit:hayes2023/alg_gradient_based", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/alg_gradient_based"))
+# %%
+import torch
+from sklearn.datasets import load_digits
+
+from reconrisk import DPSGD, privacy
+from reconrisk.attacks import match_gradients
+from reconrisk.models import Classifier
+from reconrisk.training import record_trajectories
+
+digits, draws = load_digits(), torch.Generator().manual_seed(0)
+order = torch.randperm(1797, generator=draws)
+x = torch.as_tensor(digits.data, dtype=torch.float32)[order] / 16
+y = torch.as_tensor(digits.target)[order]
+targets, known = slice(0, 8), slice(8, 307)
+run = DPSGD(privacy.noise_for_epsilon(1000, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
+seen = record_trajectories(  # one model for each target
+    Classifier(64, 10), run, x[known], y[known], x[targets], y[targets],
+    learning_rate=20.0, generator=draws,
+)
+found = match_gradients(
+    seen.weights, seen.residuals, run, y[targets], generator=draws, iterations=100
+)
+errors = (found.inputs - x[targets]).square().mean(dim=1)
+print(f"by hand: mean squared error {errors.mean():.2f}")
+
+# %% tags=["exhibit:hayes2023/alg_gradient_based"]
+from companion.papers.hayes2023 import alg_gradient_based
+
+tables = alg_gradient_based.measure(study)
+row = tables["errors"].query("epsilon == 1000 and loss == 'eq. (1)'").iloc[0]
+error = (float(errors.var()) / len(errors) + row["sem"] ** 2) ** 0.5
+agree = abs(row["mean"] - float(errors.mean())) < 4 * error
+print(f"in the figure: {row['mean']:.2f} (within 4 standard errors: {agree})")
+display(alg_gradient_based.draw(tables))
+study.judge(alg_gradient_based, tables)
 
 # %% [markdown]
 # ### From the final model: shadow models
@@ -67,8 +100,22 @@ figures.show(session.run("hayes2023/alg_gradient_based"))
 # noise it works. Under noise a record moves the final weights by less than the noise does, and the
 # network falls back to the mean picture.
 
-# %% tags=["exhibit:hayes2023/alg_model_based", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/alg_model_based"))
+# %%
+from reconrisk.attacks import mean_record_mse, nearest_neighbour_mse
+
+images = digits.data / 16  # what the attack has to beat
+print(f"by hand: mean image {mean_record_mse(images):.4f}, ", end="")
+print(f"nearest neighbours {nearest_neighbour_mse(images).mean():.4f}")
+
+# %% tags=["exhibit:hayes2023/alg_model_based"]
+from companion.papers.hayes2023 import alg_model_based
+
+tables = alg_model_based.measure(study)
+row = tables["model-based"].iloc[-1]
+print(f"in the figure: mean image {row['mean image']:.4f}, ", end="")
+print(f"nearest neighbours {row['nearest neighbour']:.4f}")
+display(alg_model_based.draw(tables))
+study.judge(alg_model_based, tables)
 
 # %% [markdown]
 # ### Figure 1: both over epsilon
@@ -83,14 +130,44 @@ figures.show(session.run("hayes2023/alg_model_based"))
 # the wrong $\varepsilon$. It holds for unbiased attacks; where $\varepsilon$ is small, any constant
 # picture is below it.
 
-# %% tags=["exhibit:hayes2023/fig1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig1"))
+# %%
+import math
+
+from reconrisk import bounds, privacy
+
+sigma = privacy.noise_for_epsilon(1, 1e-5, steps=100)
+by_formula = 1 / (4 * math.expm1(100 / sigma**2))
+print(f"by hand: Guo et al.'s bound, corrected, {by_formula:.4f}, ", end="")
+print(f"by the library {bounds.mse_lower_bound(sigma, 100):.4f}; at epsilon = 1")
+
+# %% tags=["exhibit:hayes2023/fig1"]
+from companion.papers.hayes2023 import fig1
+
+tables = fig1.measure(study)
+row = tables["bound"].iloc[0]
+print(f"in the figure: {math.exp(row['log corrected']):.4f}, at epsilon = {row['epsilon']:g}")
+display(fig1.draw(tables))
+study.judge(fig1, tables)
 
 # %% [markdown]
 # ### Figure 6: what they look like
+#
+# A few targets of either data set, as the attack rebuilds them at growing $\varepsilon$. Look for the
+# column in which the target can first be told: up to $\varepsilon = 100$ there is little but noise.
 
-# %% tags=["exhibit:hayes2023/fig6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig6"))
+# %%
+# the eight digits that were reconstructed by hand above, at epsilon = 1000
+print(f"by hand: mean squared error {errors.mean():.2f}")
+
+# %% tags=["exhibit:hayes2023/fig6"]
+from companion.papers.hayes2023 import fig6
+
+tables = fig6.measure(study)
+row = tables["found"].query("data == 'grey' and epsilon == 1000").iloc[0]
+agree = bool(0.5 < row["MSE"] / float(errors.mean()) < 2)
+print(f"in the figure: {row['MSE']:.2f} (by hand within a factor of two: {agree})")
+display(fig6.draw(tables))
+study.judge(fig6, tables)
 
 # %% [markdown]
 # ## What are candidates worth?
@@ -102,8 +179,24 @@ figures.show(session.run("hayes2023/fig6"))
 # draws a thousand random priors for each target. None need be drawn: the average over all priors is
 # the chance that none of the nearer pictures is among $n - 1$ drawn ones.
 
-# %% tags=["exhibit:hayes2023/alg_postprocess", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/alg_postprocess"))
+# %%
+from math import comb
+
+from reconrisk.attacks import nearer_records
+
+pool = x[307:707]  # the digits above: how many of the pool are nearer than the target?
+nearer = nearer_records(found.inputs.numpy(), x[targets].numpy(), pool.numpy())
+success = [comb(400 - int(m), 9) / comb(400, 9) for m in nearer]  # none of nine drawn is nearer
+print(f"by hand: {sum(success) / len(success):.1f}")
+
+# %% tags=["exhibit:hayes2023/alg_postprocess"]
+from companion.papers.hayes2023 import alg_postprocess
+
+tables = alg_postprocess.measure(study)
+row = tables["conversion"].query("epsilon == 1000").iloc[0]
+print(f"in the figure: {row['exact']:.1f}")
+display(alg_postprocess.draw(tables))
+study.judge(alg_postprocess, tables)
 
 # %% [markdown]
 # ### Figure 8: with and without candidates
@@ -116,8 +209,20 @@ figures.show(session.run("hayes2023/alg_postprocess"))
 # without candidates worse than guessing: what it fits to the noise looks unlike the pictures of the
 # label that it was given, and so unlike its target.
 
-# %% tags=["exhibit:hayes2023/fig8", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig8"))
+# %%
+from reconrisk import bounds, privacy
+
+sigma = privacy.noise_for_epsilon(10, 1e-5, steps=100)
+print(f"by hand: bound {bounds.rero_gaussian(sigma, 1 / 8, steps=100):.4f}")
+
+# %% tags=["exhibit:hayes2023/fig8"]
+from companion.papers.hayes2023 import fig8
+
+tables = fig8.measure(study)
+row = tables["success"].set_index(["prior size", "epsilon", "attack"]).loc[8, 10, "prior-aware"]
+print(f"in the figure: bound {row['bound']:.4f}, prior-aware attack {row['success']:.1f}")
+display(fig8.draw(tables))
+study.judge(fig8, tables)
 
 # %% [markdown]
 # ### Figure 12: no knowledge at all
@@ -129,5 +234,21 @@ figures.show(session.run("hayes2023/fig8"))
 # bound is about uniform pictures. Real ones are not: a black picture has seen nothing, and yet
 # it fits every digit that is mostly background.
 
-# %% tags=["exhibit:hayes2023/fig12", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig12"))
+# %%
+import math
+
+from reconrisk import bounds
+
+exact = bounds.log_prior_success_pixels(784, 1.0, 32 / 255) / math.log(10)
+printed = 784 * math.log10(2 * 32 / 256)
+print(f"by hand: prior success 10^{exact:.4f}, as printed 10^{printed:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig12"]
+from companion.papers.hayes2023 import fig12
+
+tables = fig12.measure(study)
+row = tables["printed dimensions"].query("dimension == 784 and rho == 1").iloc[0]
+exact, printed = row["log10 prior, exact"], row["log10 prior, printed"]
+print(f"in the figure: prior success 10^{exact:.4f}, as printed 10^{printed:.4f}")
+display(fig12.draw(tables))
+study.judge(fig12, tables)

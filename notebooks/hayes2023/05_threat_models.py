@@ -14,8 +14,8 @@
 # # Other networks, other knowledge
 #
 # Hayes et al., Section 4.1 and Appendices A, C, E and K.1. The attack is the prior-aware one
-# ({prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`): name the candidate whose clipped gradients fit what is
-# left of the released ones after the known records' are subtracted. Here the network changes, then
+# ({prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`): name the candidate whose clipped gradients fit the
+# residuals of the released ones, the known records' subtracted. Here the network changes, then
 # the list of candidates, then what the attacker knows, then the clipping norm. Every picture holds the
 # bound ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`), and below it what the best attack reaches when the
 # candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-beyond-bayes_success>`): with
@@ -34,9 +34,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -62,8 +62,22 @@ session = study.Study(
 # ({ref}`E-C-14 <erratum-e-c-14>`). And attack and bound do not nearly meet there, because the
 # bound is not attainable with ten candidates.
 
-# %% tags=["exhibit:hayes2023/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig2"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+sigma = privacy.noise_for_epsilon(10, 1e-5, steps=100)
+new = bounds.rero(DPSGD(sigma, steps=100), 1 / 10).upper
+older = bounds.rero_rdp(sigma, 1 / 10, steps=100)
+print(f"by hand: new bound {new:.4f}, RDP bound {older:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig2"]
+from companion.papers.hayes2023 import fig2
+
+tables = fig2.measure(study)
+row = tables["bounds"].query("epsilon == 10").iloc[0]
+print(f"in the figure: new bound {row['bound']:.4f}, RDP bound {row['RDP bound']:.4f}")
+display(fig2.draw(tables))
+study.judge(fig2, tables)
 
 # %% [markdown]
 # ## The size of the network
@@ -75,8 +89,36 @@ figures.show(session.run("hayes2023/fig2"))
 # paper prints are ten and a hundred times the smallest; the true ones are not, because the output's
 # biases do not grow with the width ({ref}`E-C-12 <erratum-e-c-12>`).
 
-# %% tags=["exhibit:hayes2023/fig7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig7"))
+# %%
+import torch
+from sklearn.datasets import load_digits
+
+from reconrisk import DPSGD, privacy
+from reconrisk.attacks import prior_aware_attack
+from reconrisk.models import Classifier
+
+digits, draws = load_digits(), torch.Generator().manual_seed(0)
+order = torch.randperm(1797, generator=draws)
+x = torch.as_tensor(digits.data, dtype=torch.float32)[order] / 16
+y = torch.as_tensor(digits.target)[order]
+run = DPSGD(privacy.noise_for_epsilon(10, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
+attack = {"prior_size": 10, "trials": 60, "learning_rate": 5.0, "generator": draws}
+guesses = prior_aware_attack(  # a network of width 10
+    Classifier(64, 10), run, x[:999], y[:999], x[999:1199], y[999:1199], **attack
+)
+right = guesses.correct("sum").double()
+print(f"by hand: {right.mean():.1f}")
+
+# %% tags=["exhibit:hayes2023/fig7"]
+from companion.papers.hayes2023 import fig7
+
+tables = fig7.measure(study)
+row = tables["success"].query("epsilon == 10 and width == 10 and method == 'own model'").iloc[0]
+error = (0.25 / len(right) + 0.25 / row["trials"]) ** 0.5
+agree = abs(row["success"] - float(right.mean())) < 4 * error
+print(f"in the figure: {row['success']:.1f} (within 4 standard errors: {agree})")
+display(fig7.draw(tables))
+study.judge(fig7, tables)
 
 # %% [markdown]
 # ## The prior
@@ -88,8 +130,24 @@ figures.show(session.run("hayes2023/fig7"))
 # data in the mean square. On the small digits noise is named a little more often at large
 # $\varepsilon$: no two noise images are nearly the same, and some digits are.
 
-# %% tags=["exhibit:hayes2023/fig9", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig9"))
+# %%
+width = (12 * x.var(dim=0).mean()) ** 0.5  # noise as far apart in the mean square as the digits
+noise = 0.5 + width * (torch.rand(200, 64, generator=draws) - 0.5)
+labels = torch.randint(10, (200,), generator=draws)
+guesses = prior_aware_attack(Classifier(64, 10), run, x[:999], y[:999], noise, labels, **attack)
+right = guesses.correct("sum").double()
+print(f"by hand: noise images {right.mean():.1f}")
+
+# %% tags=["exhibit:hayes2023/fig9"]
+from companion.papers.hayes2023 import fig9
+
+tables = fig9.measure(study)
+row = tables["success"].query("epsilon == 10 and prior == 'noise' and method == 'own model'").iloc[0]
+error = (0.25 / len(right) + 0.25 / row["trials"]) ** 0.5
+agree = abs(row["success"] - float(right.mean())) < 4 * error
+print(f"in the figure: noise images {row['success']:.1f} (within 4 standard errors: {agree})")
+display(fig9.draw(tables))
+study.judge(fig9, tables)
 
 # %% [markdown]
 # ## What the attacker has to know
@@ -101,8 +159,24 @@ figures.show(session.run("hayes2023/fig9"))
 # $\varepsilon$ alike, for it is not noise that hides the target. The paper calls what is left random;
 # it stays a little above one in ten.
 
-# %% tags=["exhibit:hayes2023/fig10", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig10"))
+# %%
+guesses = prior_aware_attack(
+    Classifier(64, 10), run, x[:128], y[:128], x[999:1199], y[999:1199],
+    subtract_known=False, **attack,
+)
+right = guesses.correct("sum").double()
+print(f"by hand: without subtraction below a half: {bool(right.mean() < 0.5)}")
+
+# %% tags=["exhibit:hayes2023/fig10"]
+from companion.papers.hayes2023 import fig10
+
+tables = fig10.measure(study)
+row = tables["success"].query("epsilon == 10 and known == 128 and not subtract").iloc[0]
+error = (0.25 / len(right) + 0.25 / row["trials"]) ** 0.5
+agree = abs(row["success"] - float(right.mean())) < 4 * error
+print(f"in the figure: {row['success']:.2f} (by hand within 4 standard errors: {agree})")
+display(fig10.draw(tables))
+study.judge(fig10, tables)
 
 # %% [markdown]
 # ## The clipping norm
@@ -120,5 +194,19 @@ figures.show(session.run("hayes2023/fig10"))
 # the log likelihood subtracts half of every squared norm and names more targets. At $q = 1$ it is the
 # best score there is, so what it still lacks is real: a short gradient is a weak signal.
 
-# %% tags=["exhibit:hayes2023/fig13", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("hayes2023/fig13"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+sigma = privacy.noise_for_epsilon(40, 1e-5, steps=100)
+best = bounds.bayes_success(100**0.5 / sigma, 10)  # where every gradient is clipped and orthogonal
+bound = bounds.rero(DPSGD(sigma, steps=100), 1 / 10).upper
+print(f"by hand: bound {bound:.4f}, orthogonal candidates {best:.4f}")
+
+# %% tags=["exhibit:hayes2023/fig13"]
+from companion.papers.hayes2023 import fig13
+
+tables = fig13.measure(study)
+row = tables["points"].query("epsilon == 40").iloc[0]
+print(f"in the figure: bound {row['bound']:.4f}, orthogonal candidates {row['orthogonal']:.4f}")
+display(fig13.draw(tables))
+study.judge(fig13, tables)

@@ -266,15 +266,20 @@ def inverted_batches(table: str, *, keys: Sequence[str] = ()) -> Point:
     """One batch under one release of paper D's attack, against the mean over the draws."""
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.biswas2024 import old_reconstruction as module
+        from companion.experiments.federated import studied_pairs
+        from companion.papers.biswas2024.printed_reconstructions import (
+            MECHANISMS,
+            label,
+            release_of,
+        )
         from reconrisk.training import Release
 
         p = record.provenance.parameters
         swept = task_of(record, data_root, "attack_batches")
         studied = {
-            module._release(pair, mechanism): {"mechanism": mechanism, "pair": i}
-            for i, pair in enumerate(module.studied_pairs())
-            for mechanism in module._MECHANISMS
+            release_of(pair, mechanism): {"mechanism": mechanism, "pair": i}
+            for i, pair in enumerate(studied_pairs())
+            for mechanism in MECHANISMS
         }
         # by row every release has a name; else only those of the studied pairs are in the table
         task, given = next(
@@ -287,7 +292,7 @@ def inverted_batches(table: str, *, keys: Sequence[str] = ()) -> Point:
         result = swept.compute(task | {"releases": [given], "draws": 1})
         at = {"data": next(k for k in ("digits", "garments") if p[k] == task["data"])}
         if "row" in keys:
-            at["row"] = module._named(release)
+            at["row"] = label(release)
         else:
             at |= studied[release] | {"batch size": task["batch_size"]}
         was = row_of(record.tables[table], **at)
@@ -308,7 +313,7 @@ def leaked_batches() -> Point:
     few = 5
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.biswas2024 import old_reconstruction as module
+        from companion.papers.biswas2024.printed_reconstructions import label
         from reconrisk.training import Release
 
         swept = task_of(record, data_root, "leak_batches")
@@ -319,7 +324,7 @@ def leaked_batches() -> Point:
         )
         found = []
         for i, release in enumerate(task["releases"]):
-            row = module._named(Release(**release))
+            row = label(Release(**release))
             at = {"data": which, "batch size": task["batch_size"], "row": row}
             was = row_of(record.tables["leakage"], **at)
             for column, name in (("MSE", "mse"), ("SSIM", "ssim")):
@@ -459,11 +464,11 @@ def attacked_targets(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.hayes2023 import old_gradients as module
+        from companion.papers.hayes2023.informed_adversary import scene_of
 
         task, swept = _few_targets(record, data_root, "attack_targets", epsilon)
         result = swept.compute(task)
-        scene = module._scene(task)
+        scene = scene_of(task)
         truth = scene.images.inputs[scene.positions("targets")]
         values = measure(task, np.asarray(result["rebuilt"]) - truth, result)
         was = row_of(record.tables[table], epsilon=epsilon, **at)
@@ -496,13 +501,14 @@ def _mean_of_targets(
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
-    from companion.papers.hayes2023 import old_gradients as module
+    from companion.papers.hayes2023.informed_adversary import scene_of, train_targets
+    from companion.papers.hayes2023.gradient_reconstructions import match_targets
 
     epsilon = 100.0
     task, _ = _few_targets(record, data_root, "compare_losses", epsilon)
-    scene = module._scene(task)
-    stored, pixels, labels = module._trained(scene)
-    off = as_numpy(module._matched(scene, stored, labels).inputs - pixels)
+    scene = scene_of(task)
+    stored, pixels, labels = train_targets(scene)
+    off = as_numpy(match_targets(scene, stored, labels).inputs - pixels)
     was = row_of(record.tables["errors"], epsilon=epsilon, loss="eq. (1)")
     many = record.provenance.parameters["compared"]
     return [_mean_of_targets("MSE", _squared(task, off, {}), float(was["mean"]), many, 1e-3)]
@@ -523,22 +529,18 @@ def _told_from_others(prior_size: int) -> Measured:
 def _most_pixels_fit(
     task: Mapping[str, Any], off: np.ndarray, result: Mapping[str, Any]
 ) -> np.ndarray:
-    from companion.papers.hayes2023.old_gradients import PIXEL_TOLERANCE
+    from companion.papers.hayes2023.fig12 import PIXEL_TOLERANCE
 
     return ((np.abs(off) < PIXEL_TOLERANCE).mean(axis=1) >= 0.6).astype(float)
 
 
 def blind_directions(record: Record, data_root: str) -> list[Agreement]:
     """What a batch can be changed by without a change of its gradient: paper D's attack."""
-    from companion.papers.biswas2024 import old_reconstruction as module
+    from companion.papers.biswas2024.alg_iga import blind_change
 
-    now = module._blind(context_of(record, data_root), "digits")
-    was = record.tables["blind"].iloc[0]
-    names = [name for name in record.tables["blind"].columns if not isinstance(was[name], str)]
-    return [
-        Agreement(name, float(now[name]), float(was[name]), SINGLE * abs(float(was[name])))
-        for name in names
-    ]
+    now = blind_change(context_of(record, data_root))["of the pictures"]
+    was = float(record.tables["blind-change"]["of the pictures"].iloc[0])
+    return [Agreement("change of the pictures", now, was, SINGLE * was)]
 
 
 # The points ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Figures 1, 6, 8 and 12 of Hayes et al.: what is refused early, and the clipped linear error."""
+"""Hayes et al., Figures 1, 6, 8 and 12 and their attacks: their parts, and what verdicts notice."""
 
 from __future__ import annotations
 
@@ -7,12 +7,28 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from reconrisk.attacks import baselines
-from companion.study import Study
-from companion.papers.hayes2023.old_gradients import _projected, _told_from_one
+from companion.papers.hayes2023 import (
+    alg_gradient_based,
+    alg_model_based,
+    alg_postprocess,
+    fig1,
+    fig6,
+    fig8,
+    fig12,
+)
+from companion.papers.hayes2023.gradient_reconstructions import projected_error, stands_in
+from companion.study import Study, Tables
+from reconrisk import bounds
+from reconrisk.attacks import nearer_records
+from recorded_tables import altered, recorded, statuses, with_tables
+
+KEY = "hayes2023"
+
+# The parts ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spread", [1e-3, 0.3, 50.0])
@@ -24,14 +40,14 @@ def test_error_of_a_clipped_pixel_is_the_integral(spread):
     far = 40 * spread
     bends = [-far, max(-0.2, -far), 0.0, min(0.8, far), far]
     expected = sum(integrate.quad(squared_error, *ends)[0] for ends in itertools.pairwise(bends))
-    found = _projected(np.array([0.2]), np.array([spread**2]))
+    found = projected_error(np.array([0.2]), np.array([spread**2]))
     assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_endless_noise_clips_every_pixel_to_one_end():
     record = np.array([0.0, 0.2, 1.0])
     expected = np.mean((record**2 + (1 - record) ** 2) / 2)
-    assert _projected(record, np.full(3, math.inf)) == pytest.approx(expected, rel=1e-12)
+    assert projected_error(record, np.full(3, math.inf)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +63,7 @@ def test_endless_noise_clips_every_pixel_to_one_end():
 def test_epsilons_without_those_judged_are_refused_before_anything_is_attacked(
     exhibit, given, message
 ):
-    exhibit = f"hayes2023/{exhibit}"
+    exhibit = f"{KEY}/{exhibit}"
     with pytest.raises(ValueError, match=message):
         Study(overrides={exhibit: given}).run(exhibit)
 
@@ -63,7 +79,7 @@ def test_labels_of_those_mistaken_for_the_target_are_told_pair_by_pair():
         others=29,
         targets=targets,
         rebuilt=rebuilt[None],
-        nearer=baselines.nearer_records(rebuilt, targets, images[pool])[None],
+        nearer=nearer_records(rebuilt, targets, images[pool])[None],
         epsilons=np.array([1.0]),
     )
     farther: dict[bool, list[bool]] = {True: [], False: []}
@@ -71,6 +87,210 @@ def test_labels_of_those_mistaken_for_the_target_are_told_pair_by_pair():
         if other != k:
             own, far = (np.linalg.norm(rebuilt[k] - images[pool[i]]) for i in (k, other))
             farther[labels[pool[other]] == labels[pool[k]]].append(far > own)
-    told = _told_from_one(attacked)
+    told = fig8.labels_of_neighbours(attacked)
     assert f"same label {np.mean(farther[True]):.0%} of the time" in told
     assert f"another label {np.mean(farther[False]):.0%}" in told
+
+
+def test_the_attack_passes_a_level_between_two_epsilons():
+    errors = pd.Series({10.0: 0.1, 100.0: 0.12, 1000.0: 0.01})  # a rise is no step back
+    assert fig1.crossing_epsilon(errors, math.sqrt(0.1 * 0.01)) == pytest.approx(
+        math.sqrt(100 * 1000)
+    )
+
+
+def test_a_data_set_stands_in_by_itself_a_network_for_the_colour_images():
+    tables = recorded(f"{KEY}/fig1")
+    assert tables.stand_in
+    assert not stands_in(tables, "grey") and stands_in(tables, "colour")
+    assert stands_in(Tables({}, stand_ins=("grey = digits",)), "grey")
+    assert not stands_in(Tables({}, stand_ins=("grey = digits",)), "colour")
+
+
+# The verdicts ------------------------------------------------------------------------------------
+
+
+def tables_of(exhibit: str) -> Tables:
+    """The recorded tables, with those that the recorded run did not keep."""
+    if exhibit == "alg_model_based":
+        rows = [
+            {"epsilon": epsilon, "models": 50, "model-based": mse, "standard error": 0.002,
+             "ridge": ridge, "shadow models": 700, "mean image": 0.06, "nearest neighbour": 0.02}
+            for epsilon, mse, ridge in ((10.0, 0.07, 0.07), (1e3, 0.06, 0.06), (1e7, 0.02, 0.03))
+        ]  # fmt: skip
+        parameters = Study().context(f"{KEY}/{exhibit}").parameters
+        frames = {"model-based": pd.DataFrame(rows)}
+        return Tables(frames, exhibit=f"{KEY}/{exhibit}", parameters=parameters)
+    tables = recorded(f"{KEY}/{exhibit}")
+    if exhibit == "alg_gradient_based":
+        ratio = {"epsilon": [100.0, 300.0], "mean": [0.1, 0.2], "sem": [0.01, 0.01]}
+        search = tables["search"].assign(classes=10)
+        return with_tables(tables, log_ratio=pd.DataFrame(ratio), search=search)
+    if exhibit == "fig12":
+        dimension, share, draws = fig12.COUNTED.values()
+        tail = math.exp(bounds.log_prior_success_pixels(dimension, share, fig12.PIXEL_TOLERANCE))
+        counted = {
+            **fig12.COUNTED,
+            "images that fit": round(draws * tail),
+            "pixels that fit": round(draws * dimension * 64 / 255),
+        }
+        nearer = {"data": ["grey", "colour"], "at least 60% fit": 0.001, "60% to 80% fit": 0.002}
+        return with_tables(
+            tables, nearer=pd.DataFrame(nearer), uniform_images=pd.DataFrame([counted])
+        )
+    return tables
+
+
+def times(factor: float, column: str):
+    return lambda rows: factor * rows[column]
+
+
+WORLDS = {
+    "the model-based attack is the better one": (
+        "fig1", "model-based", "epsilon == 100_000", {"model-based": 1e-3}, {"C-002"}
+    ),
+    "the gradient-based attack is half as good": (
+        "fig1", "attack", "epsilon == 100_000", {"MSE": times(3, "MSE")}, {"C-002"}
+    ),
+    "on colour images the attack begins late": (
+        "fig1", "attack", "data == 'colour'", {"MSE": times(30, "MSE")},
+        {"fig1b", "C-004", "C-002"},
+    ),
+    "on grey images the attack begins as printed": (
+        "fig1", "attack", "data == 'grey' and epsilon == 1000", {"MSE": 0.01}, {"fig1a", "C-003"}
+    ),
+    "the attack is as good as the bound": (
+        "fig1", "attack", "data == 'grey' and epsilon == 10", {"MSE": 1e-6}, {"C-005"}
+    ),
+    "an unbiased attack beats the corrected bound": (
+        "fig1", "attack", "data == 'grey' and epsilon == 1", {"linearised": 1e-3}, {"E-C-13"}
+    ),
+    "shadow models work under a small epsilon": (
+        "fig1", "model-based", "epsilon == 10 and data == 'grey'", {"model-based": 0.03}, {"C-006"}
+    ),
+    "reconstructions at epsilon = 10": (
+        "fig6", "found", "epsilon == 10 and data == 'grey'", {"target_is_nearest": 0.9}, {"fig6a"}
+    ),
+    "no reconstructions at the largest epsilon": (
+        "fig6", "found", "epsilon == 100_000 and data == 'colour'", {"target_is_nearest": 0.1},
+        {"fig6b"},
+    ),
+    "more epsilon makes it worse": (
+        "fig6", "found", "epsilon == 1000 and data == 'grey'", {"MSE": 0.3}, {"fig6"}
+    ),
+    "an attack above the bound on all attacks": (
+        "fig8", "success", "epsilon == 1 and attack == 'prior-aware'", {"success": 0.9}, {"fig8"}
+    ),
+    "candidates are worth no epsilon": (
+        "fig8", "half-way", "", {"gradient-based": lambda rows: rows["prior-aware"]},
+        {"C-039", "C-040"},
+    ),
+    "a share of the pixels is as easy as all": (
+        "fig12", "success", "data == 'grey' and epsilon == 100_000", {"success": 0.5}, {"fig12a"}
+    ),
+    "reconstructions look like other images": (
+        "fig12", "nearer", "", {"at least 60% fit": 0.03}, {"fig12c", "fig12d"}
+    ),
+    "those that only just fit look like other images": (
+        "fig12", "nearer", "data == 'colour'", {"60% to 80% fit": 0.06}, {"C-049"}
+    ),
+    "no gap between the bound and the attack": (
+        "fig12", "success", "", {"bound": lambda rows: rows["high"]}, {"fig12"}
+    ),
+    "a pixel fits as often as printed": (
+        "fig12", "uniform images", "", {"pixels that fit": 800_000}, {"E-C-17"}
+    ),
+    "images fit as seldom as printed": (
+        "fig12", "uniform images", "", {"images that fit": 0}, {"E-C-04"}
+    ),
+    "eq. (1) is the best loss": (
+        "alg_gradient_based", "log ratio", "epsilon == 100", {"mean": 0.02}, {"C-007", "E-C-18"}
+    ),
+    "more iterations would help": (
+        "alg_gradient_based", "errors", "loss == 'eq. (1), twice the iterations'",
+        {"mean": times(0.8, "mean")}, {"alg_gradient_based"},
+    ),
+    "the label costs nothing": (
+        "alg_gradient_based", "search", "", {"candidates_known": times(10, "candidates known")},
+        {"C-035"},
+    ),
+    "without noise the reconstructor fails": (
+        "alg_model_based", "model-based", "epsilon > 1e6", {"model-based": 0.029},
+        {"alg_model_based"},
+    ),
+    "ridge regression is better": (
+        "alg_model_based", "model-based", "epsilon > 1e6", {"ridge": 0.019}, {"alg_model_based"}
+    ),
+    "under noise the reconstructor works": (
+        "alg_model_based", "model-based", "epsilon == 1000", {"model-based": 0.03},
+        {"alg_model_based"},
+    ),
+    "random priors have another average": (
+        "alg_postprocess", "conversion", "epsilon == 1000",
+        {"sampled": lambda rows: rows["exact"] + 6 * rows["standard error"]}, {"alg_postprocess"},
+    ),
+}  # fmt: skip
+EXHIBITS = (fig1, fig6, fig8, fig12, alg_gradient_based, alg_model_based, alg_postprocess)
+
+
+def name_of(module) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("module", EXHIBITS, ids=name_of)
+def test_no_verdict_on_recorded_tables_fails(module):
+    assert "failed" not in statuses(tables_of(name_of(module))).values()
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_world_in_which_a_claim_is_false_is_noticed(world):
+    exhibit, table, rows, columns, expected = WORLDS[world]
+    found = statuses(altered(tables_of(exhibit), table, rows, **columns))
+    failed = {target.removeprefix(f"{KEY}/") for target, s in found.items() if s == "failed"}
+    assert failed == expected
+
+
+def test_panels_have_stand_ins_of_their_own():
+    found = statuses(recorded(f"{KEY}/fig6"))
+    assert found[f"{KEY}/fig6a"] == "reproduced"
+    assert found[f"{KEY}/fig6b"] == found[f"{KEY}/fig6"] == "holds on stand-in data"
+    found = statuses(recorded(f"{KEY}/fig1"))
+    assert found["C-005"] == "reproduced"
+    assert found["C-003"] == found[f"{KEY}/fig1"] == "differs"
+    assert found["C-004"] == "holds on stand-in data"
+
+
+# The pictures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "axes", "table", "column"),
+    [
+        (fig1, 2, "attack", "MSE"),
+        (fig8, 3, "half-way", "prior-aware"),
+        (fig12, 2, "success", "success"),
+        (alg_gradient_based, 4, "errors", "mean"),
+        (alg_model_based, 1, "model-based", "model-based"),
+        (alg_postprocess, 1, "conversion", "exact"),
+    ],
+)
+def test_pictures_are_drawn_of_tables_and_described_by_them(module, axes, table, column):
+    tables = tables_of(name_of(module))
+    assert len(module.draw(tables).axes) == axes
+    lower = altered(tables, table, **{column: times(0.3, column)})
+    assert module.alt(lower) != module.alt(tables)
+
+
+def test_pictures_of_reconstructions_stand_in_rows():
+    found = pd.DataFrame(
+        [
+            {"data": which, "epsilon": epsilon, "MSE": 0.1, "target is nearest": nearest}
+            for which, epsilons in (("grey", (10.0, 100.0, 1e5)), ("colour", (10.0, 1e5)))
+            for epsilon, nearest in zip(epsilons, (0.0, 0.6, 0.9), strict=False)
+        ]
+    )
+    names = [f"grey {i} {e}" for i in range(2) for e in ("target", "10", "100", "100000")]
+    names += [f"colour 0 {e}" for e in ("target", "10", "100000")]
+    tables = Tables({"found": found}, images={name: np.zeros((4, 4, 3)) for name in names})
+    assert len(fig6.draw(tables).axes) == 3 * 4
+    assert "from epsilon = 100 on" in fig6.alt(tables)

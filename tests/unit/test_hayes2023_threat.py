@@ -1,31 +1,33 @@
-"""Facts about Hayes et al. 2023, Figures 2, 7, 9, 10 and 13."""
+"""Facts about Hayes et al., Figures 2, 7, 9, 10 and 13, and what their verdicts notice."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from companion import figures, study
+from companion.papers.hayes2023 import fig2, fig7, fig9, fig10, fig13
+from companion.papers.hayes2023 import threat_points as threat
+from companion.study import Study
 from reconrisk import datasets
-from companion.papers.hayes2023 import old_threat as threat
-from companion.study.verdicts import VerdictError
+from recorded_tables import altered, recorded, statuses, with_tables
 
 KEY = "hayes2023"
+EXHIBITS = {"fig2": fig2, "fig7": fig7, "fig9": fig9, "fig10": fig10, "fig13": fig13}
 SMALL = {"steps": 5, "known": 60, "pool": 60, "shared_trials": 300, "trajectories": 2, "trials": 40}
 
 
-def run(exhibit: str, seed: int = 0, **overrides):
+def small(exhibit: str, **given):
     exhibit = f"{KEY}/{exhibit}"
-    given = {exhibit: {**SMALL, **overrides}}
-    return study.Study(seed=seed, overrides=given).run(exhibit)
+    return Study(overrides={exhibit: {**SMALL, **given}}).context(exhibit)
 
 
 def task(exhibit: str = "fig9", epsilon: float = 10.0, method: str = "own model", **given):
-    context = study.Study(overrides={f"{KEY}/{exhibit}": SMALL}).context(f"{KEY}/{exhibit}")
-    return threat._attack_task(context, epsilon, method, **given)
+    return threat.attack_tasks(small(exhibit), [epsilon], method, **given)[0]
 
 
 # The parts ---------------------------------------------------------------------------------------
@@ -59,9 +61,9 @@ def test_intervals_cover_and_hold_the_trajectories_spread():
 
 def test_points_that_agree_by_chance_keep_the_error_of_their_trials():
     row = {"success": 0.5, "low": 0.5, "high": 0.5, "trials": 100}
-    assert threat._error(row) == pytest.approx(0.05)
-    assert threat._error({**row, "success": 1.0, "low": 1.0, "high": 1.0}) > 0.009
-    assert threat._error({"success": 0.5, "low": 0.4, "high": 0.6}) == pytest.approx(0.2 / 3.92)
+    assert threat.error_of(row) == pytest.approx(0.05)
+    assert threat.error_of({**row, "success": 1.0, "low": 1.0, "high": 1.0}) > 0.009
+    assert threat.error_of({"success": 0.5, "low": 0.4, "high": 0.6}) == pytest.approx(0.2 / 3.92)
 
 
 def test_conditions_that_are_compared_share_records_and_draws():
@@ -74,18 +76,18 @@ def test_conditions_that_are_compared_share_records_and_draws():
 
 def test_known_records_and_candidates_are_distinct():
     given = task()
-    inputs, labels = threat._records(given)
-    known, pool = threat._split(given, inputs, labels, torch.Generator().manual_seed(1))
+    _, labels = threat.records_of(given)
+    known, pool = threat.split_positions(given, labels, torch.Generator().manual_seed(1))
     assert len(known) == 60 and len(pool) == 60
     assert len({*known.tolist(), *pool.tolist()}) == 120
     with pytest.raises(ValueError, match="must hold at least 100010 records"):
-        threat._split({**given, "known": 100_000}, inputs, labels, torch.Generator())
+        threat.split_positions({**given, "known": 100_000}, labels, torch.Generator())
 
 
 def test_without_noise_every_target_is_named_and_with_much_noise_hardly_any():
     clear = task(epsilon=1e4, known=20)
     hidden = task(epsilon=1e-3, known=20)
-    rows = {name: threat.attack_point({**t, "steps": 20}, 0) for name, t in
+    rows = {name: threat.attack_point({**t, "steps": 20}) for name, t in
             (("clear", clear), ("hidden", hidden))}  # fmt: skip
     likelihood = {name: r[1]["success"] for name, r in rows.items()}
     assert [r[0]["score"] for r in rows.values()] == ["sum", "sum"]
@@ -93,28 +95,35 @@ def test_without_noise_every_target_is_named_and_with_much_noise_hardly_any():
     assert likelihood["hidden"] < 0.4
 
 
+@pytest.mark.parametrize("method", ["own model", "shared"])
+def test_a_point_is_that_of_its_seeds(method):
+    given = task(method=method)
+    assert threat.attack_point(given) == threat.attack_point(given)
+    other = threat.attack_point({**given, "draw_seed": given["draw_seed"] + 1})
+    assert other != threat.attack_point(given)
+
+
 def test_gained_and_lost_account_for_the_difference_of_the_scores():
-    plain, likely = threat.attack_point(
-        {**task("fig13", epsilon=40.0), "max_grad_norm": 1.0, "learning_rate": 5.0, "steps": 60}, 0
-    )
+    given = task("fig13", epsilon=40.0, max_grad_norm=1.0, learning_rate=5.0)
+    plain, likely = threat.attack_point({**given, "steps": 60})
     difference = (likely["success"] - plain["success"]) * SMALL["trials"]
     assert likely["gained"] - likely["lost"] == pytest.approx(difference, abs=1e-9)
 
 
 def test_clipped_norms_are_c_where_everything_is_clipped():
-    context = study.Study(overrides={f"{KEY}/fig13": SMALL}).context(f"{KEY}/fig13")
     common = {"epsilon": 10.0, "purpose": "training", "models": 2, "learning_rate": 1.0}
-    small, large = (
-        threat.measure_training(threat._task(context, max_grad_norm=c, **common), 0)
+    small_clip, large_clip = (
+        threat.measure_training(threat.point_task(small("fig13"), max_grad_norm=c, **common))
         for c in (1e-3, 1e3)
     )
-    assert small["clipped"] == 1 and small["mean norm"] == pytest.approx(1e-3, rel=1e-5)
-    assert large["clipped"] == 0 and 0 < large["mean norm"] < 1e3
-    assert 0 <= small["accuracy"] <= 1
+    assert small_clip["clipped"] == 1
+    assert small_clip["mean norm"] == pytest.approx(1e-3, rel=1e-5)
+    assert large_clip["clipped"] == 0 and 0 < large_clip["mean norm"] < 1e3
+    assert 0 <= small_clip["accuracy"] <= 1
 
 
 def test_theory_has_the_known_values_at_epsilon_ten():
-    row = threat._theory([10.0], 100, 10).iloc[0]
+    row = threat.theory([10.0], 100, 10).iloc[0]
     assert row["noise multiplier"] == pytest.approx(4.9988862, rel=1e-6)
     assert row["bound"] == pytest.approx(0.763897, abs=1e-6)
     assert row["RDP bound"] == pytest.approx(0.989468, abs=1e-6)
@@ -122,98 +131,171 @@ def test_theory_has_the_known_values_at_epsilon_ten():
     assert row["simplex"] == pytest.approx(0.706308, abs=1e-6)
 
 
-# The exhibits ------------------------------------------------------------------------------------
+def test_reconstructions_of_a_fine_tuned_layer_are_named_without_noise():
+    context = small("fig2", side=8, features=192, known=40, pool=30)
+    common = {
+        "width": 0, "max_grad_norm": 1.0, "learning_rate": 1.0, "targets": 3, "iterations": 25,
+        "purpose": "gradient-based",
+    }  # fmt: skip
+    clear = fig2.rebuild_point(threat.point_task(context, epsilon=1e8, **common))
+    hidden = fig2.rebuild_point(threat.point_task(context, epsilon=0.1, **common))
+    assert clear["MSE"] < hidden["MSE"]
+    assert clear["success"] > 0.7
+    assert 0 <= hidden["low"] <= hidden["success"] <= hidden["high"] <= 1
+    with pytest.raises(ValueError, match="targets must be at most 30"):
+        fig2.rebuild_point(threat.point_task(context, epsilon=1.0, **{**common, "targets": 31}))
 
 
-@pytest.fixture(scope="module")
-def width():
-    return run("fig7", widths=[3, 5], epsilons=[1.0, 10.0], widest_epsilons=[10.0])
+# The verdicts ------------------------------------------------------------------------------------
 
 
-def test_widths_are_counted_and_the_printed_counts_refuted(width):
-    verdicts = {v.target: v for v in width.verdicts}
+def up(step: float):
+    return lambda rows: rows["success"] + step
+
+
+WORLDS = {
+    "the attack without candidates is as good": (
+        "fig2", "success", "method == 'gradient-based' and epsilon == 10",
+        {"success": 0.6, "low": 0.55, "high": 0.65}, {"C-018"},
+    ),
+    "the attack without candidates is the better one": (
+        "fig2", "success", "method == 'gradient-based' and epsilon == 10",
+        {"success": 0.95, "low": 0.9, "high": 1.0}, {"fig2", "C-018"},
+    ),
+    "an attack above the new bound": (
+        "fig2", "success", "method == 'shared' and epsilon == 1", {"success": up(0.1)}, {"fig2"}
+    ),
+    "the older bound is trivial at 10": (
+        "fig2", "bounds", "epsilon == 10", {"RDP_bound": 1.0}, {"C-017", "E-C-14"}
+    ),
+    "the older bound is the better one": (
+        "fig2", "bounds", "epsilon == 1", {"RDP_bound": 0.15}, {"fig2", "C-017"}
+    ),
+    "attack and bound meet": (
+        "fig2", "success", "method == 'shared'", {"success": [0.13, 0.75, 0.99]}, {"C-019"}
+    ),
+    "a wider network is attacked more often": (
+        "fig7", "success", "method == 'shared' and width == 100 and epsilon == 10",
+        {"success": up(0.15)}, {"fig7", "C-036"},
+    ),
+    "networks are attacked above the bound": (
+        "fig7", "success", "epsilon == 1", {"success": up(0.05)}, {"fig7", "C-036"}
+    ),
+    "noise is named more often": (
+        "fig9", "success", "prior == 'noise' and method == 'shared' and epsilon == 4",
+        {"success": up(-0.13)}, {"fig9", "C-041"},
+    ),
+    "both are far from orthogonal candidates": (
+        "fig9", "success", "method == 'shared' and epsilon == 10", {"success": up(-0.2)},
+        {"fig9", "C-041"},
+    ),
+    "without subtraction nothing is lost among many": (
+        "fig10", "success", "known == 128 and not subtract", {"success": up(0.4)},
+        {"fig10", "C-042"},
+    ),
+    "without subtraction nothing is lost among few": (
+        "fig10", "success", "known == 4 and not subtract", {"success": up(0.1)},
+        {"fig10", "C-042"},
+    ),
+    "without subtraction all is lost among few": (
+        "fig10", "success", "known == 4 and not subtract", {"success": 0.12}, {"fig10", "C-042"}
+    ),
+    "at the larger C the norm stays": (
+        "fig13", "norms", "series == 'C = 1'", {"mean_norm": 0.95}, {"fig13", "fig13a", "C-052"}
+    ),
+    "at the smaller C gradients are not clipped": (
+        "fig13", "norms", "series == 'C = 0.1' and epsilon == 10", {"mean_norm": 0.09},
+        {"fig13", "fig13a", "C-051"},
+    ),
+    "the norm falls at a fixed rate, too": (
+        "fig13", "training", "max_grad_norm == 1 and epsilon == 40", {"mean_norm": 0.5}, {"C-052"}
+    ),
+    "the gap does not widen": (
+        "fig13", "success", "series == 'C = 1' and epsilon == 40 and method == 'shared'",
+        {"success": 0.97}, {"fig13", "fig13b", "C-052"},
+    ),
+    "at the smaller C the attack is far from orthogonal candidates": (
+        "fig13", "success", "series == 'C = 0.1' and epsilon == 10 and method == 'shared'",
+        {"success": 0.5}, {"C-051"},
+    ),
+    "the likelihood recovers nothing": (
+        "fig13", "success", "score == 'likelihood'", {"gained": 20, "lost": 18}, {"E-C-16"}
+    ),
+    "the likelihood recovers all": (
+        "fig13", "success", "score == 'likelihood'", {"high": 1.0}, {"E-C-16"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS)
+def test_recorded_runs_are_judged_as_ever(exhibit):
+    tables = recorded(f"{KEY}/{exhibit}")
+    found = statuses(tables)
+    assert "failed" not in found.values()
+    stand_in = "holds on stand-in data" if exhibit == "fig2" else "reproduced"
+    assert found[f"{KEY}/{exhibit}"] == stand_in
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_world_in_which_a_claim_is_false_is_noticed(world):
+    exhibit, table, rows, columns, expected = WORLDS[world]
+    found = statuses(altered(recorded(f"{KEY}/{exhibit}"), table, rows, **columns))
+    failed = {target.removeprefix(f"{KEY}/") for target, s in found.items() if s == "failed"}
+    assert failed == expected
+
+
+def test_widths_are_counted_and_the_printed_counts_refuted():
+    verdicts = {v.target: v for v in fig7.judge(recorded(f"{KEY}/fig7"))}
     assert verdicts["C-037"].status == "reproduced"
     assert verdicts["E-C-12"].status == "refuted"
     assert verdicts["C-038"].ours == "7,960, 79,510, 795,010"
 
 
-def test_the_result_is_that_of_the_seed(width):
-    again = run("fig7", widths=[3, 5], epsilons=[1.0, 10.0], widest_epsilons=[10.0])
-    assert again.tables["success"].equals(width.tables["success"])
-    assert again.as_dict() == width.as_dict()
-
-
-def test_every_figure_is_drawn(width):
-    figure = figures.draw(width)
-    assert [a.get_xlabel() for a in figure.axes] == [r"$\varepsilon$"]
-
-
-def test_a_larger_width_effect_than_allowed_is_noticed(monkeypatch):
-    def lopsided(task, seed):
-        rows = honest(task, seed)
-        for row in rows:
-            row["success"] = 0.5 if task["width"] == 3 else 0.7
-        return rows
-
-    honest = threat.attack_point
-    monkeypatch.setattr(threat, "attack_point", lopsided)
-    monkeypatch.setattr(threat, "_never_above", lambda *_: True)
-    monkeypatch.setattr(
-        threat, "run_sweep", lambda function, tasks, **_: [function(t, 0) for t in tasks]
-    )
-    with pytest.raises(VerdictError, match="hardly depends on the width"):
-        run("fig7", widths=[3, 5], epsilons=[10.0], widest_epsilons=[10.0])
-
-
 def test_an_attack_above_the_bound_is_noticed():
-    points = threat._theory([1.0], 100, 10).set_index("epsilon", drop=False)
-    import pandas as pd
-
+    points = threat.theory([1.0], 100, 10).set_index("epsilon")
     good = pd.DataFrame(
         [{"epsilon": 1.0, "success": 0.15, "low": 0.14, "high": 0.16, "trials": 9999}]
     )
-    assert threat._never_above(good, points)
-    assert not threat._never_above(good.assign(success=0.2, low=0.19, high=0.21), points)
+    assert threat.never_above(good, points)
+    assert not threat.never_above(good.assign(success=0.2, low=0.19, high=0.21), points)
 
 
 def test_accuracies_are_judged_only_with_the_pretrained_network():
-    import pandas as pd
-
     printed = {1.0: 0.6188, 10.0: 0.8909, 100.0: 0.9127, math.nan: 0.9391}
     training = pd.DataFrame(
         [{"epsilon": e, "accuracy": a - 0.01, "learning_rate": 1.0} for e, a in printed.items()]
     )
-
-    def features(stand_in: bool) -> datasets.LabelledFeatures:
-        return datasets.LabelledFeatures(np.zeros((2, 3)), np.zeros(2, int), "a map", stand_in)
-
-    statuses = [v.status for v in threat._figure2_accuracy(training, features(True))]
-    assert statuses == ["not run here"] * 2
-    real = threat._figure2_accuracy(training, features(False))
-    assert [v.status for v in real] == ["reproduced"] * 2
-    worse = training.assign(accuracy=training["accuracy"] - 0.05)
-    with pytest.raises(VerdictError, match="C-020"):
-        threat._figure2_accuracy(worse, features(False))
+    stand_in = with_tables(recorded(f"{KEY}/fig2"), training=training)
+    assert {statuses(stand_in)[c] for c in ("C-020", "C-031")} == {"not run here"}
+    real = dataclasses.replace(stand_in, stand_ins=())
+    found = statuses(real)
+    assert {found[t] for t in ("C-020", "C-031", f"{KEY}/fig2")} == {"reproduced"}
+    worse = altered(real, "training", accuracy=lambda rows: rows["accuracy"] - 0.05)
+    assert {statuses(worse)[c] for c in ("C-020", "C-031")} == {"failed"}
 
 
 def test_the_rdp_bound_is_judged_only_at_the_printed_epsilons():
-    points = threat._theory([1.0, 10.0, 100.0], 100, 10).set_index("epsilon", drop=False)
-    assert [v.status for v in threat._figure2_bounds(points)] == ["refuted"] * 2
-    assert [v.status for v in threat._figure2_bounds(points.loc[[1.0]])] == ["not run here"] * 2
+    tables = recorded(f"{KEY}/fig2")
+    frames = {name: tables[name].query("epsilon < 20") for name in ("bounds", "success")}
+    found = statuses(with_tables(tables, **frames))
+    assert {found[t] for t in ("C-017", "E-C-14")} == {"not run here"}
+    assert {statuses(tables)[t] for t in ("C-017", "E-C-14")} == {"refuted"}
 
 
-def test_reconstructions_of_a_fine_tuned_layer_are_named_without_noise():
-    context = study.Study(
-        overrides={f"{KEY}/fig2": {**SMALL, "side": 8, "features": 192, "known": 40, "pool": 30}}
-    ).context(f"{KEY}/fig2")
-    common = {
-        "width": 0, "max_grad_norm": 1.0, "learning_rate": 1.0, "targets": 3, "iterations": 60,
-        "purpose": "gradient-based",
-    }  # fmt: skip
-    clear = threat.rebuild_point(threat._task(context, epsilon=1e8, **common), 0)
-    hidden = threat.rebuild_point(threat._task(context, epsilon=0.1, **common), 0)
-    assert clear["MSE"] < hidden["MSE"]
-    assert clear["success"] > 0.7
-    assert 0 <= hidden["low"] <= hidden["success"] <= hidden["high"] <= 1
-    with pytest.raises(ValueError, match="targets must be at most 30"):
-        threat.rebuild_point(threat._task(context, epsilon=1.0, **{**common, "targets": 31}), 0)
+# The pictures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS)
+def test_pictures_are_drawn_of_recorded_tables_and_described_by_them(exhibit):
+    module, tables = EXHIBITS[exhibit], recorded(f"{KEY}/{exhibit}")
+    axes = module.draw(tables).axes
+    assert [a.get_xlabel() for a in axes] == [r"$\varepsilon$"] * (2 if exhibit == "fig13" else 1)
+    lower = altered(tables, "success", success=lambda rows: rows["success"] / 2)
+    assert module.alt(lower) != module.alt(tables)
+    # and of runs at fewer epsilons
+    fewer = {
+        name: tables[name].query("epsilon > 5")
+        for name in ("success", "points", "bounds", "norms", "training")
+        if name in tables
+    }
+    assert module.draw(with_tables(tables, **fewer)).axes

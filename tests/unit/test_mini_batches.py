@@ -20,7 +20,7 @@ from reconrisk.training import (
     train_mini_batches,
 )
 from reconrisk.training._backpropagation import backward_pass, one_hot
-from reconrisk.training._mini_batches import _poisson_batches, _shuffled_batches
+from reconrisk.training._mini_batches import poisson_batches, _shuffled_batches
 
 NETWORK = SigmoidNetwork((12, 7, 5, 4))
 DOUBLE = torch.float64
@@ -221,12 +221,12 @@ def test_padding_takes_no_part_and_sums_are_divided_by_the_expected_size():
             torch.testing.assert_close(released[name][k], g * size / 5.5)
 
 
-def test_poisson_batches_hold_every_record_independently_with_the_same_probability():
+def testpoisson_batches_hold_every_record_independently_with_the_same_probability():
     count, size, models, steps = 40, 6, 50, 400
     hits = torch.zeros(count)
     sizes = []
     together = 0
-    for rows, taken in _poisson_batches(count, size, models, steps, _generator(3)):
+    for rows, taken in poisson_batches(count, size, models, steps, _generator(3)):
         for k in range(models):
             chosen = rows[k][taken[k]]
             assert len(set(chosen.tolist())) == len(chosen)
@@ -239,7 +239,7 @@ def test_poisson_batches_hold_every_record_independently_with_the_same_probabili
     assert np.abs(hits.numpy() / draws - rate).max() < 5 * error
     assert np.var(sizes) == pytest.approx(count * rate * (1 - rate), rel=5 * math.sqrt(2 / draws))
     assert together / draws == pytest.approx(rate**2, abs=5 * rate / math.sqrt(draws))
-    ((rows, taken),) = _poisson_batches(5, 5, 2, 1, _generator())  # all records take part
+    ((rows, taken),) = poisson_batches(5, 5, 2, 1, _generator())  # all records take part
     assert taken is None and rows.tolist() == [[0, 1, 2, 3, 4]] * 2
 
 

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from scipy import ndimage
 
+from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, standardised
+from companion.experiments.tools import as_numpy, data_folder
+from companion.study import Context
 from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.metrics import match
-from companion.study.session import Context
-from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, standardised
-from companion.experiments.tools import as_numpy, data_folder, run_tasks
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
 
 __all__ = [
@@ -51,7 +51,7 @@ OF_DRAWS = ("mean image", "mean image ssim", "class means", "class means ssim", 
 
 
 def attack_task(
-    context: Context,
+    study: Context,
     data: str,
     batch_size: int,
     releases: Sequence[Release],
@@ -73,7 +73,7 @@ def attack_task(
 
     Parameters
     ----------
-    context : Context
+    study : Context
         Its seed, device and data folder; tasks that agree in everything else agree in their draws
         whatever the exhibit.
     data : {"MNIST", "FashionMNIST", "digits", "patches"}
@@ -102,10 +102,10 @@ def attack_task(
     pictures : int
         How many pictures of each problem are returned.
     """
-    shared = replace(context, exhibit=exhibit)
+    shared = replace(study, exhibit=exhibit)
     return {
         "data": data,
-        "data_root": data_folder(context, data),
+        "data_root": data_folder(study, data),
         "batch_size": batch_size,
         "releases": [asdict(release) for release in releases],
         "draws": draws,
@@ -121,11 +121,11 @@ def attack_task(
         "initial": initial,
         "epochs": epochs,
         "pictures": pictures,
-        "device": context.device,
+        "device": study.device,
     }
 
 
-def attack_batches(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """Attack D batches under R releases and judge the reconstructions.
 
     Every draw is a batch of n records, a network and first candidates; all releases share them, and
@@ -137,8 +137,6 @@ def attack_batches(task: dict[str, Any], seed: int) -> dict[str, Any]:
     ----------
     task : dict
         See :func:`attack_task`.
-    seed : int
-        The sweep's own seed of this task; not used, so that exhibits share their draws.
 
     Returns
     -------
@@ -160,7 +158,6 @@ def attack_batches(task: dict[str, Any], seed: int) -> dict[str, Any]:
         but the last are of standardised pictures (:class:`Standardised`), which the printed numbers
         must be of: MSEs in their units, SSIMs with the range from black to white.
     """
-    del seed
     data = standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
@@ -441,13 +438,13 @@ class Attacked:
 
 
 def attack_settings(
-    context: Context, settings: Sequence[Setting], *, draws: int, **given: Any
+    study: Context, settings: Sequence[Setting], *, draws: int, **given: Any
 ) -> list[Attacked]:
     """Attack all settings in one sweep, in chunks of draws.
 
     Parameters
     ----------
-    context : Context
+    study : Context
     settings : sequence of Setting
     draws : int
         D of each.
@@ -458,7 +455,7 @@ def attack_settings(
         [
             [
                 attack_task(
-                    context,
+                    study,
                     setting.data,
                     setting.batch_size,
                     group,
@@ -473,16 +470,16 @@ def attack_settings(
         for setting in settings
     ]
     flat = [task for groups in tasks for chunks in groups for task in chunks]
-    results = iter(attacked(context, flat))
+    results = iter(attacked(study, flat))
     return [
         _joined_groups([_joined_draws([next(results) for _ in chunks]) for chunks in groups])
         for groups in tasks
     ]
 
 
-def attacked(context: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
+def attacked(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
     """Run tasks made by :func:`attack_task`, each once in a process; results in their order."""
-    rows = run_tasks(context, attack_batches, tasks, f"{KEY}-attacks", "inverting gradients")
+    rows = study.sweep(attack_batches, tasks, "inverting gradients", threads=1)
     return [_as_attacked(task, row) for task, row in zip(tasks, rows, strict=True)]
 
 

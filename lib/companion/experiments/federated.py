@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reconrisk.models import SigmoidNetwork
 from companion.study import registry
 from reconrisk import datasets
 from reconrisk.datasets import LabelledImages
+from reconrisk.models import SigmoidNetwork
 
 __all__ = [
     "BATCH_SIZE",
@@ -27,6 +27,7 @@ __all__ = [
     "NETWORK",
     "RECORDS",
     "SAMPLING_RATE",
+    "SIDE",
     "STEPS",
     "Pair",
     "Standardised",

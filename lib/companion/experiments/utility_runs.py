@@ -1,13 +1,12 @@
 """Networks of Biswas et al. 2024 trained at many noises together, and how the text may be read.
 
 A task of a sweep is one data set at one batch size and one repetition: all its networks, of both
-mechanisms, train together. Exhibits that ask for the same task in one process share it.
+mechanisms, train together. Exhibits of one process that ask for the same task share it.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,20 +16,21 @@ import numpy as np
 import pandas as pd
 import torch
 
-from reconrisk.models import SigmoidNetwork
-from companion.study import registry
-from companion.study.session import Context
-from companion.experiments import federated as federated
-from companion.experiments.federated import Pair
+from companion.experiments.federated import KEY, NETWORK, Pair, Standardised, standardised
 from companion.experiments.tools import data_folder
-from companion.study.sweep import as_table, run_sweep
+from companion.study import Context, Parameter, registry
+from companion.study.sweep import as_table
+from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, network_accuracy, train_mini_batches
 
 __all__ = [
     "AS_READ",
+    "DATA",
     "GUESSING",
+    "LABELS",
     "PAPERS_NAMES",
     "READINGS",
+    "TRAINING",
     "Reading",
     "averaged",
     "printed_accuracies",
@@ -43,6 +43,34 @@ __all__ = [
 GUESSING = 0.1
 #: data sets that have a column of printed numbers
 PAPERS_NAMES = ("MNIST", "FashionMNIST")
+#: of the eight pairs of Tables V and VI, their concentrations
+LABELS = (75.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
+
+#: parameters of every exhibit that trains: with the same values they share their runs
+DATA = {
+    "digits": Parameter("str", "digits", "MNIST", "MNIST", "data set of digits: digits or MNIST"),
+    "garments": Parameter(
+        "str",
+        "patches",
+        "FashionMNIST",
+        "Fashion-MNIST",
+        "data set of garments, or patches of photographs: patches or FashionMNIST",
+    ),
+}
+TRAINING = {
+    "epochs": Parameter("int", 30, 3, "3", "passes over the training pictures", low=1),
+    "repeats": Parameter(
+        "int", 2, 3, "not printed: one, it seems", "networks trained with each setting", low=2
+    ),
+    "concentrations": Parameter(
+        "floats",
+        LABELS,
+        LABELS,
+        "75 to 400, eight pairs",
+        "pairs of noises, named by their concentration",
+        low=1.0,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +97,7 @@ class Reading:
     noise_factor: float = 1.0
     poisson: bool = True
     standardised: bool = True
-    widths: tuple[int, ...] = federated.NETWORK.widths
+    widths: tuple[int, ...] = NETWORK.widths
 
 
 #: the reading of every exhibit that does not compare readings
@@ -86,7 +114,7 @@ READINGS = {
 }
 
 
-def train_networks(task: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+def train_networks(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Train one network at every noise, and one without, and count what they get right.
 
     Parameters
@@ -95,20 +123,15 @@ def train_networks(task: dict[str, Any], seed: int) -> list[dict[str, Any]]:
         ``data``, ``data_root``, ``device``, ``batch_size``, ``epochs``, ``reading``, ``repeat``,
         ``train_seed``, ``by_layer``; ``labels`` (the paper's concentrations), ``sigmas`` and
         ``kappas``, a list each, the noise of the pair with that label.
-    seed : int
-        The sweep's own seed of this task; not used, so that exhibits share their runs.
 
     Returns
     -------
     list of dict
         ``mechanism``, ``label`` (zero without noise) and ``accuracy`` on the test pictures.
     """
-    del seed
     reading = READINGS[task["reading"]]
     where = (task["data"], task["data_root"])
-    train, test = (
-        federated.standardised(*where, part, task["device"]) for part in ("train", "test")
-    )
+    train, test = (standardised(*where, part, task["device"]) for part in ("train", "test"))
     each = {"by_layer": task["by_layer"]}
     releases = [
         *(Release("gaussian", s * reading.noise_factor, **each) for s in task["sigmas"]),
@@ -136,14 +159,14 @@ def train_networks(task: dict[str, Any], seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def _fed(pictures: federated.Standardised, reading: Reading) -> torch.Tensor:
+def _fed(pictures: Standardised, reading: Reading) -> torch.Tensor:
     if reading.standardised:
         return pictures.inputs
     return torch.as_tensor(pictures.images.inputs, device=pictures.inputs.device)
 
 
 def training_task(
-    context: Context,
+    study: Context,
     data: str,
     batch_size: int,
     repeat: int,
@@ -157,20 +180,20 @@ def training_task(
 
     Parameters
     ----------
-    context : Context
-        Whose settings hold ``epochs``.
+    study : Context
+        Whose parameters hold ``epochs``.
     data : str
-        A name that :func:`_federated.standardised` knows.
+        A name that :func:`~companion.experiments.federated.standardised` knows.
     kappas : sequence of float, optional
         Concentrations in the place of the pairs' own.
     """
-    shared = replace(context, exhibit=f"{federated.KEY}/utility")
+    shared = replace(study, exhibit=f"{KEY}/utility")
     return {
         "data": data,
-        "data_root": data_folder(context, data),
-        "device": context.device,
+        "data_root": data_folder(study, data),
+        "device": study.device,
         "batch_size": int(batch_size),
-        "epochs": context.parameters.epochs,
+        "epochs": study.parameters.epochs,
         "reading": reading,
         "repeat": repeat,
         "train_seed": shared.seed_of(data, int(batch_size), repeat),
@@ -181,31 +204,11 @@ def training_task(
     }
 
 
-@functools.cache
-def _finished() -> dict[str, Any]:
-    """Results of this process by seed and task."""
-    return {}
-
-
-def trained(context: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def trained(study: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return every network's accuracy, one row each; nothing is trained twice in a process."""
-    shelf = _finished()
-    names = [json.dumps([context.seed, task], sort_keys=True) for task in tasks]
-    missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in shelf}
-    results = run_sweep(
-        train_networks,
-        list(missing.values()),
-        seed=context.seed,
-        workers=context.workers,
-        scheduler=context.scheduler,
-        store=context.checkpoints / f"{federated.KEY}-utility" if context.checkpoints else None,
-        label=f"{federated.KEY}: training",
-    )
-    shelf.update(zip(missing, results, strict=True))
     kept = ("data", "batch_size", "reading", "by_layer", "repeat")
-    return as_table(
-        [{key: task[key] for key in kept} for task in tasks], [shelf[name] for name in names]
-    )
+    results = study.sweep(train_networks, tasks, "training", threads=1)
+    return as_table([{key: task[key] for key in kept} for task in tasks], results)
 
 
 def averaged(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -236,7 +239,7 @@ def averaged(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 @functools.cache
 def printed_accuracies() -> pd.DataFrame:
     """Table V: ``data``, ``mechanism``, ``label``, ``batch_size``, ``printed``, ``text``."""
-    rows = registry.printed(f"{federated.KEY}/table5")
+    rows = registry.printed(f"{KEY}/table5")
     return pd.DataFrame(
         {
             "data": rows["dataset"],

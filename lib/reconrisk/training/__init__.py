@@ -15,7 +15,12 @@ from reconrisk._extras import require
 require("torch", "reconrisk.training")
 
 from reconrisk.training._autograd import per_example_gradients, single_record_steps
-from reconrisk.training._backpropagation import mean_gradient, network_accuracy
+from reconrisk.training._backpropagation import (
+    backward_pass,
+    mean_gradient,
+    network_accuracy,
+    one_hot,
+)
 from reconrisk.training._bulk import (
     Observer,
     Trajectories,
@@ -26,7 +31,12 @@ from reconrisk.training._clients import client_updates, update_function
 from reconrisk.training._defended import DefendedTraining, train_under_defences
 from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
 from reconrisk.training._jacobians import update_jacobian
-from reconrisk.training._mini_batches import Release, release_gradients, train_mini_batches
+from reconrisk.training._mini_batches import (
+    Release,
+    poisson_batches,
+    release_gradients,
+    train_mini_batches,
+)
 
 __all__ = [
     "DefendedTraining",
@@ -36,11 +46,14 @@ __all__ = [
     "Trajectories",
     "Weights",
     "accuracy",
+    "backward_pass",
     "client_updates",
     "gradient_factors",
     "mean_gradient",
     "network_accuracy",
+    "one_hot",
     "per_example_gradients",
+    "poisson_batches",
     "record_trajectories",
     "release_gradients",
     "single_record_steps",

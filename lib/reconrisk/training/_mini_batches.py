@@ -25,7 +25,13 @@ from reconrisk.training._backpropagation import (
 )
 from reconrisk.training._factors import Weights
 
-__all__ = ["Release", "StepWatcher", "release_gradients", "train_mini_batches"]
+__all__ = [
+    "Release",
+    "StepWatcher",
+    "poisson_batches",
+    "release_gradients",
+    "train_mini_batches",
+]
 
 KINDS = ("none", "clip", "gaussian", "vmf")
 
@@ -270,7 +276,7 @@ def train_mini_batches(
         list(weights.values()), lr=learning_rate, weight_decay=weight_decay, fused=True
     )
     steps = epochs * math.ceil(count / batch_size)
-    draw = _poisson_batches if poisson else _shuffled_batches
+    draw = poisson_batches if poisson else _shuffled_batches
     batches = draw(count, batch_size, len(releases), steps, generator)
     for step, (rows, takes_part) in enumerate(batches):
         released = release_gradients(
@@ -316,13 +322,29 @@ def _first_weights(
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor | None]]
 
 
-def _poisson_batches(
+def poisson_batches(
     count: int, batch_size: int, models: int, steps: int, generator: torch.Generator
 ) -> Batches:
-    """Rows (K, n) of Poisson samples, padded, and which of them are records.
+    """Yield each step's Poisson samples of many models: every record takes part with one rate.
 
     The gaps between the records that take part are geometric: as many draws as records taken, not
     as many as there are.
+
+    Parameters
+    ----------
+    count : int
+        Records there are.
+    batch_size : int
+        Expected number of those that take part, at most ``count``.
+    models, steps : int
+    generator : torch.Generator
+
+    Yields
+    ------
+    rows : Tensor of integers, shape (models, n)
+        Positions of records, padded to the longest batch.
+    taken : Tensor of booleans, shape (models, n), or None
+        Which of them are records and no padding; None if all are.
     """
     rate = batch_size / count
     device = generator.device

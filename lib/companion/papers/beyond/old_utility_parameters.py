@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from companion.study.parameters import Parameter as P
-from companion.papers.biswas2024.old_utility_parameters import DATA, TRAINING
+from companion.experiments.utility_runs import DATA, TRAINING
 
 __all__ = ["PARAMETERS"]
 

@@ -1,0 +1,37 @@
+"""Algorithm 2: the average gradient turned by von Mises-Fisher noise, against plain routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from companion.experiments.utility_runs import DATA
+from companion.papers.biswas2024 import algorithm_lines as lines
+from companion.study import Context, Parameter, Tables, Verdict, measurement
+
+PARAMETERS = {
+    "digits": DATA["digits"],
+    "tried": lines.TRIED,
+    "concentration": Parameter("float", 400.0, 400.0, "75 to 500", "kappa", low=1.0),
+    "draws": Parameter("int", 300, 5000, "not printed: a check of ours", "noisy gradients", 20),
+}
+SHOWN = ("lines",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    batch = lines.tried_batch(study)
+    noise = torch.Generator().manual_seed(study.seed_of("noise"))
+    found = lines.algorithm2_lines(batch, p.concentration, p.draws, noise)
+    return Tables(
+        {"lines": lines.as_table(found)},
+        ran=f"a batch of {batch.size} {p.digits} in double precision, {p.draws} draws.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p = tables.parameters
+    drawn = f"{p.draws} draws at kappa = {p.concentration:g}"
+    yield lines.lines_verdict("biswas2024/alg2", tables, drawn)

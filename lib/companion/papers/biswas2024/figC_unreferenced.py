@@ -1,0 +1,21 @@
+"""The figure of Appendix C that no sentence speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from companion.study import Context, Tables, Verdict, measurement, not_run
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    return Tables({})
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    yield not_run(
+        "biswas2024/figC_unreferenced",
+        "what a figure shows that stands between Table IV and Section C-A",
+        "the figure itself: the text at hand has an empty slot there, without a caption, "
+        "and no sentence refers to it",
+    )

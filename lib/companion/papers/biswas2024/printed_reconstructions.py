@@ -1,0 +1,147 @@
+"""What Tables II, III and VI print about reconstructions, under the names of our own tables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import pandas as pd
+
+from companion.experiments.federated import BATCH_SIZE, KEY, Pair, pairs, studied_pairs
+from companion.study import registry
+from reconrisk.training import Release
+
+__all__ = [
+    "CLIP",
+    "LEAKED",
+    "MECHANISMS",
+    "NONE",
+    "SETS",
+    "ahead",
+    "label",
+    "nine_pairs",
+    "printed_by_pair",
+    "printed_figure1",
+    "printed_table2",
+    "printed_table3",
+    "printed_table6",
+    "release_of",
+    "table2_releases",
+    "with_settings",
+]
+
+#: how the two data sets' parameters are named, and the sets of the paper
+SETS = {"digits": "MNIST", "garments": "FashionMNIST"}
+MECHANISMS = ("Gaussian", "VMF")
+NONE, CLIP = Release("none"), Release("clip")
+
+
+def release_of(pair: Pair, mechanism: str) -> Release:
+    """Return what one mechanism of a pair releases."""
+    if mechanism == "VMF":
+        return Release("vmf", pair.concentration)
+    return Release("gaussian", pair.noise_multiplier)
+
+
+def label(release: Release) -> str:
+    """Return the name of a release in tables and pictures."""
+    if release.kind == "gaussian":
+        return f"Gaussian, sigma = {release.noise:g}"
+    if release.kind == "vmf":
+        return f"VMF, kappa = {release.noise:g}"
+    return {"none": "no defence", "clip": "clipping only"}[release.kind]
+
+
+def nine_pairs() -> tuple[Pair, ...]:
+    """Return the pairs that are attacked at batch size 128: the eight studied, and the lightest."""
+    return (*studied_pairs(), pairs()[-1])
+
+
+def table2_releases() -> tuple[Release, ...]:
+    """Return the six rows of Table II: nothing, clipping, the strongest and the lightest pair."""
+    noisy = (release_of(pair, m) for pair in (pairs()[0], pairs()[-1]) for m in MECHANISMS)
+    return (NONE, CLIP, *noisy)
+
+
+#: the three rows of Table III: nothing, the lightest pair
+LEAKED = (NONE, *(release_of(pairs()[-1], mechanism) for mechanism in MECHANISMS))
+
+
+def with_settings(cells: pd.DataFrame) -> pd.DataFrame:
+    """Add each cell's noise and epsilon, from the number of its pair."""
+    chosen = [nine_pairs()[int(i)] for i in cells["pair"]]
+    noise = [release_of(p, m).noise for p, m in zip(chosen, cells["mechanism"], strict=True)]
+    return cells.assign(noise=noise, epsilon=[p.epsilon for p in chosen])
+
+
+def ahead(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much VMF noise protects better than Gaussian, by MSE and by SSIM."""
+    wide = cells.pivot_table(
+        index=["data", "batch size", "pair"], columns="mechanism", values=["MSE", "SSIM"]
+    )
+    gaps = {
+        "MSE": wide["MSE"]["VMF"] - wide["MSE"]["Gaussian"],
+        "SSIM": wide["SSIM"]["Gaussian"] - wide["SSIM"]["VMF"],
+    }
+    return pd.DataFrame(gaps).reset_index()
+
+
+@functools.cache
+def printed_table6() -> pd.DataFrame:
+    """Return Table VI, a row a cell: data, batch size, mechanism, pair, MSE, SSIM, its settings."""
+    setting = ["data", "batch size", "mechanism", "pair"]
+    cells = printed_by_pair("table6").pivot_table(index=setting, columns="metric", values="value")
+    return with_settings(cells.reset_index())
+
+
+def printed_by_pair(table: str) -> pd.DataFrame:
+    """Return the cells of Table V or VI under our names, each with the number of its pair."""
+    rows = _cells(table)
+    return rows.assign(
+        mechanism=rows["mechanism"].replace({"Gauss": "Gaussian"}),
+        pair=rows["paired_kappa_vmf"].astype(float).rank(method="dense").astype(int) - 1,
+        **{"batch size": rows["batch_size"].astype(int)},
+    )
+
+
+def _cells(table: str) -> pd.DataFrame:
+    rows = registry.printed(f"{KEY}/{table}")
+    ours = {name: which for which, name in SETS.items()}
+    return rows.assign(data=rows["dataset"].map(ours), value=rows["value"].astype(float))
+
+
+def _rows(table: str, names: Sequence[str]) -> pd.DataFrame:
+    """Table II or III, one row for each of its rows and data sets: data, row, MSE, SSIM."""
+    rows = _cells(table)
+    title = rows["mechanism"] + " " + rows["noise_parameter_printed"]
+    rows["row"] = title.map(dict(zip(dict.fromkeys(title), names, strict=True)))
+    return rows.pivot_table(index=["data", "row"], columns="metric", values="value").reset_index()
+
+
+@functools.cache
+def printed_table2() -> pd.DataFrame:
+    """Return Table II; its lightest Gaussian noise, .0174, is read as .174."""
+    return _rows("table2", [label(r) for r in table2_releases()])
+
+
+@functools.cache
+def printed_table3() -> pd.DataFrame:
+    """Return Table III."""
+    return _rows("table3", [label(r) for r in LEAKED])
+
+
+@functools.cache
+def printed_figure1() -> pd.DataFrame:
+    """Return Table VI at batch size 128 with Table II's lightest pair, nine pairs a series."""
+    cells, rows = printed_table6(), printed_table2()
+    last = nine_pairs()[-1]
+    lightest = [
+        rows[rows["row"] == label(release_of(last, mechanism))].assign(
+            mechanism=mechanism, pair=len(nine_pairs()) - 1
+        )
+        for mechanism in MECHANISMS
+    ]
+    added = pd.concat(lightest).assign(**{"batch size": BATCH_SIZE}).drop(columns="row")
+    return pd.concat(
+        [cells[cells["batch size"] == BATCH_SIZE], with_settings(added)], ignore_index=True
+    )

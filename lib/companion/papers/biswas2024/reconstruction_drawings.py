@@ -1,0 +1,80 @@
+"""How the pictures of reconstructions mark data sets, releases, our numbers and printed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from companion.papers.biswas2024.printed_reconstructions import SETS
+from companion.study import Tables
+from companion.style import GREEN, GREY, MECHANISMS, legend_line
+
+__all__ = [
+    "colour_of",
+    "hollow",
+    "hollow_entry",
+    "mechanism_entries",
+    "over_epsilon",
+    "points",
+    "title",
+]
+
+
+def title(tables: Tables, which: str) -> str:
+    """Return the data set that was attacked, and whose printed numbers stand beside it."""
+    name = str(tables.parameters[which])
+    return name if name == SETS[which] else f"{name} (printed: {SETS[which]})"
+
+
+def colour_of(row: str) -> str:
+    """Return the colour of a release, by its name."""
+    mechanism = row.partition(",")[0]
+    return MECHANISMS.get(mechanism, GREEN if row == "clipping only" else GREY)
+
+
+def points(axis: Axes, table: pd.DataFrame, x: str, value: str, colour: str) -> None:
+    """Draw ours with 95% intervals."""
+    axis.errorbar(
+        table[x],
+        table[value],
+        yerr=1.96 * table[f"{value} error"],
+        color=colour,
+        capsize=2,
+        elinewidth=1,
+        marker="o",
+        markersize=4,
+        linewidth=1.3,
+        zorder=3,
+    )
+
+
+def hollow(axis: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> None:
+    """Draw printed numbers."""
+    axis.plot(x, y, "D", markerfacecolor="white", color=colour, markersize=4.5, zorder=4)
+
+
+def hollow_entry() -> Line2D:
+    """Return the legend's entry for printed numbers."""
+    return legend_line("printed", GREY, "", "D", markerfacecolor="white")
+
+
+def mechanism_entries() -> list[Line2D]:
+    """Return the legend's entries for the two mechanisms."""
+    return [legend_line(name, colour, "-", "o") for name, colour in MECHANISMS.items()]
+
+
+def over_epsilon(
+    axis: Axes, ours: pd.DataFrame, printed: pd.DataFrame, which: str, size: int, metric: str
+) -> None:
+    """Draw both mechanisms over the printed epsilon, ours and printed."""
+    for mechanism, colour in MECHANISMS.items():
+        mine, theirs = (
+            t[(t["data"] == which) & (t["batch size"] == size) & (t["mechanism"] == mechanism)]
+            for t in (ours, printed)
+        )
+        points(axis, mine.sort_values("pair"), "epsilon", metric, colour)
+        hollow(axis, theirs["epsilon"], theirs[metric], colour)
+    axis.set_xscale("log")

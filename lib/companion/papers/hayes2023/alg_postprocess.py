@@ -1,0 +1,105 @@
+"""Appendix D's conversion of reconstructions: random priors, and their exact average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import gradient_reconstructions as informed
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import BLUE, ORANGE, drawing, legend_above, legend_line, panels
+from reconrisk.attacks import conversion_success
+
+PARAMETERS = {
+    **informed.GREY_PARAMETERS,
+    "prior_size": Parameter("int", 10, 10, "10", "n", low=2),
+    "priors": Parameter(
+        "int", 1000, 1000, "1,000 (10,000 in a footnote)", "random priors per target", low=10
+    ),
+}
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    a = informed.attacked(study, informed.GREY)
+    draws = study.rng("priors")
+    rows = []
+    for epsilon, ranks in zip(a.epsilons, a.nearer, strict=True):
+        exact = conversion_success(ranks, a.others, p.prior_size)
+        sampled = np.empty((len(ranks), p.priors), dtype=bool)
+        for k, nearer in enumerate(ranks):
+            # the nearer images are numbered first: the target wins if none of them is drawn
+            keys = draws.random((p.priors, a.others))
+            chosen = keys.argpartition(p.prior_size - 2, axis=1)[:, : p.prior_size - 1]
+            sampled[k] = chosen.min(axis=1) >= nearer
+        rows.append(
+            {
+                "epsilon": float(epsilon),
+                "exact": float(exact.mean()),
+                "sampled": float(sampled.mean(axis=1).mean()),
+                "standard error": math.sqrt(float((exact * (1 - exact)).sum()) / p.priors)
+                / len(exact),
+            }
+        )
+    return Tables(
+        {"conversion": pd.DataFrame(rows)},
+        ran=informed.describe_attacked({informed.GREY: a})
+        + f" n = {p.prior_size}, {p.priors} random priors per target.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table = tables.parameters, tables["conversion"]
+    off = (table["sampled"] - table["exact"]).abs()
+    agree = off <= 5 * table["standard error"] + 1e-9
+    yield check(
+        "hayes2023/alg_postprocess",
+        agree.all(),
+        "the success over random priors is the average over all priors, "
+        "C(others - nearer, n - 1)/C(others, n - 1), which needs no draw",
+        ours=f"{agree.sum()} of {len(table)} averages over {p.grey_targets * p.priors} priors "
+        "agree",
+        tolerance="five standard errors",
+    )
+
+
+CAPTION = (
+    "Turning a reconstruction into a success: it wins if its target is the nearest image of a "
+    "random prior. Points: random priors, as in the paper; line: the average over all priors, "
+    "which follows from the number of images nearer than the target."
+)
+
+
+def alt(tables: Tables) -> str:
+    table = tables["conversion"]
+    return (
+        f"Success over epsilon from {table['exact'].iloc[0]:.2f} at epsilon = "
+        f"{table['epsilon'].iloc[0]:g} to {table['exact'].iloc[-1]:.2f} at "
+        f"{table['epsilon'].iloc[-1]:,g}; the points lie on the line."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["conversion"]
+    figure, [[axis]] = panels(1, 1, width=5.6, height=3.0)
+    axis.plot(table["epsilon"], table["exact"], color=BLUE)
+    axis.scatter(
+        table["epsilon"], table["sampled"], s=30, facecolor="white", edgecolor=ORANGE, zorder=3
+    )
+    informed.epsilon_axis(axis)
+    axis.set(ylabel="reconstruction success", ylim=(-0.03, 1.05))
+    legend_above(
+        figure,
+        [
+            legend_line("average over all priors", BLUE),
+            legend_line("random priors", ORANGE, "", "o", markerfacecolor="white"),
+        ],
+        2,
+    )
+    return figure

@@ -1,0 +1,176 @@
+"""Appendix G: the likelihood as a score, put right, as printed, and with a prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.registry import errata
+from companion.style import BLUE, GREY, drawing, panels
+
+PARAMETERS = {
+    **runs.data_parameters(500, 500),
+    "sampling_rate": runs.sampling_rate(0.1, "not printed"),
+    "steps": runs.steps(100, 100),
+    "epsilon": Parameter(
+        "float", 32.0, 32.0, "not printed", "epsilon of the sub-sampled run", low=1e-3
+    ),
+    "learning_rate": runs.learning_rate(1.0, "of the sub-sampled run"),
+    "unclipped_epsilon": Parameter(
+        "float", 32.0, 32.0, "not printed", "epsilon of the unclipped run", low=1e-3
+    ),
+    "unclipped_learning_rate": runs.learning_rate(
+        50.0, "of the full-batch run in which gradients fall below C"
+    ),
+    "prior_epsilon": Parameter(
+        "float", 4.0, 4.0, "not printed", "epsilon of the run with a prior", low=1e-3
+    ),
+    "prior_learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
+    "likeliest": Parameter(
+        "float", 0.7, 0.7, "not printed", "prior probability of the first candidate", low=1e-6
+    ),
+    "prior_size": runs.PRIOR_SIZE,
+    "trials": runs.trials(400),
+    "batch": runs.batch(),
+}
+SETTLES = ("C-043", "E-C-02", "E-C-03")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    settings = {
+        "sub-sampled": {"epsilon": p.epsilon, "learning_rate": p.learning_rate, "printed": True},
+        "unclipped": {
+            "epsilon": p.unclipped_epsilon,
+            "learning_rate": p.unclipped_learning_rate,
+            "sampling_rate": 1.0,
+        },
+        "with a prior": {
+            "epsilon": p.prior_epsilon,
+            "learning_rate": p.prior_learning_rate,
+            "sampling_rate": 1.0,
+            "likeliest": p.likeliest,
+        },
+    }
+    parts = []
+    for name, setting in settings.items():
+        given = setting | {"prior_sizes": [p.prior_size]}
+        part = runs.attack_points(study, [given], p.trials, batch=p.batch)
+        parts.append(part.drop(columns=list(setting)).assign(run=name))
+    return Tables(
+        {"scores": pd.concat(parts, ignore_index=True)},
+        ran=f"{p.trials} trials of each of three runs on {runs.describe_data(p)}.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p = tables.parameters
+    rows = {run: part.set_index("score") for run, part in tables["scores"].groupby("run")}
+    sampled, free, prior = rows["sub-sampled"], rows["unclipped"], rows["with a prior"]
+    right, exactly = sampled.loc["likelihood"], sampled.loc["printed, exactly"]
+    printed, product, with_prior = (
+        sampled.loc["as printed"],
+        prior.loc["times prior"],
+        prior.loc["likelihood"],
+    )
+    ahead = max(runs.likelihood_ahead(part.loc["sum"]) for part in (sampled, free))
+    behind = min(runs.likelihood_behind(part.loc["top"]) for part in (sampled, free))
+    yield check(
+        "hayes2023/appG_attack",
+        ahead < runs.RARELY and behind > runs.RARELY,
+        "put right, the likelihood beats the sum where the run is sub-sampled and where gradients "
+        "are not clipped, and is not behind Algorithm 3",
+        ours=f"sub-sampled: {runs.percent(right)}, sum {runs.percent(sampled.loc['sum'])}, top qT "
+        f"{runs.percent(sampled.loc['top'])}; unclipped: {runs.percent(free.loc['likelihood'])}, "
+        f"sum {runs.percent(free.loc['sum'])}",
+        tolerance=f"sign tests on the same trials, p < {runs.RARELY:g}",
+        stand_in=tables.stand_in,
+    )
+    guess = 1 / p.prior_size
+    guessing = stats.binomtest(int(printed["right"]), int(printed["trials"]), guess)
+    beats_guessing = guessing.pvalue <= runs.RARELY
+    beats_product = runs.likelihood_ahead(product) <= runs.RARELY
+    put_right = right["low"] > max(printed["high"], exactly["high"])
+    with_logarithm = with_prior["high"] > p.likeliest
+    needs_prior = runs.likelihood_ahead(prior.loc["without prior"]) < runs.RARELY
+    sums = f"as printed {runs.percent(printed)}, put right {runs.percent(right)}"
+    products = (
+        f"s_z + ln p_z {runs.percent(with_prior)}, s_z p_z {runs.percent(product)}, no prior "
+        f"{runs.percent(prior.loc['without prior'])}, always the first {p.likeliest:g}"
+    )
+    yield refute(
+        "C-043",
+        holds=beats_guessing or not beats_product,
+        corrected_holds=put_right and with_logarithm and needs_prior,
+        corrected=" ".join(errata()[e].corrected for e in ("E-C-02", "E-C-03")),
+        ours=f"{sums}; {products}",
+    )
+    yield refute(
+        "E-C-02",
+        holds=beats_guessing,
+        corrected_holds=put_right,
+        ours=f"{sums}, printed in exact arithmetic {runs.percent(exactly)}",
+        paper=f"guessing: {guess:g}",
+    )
+    yield refute("E-C-03", holds=not beats_product, corrected_holds=with_logarithm, ours=products)
+
+
+CAPTION = (
+    "The paper's appendix proposes the log likelihood as score. Success of the scores on three "
+    "runs, with 95% intervals: a sub-sampled one, where the paper's formula can be compared with "
+    "the one put right; a full-batch one whose gradients fall below the clipping norm; and one "
+    "with a prior that favours the first candidate. Dotted: always guessing the likeliest."
+)
+
+
+def alt(tables: Tables) -> str:
+    shares = tables["scores"].set_index(["run", "score"])["success"]
+    sampled, free, prior = (shares[run] for run in ("sub-sampled", "unclipped", "with a prior"))
+    return (
+        "Three panels of horizontal points. Sub-sampled: "
+        f"likelihood {sampled['likelihood']:.1f}, top qT {sampled['top']:.1f}, sum "
+        f"{sampled['sum']:.1f}, the printed formula {sampled['as printed']:.1f}. Unclipped: "
+        f"likelihood {free['likelihood']:.1f}, the other two {free['sum']:.1f}. With a prior: "
+        f"score plus log prior {prior['likelihood']:.1f} at the dotted line of "
+        f"{tables.parameters.likeliest:g}, score times prior {prior['times prior']:.1f}, the "
+        f"likelihood alone {prior['without prior']:.1f}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    names = {
+        "likelihood": "likelihood",
+        "top": "Algorithm 3",
+        "sum": "Algorithm 2",
+        "printed, exactly": "as printed, exact\narithmetic",
+        "as printed": "as printed",
+        "without prior": "likelihood only",
+        "times prior": "times prior,\nas printed",
+    }
+    figure, [axes] = panels(1, 3, width=3.3, height=2.7)
+    for axis, (run, part) in zip(axes, tables["scores"].groupby("run", sort=False), strict=True):
+        order = [name for name in names if name in set(part["score"])]
+        shown = part.set_index("score").loc[order]
+        positions = -np.arange(len(order))
+        errors = np.array([shown["success"] - shown["low"], shown["high"] - shown["success"]])
+        axis.errorbar(
+            shown["success"], positions, xerr=errors.clip(min=0), fmt="o", color=BLUE, capsize=2.5
+        )
+        labels = [names[name] for name in order]
+        guess = 1 / shown["n"].iloc[0]
+        if run == "with a prior":
+            labels[0] = "plus log prior"
+            guess = tables.parameters.likeliest
+        axis.axvline(guess, color=GREY, linestyle=":")
+        axis.set_yticks(positions, labels)
+        axis.set_ylim(-len(order) + 0.4, 0.6)
+        axis.set(xlim=(0, 1.04), xlabel=runs.SUCCESS, title=str(run))
+    return figure

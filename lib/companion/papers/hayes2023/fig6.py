@@ -1,0 +1,129 @@
+"""Figure 6: what reconstructions without candidates look like, over epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import gradient_reconstructions as informed
+from companion.papers.hayes2023.gradient_reconstructions import COLOUR, PANELS
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import drawing, picture
+
+PARAMETERS = {
+    **informed.GREY_PARAMETERS,
+    **informed.COLOUR_PARAMETERS,
+    "shown": Parameter("int", 4, 5, "not printed", "targets shown for each data set", low=1),
+}
+SETTLES = ("hayes2023/fig6a", "hayes2023/fig6b")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    informed.require(study, epsilons=(10.0,), colour_epsilons=(10.0,))
+    attacked = informed.attacked_both(study)
+    images: dict[str, np.ndarray] = {}
+    tables = []
+    for which, a in attacked.items():
+        for i in range(min(study.parameters.shown, len(a.targets))):
+            images[f"{which} {i} target"] = a.images.pictures(a.targets[[i]])[0]
+            for e, epsilon in enumerate(a.epsilons):
+                images[f"{which} {i} {epsilon:g}"] = a.images.pictures(a.rebuilt[e, [i]])[0]
+        columns = {
+            "data": which,
+            "epsilon": a.epsilons,
+            "MSE": a.mse,
+            "target is nearest": (a.nearer == 0).mean(axis=1),
+        }
+        tables.append(pd.DataFrame(columns))
+    return Tables(
+        {"found": pd.concat(tables)},
+        images=images,
+        ran=informed.describe_attacked(attacked),
+        stand_ins=attacked[COLOUR].stand_ins,
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    improves = True
+    for which, panel in PANELS:
+        table = tables["found"][tables["found"]["data"] == which].set_index("epsilon")
+        low, last = table.loc[10.0], table.iloc[-1]
+        middle = table.loc[(table.index >= 10) & (table.index <= 10_000), "MSE"]
+        improves &= (np.diff(middle) < 0).all()
+        yield check(
+            f"hayes2023/fig6{panel}",
+            low["target is nearest"] < 0.3
+            and last["target is nearest"] > 0.6
+            and last["MSE"] < low["MSE"] / 10,
+            "noise at epsilon = 10; at the largest epsilon the target is the nearest of the pool "
+            "to most reconstructions, at less than a tenth of the error",
+            ours=f"MSE {low['MSE']:.2f} at epsilon = 10",
+            stand_in=informed.stands_in(tables, which),
+        )
+    yield check(
+        "hayes2023/fig6",
+        improves,
+        "reconstructions improve with every step of epsilon from 10 to 10,000, on both data sets",
+        stand_in=tables.stand_in,
+    )
+
+
+CAPTION = (
+    "Examples of gradient-based reconstructions over epsilon: targets on the left, then what the "
+    "attack makes of the noisy gradients. Grey images on top, colour images below."
+)
+
+
+def alt(tables: Tables) -> str:
+    found = tables["found"]
+
+    def told(which: str) -> str:
+        own = found[found["data"] == which]
+        near = own.loc[own["target is nearest"] > 0.5, "epsilon"]
+        return (
+            f"of the {which} images most are nearer to their target than to any other image from "
+            f"epsilon = {near.min():,g} on"
+            if len(near)
+            else f"of the {which} images none is recognisable"
+        )
+
+    return (
+        "Two blocks of small pictures. In each row the target stands on the left, then its "
+        "reconstructions over epsilon, from noise to a likeness: "
+        + ", ".join(told(which) for which, _ in PANELS)
+        + "."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    found = tables["found"]
+    counts = {
+        which: len({name.split()[1] for name in tables.images if name.startswith(which)})
+        for which, _ in PANELS
+    }
+    widest = 1 + found.groupby("data").size().max()
+    rows = sum(counts.values())
+    figure, axes = plt.subplots(
+        rows, widest, figsize=(0.98 * widest, 1.0 * rows + 0.5), squeeze=False, layout="constrained"
+    )
+    lines = iter(axes)
+    for which, panel in PANELS:
+        epsilons = found.loc[found["data"] == which, "epsilon"]
+        names = ["target", *(f"{e:g}" for e in epsilons)]
+        titles = [
+            f"({panel}) target",
+            *(rf"$\varepsilon$ = {informed.power_of_ten(e)}" for e in epsilons),
+        ]
+        for i in range(counts[which]):
+            line = next(lines)
+            for axis, name, title in zip(line, names, titles, strict=False):
+                picture(axis, tables.images[f"{which} {i} {name}"], title if i == 0 else "")
+            for axis in line[len(names) :]:
+                axis.set_axis_off()
+    return figure

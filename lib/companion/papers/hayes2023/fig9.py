@@ -1,0 +1,101 @@
+"""Figure 9: candidates from the data against candidates that are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from companion.papers.hayes2023 import threat_points as threat
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.style import BLUE, ORANGE, drawing
+
+#: by how much the two kinds of candidates may differ, and lie below orthogonal ones
+APART, BELOW = 0.12, 0.15
+
+PARAMETERS = {
+    "data": threat.data_parameter(),
+    "epsilons": threat.epsilons(threat.EPSILONS),
+    **threat.common_parameters(),
+    "max_grad_norm": threat.CLIPPING_NORM,
+    "learning_rate": threat.LEARNING_RATE,
+    "exact_epsilons": threat.epsilons(
+        (10.0,), (1.0, 10.0, 40.0), "every point: each trial trains its own model"
+    ),
+    "trials": threat.trials(100, "trials with a model of their own, a point"),
+    **threat.shared_parameters(),
+}
+SETTLES = ("C-041",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    tasks = []
+    for prior in ("data", "noise"):
+        tasks += threat.attack_tasks(study, p.epsilons, "shared", prior=prior)
+        tasks += threat.attack_tasks(study, p.exact_epsilons, "own model", prior=prior)
+    success = threat.select(threat.swept(study, threat.attack_point, tasks), score="sum")
+    return Tables(
+        {
+            "success": success[["epsilon", "prior", "method", "success", "low", "high", "trials"]],
+            **threat.points_and_curves(p),
+        },
+        exact=("curves",),
+        ran=threat.describe_run(
+            p, "candidates from the data, or uniform noise as far apart as they are"
+        ),
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    success, points = tables["success"], tables["points"].set_index("epsilon")
+    rows = threat.select(success, method="shared")
+    shared = rows.pivot(index="epsilon", columns="prior", values="success")
+    apart = (shared["noise"] - shared["data"]).abs()
+    least = shared.min(axis=1)
+    below = (points["orthogonal"] - least).max()
+    worst = threat.select(rows, epsilon=apart.idxmax())
+    data, noise = (threat.describe(threat.one(worst, prior=prior)) for prior in ("data", "noise"))
+    for target in ("hayes2023/fig9", "C-041"):
+        yield check(
+            target,
+            apart.max() < APART and below < BELOW and threat.never_above(success, points),
+            "candidates from the data and candidates of noise are named about as often, and both "
+            "come close to what orthogonal candidates would allow",
+            ours=f"at most {apart.max():.2f} apart, at epsilon = {apart.idxmax():g} (data {data}, "
+            f"noise {noise}); at most {below:.2f} below orthogonal candidates, "
+            f"{(points['bound'] - least).max():.2f} below the bound",
+            tolerance=f"{APART:g} apart, {BELOW:g} below orthogonal candidates",
+            stand_in=tables.stand_in,
+        )
+
+
+CAPTION = (
+    "Candidates from the data against candidates that are uniform noise, as far apart on average "
+    "as the data. The attack names them about as often. " + threat.POINTS_NOTE
+)
+
+
+def alt(tables: Tables) -> str:
+    shared = threat.select(tables["success"], method="shared")
+    wide = shared.pivot(index="epsilon", columns="prior", values="success")
+    first, last = wide.iloc[0], wide.iloc[-1]
+    return (
+        "Success against epsilon. Points for data and noise lie together, at most "
+        f"{(wide['noise'] - wide['data']).abs().max():.2f} apart, below the dashed curve of "
+        "orthogonal candidates or near it, which is below the bound. They rise from "
+        f"{first['data']:.2f} and {first['noise']:.2f} at epsilon = {first.name:g} to "
+        f"{last['data']:.2f} and {last['noise']:.2f} at {last.name:g}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    return threat.success_figure(
+        tables,
+        [
+            ({"prior": "data"}, "candidates from the data", BLUE, "o", 0.98),
+            ({"prior": "noise"}, "candidates of noise", ORANGE, "s", 1.02),
+        ],
+    )

@@ -1,0 +1,22 @@
+"""What stands in for the network that the paper has pretrained on ImageNet."""
+
+from __future__ import annotations
+
+from companion.study import Tables
+from reconrisk.datasets import LabelledFeatures
+from reconrisk.feature_maps import FeatureMap
+
+__all__ = ["network_stand_ins", "stand_in_network"]
+
+_PLACE = " in place of the pretrained network"
+
+
+def network_stand_ins(network: FeatureMap | LabelledFeatures) -> tuple[str, ...]:
+    """What a run's tables say of its frozen network; nothing of the paper's own."""
+    return (network.name + _PLACE,) if network.stand_in else ()
+
+
+def stand_in_network(tables: Tables) -> str:
+    """Name of what stands in for the pretrained network; empty if the paper's own was used."""
+    found = (s.removesuffix(_PLACE) for s in tables.stand_ins if s.endswith(_PLACE))
+    return next(found, "")
