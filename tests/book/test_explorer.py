@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from reconrisk import DPSGD, bounds, privacy, risk
 from companion.book.explorer import SHOWN
 from companion.study import registry
+from reconrisk import DPSGD, bounds, privacy, risk
 
 FILES = ("special", "bounds", "accountant", "report", "charts", "explorer")
 PAGE = "book/explorer.html"

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reconrisk.attacks import baselines
 from companion.experiments.tools import as_numpy
 from companion.study.records import Record
+from reconrisk.attacks import baselines
 from recorded.replay import Sweep, Wanted, context_of, rerun, task_of
 
 #: standard errors of both that a point with other draws may be away: about one in a million
@@ -501,8 +501,8 @@ def _mean_of_targets(
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
-    from companion.papers.hayes2023.informed_adversary import scene_of, train_targets
     from companion.papers.hayes2023.gradient_reconstructions import match_targets
+    from companion.papers.hayes2023.informed_adversary import scene_of, train_targets
 
     epsilon = 100.0
     task, _ = _few_targets(record, data_root, "compare_losses", epsilon)

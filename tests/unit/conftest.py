@@ -192,7 +192,6 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A small project that is the registry's root while the test runs."""
-    from companion.study import registry
 
     root = tmp_path / "project"
     for name, text in {

@@ -10,12 +10,12 @@ import pytest
 from scipy.special import logsumexp
 
 from companion import study
-from reconrisk import DPSGD, privacy
-from companion.study import registry
 from companion.experiments import fair_pairs as fair
 from companion.experiments import federated as federated
-from companion.papers.biswas2024 import old_accounting as accounting
 from companion.papers.beyond import old_accounting as companion_accounting
+from companion.papers.biswas2024 import old_accounting as accounting
+from companion.study import registry
+from reconrisk import DPSGD, privacy
 
 KEY = "biswas2024"
 MODULES = (accounting, companion_accounting)

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from scipy import integrate
 
-from reconrisk import bounds
-from companion.study import Study
 from companion.experiments import capacity_routes as routes
 from companion.experiments import federated as federated
-from companion.papers.biswas2024 import old_capacity as capacity
 from companion.papers.beyond import old_capacity as layers
+from companion.papers.biswas2024 import old_capacity as capacity
+from companion.study import Study
 from companion.study.verdicts import VerdictError
+from reconrisk import bounds
 
 # --- the routes, where the answer is known ------------------------------------------------------
 

@@ -23,12 +23,12 @@ from companion.papers.biswas2024 import (
 )
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
-from companion.study import exhibits
-from companion.study.session import Context
+from companion.study import session
 from companion.study.exhibits import id_of, judged
 from companion.study.parameters import Settings
 from companion.study.recorded import RECORDED, tables_of
 from companion.study.records import read_record
+from companion.study.session import Context
 from companion.study.tables import Tables
 from companion.study.verdicts import overall
 from reconrisk import bounds, metrics
@@ -198,7 +198,7 @@ def test_chunks_of_draws_and_groups_of_releases_are_joined_in_order(monkeypatch)
 
     fake.__module__, fake.__qualname__ = batches.__name__, "attack_batches"
     monkeypatch.setattr(batches, "attack_batches", fake)
-    monkeypatch.setattr(computations, "_FINISHED", {})
+    monkeypatch.setattr(session, "_FINISHED", {})
     light, strong = Release("vmf", 500.0), Release("vmf", 75.0)
     setting = batches.Setting("digits", 16, ((NONE, light), (strong,)))
     (run,) = batches.attack_settings(a_context(), [setting], draws=7, iterations=1)

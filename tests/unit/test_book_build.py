@@ -14,8 +14,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from companion.cli import _markdown, _refresh, book, execute, stage
 from companion.book.gallery import gallery
+from companion.cli import _markdown, _refresh, book, execute, stage
 from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset

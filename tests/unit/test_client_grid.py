@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from companion.study.session import Context
 from companion.experiments import _client_grid, _tools
 from companion.experiments.client_grid import (
     ATTACKS,
@@ -26,9 +25,10 @@ from companion.experiments.clients import (
     pictures,
     printed_settings,
 )
-from companion.study.parameters import resolve
-from companion.study.exhibits import parameters_of
 from companion.papers.liu2024.old_attacks_parameters import GRID
+from companion.study.exhibits import parameters_of
+from companion.study.parameters import resolve
+from companion.study.session import Context
 
 SMALL = {"images": 4, "wide": 40, "trained_neurons": 8, "channels": 4, "iterations": 8, "bins": 32}
 NONE, CLIP = Setting("None"), Setting("GradClip", 2)

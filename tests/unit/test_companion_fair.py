@@ -10,17 +10,17 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from reconrisk import bounds, privacy
-from reconrisk.mechanisms import sample_vmf, vmf_cosines
-from reconrisk.models import SigmoidNetwork
+from companion.experiments.federated import DIMENSION, studied_pairs
 from companion.papers.beyond import old_fair as fair
 from companion.papers.beyond.direction_laws import (
     cosine_laws,
     log_density_gaussian,
     log_density_vmf,
 )
-from companion.experiments.federated import DIMENSION, studied_pairs
 from companion.study.verdicts import VerdictError
+from reconrisk import bounds, privacy
+from reconrisk.mechanisms import sample_vmf, vmf_cosines
+from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, mean_gradient, train_mini_batches
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from companion.papers.beyond import old_one_scale as ours
+from companion.study import Study
+from companion.study.verdicts import VerdictError
 from reconrisk import DPSGD
 from reconrisk.attacks import linearised_variance
 from reconrisk.models import Classifier
-from companion.study import Study
-from companion.papers.beyond import old_one_scale as ours
-from companion.study.verdicts import VerdictError
 from reconrisk.training import gradient_factors
 
 SMALL = {

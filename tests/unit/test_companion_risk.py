@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconrisk import DPSGD, bounds
 from companion.papers.beyond.old_risk import (
     success_by_inversion,
     two_steps_by_quadrature,
 )
+from reconrisk import DPSGD, bounds
 
 
 @pytest.mark.parametrize(

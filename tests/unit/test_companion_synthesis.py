@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reconrisk import DPSGD, bounds, risk
-from companion.study import Study
 from companion.papers.beyond import old_cross_checks as checks
 from companion.papers.beyond import old_synthesis as synthesis
+from companion.study import Study
 from companion.study.verdicts import VerdictError
+from reconrisk import DPSGD, bounds, risk
 
 SMALL = {
     "beyond/one_run": {

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.papers.beyond import old_two_layer as exhibits
+from companion.papers.beyond import two_layer_attacks as runs
+from companion.study.verdicts import VerdictError
 from reconrisk.attacks import (
     Refinement,
     refine_in_span,
@@ -14,9 +17,6 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match
-from companion.papers.beyond import two_layer_attacks as runs
-from companion.papers.beyond import old_two_layer as exhibits
-from companion.study.verdicts import VerdictError
 from reconrisk.two_layer import (
     LocalSteps,
     TwoLayer,

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import torch
 
-from reconrisk import bounds, privacy
-from companion.study import Study
-from companion.papers.beyond import turned_batches as turned
 from companion.papers.beyond import old_vmf as ours
+from companion.papers.beyond import turned_batches as turned
+from companion.study import Study
 from companion.study.verdicts import VerdictError
+from reconrisk import bounds, privacy
 
 SMALL = {
     "beyond/vmf_rero": {

@@ -222,7 +222,7 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path, monkeypatch):
 
 
 def test_damaged_data_are_named_before_anything_is_computed(tmp_path: Path, monkeypatch):
-    known = computations.find_exhibit("hayes2023/alg2")
+    known = exhibits.find_exhibit("hayes2023/alg2")
     never = dataclasses.replace(known, function=lambda context: pytest.fail("computed"))
     context = Study(profile="paper", data_root=tmp_path).context(known.id)
     with pytest.raises(FileNotFoundError, match="holds nothing of MNIST, which is read.*fetch MN"):

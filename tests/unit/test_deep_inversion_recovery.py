@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from reconrisk.attacks import Inversion, Knowledge, Objective, invert_updates
 from reconrisk.convnets import ConvNet, ResNet18
+from reconrisk.datasets import classified
 from reconrisk.mechanisms import (
     Clipping,
     EntryDropout,
@@ -17,7 +18,6 @@ from reconrisk.mechanisms import (
     NeuronDropout,
     Pruning,
 )
-from reconrisk.datasets import classified
 from reconrisk.training import client_updates
 
 

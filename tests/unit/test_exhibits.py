@@ -9,8 +9,8 @@ from PIL import Image
 from companion import study
 from companion.study import exhibits, registry
 from companion.study.exhibits import blaming_parameters, judged
-from reconrisk import datasets
 from companion.study.verdicts import check
+from reconrisk import datasets
 
 
 def test_every_exhibit_settles_only_ids_of_the_registry_and_no_id_twice():

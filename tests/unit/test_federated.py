@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reconrisk import datasets
 from companion.experiments import federated as federated
+from reconrisk import datasets
 
 
 def test_the_papers_constants():

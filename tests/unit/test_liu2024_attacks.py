@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study.session import Context
 from companion.papers.liu2024 import old_attacks as attacks
 from companion.papers.liu2024.error_moments import (
     can_belong_together,
     largest_mean_psnr,
     least_mean_psnr,
 )
-from companion.study.parameters import resolve
 from companion.papers.liu2024.old_attacks_parameters import PARAMETERS
+from companion.study.parameters import resolve
+from companion.study.session import Context
 from companion.study.verdicts import VerdictError
 
 

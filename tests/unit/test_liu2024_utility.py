@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from companion.papers.liu2024 import old_utility as utility
 from reconrisk.convnets import ConvNet, WideHead
 from reconrisk.mechanisms import (
     Clipping,
@@ -20,7 +21,6 @@ from reconrisk.mechanisms import (
     Pruning,
     SecureAggregation,
 )
-from companion.papers.liu2024 import old_utility as utility
 from reconrisk.training import DefendedTraining, train_under_defences
 
 SIZE, EPOCHS, RATE = 4, 2, 0.05

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from companion.cli import _memory, _progress, _runs
-from companion.study.progress import duration
 from companion.study import registry
+from companion.study.progress import duration
 from companion.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"

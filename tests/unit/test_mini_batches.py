@@ -20,7 +20,7 @@ from reconrisk.training import (
     train_mini_batches,
 )
 from reconrisk.training._backpropagation import backward_pass, one_hot
-from reconrisk.training._mini_batches import poisson_batches, _shuffled_batches
+from reconrisk.training._mini_batches import _shuffled_batches, poisson_batches
 
 NETWORK = SigmoidNetwork((12, 7, 5, 4))
 DOUBLE = torch.float64

@@ -9,9 +9,9 @@ import pytest
 
 from companion import study
 from companion.study import own_images
-from reconrisk import datasets
 from companion.study.exhibits import all_exhibits, find_exhibit
 from companion.study.records import explain, provenance, read_record
+from reconrisk import datasets
 
 EVERY = all_exhibits()
 READING = {e: c for e, c in EVERY.items() if own_images.reads_data(c)}

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from companion.study import Study
-from companion.study.parameters import Parameter, Settings, resolve
 from companion.study.exhibits import all_exhibits
+from companion.study.parameters import Parameter, Settings, resolve
 
 PARAMETERS = {k: c.parameters for k, c in all_exhibits().items()}
 

@@ -380,8 +380,8 @@ def test_a_tie_counts_as_a_miss_of_the_smaller_prior():
 
 
 def test_algorithm_3_by_order_statistics_is_algorithm_3():
-    from reconrisk import bounds
     from companion.papers.hayes2023.fig4 import orthogonal_top_success
+    from reconrisk import bounds
 
     run = DPSGD(0.7, 0.05, steps=200)
     quick, error = orthogonal_top_success(run, 10, 20000, np.random.default_rng(0))

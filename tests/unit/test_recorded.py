@@ -11,9 +11,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from companion.book.gallery import Gallery, Shown
+from companion.book.pages import standing
 from companion.book.recorded_pages import draw_recorded, recorded_block, recorded_page
 from companion.cli.app import app
-from companion.book.pages import standing
 from companion.study import Study, find_exhibit, registry
 from companion.study.recorded import (
     RECORDED,

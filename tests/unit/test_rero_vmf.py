@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy import integrate
 
+from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import DPSGD, attacks, bounds, privacy, special
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
-from companion.study.verdicts import STANDARD_ERRORS
 
 P = 13_700
 

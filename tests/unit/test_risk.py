@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from companion.study import registry
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.risk import _composed, _kinds, _reconstruction
-from companion.study import registry
 
 ROOT = registry.project_root()
 

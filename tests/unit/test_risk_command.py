@@ -20,14 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from companion.cli.app import app
+from companion.study import registry
 from reconrisk import bounds, privacy, risk
 from reconrisk.cli import _risk_html, _risk_text
 from reconrisk.cli._risk_file import EXAMPLE
 from reconrisk.cli._risk_inputs import read_setting
 from reconrisk.cli._risk_numbers import number, said
-from companion.cli.app import app
 from reconrisk.risk._phases import one_run
-from companion.study import registry
 
 USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
 RUN = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=300)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from companion.study import Study, cluster, dask_engine, dask_worker, exhibits, sweep
+from companion.study import Study, cluster, dask_engine, dask_worker, session, sweep
 from companion.study.sources import code_stamp
 from companion.study.sweep import SweepError, run_sweep, task_seed
 from companion.study.tasks import ClusterError
@@ -214,7 +214,7 @@ def test_the_table_is_the_same_whatever_the_engine(tasks, address, tmp_path):
 
 def test_an_exhibit_has_the_same_tables_and_verdicts(address, monkeypatch):
     here = Study(seed=2).run("liu2024/lemB2")
-    monkeypatch.setattr(computations, "_FINISHED", {})  # nothing is remembered from the run before
+    monkeypatch.setattr(session, "_FINISHED", {})  # nothing is remembered from the run before
     there = Study(seed=2, scheduler=address).run("liu2024/lemB2")
     assert [v.as_dict() for v in there.verdicts] == [v.as_dict() for v in here.verdicts]
     for name, table in here.tables.items():

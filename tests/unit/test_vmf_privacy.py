@@ -11,8 +11,8 @@ import pytest
 from scipy import integrate, optimize, stats
 from scipy.special import logsumexp
 
-from reconrisk import privacy
 from companion.study import registry
+from reconrisk import privacy
 
 DIMENSION = 13_700
 DELTA = 1 / 60_000

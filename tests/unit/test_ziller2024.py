@@ -30,7 +30,7 @@ from companion.papers.ziller2024 import (
     table1,
 )
 from companion.papers.ziller2024.projection_steps import released
-from companion.study import exhibits, registry
+from companion.study import registry, session
 from companion.study.exhibits import described, id_of, judged
 from reconrisk import DPSGD, bounds, datasets, metrics
 
@@ -230,7 +230,7 @@ def test_the_noise_does_not_hang_on_the_last_bit_of_a_norm() -> None:
 def test_two_workers_give_the_tables_of_one(monkeypatch) -> None:
     tables = []
     for workers in (1, 2):
-        monkeypatch.setattr(computations, "_FINISHED", {})  # nothing is served from memory
+        monkeypatch.setattr(session, "_FINISHED", {})  # nothing is served from memory
         given = {f"{KEY}/fig1": SMALL}
         context = study.Study(workers=workers, overrides=given).context(f"{KEY}/fig1")
         tasks = [

@@ -20,6 +20,19 @@ import pandas as pd
 import torch
 from torch import nn
 
+from companion.experiments.clients import (
+    KEY,
+    Batches,
+    Setting,
+    draw_batches,
+    make_network,
+    pictures,
+    printed_settings,
+    seeded,
+    shared_values,
+)
+from companion.experiments.tools import as_numpy, run_tasks
+from companion.study.session import Context
 from reconrisk.attacks import (
     PROPOSED,
     Inversion,
@@ -35,19 +48,6 @@ from reconrisk.attacks.image_priors import UntrainedSpace
 from reconrisk.convnets import ImagePrior, ImprintNetwork, WideHead
 from reconrisk.mechanisms import LocalAggregation, Released
 from reconrisk.metrics import match, psnr, rmse
-from companion.study.session import Context
-from companion.experiments.clients import (
-    KEY,
-    Batches,
-    Setting,
-    draw_batches,
-    make_network,
-    pictures,
-    printed_settings,
-    seeded,
-    shared_values,
-)
-from companion.experiments.tools import as_numpy, run_tasks
 from reconrisk.training import client_updates
 
 __all__ = [

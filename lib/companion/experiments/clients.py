@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from companion.experiments.tools import data_folder
+from companion.study import registry
+from companion.study.exhibits import parameters_of
+from companion.study.session import Context
+from reconrisk import datasets
 from reconrisk.convnets import ConvNet, ResNet18, WideHead, randomise_neurons
 from reconrisk.mechanisms import (
     Clipping,
@@ -23,11 +28,6 @@ from reconrisk.mechanisms import (
     Noise,
     Pruning,
 )
-from companion.study import registry
-from reconrisk import datasets
-from companion.study.session import Context
-from companion.experiments.tools import data_folder
-from companion.study.exhibits import parameters_of
 
 __all__ = [
     "KEY",

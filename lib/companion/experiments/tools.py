@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from scipy import stats
 
-from reconrisk import DPSGD, arguments
-from reconrisk.attacks import Observation, known_scale, observe
-from reconrisk.metrics import PerceptualMetric, load_perceptual
-from reconrisk import datasets
 from companion.study.session import Context
 from companion.study.sweep import run_sweep
+from reconrisk import DPSGD, arguments, datasets
+from reconrisk.attacks import Observation, known_scale, observe
+from reconrisk.metrics import PerceptualMetric, load_perceptual
 
 __all__ = [
     "SIGNIFICANCE",

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pandas as pd
 
-from reconrisk import DPSGD, privacy
-from reconrisk.mechanisms import sample_vmf
-from companion.study.computations import Context, computes
 from companion.experiments import federated as federated
 from companion.experiments.fair_pairs import fair_pair, middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.biswas2024.old_accounting import accounts
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check
+from reconrisk import DPSGD, privacy
+from reconrisk.mechanisms import sample_vmf
 
 __all__: list[str] = []
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from companion.papers.biswas2024.old_accounting_figures import APPROACHES
 from companion.drawings import draws
-from companion.style import GREY, MECHANISMS, legend_line, panels
+from companion.papers.biswas2024.old_accounting_figures import APPROACHES
 from companion.study import Result
+from companion.style import GREY, MECHANISMS, legend_line, panels
 
 __all__: list[str] = []
 

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy import special as sc
 
-from reconrisk import bounds
-from companion.study.computations import Context, computes
 from companion.experiments import capacity_routes as routes
 from companion.experiments import federated as federated
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check
+from reconrisk import bounds
 
 __all__: list[str] = []
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reconrisk import bounds, metrics
-from reconrisk import datasets
-from companion.study.computations import Context, computes
 from companion.experiments.tools import SIGNIFICANCE, attack_repeatedly, fits
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import check, refute
+from reconrisk import bounds, datasets, metrics
 
 
 @computes("beyond/ncc_law", "O-001", "O-002", "E-A-06")

@@ -16,12 +16,12 @@ import torch
 from scipy import optimize
 from scipy import special as scipy_special
 
-from reconrisk import DPSGD, Enclosure, bounds, privacy
-from reconrisk.attacks import observe, unscaled
-from companion.study.computations import Context, computes
 from companion.experiments.tools import as_numpy, mean_and_error
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, Verdict, check
+from reconrisk import DPSGD, Enclosure, bounds, privacy
+from reconrisk.attacks import observe, unscaled
 
 __all__ = ["adaptive_scores", "crossing", "matched_multiples"]
 

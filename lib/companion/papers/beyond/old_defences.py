@@ -17,12 +17,6 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from reconrisk import bounds
-from reconrisk.attacks import Knowledge, NormalLaw, Objective, invert_updates, refine_updates
-from reconrisk.mechanisms import Released
-from reconrisk.metrics import psnr, rmse
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments.client_grid import (
     MANIPULATING,
     Grid,
@@ -36,8 +30,14 @@ from companion.experiments.client_grid import (
 )
 from companion.experiments.clients import KEY, Setting, pictures
 from companion.experiments.tools import as_numpy, run_tasks
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import Verdict, check, refute
+from reconrisk import bounds
+from reconrisk.attacks import Knowledge, NormalLaw, Objective, invert_updates, refine_updates
+from reconrisk.mechanisms import Released
+from reconrisk.metrics import psnr, rmse
 from reconrisk.training import update_jacobian
 from reconrisk.two_layer import (
     LocalSteps,

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
+from companion.study import Result
 from companion.style import (
     BLUE,
     COLOURS,
@@ -21,7 +22,6 @@ from companion.style import (
     panels,
     picture,
 )
-from companion.study import Result
 
 __all__: list[str] = []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from companion.study.parameters import Parameter
 from companion.papers.liu2024.old_attacks_parameters import GRID
+from companion.study.parameters import Parameter
 
 __all__ = ["PARAMETERS"]
 

@@ -7,7 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 
-from reconrisk import DPSGD, bounds, metrics
+from companion.experiments.tools import as_numpy, photographs, tensor
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.verdicts import check
+from reconrisk import DPSGD, bounds, datasets, metrics
 from reconrisk.attacks import (
     clip_to_range,
     james_stein,
@@ -17,11 +21,6 @@ from reconrisk.attacks import (
     shrink,
     with_estimated_scale,
 )
-from reconrisk import datasets
-from companion.study.computations import Context, computes
-from companion.experiments.tools import as_numpy, photographs, tensor
-from companion.study.results import Result
-from companion.study.verdicts import check
 
 
 def _data_sets(context: Context) -> dict[str, np.ndarray]:

@@ -18,17 +18,6 @@ import pandas as pd
 import torch
 from scipy import optimize, stats
 
-from reconrisk import bounds, privacy
-from reconrisk.attacks import (
-    class_means,
-    deep_leakage,
-    gaussian_prior_attack,
-    invert_gradients,
-    span_attack,
-)
-from reconrisk.metrics import match
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments.batch_attacks import (
     Attacked,
     attack_task,
@@ -37,7 +26,6 @@ from companion.experiments.batch_attacks import (
     data_folder,
     draw_batches,
 )
-from companion.papers.beyond.direction_laws import cosine_laws
 from companion.experiments.fair_pairs import fair_concentration
 from companion.experiments.federated import (
     DIMENSION,
@@ -49,8 +37,20 @@ from companion.experiments.federated import (
     studied_pairs,
 )
 from companion.experiments.tools import as_numpy, mean_and_error, run_tasks
+from companion.papers.beyond.direction_laws import cosine_laws
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import Verdict, check, refute, rounded
+from reconrisk import bounds, privacy
+from reconrisk.attacks import (
+    class_means,
+    deep_leakage,
+    gaussian_prior_attack,
+    invert_gradients,
+    span_attack,
+)
+from reconrisk.metrics import match
 from reconrisk.training import (
     Release,
     Weights,

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 
-from reconrisk import bounds
-from companion.study.computations import Context, computes
 from companion.experiments.tools import attack_repeatedly
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import check, rounded
+from reconrisk import bounds
 
 
 @computes("beyond/many_steps", "O-004")

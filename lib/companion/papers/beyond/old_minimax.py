@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy import integrate, special
 
-from reconrisk import bounds
 from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import check
+from reconrisk import bounds
 
 
 @computes("beyond/minimax", "O-012")

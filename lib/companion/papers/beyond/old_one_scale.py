@@ -18,18 +18,18 @@ import torch
 from scipy import optimize
 from scipy.spatial.distance import cdist
 
+from companion.experiments.tools import as_numpy, attack_repeatedly, data_folder
+from companion.papers.hayes2023 import old_gradients as informed
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.sweep import run_sweep
+from companion.study.verdicts import STANDARD_ERRORS, Verdict, check
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import baselines
 from reconrisk.attacks import gradient_matching as matching
 from reconrisk.attacks._levenberg_marquardt import minimise_squares
 from reconrisk.attacks.prior_aware import success_interval
 from reconrisk.mechanisms import Clipping, EntryDropout, Pruning, defend
-from companion.study.computations import Context, computes
-from companion.papers.hayes2023 import old_gradients as informed
-from companion.experiments.tools import as_numpy, attack_repeatedly, data_folder
-from companion.study.results import Result
-from companion.study.sweep import run_sweep
-from companion.study.verdicts import STANDARD_ERRORS, Verdict, check
 from reconrisk.training import Weights
 
 __all__ = ["clipped_gradient", "fit_record", "measure_run", "read_first_layer"]

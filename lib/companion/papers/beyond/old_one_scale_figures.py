@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, panels
 from companion.study import Result
+from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, panels
 
 __all__: list[str] = []
 

@@ -16,10 +16,10 @@ import pandas as pd
 from scipy import optimize
 from scipy import special as sc
 
-from reconrisk import DPSGD, bounds, privacy
 from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import check
+from reconrisk import DPSGD, bounds, privacy
 
 __all__ = ["success_by_inversion", "success_by_library", "two_steps_by_quadrature"]
 

@@ -12,13 +12,12 @@ import pandas as pd
 import torch
 from scipy import special as sc
 
-from reconrisk import DPSGD, bounds, privacy
-from reconrisk.attacks import prior_aware
-from reconrisk.models import Classifier
-from reconrisk import datasets
 from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, rounded
+from reconrisk import DPSGD, bounds, datasets, privacy
+from reconrisk.attacks import prior_aware
+from reconrisk.models import Classifier
 from reconrisk.training import gradient_factors, train_many
 
 _TOLERANCE = f"{STANDARD_ERRORS:g} standard errors"

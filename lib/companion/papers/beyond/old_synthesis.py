@@ -19,7 +19,23 @@ import torch
 from scipy import stats
 from scipy.spatial.distance import cdist
 
-from reconrisk import DPSGD, Enclosure, bounds, metrics, privacy, risk
+from companion.experiments.tools import (
+    as_numpy,
+    attack_repeatedly,
+    data_folder,
+    mean_and_error,
+    run_tasks,
+)
+from companion.papers.beyond.old_one_scale import clipped_gradient
+from companion.papers.beyond.two_layer_attacks import (
+    attack_case,
+    bound_case,
+    moments_case,
+)
+from companion.study.computations import Context, computes
+from companion.study.results import Result
+from companion.study.verdicts import STANDARD_ERRORS, check
+from reconrisk import DPSGD, Enclosure, bounds, datasets, metrics, privacy, risk
 from reconrisk.attacks import (
     StepScoresObserver,
     baselines,
@@ -30,26 +46,9 @@ from reconrisk.attacks import (
     success_by_prior_size,
     success_interval,
 )
+from reconrisk.datasets import LabelledImages
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
-from reconrisk import datasets
-from companion.study.computations import Context, computes
-from reconrisk.datasets import LabelledImages
-from companion.experiments.tools import (
-    as_numpy,
-    attack_repeatedly,
-    data_folder,
-    mean_and_error,
-    run_tasks,
-)
-from companion.papers.beyond.two_layer_attacks import (
-    attack_case,
-    bound_case,
-    moments_case,
-)
-from companion.papers.beyond.old_one_scale import clipped_gradient
-from companion.study.results import Result
-from companion.study.verdicts import STANDARD_ERRORS, check
 from reconrisk.training import Weights, accuracy, record_trajectories, train_many
 
 __all__ = ["epsilon_of_level", "membership_scores"]

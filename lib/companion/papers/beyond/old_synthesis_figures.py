@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import BLUE, COLOURS, GREY, ORANGE, panels
 from companion.study import Result
+from companion.style import BLUE, COLOURS, GREY, ORANGE, panels
 
 __all__: list[str] = []
 

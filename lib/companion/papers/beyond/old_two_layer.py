@@ -13,9 +13,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from reconrisk import bounds, special
-from reconrisk.attacks import success_interval
-from companion.study.computations import Context, computes
 from companion.experiments.tools import run_tasks
 from companion.papers.beyond.two_layer_attacks import (
     EXACT,
@@ -23,9 +20,12 @@ from companion.papers.beyond.two_layer_attacks import (
     bound_case,
     moments_case,
 )
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.sweep import TaskFunction, as_table
 from companion.study.verdicts import Verdict, check, rounded
+from reconrisk import bounds, special
+from reconrisk.attacks import success_interval
 
 __all__ = ["confusion_slack", "exponents", "gap_factors", "refinement_rows"]
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from companion.drawings import draws
+from companion.study import Result
 from companion.style import (
     BLUE,
     GREEN,
@@ -19,7 +20,6 @@ from companion.style import (
     legend_line,
     panels,
 )
-from companion.study import Result
 
 __all__: list[str] = []
 

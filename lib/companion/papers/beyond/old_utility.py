@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from reconrisk import privacy
-from companion.study.computations import Context, computes
 from companion.experiments import federated as federated
 from companion.experiments.fair_pairs import fair_pair, middle
 from companion.experiments.federated import DELTA, DIMENSION, SAMPLING_RATE, STEPS, Pair
@@ -18,8 +16,10 @@ from companion.experiments.utility_runs import (
     trained,
     training_task,
 )
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, rounded
+from reconrisk import privacy
 
 __all__: list[str] = []
 

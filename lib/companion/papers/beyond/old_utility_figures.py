@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import GREEN, GREY, MECHANISMS, PURPLE, legend_line, panels
 from companion.study import Result
+from companion.style import GREEN, GREY, MECHANISMS, PURPLE, legend_line, panels
 
 __all__: list[str] = []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from companion.study.parameters import Parameter as P
 from companion.experiments.utility_runs import DATA, TRAINING
+from companion.study.parameters import Parameter as P
 
 __all__ = ["PARAMETERS"]
 

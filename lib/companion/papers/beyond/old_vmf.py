@@ -12,15 +12,15 @@ import pandas as pd
 import torch
 from scipy import optimize
 
-from reconrisk import DPSGD, attacks, bounds, privacy
-from reconrisk.mechanisms import vmf_cosines
-from companion.study.computations import Context, computes
 from companion.experiments import federated as federated
-from companion.papers.beyond import turned_batches as turned
 from companion.experiments.fair_pairs import FairPair, fair_pair, middle
 from companion.experiments.tools import mean_and_error
+from companion.papers.beyond import turned_batches as turned
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, rounded
+from reconrisk import DPSGD, attacks, bounds, privacy
+from reconrisk.mechanisms import vmf_cosines
 from reconrisk.training import Release, release_gradients
 
 _TOLERANCE = f"{STANDARD_ERRORS:g} standard errors"

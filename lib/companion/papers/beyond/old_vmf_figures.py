@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
+from companion.study import Result
 from companion.style import (
     GREEN,
     GREY,
@@ -14,7 +15,6 @@ from companion.style import (
     legend_line,
     panels,
 )
-from companion.study import Result
 
 _TWO_SIDED = 1.96
 _GAUSSIAN, _VMF = MECHANISMS["Gaussian"], MECHANISMS["VMF"]

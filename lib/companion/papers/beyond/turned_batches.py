@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from scipy import optimize
 
+from companion.experiments import federated as federated
+from companion.study.session import Context
 from reconrisk import bounds, privacy
 from reconrisk.attacks import candidate_directions, vmf_attack_success
-from companion.study.session import Context
-from companion.experiments import federated as federated
 from reconrisk.training import Release, release_gradients
 
 __all__ = [

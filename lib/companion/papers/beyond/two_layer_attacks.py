@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from reconrisk import bounds, special
+from reconrisk import bounds, datasets, special
 from reconrisk.attacks import (
     Refinement,
     TensorReconstruction,
@@ -19,7 +19,6 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match, projection_error
-from reconrisk import datasets
 from reconrisk.two_layer import (
     LocalSteps,
     OutputGradient,

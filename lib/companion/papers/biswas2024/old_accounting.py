@@ -18,15 +18,15 @@ import pandas as pd
 from scipy import optimize, stats
 from scipy.special import logsumexp
 
-from reconrisk import DPSGD, Enclosure, bounds, privacy
-from reconrisk.mechanisms import sample_vmf
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments import federated as federated
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, check, half_unit, refute, rounded
+from reconrisk import DPSGD, Enclosure, bounds, privacy
+from reconrisk.mechanisms import sample_vmf
 
 __all__ = ["Accounts", "accounts", "fits", "gaussian_by_renyi", "renyi_of_gaussian"]
 

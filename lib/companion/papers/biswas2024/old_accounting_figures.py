@@ -7,8 +7,8 @@ import math
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import COLOURS, GREEN, GREY, PURPLE, legend_line, panels
 from companion.study import Result
+from companion.style import COLOURS, GREEN, GREY, PURPLE, legend_line, panels
 
 __all__ = ["APPROACHES"]
 

@@ -16,14 +16,14 @@ from scipy import special as sc
 from scipy import stats
 from scipy.spatial import cKDTree
 
-from reconrisk import DPSGD, bounds, privacy
-from companion.study.computations import Context, computes
 from companion.experiments import capacity_routes as routes
 from companion.experiments import fair_pairs as fair
 from companion.experiments import federated as federated
 from companion.experiments.federated import BATCH_SIZE, DIMENSION, KEY, RECORDS
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import STANDARD_ERRORS, Verdict, check, refute
+from reconrisk import DPSGD, bounds, privacy
 
 __all__: list[str] = []
 

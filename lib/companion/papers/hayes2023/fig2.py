@@ -16,10 +16,10 @@ from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import threat_points as threat
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, not_run, refute
-from reconrisk.datasets import WEIGHTS_FILE, feature_map
 from companion.study.verdicts import rounded
 from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
+from reconrisk.datasets import WEIGHTS_FILE, feature_map
 from reconrisk.models import Classifier
 from reconrisk.training import record_trajectories
 

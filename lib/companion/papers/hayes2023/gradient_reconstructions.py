@@ -30,10 +30,9 @@ from companion.papers.hayes2023.informed_adversary import (
 )
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
 from companion.study import Context, Parameter, Tables
-from reconrisk import datasets
-from reconrisk.datasets import LabelledImages
-from reconrisk import privacy
+from reconrisk import datasets, privacy
 from reconrisk.attacks import linearised_variance, match_gradients, nearer_records
+from reconrisk.datasets import LabelledImages
 from reconrisk.training import Trajectories
 
 #: targets trained and attacked in one task

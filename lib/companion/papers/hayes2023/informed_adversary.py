@@ -16,10 +16,9 @@ import numpy as np
 import torch
 
 from companion.experiments.tools import as_numpy
-from reconrisk import datasets
-from reconrisk.datasets import LabelledImages
-from reconrisk import DPSGD, privacy
+from reconrisk import DPSGD, datasets, privacy
 from reconrisk.attacks import StepScoresObserver, likelihood_score, sum_score
+from reconrisk.datasets import LabelledImages
 from reconrisk.models import Classifier
 from reconrisk.training import Trajectories, Weights, record_trajectories
 

@@ -23,12 +23,11 @@ from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import Context, Parameter
-from reconrisk import datasets
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from companion.study.verdicts import rounded
 from companion.style import GREEN, ORANGE, PURPLE
-from reconrisk import DPSGD, bounds
+from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import (
     SCORES,
     Guesses,

@@ -15,8 +15,8 @@ from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.gradient_reconstructions import GREY, reconstruction_task
 from companion.papers.hayes2023.informed_adversary import Scene, images_of, scene_of
 from companion.study import Context, Parameter
-from reconrisk.datasets import LabelledImages
 from reconrisk.attacks import baselines, model_based
+from reconrisk.datasets import LabelledImages
 from reconrisk.training import train_many
 
 __all__ = [

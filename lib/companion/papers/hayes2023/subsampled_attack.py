@@ -18,11 +18,10 @@ from matplotlib.axes import Axes
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import ends, gamma_enclosures, log_rates
 from companion.study import Context, Parameter
-from reconrisk import datasets
 from companion.study.sweep import as_table
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, GREEN, GREY, ORANGE
-from reconrisk import attacks
+from reconrisk import attacks, datasets
 from reconrisk.models import Classifier
 
 #: half-width of a 95% interval in standard errors

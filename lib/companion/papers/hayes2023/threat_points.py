@@ -25,12 +25,11 @@ from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import Context, Parameter, Tables
-from reconrisk import datasets
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from companion.study.verdicts import rounded
 from companion.style import GREY, panels
-from reconrisk import DPSGD, bounds
+from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, gradient_factors, train_many

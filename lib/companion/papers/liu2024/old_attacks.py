@@ -15,10 +15,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, isolated_share
-from reconrisk.convnets import ImprintNetwork
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments.client_grid import (
     BASELINES,
     Grid,
@@ -34,14 +30,18 @@ from companion.experiments.clients import (
     pictures,
     printed_settings,
 )
+from companion.experiments.tools import as_numpy, mean_and_error
 from companion.papers.liu2024.error_moments import (
     can_belong_together,
     largest_mean_psnr,
     least_mean_psnr,
 )
-from companion.experiments.tools import as_numpy, mean_and_error
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import Verdict, check, refute, rounded
+from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, isolated_share
+from reconrisk.convnets import ImprintNetwork
 from reconrisk.training import client_updates
 
 __all__ = ["imprints_by_batch", "printed_errors"]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from companion.drawings import draws
+from companion.study import Result
 from companion.style import (
     ATTACKS,
     COLOURS,
@@ -21,7 +22,6 @@ from companion.style import (
     panels,
     picture,
 )
-from companion.study import Result
 
 __all__: list[str] = []
 

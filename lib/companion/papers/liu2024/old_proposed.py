@@ -11,20 +11,20 @@ import pandas as pd
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
-from reconrisk.metrics import projection_error
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments.clients import KEY, is_stand_in
+from companion.experiments.tools import as_numpy, perceptual
 from companion.papers.liu2024.proposed_runs import (
     Bench,
     Variant,
     measured,
     run_variants,
 )
-from companion.experiments.tools import as_numpy, perceptual
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import Verdict, check, refute
+from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
+from reconrisk.metrics import projection_error
 from reconrisk.training import client_updates
 
 __all__: list[str] = []

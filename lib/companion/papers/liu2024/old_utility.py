@@ -15,12 +15,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from reconrisk.attacks import recover_feature_span
-from reconrisk.convnets import WideHead, randomise_neurons
-from reconrisk.mechanisms import Pruning, Released, changes_of_training, defend
-from reconrisk.metrics import projection_error
-from companion.study import registry
-from companion.study.computations import Context, computes
 from companion.experiments.client_grid import (
     Grid,
     attack_network,
@@ -41,8 +35,14 @@ from companion.experiments.clients import (
 )
 from companion.experiments.tools import data_folder, mean_and_error, run_tasks
 from companion.papers.liu2024.old_attacks import printed_errors
+from companion.study import registry
+from companion.study.computations import Context, computes
 from companion.study.results import Result
 from companion.study.verdicts import Verdict, check, refute, rounded
+from reconrisk.attacks import recover_feature_span
+from reconrisk.convnets import WideHead, randomise_neurons
+from reconrisk.mechanisms import Pruning, Released, changes_of_training, defend
+from reconrisk.metrics import projection_error
 from reconrisk.training import client_updates, train_under_defences
 
 __all__ = ["feature_errors", "matched_pairs", "pareto_front", "train_settings"]

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import DEFENCES, legend_above, legend_line, panels
 from companion.study.results import Result
+from companion.style import DEFENCES, legend_above, legend_line, panels
 
 __all__ = ["figure3"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from companion.study.parameters import Parameter
 from companion.papers.liu2024.old_attacks_parameters import GRID, SIZES
+from companion.study.parameters import Parameter
 
 __all__ = ["PARAMETERS"]
 

@@ -12,6 +12,17 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.experiments.clients import (
+    KEY,
+    Batches,
+    draw_batches,
+    make_network,
+    pictures,
+    seeded,
+    shared_values,
+)
+from companion.experiments.tools import as_numpy, perceptual, run_tasks
+from companion.study.session import Context
 from reconrisk.attacks import (
     Inversion,
     Knowledge,
@@ -24,17 +35,6 @@ from reconrisk.attacks import (
 from reconrisk.convnets import Decoder, ImagePrior, WideHead, train_decoder
 from reconrisk.mechanisms import Released
 from reconrisk.metrics import psnr, rmse
-from companion.study.session import Context
-from companion.experiments.clients import (
-    KEY,
-    Batches,
-    draw_batches,
-    make_network,
-    pictures,
-    seeded,
-    shared_values,
-)
-from companion.experiments.tools import as_numpy, perceptual, run_tasks
 from reconrisk.training import client_updates
 
 __all__ = ["Bench", "Variant", "attack_batches", "measured", "run_variants"]
