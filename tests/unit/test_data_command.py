@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import http.server
 import json
 import re
@@ -15,7 +14,7 @@ from typer.testing import CliRunner
 
 import tiny_data
 from companion.cli.app import app
-from companion.study import Study, downloads, exhibits, inputs
+from companion.study import Context, Study, Tables, downloads, find_exhibit, inputs, measurement
 from reconrisk import datasets
 
 IMAGES = "t10k-images-idx3-ubyte.gz"
@@ -222,18 +221,23 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path, monkeypatch):
 
 
 def test_damaged_data_are_named_before_anything_is_computed(tmp_path: Path, monkeypatch):
-    known = exhibits.find_exhibit("hayes2023/alg2")
-    never = dataclasses.replace(known, function=lambda context: pytest.fail("computed"))
+    known = find_exhibit("hayes2023/alg2")
+
+    def computed(study: Context) -> Tables:
+        pytest.fail("computed")
+
+    computed.__module__ = known.file.__name__
+    never = measurement(computed)
     context = Study(profile="paper", data_root=tmp_path).context(known.id)
     with pytest.raises(FileNotFoundError, match="holds nothing of MNIST, which is read.*fetch MN"):
-        never.run(context)
+        never(context)
     tiny_data.publish_mnist(monkeypatch)
     raw = tiny_data.write_mnist(tmp_path)
     (raw / IMAGES).unlink()  # the run may need training images only
     inputs.verify(known, context)
     (raw / "train-labels-idx1-ubyte").write_bytes(b"")
     with pytest.raises(ValueError, match="train-labels.*found 0 bytes, expected 20.*fetch MNIST"):
-        never.run(context)
+        never(context)
 
 
 def test_the_data_of_recorded_runs_are_known():
