@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from reconrisk import privacy
 from companion.experiments.federated import DIMENSION, NETWORK
 from companion.study.verdicts import STANDARD_ERRORS
+from reconrisk import privacy
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
 from reconrisk.training._mini_batches import _poisson_batches
 
