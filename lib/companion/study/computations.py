@@ -139,7 +139,7 @@ class Context:
         tasks: Sequence[Mapping[str, Any]],
         label: str = "",
         *,
-        threads: int | None = None,
+        threads: int | None = 1,
     ) -> list[Any]:
         """Return the results of many tasks, in their order: the only way to run many.
 
@@ -156,7 +156,8 @@ class Context:
         label : str
             What the progress bar says beside the exhibit's id.
         threads : int, optional
-            Threads of a task; by default the processors shared among the workers.
+            Threads of a task; None for the processors shared among the workers, on which the last
+            bit of a result may depend.
         """
         name = name_of(function)
         texts = [canonical("task", task) for task in tasks]
