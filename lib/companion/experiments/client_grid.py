@@ -118,7 +118,7 @@ GRID = {
         low=0,
     ),
     "bins": Parameter("int", 64, 100, "not printed", "neurons of Robbing the Fed's layer", low=2),
-    "iterations": Parameter("int", 300, 10_000, "10,000", "of each attack", low=8),
+    "iterations": Parameter("int", 200, 10_000, "10,000", "of each attack", low=8),
     "weighting": Parameter(
         "str",
         "count",
@@ -165,7 +165,7 @@ class Grid:
         Private pictures; batches of n are ``images // n``, nested.
     network : {"ConvNet", "ResNet-18"}
     channels, wide, trained_neurons : int
-        Of the network (:func:`~._clients.make_network`), zero for its own; of the wide layer's
+        Of the network (:func:`~companion.experiments.clients.make_network`), zero for its own; of the wide layer's
         neurons, all but ``trained_neurons`` get the weights that give features away.
     bins : int
         Neurons of the layer in front of :data:`MANIPULATING` attacks.
