@@ -403,13 +403,13 @@ def attacked_pictures(method: str, table: str = "cells") -> Point:
 
 def recovered_features(record: Record, data_root: str) -> list[Agreement]:
     """The error of single records' features under paper E's settings, some draws of Table 2."""
-    from companion.papers.liu2024.old_utility import _table2_rows
+    from companion.papers.liu2024.table2 import measured_rows
 
     swept = task_of(record, data_root, "feature_errors")
     task = min(swept.tasks, key=lambda t: (t["size"], t["first"]))
     errors = np.asarray(swept.compute(task | {"read": 0})["errors"])
     found = []
-    for (title, _), values in zip(_table2_rows(), errors, strict=True):
+    for (title, _), values in zip(measured_rows(), errors, strict=True):
         was = row_of(record.tables["cells"], setting=title, **{"batch size": task["size"]})
         spread = max(was["ours deviation"], 0.01) / math.sqrt(len(values))
         found.append(Agreement(title, float(values.mean()), was["ours"], ERRORS * spread))
