@@ -195,8 +195,8 @@ def alt(tables: Tables) -> str:
     last = _largest(tables, "shrunken").iloc[-1]
     return (
         f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
-        "James-Stein, clipped and offset reconstructions all lie below the line at one; the offset "
-        "one is level, the others fall as the noise grows, most in many dimensions: on photographs "
+        "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
+        "offset one is level, the others fall as the noise grows, most in many dimensions: on photographs "
         f"of {last['N']:,} values the shrunken one is at 1e{math.log10(last['ratio']):.0f} at "
         f"sigma = {last['sigma']:g}."
     )
