@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.papers.beyond.calibrated import FOUR_DIGITS, four_digits
+from companion.papers.beyond.rounding import FOUR_DIGITS, four_digits
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
-from companion.papers.beyond.calibrated import four_digits
+from companion.papers.beyond.rounding import four_digits
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
