@@ -35,9 +35,7 @@ PARAMETERS = {
     "hidden": Parameter("int", 10, 10, "10", "width of the hidden layer", 1),
     "steps": Parameter("int", 100, 100, "100", "T, full batch", 1),
     "max_grad_norm": Parameter("float", 0.1, 0.1, "0.1", "C", 1e-12),
-    "learning_rate": Parameter(
-        "float", 5.0, 5.0, "swept, 0.001 to 100", "of the mean gradient", 0
-    ),
+    "learning_rate": Parameter("float", 5.0, 5.0, "swept, 0.001 to 100", "of the mean gradient", 0),
     "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-300),
     "slack": Parameter("float", 0.1, 0.1, _OURS, "added to the largest distance that was seen", 0),
 }

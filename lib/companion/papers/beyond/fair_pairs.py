@@ -99,7 +99,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     half = table["cosine, sigma, one record"] / table["cosine, fair kappa"]
     yield check(
         "O-026",
-        off < _TOLERANCE and (ratio > 1).all() and (layers < 1).all() and half.between(1.8, 2.2).all(),
+        off < _TOLERANCE
+        and (ratio > 1).all()
+        and (layers < 1).all()
+        and half.between(1.8, 2.2).all(),
         "every printed concentration is larger than the fair one, and smaller than that of three "
         "layers clipped each by itself, sqrt(3) times the fair one; at the fair one a turned "
         "gradient keeps half the cosine that one record's keeps under the Gaussian noise",

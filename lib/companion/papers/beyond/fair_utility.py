@@ -136,8 +136,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         never_behind and means[FAIR][0] > STANDARD_ERRORS * means[FAIR][1],
         "at truly equal epsilon Gaussian noise trains the better network on average over the "
         "labels, and VMF noise significantly so at none",
-        ours="mean gap: "
-        + "; ".join(f"{name} {rounded(*value)}" for name, value in means.items()),
+        ours="mean gap: " + "; ".join(f"{name} {rounded(*value)}" for name, value in means.items()),
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
     )
@@ -250,9 +249,7 @@ def _accuracy_panel(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_title("accuracy", loc="left")
 
 
-def _with_intervals(
-    axes: Axes, x: pd.Series, y: pd.Series, error: pd.Series, **look: Any
-) -> None:
+def _with_intervals(axes: Axes, x: pd.Series, y: pd.Series, error: pd.Series, **look: Any) -> None:
     """A line through means with their 95% intervals."""
     axes.errorbar(
         x, y, 1.96 * error, markersize=4.5, linewidth=1.4, capsize=2.5, elinewidth=1, **look

@@ -87,7 +87,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     exact = simulated["exact"]
     error = math.sqrt(exact * (1 - exact) / tables.parameters.trials)
     agrees = abs(simulated["simulated"] - exact) < 4 * error
-    grows = all((own["log tail"].diff().dropna() >= -1e-12).all() for _, own in table.groupby("|D|"))
+    grows = all(
+        (own["log tail"].diff().dropna() >= -1e-12).all() for _, own in table.groupby("|D|")
+    )
     below = (table["P(MSE <= eta)"] <= table["every step a hit"] * (1 + 1e-12)).all()
     ours = (
         f"T = {simulated['T']:.0f}, |D| = {simulated['|D|']:.0f}: "

@@ -154,9 +154,7 @@ def gaussian_at_cosine(cosine: float, batch_size: int, length: float) -> Release
     return Release("gaussian", significant(batch_size * noise, 3))
 
 
-def _releases(
-    cosines: Sequence[float], batch_size: int, length: float
-) -> dict[str, list[Release]]:
+def _releases(cosines: Sequence[float], batch_size: int, length: float) -> dict[str, list[Release]]:
     return {
         "VMF": [vmf_at_cosine(c) for c in cosines],
         "Gaussian": [gaussian_at_cosine(c, batch_size, length) for c in cosines],
@@ -474,12 +472,12 @@ def _same_curve(tables: Tables) -> Iterator[Verdict]:
         **shared,
     )
     errors = [
-        f"n = {n}: {rounded(100 * value, 100 * error)}% of the whole fall, 95% interval within "
+        f"n = {n:g}: {rounded(100 * value, 100 * error)}% of the whole fall, 95% interval within "
         f"{max(abs(low), abs(high)):.1%}"
         for n, value, error, low, high in mse[["n", "equal cosine", "error", "low", "high"]].values
     ]
     accuracy = [
-        f"n = {n}: {rounded(value, error)}, at the printed pairs {printed:.1f}"
+        f"n = {n:g}: {rounded(value, error)}, at the printed pairs {printed:.1f}"
         for n, value, error, printed in trained.values
     ]
     yield check(

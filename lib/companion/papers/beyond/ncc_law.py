@@ -70,7 +70,10 @@ def measure(study: Context) -> Tables:
             "law": pd.DataFrame(law, columns=["N", "contrast", "p-value"]),
             "data-free": pd.DataFrame({"threshold": thresholds, "tail": data_free}),
             "digits": pd.DataFrame(
-                {"contrast": contrasts, "largest share of data-free": (real / data_free).max(axis=1)}
+                {
+                    "contrast": contrasts,
+                    "largest share of data-free": (real / data_free).max(axis=1),
+                }
             ),
         },
         exact=("data-free",),

@@ -33,9 +33,7 @@ PARAMETERS = {
     "curve_points": Parameter("int", 81, 161, _OURS, "epsilons of the curves, from 1 to 10,000", 5),
     "steps": Parameter("int", 100, 100, "100", "T, full batch", 1),
     "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-300),
-    "trials": Parameter(
-        "int", 200_000, 2_000_000, _OURS, "simulated images of 12 pixels", 1000
-    ),
+    "trials": Parameter("int", 200_000, 2_000_000, _OURS, "simulated images of 12 pixels", 1000),
 }
 SETTLES = ("O-024",)
 
