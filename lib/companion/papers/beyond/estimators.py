@@ -196,9 +196,9 @@ def alt(tables: Tables) -> str:
     return (
         f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
         "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
-        "offset one is level, the others fall as the noise grows, most in many dimensions: on photographs "
-        f"of {last['N']:,} values the shrunken one is at 1e{math.log10(last['ratio']):.0f} at "
-        f"sigma = {last['sigma']:g}."
+        "offset one is level, the others fall as the noise grows, most in many dimensions: on "
+        f"photographs of {last['N']:,} values the shrunken one is at "
+        f"1e{math.log10(last['ratio']):.0f} at sigma = {last['sigma']:g}."
     )
 
 
