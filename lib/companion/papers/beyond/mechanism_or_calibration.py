@@ -456,10 +456,8 @@ def _same_curve(tables: Tables) -> Iterator[Verdict]:
     useful = (trained["equal cosine"].abs() < _SAME_ACCURACY).all() and (
         trained["printed pairs"] > 2 * _SAME_ACCURACY
     ).all()
-    shared = {
-        "tolerance": f"{100 * _SAME:g}% of the fall in MSE and SSIM; {_SAME_ACCURACY:g} in accuracy",
-        "stand_in": tables.stand_in,
-    }
+    tolerance = f"{100 * _SAME:g}% of the fall in MSE and SSIM; {_SAME_ACCURACY:g} in accuracy"
+    shared = {"tolerance": tolerance, "stand_in": tables.stand_in}
     ratio = tables["printed pairs"]["ratio"]
     shares = [f"n = {n}: {v:.0%}" for n, v in zip(mse["n"], mse["printed pairs"], strict=True)]
     yield check(

@@ -182,8 +182,8 @@ def alt(tables: Tables) -> str:
         f"Left: four rising curves over epsilon from {table['epsilon'].min():g} to "
         f"{table['epsilon'].max():g}; the bound on top, the likelihood below it, then Algorithm 3; "
         f"{crossing}Algorithm 2 flattens at {table['Algorithm 2'].max():.1f}. Right: the "
-        f"likelihood recovers between {best.min():.2f} and {best.max():.2f} throughout, Algorithm 3 "
-        f"climbs from {third.iloc[0]:.1f} to {third.iloc[-1]:.1f}, Algorithm 2 falls from "
+        f"likelihood recovers between {best.min():.2f} and {best.max():.2f} throughout, Algorithm "
+        f"3 climbs from {third.iloc[0]:.1f} to {third.iloc[-1]:.1f}, Algorithm 2 falls from "
         f"{second.iloc[0]:.1f} to {second.iloc[-1]:.1f}."
     )
 
