@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from companion import study
-from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.experiments import federated as federated
 from companion.experiments import utility_runs as runs
+from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024 import old_utility as utility
-from companion.papers.beyond import old_utility as companion
 from companion.study.verdicts import VerdictError
 from reconrisk.training import Release
 
@@ -184,29 +183,3 @@ def test_epsilons_of_a_pair_change_with_the_batch_size():
     same = table.assign(**{c: 1.0 for c in table.columns if "VMF" in c or "Gaussian" in c})
     with pytest.raises(VerdictError, match="E-D-06"):
         utility._one_epsilon_a_row(same)
-
-
-# Equal epsilon -----------------------------------------------------------------------------------
-
-
-def test_fair_concentrations_are_below_the_printed_ones():
-    table = companion._certified(PAIRS)
-    assert (table["VMF epsilon at kappa"] > table["epsilon"]).all()
-    approximate = math.sqrt(federated.DIMENSION) / (2 * table["sigma"])
-    np.testing.assert_allclose(table["fair kappa"], approximate, rtol=0.01)
-
-
-def test_equal_epsilon_is_exhibited_and_shares_its_runs():
-    overrides = {
-        "beyond/fair_utility": {"epochs": 2, "repeats": 2, "concentrations": [75, 400]},
-    }
-    session = study.Study(overrides=overrides)
-    context = session.context("beyond/fair_utility")
-    epsilons = companion._certified(PAIRS)
-    rows = companion._runs(context, PAIRS, epsilons)
-    assert set(rows["pairing"]) == {companion.BY_LAYER, companion.WHOLE, companion.FAIR}
-    wide = rows[rows["mechanism"] == "Gaussian"].pivot_table(
-        index=["label", "repeat"], columns="pairing", values="accuracy"
-    )
-    # Gaussian runs do not notice the concentration beside them
-    np.testing.assert_array_equal(wide[companion.WHOLE], wide[companion.FAIR])
