@@ -26,9 +26,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -37,6 +38,7 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## Averaging, and the probability of being met
@@ -59,5 +61,17 @@ figures.show(session.run("mean_to_extreme/prop7"))
 # with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
 # in logarithms.
 
-# %% tags=["exhibit:beyond/many_steps", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/many_steps"))
+# %%
+from reconrisk import bounds
+
+# N = 64, sigma = 0.05, ||X|| = 1; 1,000 steps, each of which picks one of 100 records
+print(f"by hand: {bounds.mse_tail_sampled(0.02 / 64, 64, 0.05, 1.0, 1000, 1 / 100):.6f}")
+
+# %% tags=["exhibit:beyond/many_steps"]
+from companion.papers.beyond import many_steps
+
+tables = many_steps.measure(study)
+row = tables["mixture"].query("T == 1000 and `|D|` == 100").iloc[0]
+print(f"in the figure: {row['P(MSE <= eta)']:.6f}")
+display(many_steps.draw(tables))
+study.judge(many_steps, tables)
