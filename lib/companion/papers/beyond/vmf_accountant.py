@@ -13,6 +13,7 @@ from companion.experiments import federated
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.beyond.certified_vmf import certified_epsilon
+from companion.papers.beyond.rounding import significant
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import GREEN, MECHANISMS, PURPLE, drawing, legend_line, panels
@@ -172,7 +173,7 @@ def alt(tables: Tables) -> str:
         "Two panels on logarithmic scales. Left: three rising curves, the certified one lowest, "
         "the crosses along the lower of the two others. Right: the certified curve rises to "
         f"{last['certified to']:.0f} and passes above the crosses; the two approaches leave it and "
-        f"reach {least:,.0f} and more."
+        f"reach {significant(least, 1):,.0f} and more."
     )
 
 
