@@ -170,13 +170,16 @@ def _rebuilt(
     start: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
     """Reconstructions, (D, n, d), by every attack without a prior."""
-    single = [{name: t.float() for name, t in side.items()} for side in (weights, released)]
+    network, gradient = (
+        {name: t.float() for name, t in side.items()} for side in (weights, released)
+    )
     box = ((0 - data.mean) / data.std, (1 - data.mean) / data.std)
     unused = torch.Generator(device=task["device"])
     found = {}
     for name, variation in ((_PUBLISHED, task["total_variation"]), (_PLAIN, 0.0)):
         found[name] = invert_gradients(
-            *single,
+            network,
+            gradient,
             labels,
             generator=unused,
             iterations=task["iterations"],

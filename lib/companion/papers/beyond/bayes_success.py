@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -81,7 +81,7 @@ def measure(study: Context) -> Tables:
 
 
 def _success_table(
-    epsilons: Sequence[float], sizes: Sequence[int], steps: int, delta: float
+    epsilons: Iterable[float], sizes: Sequence[int], steps: int, delta: float
 ) -> pd.DataFrame:
     """Bound, simplex and orthogonal candidates for every epsilon and prior size."""
     n, parts = np.array(sizes), []

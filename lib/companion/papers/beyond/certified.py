@@ -75,8 +75,8 @@ def measure(study: Context) -> Tables:
         if np.isnan(reference).any():
             sampled += _sampled(study, run)
     table = pd.concat(parts, ignore_index=True)
-    columns = [*_RUN, "kappa", "sampled from", "sampled to", "lower", "upper"]
-    left = pd.DataFrame(sampled, columns=columns)
+    names = [*_RUN, "kappa", "sampled from", "sampled to", "lower", "upper"]
+    left = pd.DataFrame(sampled, columns=names)
     return Tables(
         {
             # -1: not settled

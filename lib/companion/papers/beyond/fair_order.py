@@ -302,7 +302,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     cosine = min(by[pairing, "cosine"].min() for pairing in (*_PAIRINGS, _TOGETHER))
     both = max(by[_TOGETHER, order].max() for order in ("epsilon", "log capacity"))
     ordered = cosine > _WELL and blind < _POORLY and both < cosine
-    shared = {"tolerance": f"above {_WELL:g} and below {_POORLY:g}", "stand_in": tables.stand_in}
+    shared: dict[str, Any] = {
+        "tolerance": f"above {_WELL:g} and below {_POORLY:g}",
+        "stand_in": tables.stand_in,
+    }
     together = [f"{order} {_range(by[_TOGETHER, order])}" for order in _ORDERS]
     yield check(
         "beyond/fair_order",

@@ -103,12 +103,12 @@ def _inverted(line: _Line, prior_success: float) -> float:
     tilt = line.tilt(goal)
     mean, spread = line.moments(tilt)
     tilt = max(tilt, 1 / spread)
-    nodes = line.nodes(tilt, tilt)
-    if nodes is None:
+    first = line.nodes(tilt, tilt)
+    if first is None:
         return math.nan
 
     def excess(level: float) -> float:
-        return math.log(max(line.integral(nodes, tilt, level), 1e-300)) - goal
+        return math.log(max(line.integral(first, tilt, level), 1e-300)) - goal
 
     low, high = mean - 3 * spread, mean + 3 * spread
     if excess(low) < 0 or excess(high) > 0:

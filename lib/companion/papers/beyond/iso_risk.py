@@ -37,26 +37,21 @@ SETTLES = ("O-016",)
 def measure(study: Context) -> Tables:
     p = study.parameters
     plans = [
-        {"q": float(q), "T": int(steps)}
-        for steps in p.steps
-        for q in p.sampling_rates
-        if q * steps >= 1
+        (float(q), int(steps)) for steps in p.steps for q in p.sampling_rates if q * steps >= 1
     ]
     equal_epsilon, equal_risk = [], []
     for epsilon in p.epsilons:
-        for plan in plans:
-            q, steps = plan.values()
+        for q, steps in plans:
             sigma = privacy.noise_for_epsilon(epsilon, p.delta, sampling_rate=q, steps=steps)
             gamma = bounds.rero(DPSGD(sigma, q, steps), p.kappa).upper
             found = {"sigma": sigma, "gamma": gamma, "excess": gamma - p.kappa}
-            equal_epsilon.append({"epsilon": epsilon} | plan | four_digits(found))
+            equal_epsilon.append({"epsilon": epsilon, "q": q, "T": steps} | four_digits(found))
     for success in p.successes:
-        for plan in plans:
-            q, steps = plan.values()
+        for q, steps in plans:
             sigma = privacy.noise_for_success(success, p.kappa, sampling_rate=q, steps=steps)
             epsilon = privacy.epsilon(DPSGD(sigma, q, steps), p.delta).upper
             found = {"sigma": sigma, "epsilon": epsilon}
-            equal_risk.append({"gamma": success} | plan | four_digits(found))
+            equal_risk.append({"gamma": success, "q": q, "T": steps} | four_digits(found))
     return Tables(
         {"equal epsilon": pd.DataFrame(equal_epsilon), "equal risk": pd.DataFrame(equal_risk)},
         exact=("equal epsilon", "equal risk"),

@@ -457,7 +457,7 @@ def _same_curve(tables: Tables) -> Iterator[Verdict]:
         trained["printed pairs"] > 2 * _SAME_ACCURACY
     ).all()
     tolerance = f"{100 * _SAME:g}% of the fall in MSE and SSIM; {_SAME_ACCURACY:g} in accuracy"
-    shared = {"tolerance": tolerance, "stand_in": tables.stand_in}
+    shared: dict[str, Any] = {"tolerance": tolerance, "stand_in": tables.stand_in}
     ratio = tables["printed pairs"]["ratio"]
     shares = [f"n = {n}: {v:.0%}" for n, v in zip(mse["n"], mse["printed pairs"], strict=True)]
     yield check(
@@ -617,7 +617,7 @@ def _over_cosine(axes: Axes, table: pd.DataFrame, name: str, **look: Any) -> Non
 
 def _printed_ticks(axes: Axes, marks: pd.DataFrame) -> None:
     """Where the printed pairs lie, along the lower edge."""
-    edge = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+    edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
     for mechanism, colour in MECHANISMS.items():
         height = np.full(len(marks), 0.03)
         axes.plot(stretched(marks[mechanism]), height, "|", ms=11, mew=1.4, color=colour, **edge)
@@ -626,7 +626,7 @@ def _printed_ticks(axes: Axes, marks: pd.DataFrame) -> None:
 def _pairs_panel(axes: Axes, marks: pd.DataFrame) -> None:
     gaussian, vmf = MECHANISMS["Gaussian"], MECHANISMS["VMF"]
     for style, (size, own) in zip(("-", "--", ":", "-."), marks.groupby("n"), strict=False):
-        look = {"marker": "o", "ms": 3.5, "color": gaussian, "label": f"n = {size}"}
+        look: dict[str, Any] = {"marker": "o", "ms": 3.5, "color": gaussian, "label": f"n = {size}"}
         axes.plot(own["sigma"], own["Gaussian"], style, **look)
     own = marks[marks["n"] == marks["n"].min()]
     axes.plot(own["sigma"], own["VMF"], marker="s", ms=3.5, color=vmf, label="any n")
