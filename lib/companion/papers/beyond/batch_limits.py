@@ -392,12 +392,16 @@ def alt(tables: Tables) -> str:
     enough = int(counts["equations"].iloc[0] / (counts["unknowns"] / counts["n"]).iloc[0])
     return (
         "Left: without noise, least squares in the span recover batches of up to "
-        f"{span}, every size tried, exactly; deep leakage does up to {leakage} and inverting "
-        f"gradients up to {published}, and their errors rise above the class means. Middle: with "
+        f"{span}, every size tried, exactly; deep leakage does {_up_to(leakage)}, inverting "
+        f"gradients {_up_to(published)}, and their errors rise above the class means. Middle: with "
         "noise no attack is exact. Right: the number of pixels passes the "
         f"{counts['equations'].iloc[0]:,} equations beyond a batch of {enough}; unknowns in the "
         f"span stay below theirs up to {NETWORK.widths[1]}."
     )
+
+
+def _up_to(size: int) -> str:
+    return f"up to {size}" if size else "at no size"
 
 
 @drawing
