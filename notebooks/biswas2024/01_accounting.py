@@ -273,8 +273,21 @@ study.judge(table4, tables)
 # noise ({func}`reconrisk.privacy.vmf_epsilon`). The printed values lie between what three
 # compositions cost and what 1,407 do.
 
-# %% tags=["exhibit:beyond/vmf_accountant", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_accountant"))
+# %%
+from reconrisk import privacy
+
+# concentration, dimension, delta, sampling rate, steps
+certified = privacy.vmf_epsilon(100.0, 13_700, 1 / 60_000, 128 / 60_000, 1407)
+print(f"by hand: {certified.upper:.3f}")
+
+# %% tags=["exhibit:beyond/vmf_accountant"]
+from companion.papers.beyond import vmf_accountant
+
+tables = vmf_accountant.measure(study)
+row = tables["curves"].query("kappa == 100 and T == 1407").iloc[0]
+print(f"in the figure: {row['certified to']:.3f}")
+display(vmf_accountant.draw(tables))
+study.judge(vmf_accountant, tables)
 
 # %% [markdown]
 # ### Fair pairs
@@ -289,5 +302,21 @@ figures.show(session.run("beyond/vmf_accountant"))
 # with 128 records that agree, the one leaves most of the direction and the other almost nothing, at
 # one $\varepsilon$. What follows for accuracy and reconstruction is on the next pages.
 
-# %% tags=["exhibit:beyond/fair_pairs", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/fair_pairs"))
+# %%
+from reconrisk import DPSGD, privacy
+
+sigma = 1.23
+kappa = 13_700**0.5 / (2 * sigma)
+gaussian = privacy.epsilon(DPSGD(sigma, 128 / 60_000, 1407), 1 / 60_000)
+vmf = privacy.vmf_epsilon(kappa, 13_700, 1 / 60_000, 128 / 60_000, 1407)
+print(f"by hand: kappa = {kappa:.2f}, epsilons {gaussian.upper:.2g} and {vmf.upper:.2g}")
+
+# %% tags=["exhibit:beyond/fair_pairs"]
+from companion.papers.beyond import fair_pairs
+
+tables = fair_pairs.measure(study)
+row = tables["pairs"].query("sigma == 1.23").iloc[0]
+print(f"in the table: kappa = {row['closed form']:.2f}, epsilon {row['epsilon of sigma']:.2g}")
+tables.show()
+display(fair_pairs.draw(tables))
+study.judge(fair_pairs, tables)

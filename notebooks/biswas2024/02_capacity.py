@@ -145,8 +145,21 @@ study.judge(thm5, tables)
 # which has a closed form too ({prf:ref}`prf-beyond-layers`). The log capacities of the three
 # domains differ by thousands of nats for a batch average and by at most a factor of $\sqrt3$ for one record.
 
-# %% tags=["exhibit:beyond/capacity_of_layers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/capacity_of_layers"))
+# %%
+import numpy as np
+from reconrisk import bounds
+
+layers, noise = np.array([12_800, 750, 150]), 1.23 / 128  # sigma over the batch size
+print(f"by hand: {bounds.bayes_capacity_gaussian(layers, noise, 1.0).sum():,.1f} nats")
+
+# %% tags=["exhibit:beyond/capacity_of_layers"]
+from companion.papers.beyond import capacity_of_layers
+
+tables = capacity_of_layers.measure(study)
+row = tables["marks"].query("sigma == 1.23 and `batch size` == 128").iloc[0]
+print(f"in the figure: {row['layers']:,.1f} nats")
+display(capacity_of_layers.draw(tables))
+study.judge(capacity_of_layers, tables)
 
 # %% [markdown]
 # ### Theorem 6: von Mises-Fisher noise

@@ -238,13 +238,13 @@ def subsampled_trials(trials: int) -> Point:
 def trained_networks(table: str, pairing: str = "") -> Point:
     """One repetition of the training of paper D with every noise, against the mean of all.
 
-    ``pairing`` names the constant of ``companion_utility`` whose rows of a table are compared.
+    ``pairing`` names the constant of ``fair_utility`` whose rows of a table are compared.
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.beyond import old_utility as companion_utility
+        from companion.papers.beyond import fair_utility
 
-        more = {"pairing": getattr(companion_utility, pairing)} if pairing else {}
+        more = {"pairing": getattr(fair_utility, pairing)} if pairing else {}
         swept = task_of(record, data_root, "train_networks")
         task = max(swept.tasks, key=lambda t: (t["batch_size"], -t["repeat"]))
         found = []

@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconrisk import DPSGD, bounds
-from companion.papers.beyond.old_risk import (
+from companion.papers.beyond.independent_success import (
     success_by_inversion,
+    success_in_closed_form,
     two_steps_by_quadrature,
 )
+from reconrisk import DPSGD, bounds
+
+
+@pytest.mark.parametrize("run", [DPSGD(2.05, 1.0, 100), DPSGD(0.5, 0.01, 1)])
+def test_the_closed_form_lies_in_the_enclosure(run):
+    for kappa in (0.5, 1e-4, 1e-12):
+        lower, upper = bounds.rero_curve(run, kappa, tolerance=1e-6)
+        assert lower <= success_in_closed_form(run, kappa) <= upper
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from scipy import integrate, stats
 
-from reconrisk import bounds, privacy
-from reconrisk.mechanisms import sample_vmf, vmf_cosines
-from reconrisk.models import SigmoidNetwork
-from companion.papers.beyond import old_fair as fair
+from companion.experiments.federated import DIMENSION, NETWORK, studied_pairs
+from companion.papers.beyond import batch_limits, fair_order
+from companion.papers.beyond import mechanism_or_calibration as mechanism
 from companion.papers.beyond.direction_laws import (
     cosine_laws,
     log_density_gaussian,
     log_density_vmf,
 )
-from companion.experiments.federated import DIMENSION, studied_pairs
-from companion.study.verdicts import VerdictError
+from companion.papers.beyond.gradient_lengths import gradient_lengths
+from reconrisk import bounds, privacy
+from reconrisk.mechanisms import sample_vmf, vmf_cosines
+from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, mean_gradient, train_mini_batches
 
 
@@ -88,10 +88,10 @@ def test_releases_of_a_cosine_have_that_cosine():
     truth[0] = 0.2
     rng = np.random.default_rng(6)
     for cosine in (0.05, 0.4, 0.95):
-        vmf = fair.vmf_at_cosine(cosine)
+        vmf = mechanism.vmf_at_cosine(cosine)
         turned = sample_vmf(truth, vmf.noise, rng, size=200)[:, 0]
         assert turned.mean() == pytest.approx(cosine, abs=0.005)
-        gaussian = fair.gaussian_at_cosine(cosine, 128, 0.2)
+        gaussian = mechanism.gaussian_at_cosine(cosine, 128, 0.2)
         noisy = truth + gaussian.noise / 128 * rng.standard_normal((200, DIMENSION))
         shown = noisy[:, 0] / np.linalg.norm(noisy, axis=1)
         assert shown.mean() == pytest.approx(cosine, abs=0.005)
@@ -99,7 +99,7 @@ def test_releases_of_a_cosine_have_that_cosine():
 
 @pytest.mark.parametrize("noise", [0.002, 0.01, 0.08])
 def test_equal_capacities_are_equal(noise):
-    kappa = fair.equal_capacity_concentration(noise, math.sqrt(3))
+    kappa = fair_order.equal_capacity_concentration(noise, math.sqrt(3))
     gaussian = bounds.bayes_capacity_gaussian(DIMENSION, noise, math.sqrt(3))
     assert float(bounds.bayes_capacity_vmf(DIMENSION, kappa)) == pytest.approx(float(gaussian))
 
@@ -108,24 +108,24 @@ def test_rank_correlation_is_spearmans_with_ties():
     rng = np.random.default_rng(7)
     risk = rng.normal(size=(3, 16))
     order = np.repeat(np.arange(8.0), 2)
-    found = fair.rank_correlation(risk, order)
+    found = fair_order.rank_correlation(risk, order)
     for row, value in zip(risk, found, strict=True):
         assert value == pytest.approx(stats.spearmanr(row, order).statistic)
     # an order blind to the mechanism, perfect within each, reaches one half only
     apart = np.where(np.arange(16) % 2, 100.0, 0.0) + order
-    assert 0.45 < fair.rank_correlation(apart, order) < 0.55
+    assert 0.45 < fair_order.rank_correlation(apart, order) < 0.55
 
 
 def test_the_printed_pairs_capacities_order_the_printed_errors():
-    table = fair._printed_correlations().set_index(["data", "n"])
+    table = fair_order.printed_correlations().set_index(["data", "n"])
     assert table.loc[("MNIST", 128), "log capacity"] == pytest.approx(1)
     assert table.loc[("FashionMNIST", 16), "log capacity"] < 0.95
     assert (table["epsilon"] < 0.7).all()
 
 
 def test_points_are_equal_in_what_their_pairing_holds_equal(monkeypatch):
-    monkeypatch.setattr(fair, "studied_pairs", lambda: studied_pairs()[::7])
-    points = fair._points(128)
+    monkeypatch.setattr(fair_order, "studied_pairs", lambda: studied_pairs()[::7])
+    points = fair_order.paired_points(128)
     assert len(points) == 12
     for vmf, gaussian in zip(points[::2], points[1::2], strict=True):
         assert (vmf.mechanism, gaussian.mechanism) == ("VMF", "Gaussian")
@@ -138,7 +138,7 @@ def test_points_are_equal_in_what_their_pairing_holds_equal(monkeypatch):
 
 
 def test_printed_errors_are_told_apart_from_guesses_once_each():
-    table = fair._printed_errors()
+    table = mechanism.printed_errors()
     assert not table.duplicated(["data", "mechanism", "noise"]).any()
     assert len(table) == 40
     plain = table[(table["data"] == "MNIST") & (table["noise"] == "-")].iloc[0]
@@ -150,13 +150,13 @@ def test_noise_has_the_length_asked_for_and_nothing_else_moves():
     generator = torch.Generator().manual_seed(0)
     gradients = {
         name: torch.randn((3, *shape), generator=generator, dtype=torch.float64)
-        for name, shape in fair.NETWORK.shapes.items()
+        for name, shape in NETWORK.shapes.items()
     }
-    noisy = fair._with_noise(gradients, 0.01, generator)
-    moved = fair._norms({name: noisy[name] - g for name, g in gradients.items()})
-    ratio = moved / fair._norms(gradients)
+    noisy = batch_limits.add_noise(gradients, 0.01, generator)
+    moved = gradient_lengths({name: noisy[name] - g for name, g in gradients.items()})
+    ratio = moved / gradient_lengths(gradients)
     torch.testing.assert_close(ratio, torch.full_like(ratio, 0.01), rtol=0.05, atol=0)
-    same = fair._with_noise(gradients, 0.0, generator)
+    same = batch_limits.add_noise(gradients, 0.0, generator)
     assert all(torch.equal(same[name], g) for name, g in gradients.items())
 
 
@@ -169,7 +169,7 @@ def test_the_span_is_searched_again_where_the_first_start_fails():
     released = mean_gradient(weights, records, labels)
     means = torch.full((3, 3, 30), 0.5, dtype=torch.float64)
     start = torch.randn((3, 3, 30), generator=generator, dtype=torch.float64)
-    found = fair._within_span(weights, released, labels, means, start, 0.0)
+    found = batch_limits.search_span(weights, released, labels, means, start, 0.0)
     again = mean_gradient(weights, found, labels)
     for name, g in released.items():
         torch.testing.assert_close(again[name], g, rtol=1e-6, atol=1e-9)
@@ -201,25 +201,3 @@ def test_a_watcher_sees_every_step_and_changes_nothing():
     watched, plain = trained(watch), trained(None)
     assert steps == list(range(12))
     assert all(torch.equal(watched[name], w) for name, w in plain.items())
-
-
-def test_verdicts_fail_where_the_mechanisms_differ():
-    laws = fair._laws()
-    assert fair._same_direction(laws).status == "reproduced"
-    with pytest.raises(VerdictError):
-        fair._same_direction(laws.assign(distance=2 * laws["distance"]))
-
-    def judged(apart: float, trained: float) -> str:
-        measures = pd.DataFrame(
-            {"n": 128, "measure": ["mse", "ssim"], "equal cosine": apart, "printed pairs": 0.4}
-        ).assign(error=0.01, low=apart - 0.02, high=apart + 0.02)
-        accuracy = pd.DataFrame(
-            {"n": [128], "equal cosine": trained, "error": 0.01, "printed pairs": 0.5}
-        )
-        verdicts = fair._same_curve(measures, accuracy, pd.DataFrame({"ratio": [9.0, 60.0]}), True)
-        return verdicts[0].status
-
-    assert judged(0.01, 0.01) == "holds on stand-in data"
-    for apart, trained in ((0.2, 0.01), (-0.2, 0.01), (0.01, 0.2)):
-        with pytest.raises(VerdictError):
-            judged(apart, trained)

@@ -1,27 +1,43 @@
-"""Our own: shrinking is minimax when the norm is unknown."""
+"""Shrinking is minimax: Bayes risks under ever wider priors on the norm climb to its risk.
+
+Relative to ``||X||^2 / N`` the shrunken reconstruction has the risk ``N sigma^2 / (1 + N sigma^2)``
+at every record. A Bayes risk is a lower bound on the worst risk of *any* reconstruction. With a
+uniform direction and a log-uniform norm on ``[e^-L, e^L]`` it tends to that very value, so no
+reconstruction does better everywhere.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from scipy import integrate, special
 
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from reconrisk import bounds
-from companion.study.computations import Context, computes
-from companion.study.results import Result
-from companion.study.verdicts import check
+
+_OURS = "our own exhibit"
+
+PARAMETERS = {
+    "dimensions": Parameter("ints", (2, 4, 16), (2, 4, 16), _OURS, "N", 2),
+    "noise_multiplier": Parameter("float", 0.5, 0.5, _OURS, "sigma", 1e-12),
+    "half_widths": Parameter(
+        "floats",
+        (1.0, 2.0, 4.0, 8.0),
+        (1.0, 2.0, 4.0, 8.0, 16.0),
+        _OURS,
+        "L of the log-uniform prior on the norm",
+        0.1,
+    ),
+}
+SETTLES = ("O-012",)
+SHOWN = ("risks",)
 
 
-@computes("beyond/minimax", "O-012")
-def minimax(context: Context) -> Result:
-    """Bayes risks under ever wider priors on the norm climb to the risk of the shrunken one.
-
-    Relative to ``||X||^2 / N`` the shrunken reconstruction has the risk
-    ``N sigma^2 / (1 + N sigma^2)`` at every record. A Bayes risk is a lower bound on the worst
-    risk of *any* reconstruction. With a uniform direction and a log-uniform norm on
-    ``[e^-L, e^L]`` it tends to that very value, so no reconstruction does better everywhere.
-    """
-    p = context.settings
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
     rows = []
     for dimension in p.dimensions:
         value = dimension * p.noise_multiplier**2
@@ -29,33 +45,10 @@ def minimax(context: Context) -> Result:
         for half_width in p.half_widths:
             bayes = _bayes_risk(dimension, p.noise_multiplier, half_width)
             rows.append((dimension, half_width, bayes, shrunken, bayes / shrunken))
-    table = pd.DataFrame(
-        rows, columns=["N", "L", "Bayes risk", "risk of the shrunken", "share reached"]
-    )
-    library = float(bounds.expected_mse_shrunk(p.dimensions[0], p.noise_multiplier, 1.0))
-    first = table[table["N"] == p.dimensions[0]]
-    agrees = abs(library * p.dimensions[0] / first["risk of the shrunken"].iloc[0] - 1) < 1e-12
-    below = bool((table["share reached"] <= 1 + 1e-9).all())
-    climbs = all(
-        bool((np.diff(group["share reached"]) > 0).all()) for _, group in table.groupby("N")
-    )
-    # the missing part is an edge effect: it halves when the prior's width doubles
-    missing = 1 - table.pivot(index="L", columns="N", values="share reached")
-    ratio = float((missing.iloc[-1] / missing.iloc[-2]).max())
-    halves = ratio < 1.05 * p.half_widths[-2] / p.half_widths[-1]
-    last = table[table["L"] == max(p.half_widths)]["share reached"].min()
-    statement = "Bayes risks climb to the shrunken reconstruction's risk as the prior widens"
-    shown = f"{last:.4f} of it at L = {max(p.half_widths):g}; what is missing falls like 1/L"
-    holds = agrees and below and climbs and halves
-    return Result(
-        "beyond/minimax",
-        [
-            check("beyond/minimax", holds, statement, ours=shown),
-            check("O-012", holds, "shrinking is minimax over all records", ours=shown),
-        ],
-        {"risks": table},
+    columns = ["N", "L", "Bayes risk", "risk of the shrunken", "share reached"]
+    return Tables(
+        {"risks": pd.DataFrame(rows, columns=columns)},
         exact=("risks",),
-        shown=("risks",),
         ran="numerical integration over the norm of the record and of its noisy version.",
     )
 
@@ -95,3 +88,27 @@ def _bayes_risk(dimension: int, sigma: float, half_width: float) -> float:
     second = (weight * np.exp(-2 * log_r)).sum(axis=1)
     gain = np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
     return float(1 - integrate.trapezoid(gain, dx=step))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table = tables.parameters, tables["risks"]
+    shrunken = table.groupby("N")["risk of the shrunken"].first()
+    agrees = all(
+        abs(bounds.expected_mse_shrunk(n, p.noise_multiplier, 1.0) * n / risk - 1) < 1e-12
+        for n, risk in shrunken.items()
+    )
+    reached = table.pivot(index="L", columns="N", values="share reached")
+    climbs = (reached.diff().dropna() > 0).to_numpy().all() and (reached <= 1 + 1e-9).all(axis=None)
+    # the missing part is an edge effect: it halves when the prior's width doubles
+    missing = (1 - reached).iloc[-2:]
+    width = missing.index[-1] / missing.index[0]
+    halves = width > 1 and (missing.iloc[-1] / missing.iloc[0]).max() < 1.05 / width
+    for target in ("beyond/minimax", "O-012"):
+        yield check(
+            target,
+            agrees and climbs and halves,
+            "Bayes risks climb to the shrunken reconstruction's risk as the prior widens: it is "
+            "minimax over all records",
+            ours=f"{reached.iloc[-1].min():.4f} of it at L = {reached.index[-1]:g}; what is "
+            "missing falls like 1/L",
+        )
