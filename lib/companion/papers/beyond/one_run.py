@@ -495,9 +495,9 @@ def two_layers(scene: Scene) -> Iterator[dict[str, Any]]:
     }
     noise = scene.run.noise_multiplier * p.max_grad_norm
     private = task | {"release": {"max_grad_norm": p.max_grad_norm, "noise_std": noise}}
-    (plain,) = study.sweep(attack_case, [task], "networks")
-    (bound,) = study.sweep(bound_case, [private], "networks")
-    (found,) = study.sweep(moments_case, [private], "networks")
+    (plain,) = study.sweep(attack_case, [task], "networks", threads=1)
+    (bound,) = study.sweep(bound_case, [private], "networks", threads=1)
+    (found,) = study.sweep(moments_case, [private], "networks", threads=1)
     floor = plain["floor"]
     tensor, squares, noisy = plain["tensor"], plain["least squares"], found["tensor"]
     for question, least, holds, attack, measured in (

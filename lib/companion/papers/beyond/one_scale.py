@@ -84,7 +84,9 @@ def measure(study: Context) -> Tables:
     pool = scene.images.inputs[scene.pool].astype(float)
     guesses, weights = Guesses.of(pool), scene.classifier.parameter_count
     rows = []
-    for epsilon, found in zip(p.epsilons, study.sweep(attack_run, tasks, "noise"), strict=True):
+    for epsilon, found in zip(
+        p.epsilons, study.sweep(attack_run, tasks, "noise", threads=1), strict=True
+    ):
         sigma = privacy.noise_for_epsilon(epsilon, p.delta, steps=p.steps)
         run = DPSGD(sigma, steps=p.steps, max_grad_norm=p.max_grad_norm)
         rows.append(

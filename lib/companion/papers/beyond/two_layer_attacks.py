@@ -107,7 +107,7 @@ def attacked(
 ) -> pd.DataFrame:
     """Run tasks; return one row for each, its parameters and its results."""
     label = function.__name__.replace("_case", "s")
-    return as_table(tasks, study.sweep(function, tasks, label))
+    return as_table(tasks, study.sweep(function, tasks, label, threads=1))
 
 
 # One case ----------------------------------------------------------------------------------------
