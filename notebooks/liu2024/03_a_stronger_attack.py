@@ -77,8 +77,8 @@ network = TwoLayer(12, 6000, "elu", 1)
 released = release_output_gradient(network, records, [1.0, -1.0, 1.0])
 start = tensor_attack(network, released, 3)
 found = refine_records(network, released, start)
-errors = [(match(records, x.inputs).mse * 12) ** 0.5 for x in (start, found)]
-print(f"by hand: the tensor attack errs, {errors[0] > 0.1}; least squares do not, {errors[1] < 1e-6}")
+first, last = ((match(records, x.inputs).mse * 12) ** 0.5 for x in (start, found))
+print(f"by hand: the tensor attack errs, {first > 0.1}; least squares do not, {last < 1e-6}")
 
 # %% tags=["exhibit:beyond/two_layer_refinement"]
 from companion.papers.beyond import two_layer_refinement

@@ -94,19 +94,19 @@ def test_bad_arguments_of_dropout_by_record():
         release_output_gradient(network, x, [1, 1], record_dropout=0.5)
     with pytest.raises(ValueError, match="record_dropout must come without"):
         release_output_gradient(network, x, [1, 1], record_dropout=0.5, dropout=0.5, rng=rng)
-    thinned = release_output_gradient(network, x, [1, 1], record_dropout=0.5, rng=rng)
+    masked = release_output_gradient(network, x, [1, 1], record_dropout=0.5, rng=rng)
     with pytest.raises(ValueError, match="released must come without record_dropout"):
-        next(gradient_jacobians(network, x, thinned))
+        next(gradient_jacobians(network, x, masked))
     whole = release_output_gradient(network, x, [1, 1])
     start = Refinement(x, np.ones(2), 1.0, False)
     with pytest.raises(ValueError, match="released must have record_dropout"):
         refine_with_masks(network, whole, [start])
     with pytest.raises(ValueError, match="starts must not be empty"):
-        refine_with_masks(network, thinned, [])
+        refine_with_masks(network, masked, [])
     with pytest.raises(ValueError, match="at most 10"):
-        refine_with_masks(network, thinned, [Refinement(np.ones((11, 6)), np.ones(11), 1.0, False)])
+        refine_with_masks(network, masked, [Refinement(np.ones((11, 6)), np.ones(11), 1.0, False)])
     with pytest.raises(ValueError, match="iterations"):
-        refine_with_masks(network, thinned, [start], iterations=0)
+        refine_with_masks(network, masked, [start], iterations=0)
 
 
 # Secure aggregation ------------------------------------------------------------------------------

@@ -686,10 +686,10 @@ def alt(tables: Tables) -> str:
     errors = _errors(tables)
     worse = sum(value > guess for value in errors.values())
     return (
-        f"Left: five rows or more, the membership test, candidates and a near miss; in {below} of "
-        f"{len(chances)} the dot lies left of the square. Right: {worse} of {len(errors)} errors, "
-        "of the analytic attack, its shrunken version, gradient matching and the bound for "
-        f"unbiased attacks, reach beyond the mean picture's, {guess:.2f}."
+        "Left: rows for the membership test, for each number of candidates and for a near miss; in "
+        f"{below} of {len(chances)} the dot lies left of the square. Right: {worse} of "
+        f"{len(errors)} errors, of the analytic attack, its shrunken version, gradient matching "
+        f"and the bound for unbiased attacks, reach beyond the mean picture's, {guess:.2f}."
     )
 
 
