@@ -396,7 +396,7 @@ def alt(tables: Tables) -> str:
         "Six panels. Success marks lie below the falling S-shaped bound; error marks rise with the "
         "noise along the Cramer-Rao line and flatten below it; near misses fall early. Thresholds "
         f"spread over {powers:.1f} powers of ten: {sigma.idxmin()} at {sigma.min():.2g}, "
-        f"{sigma.idxmax()} at {sigma.max():.2g}. Bars: no error for {', '.join(exact)}."
+        f"{sigma.idxmax()} at {sigma.max():.0f}. Bars: no error for {', '.join(exact)}."
     )
 
 

@@ -303,8 +303,8 @@ def alt(tables: Tables) -> str:
         "however small the noise. In the bars the blue and orange parts are factors of "
         f"{attack.min():.0f} to {attack.max():.0f}, the purple one of at most "
         f"{gaps[SLACK].max():.0f}. The ratio of the bounds rises from {slack.iloc[0]:.1f} to "
-        f"{slack.iloc[-1]:.1f} with the batch. With the share removed the loosened bounds rise alike, "
-        "exact bounds of pruned records faster; with one label they soon leave the picture."
+        f"{slack.iloc[-1]:.1f} with the batch. With the share removed the loosened bounds rise "
+        "alike, exact bounds of pruned records faster; with one label they soon leave the picture."
     )
 
 
