@@ -298,8 +298,25 @@ study.judge(fig3, tables)
 # local aggregation lose most of what they seemed to do. Pruning, whose largest entries stay, is allowed
 # for by comparing them alone only where most of the update is gone. Clipping was never seen.
 
-# %% tags=["exhibit:beyond/aware_attackers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/aware_attackers"))
+# %%
+import torch
+
+from reconrisk.convnets import ConvNet
+
+network = ConvNet(torch.Generator(), side=8, channels=16, wide=256)
+entries = sum(w.numel() for w in network.parameters())
+pixels = 2 * 3 * 8 * 8  # of two pictures
+print(f"by hand, entries per pixel: {entries / pixels:.2f}, {0.01 * entries / pixels:.2f} of 1%")
+
+# %% tags=["exhibit:beyond/aware_attackers"]
+from companion.papers.beyond import aware_attackers
+
+tables = aware_attackers.measure(study)
+counts = tables["entries and unknowns"].query("`batch size` == 2").set_index("setting")
+left = counts["entries per unknown"]
+print(f"in the figure, entries per pixel: {left['None']:.2f}, {left['GradPrune p=0.99']:.2f} of 1%")
+display(aware_attackers.draw(tables))
+study.judge(aware_attackers, tables)
 
 # %% [markdown]
 # ## Hidden, or gone
@@ -319,5 +336,28 @@ figures.show(session.run("beyond/aware_attackers"))
 # such an attack is a matter of its cost, not of the defence; see
 # {prf:ref}`the statement <prf-beyond-hidden>`.
 
-# %% tags=["exhibit:beyond/strongest_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/strongest_attack"))
+# %%
+import torch
+
+from reconrisk.convnets import ConvNet
+from reconrisk.training import update_jacobian
+
+drawn = torch.Generator().manual_seed(1)
+network = ConvNet(drawn, side=8, channels=16, wide=256).double().eval()
+pictures = torch.rand(2, 3, 8, 8, generator=drawn, dtype=torch.float64)
+update, jacobian = update_jacobian(network, pictures, torch.tensor([0, 1]))
+kept = jacobian[update.abs().argsort()[-len(update) // 10 :]]  # a tenth, the largest
+ranks = [
+    int(torch.linalg.matrix_rank(j.mT @ j, rtol=1e-13, hermitian=True)) for j in (jacobian, kept)
+]
+print(f"by hand, of {pictures.numel()} directions: {ranks[0]} determined, by a tenth {ranks[1]}")
+
+# %% tags=["exhibit:beyond/strongest_attack"]
+from companion.papers.beyond import strongest_attack
+
+tables = strongest_attack.measure(study)
+pruned = tables["ranks"].query("`batch size` == 2 and defence == 'GradPrune'").set_index("share")
+rank, pixels = pruned["rank"], pruned["unknowns"].iloc[0]
+print(f"in the figure, of {pixels} directions: {rank[0.0]} determined, by a tenth {rank[0.9]}")
+display(strongest_attack.draw(tables))
+study.judge(strongest_attack, tables)

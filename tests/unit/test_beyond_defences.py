@@ -1,11 +1,17 @@
-"""What a defended update determines: its derivative, least squares on it, and what bounds both."""
+"""What a defended update determines, and the judges of attackers who know the defence."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from companion.experiments.clients import Setting
+from companion.papers.beyond import aware_attackers, strongest_attack
+from made_tables import failed, made, statuses, with_column
 from reconrisk import bounds
 from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
 from reconrisk.convnets import ConvNet
@@ -180,3 +186,149 @@ def test_van_trees_between_nothing_and_cramer_rao():
 def test_bad_arguments_are_refused_by_name(call, argument):
     with pytest.raises(ValueError, match=argument):
         call()
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def aware_tables():
+    """Lowest errors of both readings: what the aware leave is less where something was hidden."""
+    errors = {
+        ("None", 0.0): (0.1, 0.1),
+        ("GradClip", 2.0): (0.1, 0.1),
+        ("GradDrop", 0.5): (0.3, 0.2),
+        ("GradDrop", 0.7): (0.35, 0.2),
+        ("GradDrop", 0.9): (0.4, 0.3),
+        ("GradPrune", 0.9): (0.3, 0.28),
+        ("GradPrune", 0.99): (0.4, 0.3),
+        ("GradNoise", 0.05): (0.4, 0.3),
+        ("GradNoise", 0.1): (0.5, 0.3),
+        ("LocalAggregation", 3.0): (0.3, 0.2),
+    }
+    lowest = [
+        {"batch size": 2, "setting": Setting(*key).title, "defence": key[0], "strength": key[1],
+         "oblivious RMSE": oblivious, "aware RMSE": aware}
+        for key, (oblivious, aware) in errors.items()
+    ]  # fmt: skip
+    by_batch = pd.DataFrame(
+        {"batch size": 2, "setting": row["setting"], "defence": row["defence"], "batch": batch,
+         "oblivious": 20.0, "aware": 20.0 + gain, "gain": gain}
+        for row in lowest
+        for batch in range(3)
+        for gain in [0.0 if row["defence"] in ("None", "GradClip") else 4.0 + 0.1 * batch]
+    )  # fmt: skip
+    return made(
+        aware_attackers,
+        {
+            "lowest errors": lowest,
+            "gains by batch": by_batch,
+            "gains": aware_attackers.gains_by_setting(by_batch),
+            "gains by defence": aware_attackers.gains_by_defence(by_batch),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change", "where", "targets"),
+    [
+        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradDrop p=0.9'",
+         {"aware_attackers", "O-045", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.3, "defence == 'LocalAggregation'",
+         {"aware_attackers", "O-045", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradNoise sigma0=0.05'",
+         {"aware_attackers", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.1, "setting == 'GradPrune p=0.9'", {"O-046"}),
+        ("lowest errors", "oblivious RMSE", 0.36, "setting == 'GradPrune p=0.9'", {"O-046"}),
+        ("gains by defence", "gain", 0.1, "defence == 'None'", {"aware_attackers"}),
+        ("gains by defence", "gain", 1.9, "defence == 'GradDrop'", {"O-045"}),
+        ("gains by defence", "gain", 0.9, "defence == 'LocalAggregation'", {"O-045"}),
+    ],
+)  # fmt: skip
+def test_attackers_who_know_no_more_are_noticed(table, column, change, where, targets):
+    tables = aware_tables()
+    assert set(statuses(aware_attackers, tables).values()) == {"reproduced", "refuted"}
+    found = failed(aware_attackers, with_column(tables, table, column, change, where))
+    assert {name.removeprefix("beyond/") for name in found} == targets
+
+
+def test_gains_and_their_intervals():
+    tables = aware_tables()
+    gains = tables["gains by defence"].set_index("defence")
+    assert gains.loc["GradDrop", "gain"] == pytest.approx(4.1)
+    assert gains.loc["GradDrop", "low"] < 4.1 < gains.loc["GradDrop", "high"]
+    assert "4 dB (GradDrop)" in aware_attackers.alt(tables)
+    images = {"original": np.zeros((4, 4, 3))}
+    images |= {
+        f"GradDrop p=0.9|{reading}": np.ones((4, 4, 3)) for reading in ("oblivious", "aware")
+    }
+    assert aware_attackers.draw(dataclasses.replace(tables, images=images)).axes
+
+
+def strongest_tables():
+    fits = []
+    for setting in strongest_attack.fitted_settings([3]):
+        noise = setting.strength if setting.defence == "GradNoise" else 0.0
+        gone = setting == Setting("GradPrune", 0.99)
+        fits.append(
+            {"setting": setting.title, "entries": 300 if gone else 3000, "unknowns": 384,
+             "determined": not gone, "noise": noise, "Cramer-Rao": np.inf if gone else 2 * noise,
+             "van Trees": 0.5 * noise, "least squares": 0.2 if gone else noise or 1e-6,
+             "largest": 0.3 if gone else noise or 1e-6,
+             "oblivious inversion": 0.3, "aware inversion": 0.25}
+        )  # fmt: skip
+    ranks = [
+        {"batch size": 2, "defence": defence, "share": share, "entries": 30_000 * (1 - share),
+         "unknowns": 384, "rank": rank, "determined": rank / 384}
+        for defence in ("GradPrune", "GradDrop")
+        for share, rank in ((0.0, 384), (0.9, 384), (0.99, 300))
+    ]  # fmt: skip
+    layers = [{"defence": "None", "floor without noise": 0.0}]
+    return made(
+        strongest_attack,
+        {"leads": {"lead": [0.1, 0.0]}, "fits": fits, "ranks": ranks, "two layers": layers},
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change", "where", "targets"),
+    [
+        ("fits", "largest", 0.1, "setting == 'GradClip C=2'", {"strongest_attack", "O-048"}),
+        ("fits", "largest", 0.1, "setting == 'GradPrune p=0.9'",
+         {"strongest_attack", "O-048", "E-E-43"}),
+        ("fits", "oblivious inversion", 1e-7, "setting == 'GradPrune p=0.9'", {"E-E-43"}),
+        ("fits", "determined", True, "setting == 'GradPrune p=0.99'",
+         {"strongest_attack", "O-049"}),
+        ("fits", "van Trees", 0.0, "noise == 0.01", {"strongest_attack", "O-050"}),
+        ("fits", "Cramer-Rao", 0.0, "noise == 0.01", {"strongest_attack"}),
+        ("fits", "least squares", 0.25, "noise == 0.1", {"O-050", "E-E-44"}),
+        ("fits", "least squares", 0.18, "noise == 0.1", {"E-E-44"}),
+        ("leads", "lead", -0.1, None, {"O-047"}),
+        ("two layers", "floor without noise", 0.1, None, {"O-047"}),
+        ("ranks", "determined", 1.0, "share == 0.99", {"O-049"}),
+        ("ranks", "rank", 400, "share == 0.9", {"O-049"}),
+    ],
+)  # fmt: skip
+def test_what_is_hidden_or_gone_otherwise_is_noticed(table, column, change, where, targets):
+    tables = strongest_tables()
+    assert set(statuses(strongest_attack, tables).values()) == {"reproduced", "refuted"}
+    found = failed(strongest_attack, with_column(tables, table, column, change, where))
+    assert {name.removeprefix("beyond/") for name in found} == targets
+    assert "in 5 of 6 settings" in strongest_attack.alt(tables)
+
+
+def test_pictures_of_the_strongest_attack():
+    assert len(strongest_attack.draw(strongest_tables()).axes) == 2
+
+
+def test_leads_count_an_attack_that_knows_no_more_once():
+    cells = pd.DataFrame(
+        {"attack": attack, "aware": aware, "defence": defence, "setting": defence, "batch size": 2,
+         "batch": batch, "RMSE": error}
+        for defence in ("GradClip", "GradDrop")
+        for attack, aware, error in (("A", False, 0.3), ("A", True, 0.1), ("B", False, 0.4))
+        for batch in range(2)
+    )  # fmt: skip
+    found = strongest_attack.leads(cells).set_index("setting")
+    assert found.loc["GradClip", ["best", "second"]].tolist() == ["A", "B"]
+    assert found.loc["GradDrop", ["best", "second"]].tolist() == ["A, aware", "A"]
+    assert found["lead"].tolist() == pytest.approx([0.1, 0.2])

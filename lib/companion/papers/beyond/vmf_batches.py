@@ -3,6 +3,7 @@
 The adversary knows the weights, all other records of the batch and n candidates for the missing
 one. Under Gaussian noise it subtracts what it knows. Under von Mises-Fisher noise the batch's sum
 is scaled to the sphere first; nothing can be subtracted, but each candidate's direction is known.
+Noise levels of the two mechanisms are held equal by the mean cosine of what they release.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import numpy as np
 import torch
 from scipy import optimize
 
+from companion.experiments import federated
+from companion.study import Context, Parameter
 from reconrisk import bounds, privacy
 from reconrisk.attacks import candidate_directions, vmf_attack_success
-from companion.study.computations import Context
-from companion.experiments import federated as federated
 from reconrisk.training import Release, release_gradients
 
 __all__ = [
+    "DIGITS",
+    "PAIRS",
     "Batch",
     "clipped_gradients",
     "concentration_of_cosine",
@@ -30,8 +33,15 @@ __all__ = [
     "gaussian_success",
     "mean_length",
     "noise_of_cosine",
+    "pictures_of",
     "vmf_success",
 ]
+
+PAIRS = "fifteen, from 1.23 to .174 (Table IV)"
+#: the parameter that names the pictures
+DIGITS = Parameter(
+    "str", "digits", "MNIST", "MNIST", "pictures: digits (8x8 scaled to 16x16) or MNIST (cropped)"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Batch:
 
     @functools.cached_property
     def directions(self) -> torch.Tensor:
-        """Where each candidate would turn the batch's sum, shape (n, p)."""
+        """Direction of the batch's sum with each candidate, shape (n, p)."""
         return candidate_directions(self.known, self.gradients)
 
     @functools.cached_property
@@ -82,12 +92,17 @@ def _products(vectors: torch.Tensor) -> np.ndarray:
     return (exact @ exact.mT).cpu().numpy()
 
 
+def pictures_of(study: Context, dataset: str) -> federated.Standardised:
+    """The network's pictures, from the study's folder and on its device."""
+    return federated.standardised(dataset, str(study.data_root or ""), device=study.device)
+
+
 def draw_batches(
-    context: Context, dataset: str, batch_size: int, count: int, prior_size: int
+    study: Context, dataset: str, batch_size: int, count: int, prior_size: int
 ) -> list[Batch]:
     """Draw batches, candidates and first weights; gradients are clipped as a whole to one."""
-    data = federated.standardised(dataset, str(context.data_root or ""), device=context.device)
-    generator = context.generator("batches", batch_size, count)
+    data = pictures_of(study, dataset)
+    generator = study.generator("batches", batch_size, count)
     batches = []
     for _ in range(count):
         weights = federated.NETWORK.initialise(generator)
@@ -129,7 +144,7 @@ def vmf_success(
     samples: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Success of the best attack on each turned batch, simulated ``samples`` times."""
+    """Success of the best attack on each batch under VMF noise, simulated ``samples`` times."""
     return np.array(
         [
             vmf_attack_success(b.cosines, federated.DIMENSION, kappa, samples, rng)[0]
