@@ -42,9 +42,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -67,8 +67,23 @@ session = study.Study(
 #
 # The second verdict holds {func}`reconrisk.risk.assess`, the report that any run can have, to the values computed here.
 
-# %% tags=["exhibit:beyond/one_run", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/one_run"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+sigma = privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.1, steps=100)
+run = DPSGD(sigma, sampling_rate=0.1, steps=100)
+certified = bounds.rero(run, prior_success=1 / 10)
+print(f"by hand, success with 10 candidates is at most {certified.upper:.4f}")
+
+# %% tags=["exhibit:beyond/one_run"]
+from companion.papers.beyond import one_run
+
+tables = one_run.measure(study)
+answer = tables["rows"].set_index("question").loc["success with 10 candidates"]
+print(f"in the table, success with 10 candidates is at most {answer['bound']:.4f}")
+display(one_run.draw(tables))
+tables.show()
+study.judge(one_run, tables)
 
 # %% [markdown]
 # ## What an epsilon means
@@ -78,8 +93,23 @@ figures.show(session.run("beyond/one_run"))
 # who is told the steps and knows no more. The mean picture needs no gradient at all: where its error is
 # below, nothing has been reconstructed.
 
-# %% tags=["exhibit:beyond/epsilon_means", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/epsilon_means"))
+# %%
+from reconrisk import DPSGD, privacy
+
+sigma = privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.1, steps=100)
+run = DPSGD(sigma, sampling_rate=0.1, steps=100)
+# the advantage of the best membership test is delta at epsilon = 0
+advantage = privacy.delta(run, 0.0).upper
+print(f"by hand, at epsilon = 8: membership advantage {advantage:.4f}")
+
+# %% tags=["exhibit:beyond/epsilon_means"]
+from companion.papers.beyond import epsilon_means
+
+tables = epsilon_means.measure(study)
+at_eight = tables["values"].set_index("epsilon").loc[8.0]
+print(f"in the table, at epsilon = 8: membership advantage {at_eight['membership advantage']:.4f}")
+tables.show()
+study.judge(epsilon_means, tables)
 
 # %% [markdown]
 # ## Which run is safer?
@@ -90,8 +120,23 @@ figures.show(session.run("beyond/epsilon_means"))
 # a prior-free attacker who is told the steps sees all of them, and ten thousand steps at a rate of one in a
 # hundred leave a hundred copies of the record to average.
 
-# %% tags=["exhibit:beyond/orderings", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/orderings"))
+# %%
+from reconrisk import privacy
+
+# two runs of epsilon = 4: which one leaves a prior-free attacker more, the record's signal qT/sigma^2?
+for q, steps in ((1.0, 1), (0.01, 10_000)):
+    sigma = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=q, steps=steps)
+    print(f"by hand: q = {q:g}, T = {steps:,}: {max(1, q * steps) / sigma**2:.4f}")
+
+# %% tags=["exhibit:beyond/orderings"]
+from companion.papers.beyond import orderings
+
+tables = orderings.measure(study)
+runs = tables["runs"].query("abs(epsilon - 4) < 1e-3").set_index("T")
+for q, steps in ((1.0, 1), (0.01, 10_000)):
+    print(f"in the figure: q = {q:g}, T = {steps:,}: {runs.loc[steps, 'prior-free']:.4f}")
+display(orderings.draw(tables))
+study.judge(orderings, tables)
 
 # %% [markdown]
 # Orders within one mechanism only, that is. Two mechanisms can be put in either order by the choice of

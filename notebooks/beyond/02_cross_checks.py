@@ -26,9 +26,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -44,8 +44,23 @@ session = study.Study(
 # Paper B prints a worst-case success, paper C bounds every attack, and a membership test has a power. With the full batch they are
 # one number ({prf:ref}`proof <prf-beyond-worst_case>`). With sub-sampling paper B's stays where it is, and paper C's falls.
 
-# %% tags=["exhibit:beyond/worst_case", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/worst_case"))
+# %%
+import math
+
+from reconrisk import DPSGD, bounds
+
+run = DPSGD(math.sqrt(30) / 2, sampling_rate=0.3, steps=30)
+whole = bounds.rero_gaussian(run.noise_multiplier, 0.1, steps=30)  # paper B: no credit for sampling
+print(f"by hand: {bounds.rero(run, 0.1).upper:.4f}, without the credit {whole:.4f}")
+
+# %% tags=["exhibit:beyond/worst_case"]
+from companion.papers.beyond import worst_case
+
+tables = worst_case.measure(study)
+row = tables["bounds"].query("T == 30 and signal == 2 and q == 0.3 and kappa == 0.1").iloc[0]
+print(f"in the figure: {row['upper']:.4f}, without the credit {row['closed form']:.4f}")
+display(worst_case.draw(tables))
+study.judge(worst_case, tables)
 
 # %% [markdown]
 # ## Near misses: A against C
@@ -55,8 +70,26 @@ figures.show(session.run("beyond/worst_case"))
 # ({prf:ref}`theorem <prf-beyond-near_misses>`), and the distance between the last two is the price of letting the network be
 # anything.
 
-# %% tags=["exhibit:beyond/near_misses", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/near_misses"))
+# %%
+from reconrisk import bounds
+
+# N = 784 and N sigma^2 = 1, a record of norm one: an error of half its mean square or less
+n, share = 784, 0.5
+row_mean = bounds.mse_tail(share / n, n, n**-0.5, 1.0, log=True)
+any_use = bounds.mse_tail_sphere(share / n, n, n**-0.5, 1.0, log=True)
+print(f"by hand, log-probability per dimension: {row_mean / n:.4f}, any use {any_use / n:.4f}")
+
+# %% tags=["exhibit:beyond/near_misses"]
+from companion.papers.beyond import near_misses
+
+tables = near_misses.measure(study)
+row = tables["exponents"].query("N == 784 and scale == 1 and share == 0.5").iloc[0]
+print(
+    f"in the figure, log-probability per dimension: {row['row mean (A)']:.4f}, "
+    f"any use {row['any use of it']:.4f}"
+)
+display(near_misses.draw(tables))
+study.judge(near_misses, tables)
 
 # %% [markdown]
 # ## Capacity and robustness: D against C
@@ -64,8 +97,22 @@ figures.show(session.run("beyond/near_misses"))
 # Against a uniform prior both bound the gain over a guess ({prf:ref}`proof <prf-beyond-capacity_and_rero>`). Capacity holds for every prior at once, and
 # that is what it pays for.
 
-# %% tags=["exhibit:beyond/capacity_and_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/capacity_and_rero"))
+# %%
+from reconrisk import bounds
+
+n, sigma = 20, 1.0
+allowed = n * bounds.rero_gaussian(sigma, 1 / n)
+reached = n * bounds.bayes_success(1 / sigma, n)  # the best attack on orthogonal candidates
+print(f"by hand: gain {reached:.4f} of {allowed:.4f} that ReRo allows")
+
+# %% tags=["exhibit:beyond/capacity_and_rero"]
+from companion.papers.beyond import capacity_and_rero
+
+tables = capacity_and_rero.measure(study)
+row = tables["gains"].query("p == 760 and sigma == 1 and n == 20").iloc[0]
+print(f"in the figure: gain {row['best attack']:.4f} of {row['ReRo']:.4f} that ReRo allows")
+display(capacity_and_rero.draw(tables))
+study.judge(capacity_and_rero, tables)
 
 # %% [markdown]
 # ## Unbiased attacks: C's reference against A
@@ -73,8 +120,23 @@ figures.show(session.run("beyond/capacity_and_rero"))
 # Papers A and C both call the bound of Guo et al. far too low, and leave it there. Where the factor comes from can be said exactly
 # ({prf:ref}`proof <prf-beyond-unbiased_bound>`): it is the number of pixels.
 
-# %% tags=["exhibit:beyond/unbiased_bound", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/unbiased_bound"))
+# %%
+from reconrisk import bounds
+
+sigma, pixels, square = 1.0, 784, 0.1
+exact = bounds.expected_mse(sigma, data_norm=(square * pixels) ** 0.5)
+ratio = exact / bounds.mse_lower_bound(sigma)
+print(f"by hand: the row mean's MSE is {ratio:.2f} times the bound of Guo et al.")
+
+# %% tags=["exhibit:beyond/unbiased_bound"]
+from companion.papers.beyond import unbiased_bound
+
+tables = unbiased_bound.measure(study)
+row = tables["errors"].query("sigma == 1 and `mean square` == 0.1").iloc[0]
+ratio = row["row mean"] / row["bound"]
+print(f"in the figure: the row mean's MSE is {ratio:.2f} times the bound of Guo et al.")
+display(unbiased_bound.draw(tables))
+study.judge(unbiased_bound, tables)
 
 # %% [markdown]
 # ## Two mechanisms: D against itself
@@ -82,5 +144,20 @@ figures.show(session.run("beyond/unbiased_bound"))
 # Which concentration is as good as a noise multiplier? Paper D compares at equal epsilon and at equal capacity, and finds opposite
 # winners. For one vector the two differ by a factor of two, whatever the dimension ({prf:ref}`the reason <prf-beyond-matched_vmf>`).
 
-# %% tags=["exhibit:beyond/matched_vmf", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/matched_vmf"))
+# %%
+from reconrisk import bounds, privacy
+
+# the concentration whose mean cosine is that of Gaussian noise with sigma = 1
+p, sigma = 13_700, 1.0
+cosine = bounds.direction_cosine_gaussian(p, sigma)
+kappa = privacy.vmf_concentration(p, cosine)
+print(f"by hand, by mean cosine: {kappa / (p**0.5 / sigma):.5f} sqrt(p)/sigma")
+
+# %% tags=["exhibit:beyond/matched_vmf"]
+from companion.papers.beyond import matched_vmf
+
+tables = matched_vmf.measure(study)
+multiple = tables["all"].query("p == 13_700 and sigma == 1 and notion == 'mean cosine'")["multiple"]
+print(f"in the table, by mean cosine: {multiple.item():.5f} sqrt(p)/sigma")
+tables.show()
+study.judge(matched_vmf, tables)

@@ -31,9 +31,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -42,6 +43,7 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## The divergence
@@ -55,8 +57,12 @@ session = study.Study(
 # every hockey-stick divergence grows with the angle; the proof is in
 # {doc}`the companion </book/papers/beyond>`.
 
-# %% tags=["exhibit:biswas2024/prop1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/prop1"))
+# %% tags=["exhibit:biswas2024/prop1"]
+from companion.papers.biswas2024 import prop1
+
+tables = prop1.measure(study)
+display(prop1.draw(tables))
+study.judge(prop1, tables)
 
 # %% [markdown]
 # ### Theorem 1: concentration and dimension
@@ -65,8 +71,12 @@ figures.show(session.run("biswas2024/prop1"))
 # ({prf:ref}`Theorem 1 <prf-biswas2024-thm1>`). The slope that the proof works with is checked by
 # differences.
 
-# %% tags=["exhibit:biswas2024/thm1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm1"))
+# %% tags=["exhibit:biswas2024/thm1"]
+from companion.papers.biswas2024 import thm1
+
+tables = thm1.measure(study)
+display(thm1.draw(tables))
+study.judge(thm1, tables)
 
 # %% [markdown]
 # ### Proposition 2: several blocks
@@ -74,8 +84,12 @@ figures.show(session.run("biswas2024/thm1"))
 # Independent blocks add their divergences ({prf:ref}`Proposition 2 <prf-biswas2024-prop2>`): by
 # quadrature over a circle times a sphere, and from samples of three blocks.
 
-# %% tags=["exhibit:biswas2024/prop2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/prop2"))
+# %% tags=["exhibit:biswas2024/prop2"]
+from companion.papers.biswas2024 import prop2
+
+tables = prop2.measure(study)
+tables.show()
+study.judge(prop2, tables)
 
 # %% [markdown]
 # ### Proposition 3: one vector is best
@@ -85,8 +99,12 @@ figures.show(session.run("biswas2024/prop2"))
 # without noise. With the same angular noise in every block, cut or whole makes no difference that
 # matters, and at order one the cut gradient leaks even less.
 
-# %% tags=["exhibit:biswas2024/prop3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/prop3"))
+# %% tags=["exhibit:biswas2024/prop3"]
+from companion.papers.biswas2024 import prop3
+
+tables = prop3.measure(study)
+tables.show()
+study.judge(prop3, tables)
 
 # %% [markdown]
 # ## From divergences to $(\varepsilon,\delta)$
@@ -97,8 +115,12 @@ figures.show(session.run("biswas2024/prop3"))
 # order's condition, lost in the text at hand, is derived again. Even at its best order the
 # conversion leaves several per cent of a single release's $\varepsilon$ on the table.
 
-# %% tags=["exhibit:biswas2024/prop4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/prop4"))
+# %% tags=["exhibit:biswas2024/prop4"]
+from companion.papers.biswas2024 import prop4
+
+tables = prop4.measure(study)
+tables.show()
+study.judge(prop4, tables)
 
 # %% [markdown]
 # ### Theorem 2: composition
@@ -107,8 +129,11 @@ figures.show(session.run("biswas2024/prop4"))
 # ({prf:ref}`Theorem 2 <prf-biswas2024-thm2>`). The paper composes three epochs; at three the
 # theorem is the plain sum.
 
-# %% tags=["exhibit:biswas2024/thm2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm2"))
+# %% tags=["exhibit:biswas2024/thm2"]
+from companion.papers.biswas2024 import thm2
+
+tables = thm2.measure(study)
+study.judge(thm2, tables)
 
 # %% [markdown]
 # ### Theorem 3: Poisson sampling
@@ -117,8 +142,11 @@ figures.show(session.run("biswas2024/thm2"))
 # ({prf:ref}`Theorem 3 <prf-biswas2024-thm3>`). Those of VMF noise are not: with factor one the sum
 # is the exact divergence.
 
-# %% tags=["exhibit:biswas2024/thm3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm3"))
+# %% tags=["exhibit:biswas2024/thm3"]
+from companion.papers.biswas2024 import thm3
+
+tables = thm3.measure(study)
+study.judge(thm3, tables)
 
 # %% [markdown]
 # ## Two approaches
@@ -128,8 +156,24 @@ figures.show(session.run("biswas2024/thm3"))
 # Every step of {prf:ref}`the first approach <prf-biswas2024-alg_accounting1>` in the paper's
 # setting. At $\kappa=100$ it gives less than the second, which Table I names.
 
-# %% tags=["exhibit:biswas2024/alg_accounting1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/alg_accounting1"))
+# %%
+import math
+
+from reconrisk import privacy
+
+records, q, epochs, kappa = 60_000, 128 / 60_000, 3, 75.0
+share = -math.expm1(math.log1p(-1 / records) / epochs)  # of delta, for one composition
+release = privacy.vmf_epsilon_converted(kappa, 13_700, share / q)  # before sampling
+print(f"by hand: {epochs * math.log1p(q * math.expm1(release.epsilon)):.4f}")
+
+# %% tags=["exhibit:biswas2024/alg_accounting1"]
+from companion.papers.biswas2024 import alg_accounting1
+
+tables = alg_accounting1.measure(study)
+row = tables["steps"].query("kappa == 75").iloc[0]
+print(f"in the table: {row['epsilon']:.4f}")
+tables.show()
+study.judge(alg_accounting1, tables)
 
 # %% [markdown]
 # ### The second: Rényi to the end
@@ -137,8 +181,25 @@ figures.show(session.run("biswas2024/alg_accounting1"))
 # {prf:ref}`The second approach <prf-biswas2024-alg_accounting2>` gives the other rows. The curves
 # cross twice; two printed values lie below both.
 
-# %% tags=["exhibit:biswas2024/alg_accounting2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/alg_accounting2"))
+# %%
+import numpy as np
+
+from reconrisk import privacy
+
+# divergences of one release on a Poisson sample, at orders 1, 2, ..., 64
+divergence = privacy.vmf_renyi_sampled(64, 200.0, 13_700, 128 / 60_000)
+# three releases; at this concentration a whole order is best
+epsilon = privacy.epsilon_from_renyi(np.arange(2, 65), 3 * divergence[1:], 1 / 60_000)
+print(f"by hand: {epsilon.min():.3f}")
+
+# %% tags=["exhibit:biswas2024/alg_accounting2"]
+from companion.papers.biswas2024 import alg_accounting2
+
+tables = alg_accounting2.measure(study)
+row = tables["printed"].query("kappa == 200").iloc[0]
+print(f"in the figure: {row['approach 2']:.3f}")
+display(alg_accounting2.draw(tables))
+study.judge(alg_accounting2, tables)
 
 # %% [markdown]
 # ## The tables
@@ -149,8 +210,23 @@ figures.show(session.run("biswas2024/alg_accounting2"))
 # choice of $\delta$ or $p$ that we tried. Two of them rest on straight lines between divergences,
 # which is not what the cited rule interpolates and is no bound. Certified, every row costs less.
 
-# %% tags=["exhibit:biswas2024/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/table1"))
+# %%
+from reconrisk import privacy
+
+# concentration, dimension, delta, sampling rate, compositions
+setting = 125.0, 13_700, 1 / 60_000, 128 / 60_000, 3
+first = privacy.vmf_epsilon_by_conversion(*setting).epsilon
+second = privacy.vmf_epsilon_by_renyi(*setting).epsilon
+print(f"by hand: {min(first, second):.4f}")
+
+# %% tags=["exhibit:biswas2024/table1"]
+from companion.papers.biswas2024 import table1
+
+tables = table1.measure(study)
+row = tables["table"].query("kappa == 125").iloc[0]
+print(f"in the table: {row[['approach 1', 'approach 2']].min():.4f}")
+tables.show()
+study.judge(table1, tables)
 
 # %% [markdown]
 # ### Table IV
@@ -169,8 +245,23 @@ figures.show(session.run("biswas2024/table1"))
 # ({ref}`E-D-19 <erratum-e-d-19>`). Counted so, the Gaussian's half of every column costs more than
 # the other (last column), and its $\varepsilon$ is two to five times what is printed.
 
-# %% tags=["exhibit:biswas2024/table4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/table4"))
+# %%
+from reconrisk import DPSGD, privacy
+
+delta, q, steps = 1 / 60_000, 128 / 60_000, 1407
+vmf = privacy.vmf_epsilon(75.0, 13_700, delta, q, steps)
+gaussian = privacy.epsilon(DPSGD(1.23, q, steps), delta)
+print(f"by hand: {vmf.upper:.2f} and {gaussian.upper:.2f}, where both are printed as 0.49")
+
+# %% tags=["exhibit:biswas2024/table4"]
+from companion.papers.biswas2024 import table4
+
+tables = table4.measure(study)
+row = tables["certified"].query("kappa == 75").iloc[0]
+values = row["VMF certified, T = 1407"], row["Gaussian certified, T = 1407"]
+print(f"in the table: {values[0]:.2f} and {values[1]:.2f}")
+tables.show()
+study.judge(table4, tables)
 
 # %% [markdown]
 # ## What it really costs
@@ -182,8 +273,21 @@ figures.show(session.run("biswas2024/table4"))
 # noise ({func}`reconrisk.privacy.vmf_epsilon`). The printed values lie between what three
 # compositions cost and what 1,407 do.
 
-# %% tags=["exhibit:beyond/vmf_accountant", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_accountant"))
+# %%
+from reconrisk import privacy
+
+# concentration, dimension, delta, sampling rate, steps
+certified = privacy.vmf_epsilon(100.0, 13_700, 1 / 60_000, 128 / 60_000, 1407)
+print(f"by hand: {certified.upper:.3f}")
+
+# %% tags=["exhibit:beyond/vmf_accountant"]
+from companion.papers.beyond import vmf_accountant
+
+tables = vmf_accountant.measure(study)
+row = tables["curves"].query("kappa == 100 and T == 1407").iloc[0]
+print(f"in the figure: {row['certified to']:.3f}")
+display(vmf_accountant.draw(tables))
+study.judge(vmf_accountant, tables)
 
 # %% [markdown]
 # ### Fair pairs
@@ -198,5 +302,21 @@ figures.show(session.run("beyond/vmf_accountant"))
 # with 128 records that agree, the one leaves most of the direction and the other almost nothing, at
 # one $\varepsilon$. What follows for accuracy and reconstruction is on the next pages.
 
-# %% tags=["exhibit:beyond/fair_pairs", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/fair_pairs"))
+# %%
+from reconrisk import DPSGD, privacy
+
+sigma = 1.23
+kappa = 13_700**0.5 / (2 * sigma)
+gaussian = privacy.epsilon(DPSGD(sigma, 128 / 60_000, 1407), 1 / 60_000)
+vmf = privacy.vmf_epsilon(kappa, 13_700, 1 / 60_000, 128 / 60_000, 1407)
+print(f"by hand: kappa = {kappa:.2f}, epsilons {gaussian.upper:.2g} and {vmf.upper:.2g}")
+
+# %% tags=["exhibit:beyond/fair_pairs"]
+from companion.papers.beyond import fair_pairs
+
+tables = fair_pairs.measure(study)
+row = tables["pairs"].query("sigma == 1.23").iloc[0]
+print(f"in the table: kappa = {row['closed form']:.2f}, epsilon {row['epsilon of sigma']:.2g}")
+tables.show()
+display(fair_pairs.draw(tables))
+study.judge(fair_pairs, tables)

@@ -30,9 +30,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -41,6 +42,7 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## What a channel's capacity does
@@ -54,14 +56,26 @@ session = study.Study(
 # maxima stay ({prf:ref}`Lemma 1 <prf-biswas2024-lem1>`). The condition that every input be reached
 # is needed: leave one out and the capacity may fall.
 
-# %% tags=["exhibit:biswas2024/lem1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/lem1"))
+# %% tags=["exhibit:biswas2024/lem1"]
+from companion.papers.biswas2024 import lem1
+
+tables = lem1.measure(study)
+tables.show()
+study.judge(lem1, tables)
 
 # %% [markdown]
 # ### Lemma 2: nothing and everything
+#
+# The least and the largest capacity, and random channels between them
+# ({prf:ref}`Lemma 2 <prf-biswas2024-lem2>`): 1 where every secret looks the same, the number of
+# secrets where each has outputs of its own.
 
-# %% tags=["exhibit:biswas2024/lem2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/lem2"))
+# %% tags=["exhibit:biswas2024/lem2"]
+from companion.papers.biswas2024 import lem2
+
+tables = lem2.measure(study)
+tables.show()
+study.judge(lem2, tables)
 
 # %% [markdown]
 # ### Corollary 1: a smaller domain
@@ -69,8 +83,12 @@ figures.show(session.run("biswas2024/lem2"))
 # Also for densities: two points, the unit ball, a product of two unit balls and the ball around it
 # are nested, and so are the capacities of the noise on them.
 
-# %% tags=["exhibit:biswas2024/cor1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/cor1"))
+# %% tags=["exhibit:biswas2024/cor1"]
+from companion.papers.biswas2024 import cor1
+
+tables = cor1.measure(study)
+tables.show()
+study.judge(cor1, tables)
 
 # %% [markdown]
 # ### Lemma 3: data processing
@@ -78,8 +96,12 @@ figures.show(session.run("biswas2024/cor1"))
 # Whatever is done to the output, the capacity does not rise: random channels behind random channels,
 # and Gaussian noise of which only a rounded value is seen.
 
-# %% tags=["exhibit:biswas2024/lem3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/lem3"))
+# %% tags=["exhibit:biswas2024/lem3"]
+from companion.papers.biswas2024 import lem3
+
+tables = lem3.measure(study)
+tables.show()
+study.judge(lem3, tables)
 
 # %% [markdown]
 # ## What it says about DP-SGD
@@ -93,8 +115,12 @@ figures.show(session.run("biswas2024/lem3"))
 # drawn from 60,000 records is astronomically smaller than any of its Gaussian capacities. Other
 # attackers than the one who guesses the secret exactly under a uniform prior gain less.
 
-# %% tags=["exhibit:biswas2024/thm4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm4"))
+# %% tags=["exhibit:biswas2024/thm4"]
+from companion.papers.biswas2024 import thm4
+
+tables = thm4.measure(study)
+tables.show()
+study.judge(thm4, tables)
 
 # %% [markdown]
 # ### Theorem 5: Gaussian noise
@@ -105,8 +131,12 @@ figures.show(session.run("biswas2024/thm4"))
 # against its limits. Averaging over the batch is a change of unit and changes no capacity: what
 # makes the averaged numbers large is that the noise is small against a ball that holds whole batches.
 
-# %% tags=["exhibit:biswas2024/thm5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm5"))
+# %% tags=["exhibit:biswas2024/thm5"]
+from companion.papers.biswas2024 import thm5
+
+tables = thm5.measure(study)
+tables.show()
+study.judge(thm5, tables)
 
 # %% [markdown]
 # ### Which domain?
@@ -115,8 +145,21 @@ figures.show(session.run("biswas2024/thm5"))
 # which has a closed form too ({prf:ref}`prf-beyond-layers`). The log capacities of the three
 # domains differ by thousands of nats for a batch average and by at most a factor of $\sqrt3$ for one record.
 
-# %% tags=["exhibit:beyond/capacity_of_layers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/capacity_of_layers"))
+# %%
+import numpy as np
+from reconrisk import bounds
+
+layers, noise = np.array([12_800, 750, 150]), 1.23 / 128  # sigma over the batch size
+print(f"by hand: {bounds.bayes_capacity_gaussian(layers, noise, 1.0).sum():,.1f} nats")
+
+# %% tags=["exhibit:beyond/capacity_of_layers"]
+from companion.papers.beyond import capacity_of_layers
+
+tables = capacity_of_layers.measure(study)
+row = tables["marks"].query("sigma == 1.23 and `batch size` == 128").iloc[0]
+print(f"in the figure: {row['layers']:,.1f} nats")
+display(capacity_of_layers.draw(tables))
+study.judge(capacity_of_layers, tables)
 
 # %% [markdown]
 # ### Theorem 6: von Mises-Fisher noise
@@ -125,8 +168,12 @@ figures.show(session.run("beyond/capacity_of_layers"))
 # area of the sphere ({prf:ref}`Theorem 6 <prf-biswas2024-thm6>`). The integral over the angle
 # agrees, and so does the library's sampler.
 
-# %% tags=["exhibit:biswas2024/thm6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/thm6"))
+# %% tags=["exhibit:biswas2024/thm6"]
+from companion.papers.biswas2024 import thm6
+
+tables = thm6.measure(study)
+tables.show()
+study.judge(thm6, tables)
 
 # %% [markdown]
 # ## Capacity and epsilon
@@ -141,5 +188,20 @@ figures.show(session.run("biswas2024/thm6"))
 # VMF's at every $\varepsilon$, and one measure gives the other
 # ({prf:ref}`prf-beyond-capacity-epsilon`).
 
-# %% tags=["exhibit:biswas2024/fig5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("biswas2024/fig5"))
+# %%
+from reconrisk import bounds
+
+layers, batch = 3, 128
+gaussian = bounds.bayes_capacity_gaussian(13_700, 1.23 / batch, layers**0.5)
+vmf = bounds.bayes_capacity_vmf(13_700, 75.0)
+print(f"by hand: {gaussian:,.1f} and {vmf:.3f} nats")
+
+# %% tags=["exhibit:biswas2024/fig5"]
+from companion.papers.biswas2024 import fig5
+
+tables = fig5.measure(study)
+row = tables["points"].query("kappa == 75").iloc[0]
+print(f"in the figure: {row['Gaussian']:,.1f} and {row['VMF']:.3f} nats")
+tables.show()
+display(fig5.draw(tables))
+study.judge(fig5, tables)

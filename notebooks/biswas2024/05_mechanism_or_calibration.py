@@ -31,9 +31,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -56,8 +56,19 @@ session = study.Study(
 # are, besides, farther from the pictures than the mean picture of their class, which takes the
 # labels only.
 
-# %% tags=["exhibit:beyond/mechanism_or_calibration", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/mechanism_or_calibration"))
+# %%
+from reconrisk import privacy
+
+print(f"by hand: {privacy.vmf_mean_cosine(13_700, 75.0):.6f}")  # of VMF noise at kappa = 75
+
+# %% tags=["exhibit:beyond/mechanism_or_calibration"]
+from companion.papers.beyond import mechanism_or_calibration
+
+tables = mechanism_or_calibration.measure(study)
+row = tables["printed pairs"].query("kappa == 75").iloc[0]
+print(f"in the figure: {row['VMF']:.6f}, of the Gaussian noise printed beside it far more")
+display(mechanism_or_calibration.draw(tables))
+study.judge(mechanism_or_calibration, tables)
 
 # %% [markdown]
 # ## What orders the risk?
@@ -68,8 +79,20 @@ figures.show(session.run("beyond/mechanism_or_calibration"))
 # capacity equal instead, and capacity has none, $\varepsilon$ orders nearly everything, and
 # Gaussian noise protects better in every pair. The cosine orders all three.
 
-# %% tags=["exhibit:beyond/fair_order", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/fair_order"))
+# %%
+from reconrisk import bounds
+
+# the Gaussian of sigma = 1.23 on batches of 128, by Theorem 5
+print(f"by hand: {bounds.bayes_capacity_gaussian(13_700, 1.23 / 128, 3**0.5):,.0f} nats")
+
+# %% tags=["exhibit:beyond/fair_order"]
+from companion.papers.beyond import fair_order
+
+tables = fair_order.measure(study)
+row = tables["equal capacity"].query("sigma == 1.23 and n == 128").iloc[0]
+print(f"in the figure: {row['log capacity']:,.0f} nats, VMF noise at kappa = {row['kappa']:,.0f}")
+display(fair_order.draw(tables))
+study.judge(fair_order, tables)
 
 # %% [markdown]
 # ## What a batch allows
@@ -80,5 +103,26 @@ figures.show(session.run("beyond/fair_order"))
 # {func}`reconrisk.attacks.span_attack` finds them, in double precision and without noise.
 # {func}`reconrisk.attacks.gaussian_prior_attack` adds what is known of digits beforehand.
 
-# %% tags=["exhibit:beyond/batch_limits", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/batch_limits"))
+# %%
+import torch
+from reconrisk.attacks import span_attack
+from reconrisk.models import SigmoidNetwork
+from reconrisk.training import mean_gradient
+
+generator = torch.Generator().manual_seed(1)
+weights = SigmoidNetwork((256, 50, 15, 10)).initialise(generator, 1, torch.float64)
+records, guess = torch.randn((2, 1, 4, 256), generator=generator, dtype=torch.float64)
+labels = torch.randint(10, (1, 4), generator=generator)
+gradient = mean_gradient(weights, records, labels)
+found = span_attack(weights, gradient, labels, 0.3 * guess, iterations=100).inputs
+print(f"by hand: four records are found exactly: {bool((found - records).square().mean() < 1e-6)}")
+
+# %% tags=["exhibit:beyond/batch_limits"]
+from companion.papers.beyond import batch_limits
+
+tables = batch_limits.measure(study)
+own = tables["errors"].query("noise == 0 and n == 4").set_index("attack")
+exactly = own.loc["least squares in the span", "least"] < 1e-6
+print(f"in the figure: some batch of four is: {exactly}")
+display(batch_limits.draw(tables))
+study.judge(batch_limits, tables)

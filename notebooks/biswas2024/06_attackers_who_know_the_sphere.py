@@ -30,9 +30,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -55,8 +55,23 @@ session = study.Study(
 # the run without the record; any law will do that does not depend on it. The uniform law halves the
 # signal ({prf:ref}`prf-beyond-vmf-uniform`), and two opposite candidates attain that bound.
 
-# %% tags=["exhibit:beyond/vmf_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_rero"))
+# %%
+from reconrisk import bounds
+
+# one release at the concentration that costs the epsilon of Gaussian noise with sigma = .461
+p, sigma = 13_700, 0.461
+kappa = p**0.5 / (2 * sigma)
+uniform = bounds.rero_vmf_one_release(kappa, p, prior_success=0.1)
+print(f"by hand: at most {uniform:.4f}, Gaussian {bounds.rero_gaussian(sigma, 0.1):.4f}")
+
+# %% tags=["exhibit:beyond/vmf_rero"]
+from companion.papers.beyond import vmf_rero
+
+tables = vmf_rero.measure(study)
+row = tables["one release"].query("sigma == 0.461 and prior == 0.1").iloc[0]
+print(f"in the figure: at most {row['VMF, uniform law']:.4f}, Gaussian {row['Gaussian']:.4f}")
+display(vmf_rero.draw(tables))
+study.judge(vmf_rero, tables)
 
 # %% [markdown]
 # ## The prior-aware attack
@@ -71,8 +86,30 @@ figures.show(session.run("beyond/vmf_rero"))
 # at equal epsilon, the attack on VMF noise falls towards guessing as batches grow. It is paid for in
 # the gradient's own cosine: at equal cosine the difference is gone.
 
-# %% tags=["exhibit:beyond/vmf_prior_aware", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_prior_aware"))
+# %%
+import numpy as np
+
+from reconrisk import attacks, bounds
+
+# ten orthogonal candidates in 13,700 dimensions: simulate the attack, compare with its exact success
+p, n = 13_700, 10
+kappa = 3 * p**0.5
+rng = np.random.default_rng(1)
+success, error = attacks.vmf_attack_success(np.eye(n), p, kappa, 20_000, rng)
+exact = bounds.bayes_success_vmf(kappa, p, n)
+print(f"by hand: {exact:.4f}; simulated within 4 errors: {abs(success - exact) < 4 * error}")
+
+# %% tags=["exhibit:beyond/vmf_prior_aware"]
+from companion.papers.beyond import vmf_prior_aware
+
+tables = vmf_prior_aware.measure(study)
+exact = tables["by dimension"].query("p == 13_700 and signal == 3")["VMF"].item()
+once = tables["synthetic"].query("T == 1")
+off = (once["success"] - once["Gaussian"]).abs() - 1e-3
+within = (off < 4 * once["standard error"]).all()
+print(f"in the figure: {exact:.4f}; simulated within 4 errors: {within}")
+display(vmf_prior_aware.draw(tables))
+study.judge(vmf_prior_aware, tables)
 
 # %% [markdown]
 # ## The analytic inversion
@@ -84,8 +121,31 @@ figures.show(session.run("beyond/vmf_prior_aware"))
 # ({prf:ref}`prf-beyond-mixture`). What scaling to the sphere takes away is the record's length,
 # and a bias in the layer gives it back.
 
-# %% tags=["exhibit:beyond/vmf_inversion", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_inversion"))
+# %%
+import torch
+
+from reconrisk import attacks, bounds
+
+# a layer of 50 equal rows, one record of 256 pixels, 400 releases
+kappa = 4 * (50 * 256) ** 0.5
+record = torch.rand(256, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+seen = attacks.observe_vmf(
+    record.expand(400, -1), kappa, torch.Generator().manual_seed(2), rows=50
+).row_mean
+cosines = torch.nn.functional.cosine_similarity(seen, record[None], dim=1)
+exact, error = bounds.direction_cosine_vmf(256, kappa, 50 * 256), cosines.std() / 400**0.5
+within = bool(abs(cosines.mean() - exact) < 4 * error)
+print(f"by hand: {exact:.4f}; attacked within 4 errors: {within}")
+
+# %% tags=["exhibit:beyond/vmf_inversion"]
+from companion.papers.beyond import vmf_inversion
+
+tables = vmf_inversion.measure(study)
+exact = tables["closed forms"].query("signal == 4")["VMF cosine"].iloc[0]
+off = tables["measured"]["deviations"].abs()
+print(f"in the figure: {exact:.4f}; attacked within 4 errors: {(off < 4).all()}")
+display(vmf_inversion.draw(tables))
+study.judge(vmf_inversion, tables)
 
 # %% [markdown]
 # ## Which mechanism protects better?
@@ -97,5 +157,21 @@ figures.show(session.run("beyond/vmf_inversion"))
 # cannot tell the two apart, every certificate is in favour of Gaussian noise, and capacity in
 # favour of VMF. The winners below are computed; *neither* means a difference too small to count.
 
-# %% tags=["exhibit:beyond/vmf_notions", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/vmf_notions"))
+# %%
+from reconrisk import bounds
+
+# one release at sigma = 1.23, and at the concentration sqrt(p)/(2 sigma) of nearly equal epsilon
+p, sigma = 13_700, 1.23
+gaussian = bounds.rero_gaussian(sigma, 1 / 10)
+vmf = bounds.rero_vmf_one_release(p**0.5 / (2 * sigma), p, 1 / 10)
+print(f"by hand, ten candidates: Gaussian {gaussian:.4f}, VMF {vmf:.2f}")
+
+# %% tags=["exhibit:beyond/vmf_notions"]
+from companion.papers.beyond import vmf_notions
+
+tables = vmf_notions.measure(study)
+rows = tables["notions"].query("sigma == 1.23 and `held equal` == 'epsilon'").set_index("notion")
+row = rows.loc["ReRo of one release, prior 1/n"]
+print(f"in the table, ten candidates: Gaussian {row['Gaussian']:.4f}, VMF {row['VMF']:.2f}")
+tables.show()
+study.judge(vmf_notions, tables)

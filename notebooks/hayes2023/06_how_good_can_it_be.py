@@ -28,9 +28,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -49,8 +49,21 @@ session = study.Study(
 # With orthogonal gradients no attack comes near the bound at moderate $\varepsilon$, however it is built. Whether the
 # gap widens or narrows with the prior depends on $\varepsilon$.
 
-# %% tags=["exhibit:beyond/bayes_success", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/bayes_success"))
+# %%
+from reconrisk import bounds, privacy
+
+sigma = privacy.noise_for_epsilon(10.0, 1e-5, steps=100)
+best = bounds.bayes_success(100**0.5 / sigma, 8)  # eight orthogonal candidates
+print(f"by hand: {best:.5f}, at most {bounds.rero_gaussian(sigma, 1 / 8, steps=100):.5f}")
+
+# %% tags=["exhibit:beyond/bayes_success"]
+from companion.papers.beyond import bayes_success
+
+tables = bayes_success.measure(study)
+row = tables["by prior size"].query("epsilon == 10 and n == 8").iloc[0]
+print(f"in the figure: {row['orthogonal']:.5f}, at most {row['bound']:.5f}")
+display(bayes_success.draw(tables))
+study.judge(bayes_success, tables)
 
 # %% [markdown]
 # ## Sub-sampling
@@ -60,8 +73,20 @@ figures.show(session.run("beyond/bayes_success"))
 # loses to the plain {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` where the noise is large: the top $qT$ of so many inner
 # products are mostly noise.
 
-# %% tags=["exhibit:beyond/subsampled_success", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/subsampled_success"))
+# %%
+from reconrisk import DPSGD, bounds, privacy
+
+sigma = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=0.02, steps=1000)
+print(f"by hand: {bounds.bayes_success_subsampled(DPSGD(sigma, 0.02, 1000), 10):.4f}")
+
+# %% tags=["exhibit:beyond/subsampled_success"]
+from companion.papers.beyond import subsampled_success
+
+tables = subsampled_success.measure(study)
+row = tables["success"].query("epsilon == 4").iloc[0]
+print(f"in the figure: {row['likelihood']:.4f}")
+display(subsampled_success.draw(tables))
+study.judge(subsampled_success, tables)
 
 # %% [markdown]
 # ## A bound that looks at the candidates
@@ -72,8 +97,22 @@ figures.show(session.run("beyond/subsampled_success"))
 # apart the gradients come; how often the other half goes beyond that is added to the bound, with its
 # confidence limit.
 
-# %% tags=["exhibit:beyond/data_bound", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/data_bound"))
+# %%
+from reconrisk import bounds, privacy
+
+# ten candidates whose gradients are orthogonal, epsilon = 10
+sigma = privacy.noise_for_epsilon(10.0, 1e-5, steps=100)
+print(f"by hand: {bounds.bayes_success(100**0.5 / sigma, 10):.5f}")
+
+# %% tags=["exhibit:beyond/data_bound"]
+from companion.papers.beyond import data_bound
+
+tables = data_bound.measure(study)
+row = tables["success"].query("epsilon == 10 and n == 10").iloc[0]
+closer = row["data bound"] < row["orthogonal"]
+print(f"in the figure: {row['orthogonal']:.5f}; the bound from the data is below: {closer}")
+display(data_bound.draw(tables))
+study.judge(data_bound, tables)
 
 # %% [markdown]
 # ## Very small priors
@@ -81,5 +120,20 @@ figures.show(session.run("beyond/data_bound"))
 # Without candidates, success is to have a share $\rho$ of the pixels right. The prior success is then a binomial tail
 # ({prf:ref}`prf-beyond-pixels`), not the printed power, and the bound follows it.
 
-# %% tags=["exhibit:beyond/small_priors", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/small_priors"))
+# %%
+import numpy as np
+from reconrisk import bounds, privacy
+
+prior = bounds.log_prior_success_pixels(784, 0.6, probability=1 / 4)
+sigma = privacy.noise_for_epsilon(1.0, 1e-5, steps=100)
+bound = bounds.rero_gaussian(sigma, log_prior_success=prior, steps=100, log=True)
+print(f"by hand: 10^{bound / np.log(10):.3f}, a blind guess 10^{prior / np.log(10):.3f}")
+
+# %% tags=["exhibit:beyond/small_priors"]
+from companion.papers.beyond import small_priors
+
+tables = small_priors.measure(study)
+row = tables["curves"].query("d == 784 and share == 0.6 and epsilon == 1").iloc[0]
+print(f"in the figure: 10^{row['bound']:.3f}, a blind guess 10^{row['prior']:.3f}")
+display(small_priors.draw(tables))
+study.judge(small_priors, tables)

@@ -30,9 +30,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -56,8 +56,20 @@ session = study.Study(
 # its digits to cancellation and falls below the truth, and its lower bound is loose by tens of per
 # cent at many steps.
 
-# %% tags=["exhibit:beyond/certified", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/certified"))
+# %%
+from reconrisk import DPSGD, bounds
+
+lower, upper = bounds.rero_curve(DPSGD(2.512, 0.02, 1000), 0.1, tolerance=1e-6)
+print(f"by hand: {lower:.5f} to {upper:.5f}")
+
+# %% tags=["exhibit:beyond/certified"]
+from companion.papers.beyond import certified
+
+tables = certified.measure(study)
+row = tables["enclosures"].query("sigma == 2.512 and kappa == 0.1").iloc[0]
+print(f"in the figure: {row['lower']:.5f} to {row['upper']:.5f}")
+display(certified.draw(tables))
+study.judge(certified, tables)
 
 # %% [markdown]
 # ### Where Algorithm 1 stops being a bound
@@ -70,8 +82,24 @@ figures.show(session.run("beyond/certified"))
 # gives an interval that holds with the stated probability
 # ({func}`reconrisk.bounds.rero_monte_carlo`).
 
-# %% tags=["exhibit:beyond/monte_carlo", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/monte_carlo"))
+# %%
+import numpy as np
+from reconrisk import DPSGD, bounds
+
+run, rng = DPSGD(1 / 6), np.random.default_rng(1)  # sqrt(T)/sigma = 6
+estimate = bounds.rero_algorithm1(run, 0.1, 100_000, rng, normalisation="samples")
+gamma = bounds.rero_gaussian(1 / 6, 0.1)
+print(f"by hand: gamma = {gamma:.6f}; the estimate is below 0.6 of it: {estimate < 0.6 * gamma}")
+
+# %% tags=["exhibit:beyond/monte_carlo"]
+from companion.papers.beyond import monte_carlo
+
+tables = monte_carlo.measure(study)
+row = tables["estimates"].query("signal == 6").iloc[0]
+below = row["median"] < 0.6 * row["gamma"]
+print(f"in the figure: gamma = {row['gamma']:.6f}; half of all estimates are: {below}")
+display(monte_carlo.draw(tables))
+study.judge(monte_carlo, tables)
 
 # %% [markdown]
 # ## What to do with it
@@ -84,8 +112,21 @@ figures.show(session.run("beyond/monte_carlo"))
 # times larger $\varepsilon$ there. With many steps all runs approach the full batch's trade-off
 # curve and the difference vanishes.
 
-# %% tags=["exhibit:beyond/iso_risk", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/iso_risk"))
+# %%
+from reconrisk import DPSGD, privacy
+
+sigma = privacy.noise_for_success(0.5, 0.1, sampling_rate=0.1, steps=100)
+epsilon = privacy.epsilon(DPSGD(sigma, 0.1, 100), 1e-5).upper
+print(f"by hand: sigma = {sigma:.3g}, epsilon = {epsilon:.3g}")
+
+# %% tags=["exhibit:beyond/iso_risk"]
+from companion.papers.beyond import iso_risk
+
+tables = iso_risk.measure(study)
+row = tables["equal risk"].query("gamma == 0.5 and q == 0.1 and T == 100").iloc[0]
+print(f"in the figure: sigma = {row['sigma']:.3g}, epsilon = {row['epsilon']:.3g}")
+display(iso_risk.draw(tables))
+study.judge(iso_risk, tables)
 
 # %% [markdown]
 # ### Choosing among runs of equal epsilon
@@ -96,5 +137,25 @@ figures.show(session.run("beyond/iso_risk"))
 # answer is about privacy, not a recipe for training: few steps with large batches risk least, though
 # one step is not always the best, and from thirty steps on every further step adds to the risk.
 
-# %% tags=["exhibit:beyond/risk_choice", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/risk_choice"))
+# %%
+from scipy.optimize import brentq
+from reconrisk import DPSGD, bounds, privacy
+
+full = 1 / privacy.noise_for_epsilon(4.0, 1e-5)  # signal of the full batch
+
+
+def one_step(q):
+    return DPSGD(q / (0.5 * full), q, 1)  # half of that signal
+
+
+q = brentq(lambda q: privacy.epsilon(one_step(q), 1e-5).upper - 4, 0.1, 0.9, xtol=1e-5)
+print(f"by hand: q = {q:.3f}, gamma = {bounds.rero(one_step(q), 0.1).upper:.3f}")
+
+# %% tags=["exhibit:beyond/risk_choice"]
+from companion.papers.beyond import risk_choice
+
+tables = risk_choice.measure(study)
+row = tables["choices"].query("epsilon == 4 and share == 0.5 and T == 1 and kappa == 0.1").iloc[0]
+print(f"in the figure: q = {row['q']:.3f}, gamma = {row['gamma']:.3f}")
+display(risk_choice.draw(tables))
+study.judge(risk_choice, tables)

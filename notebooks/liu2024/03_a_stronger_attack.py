@@ -35,9 +35,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -64,8 +64,34 @@ session = study.Study(
 # only their sum is seen there. The exact bound is infinite then. Its loosening to a trace, which the
 # paper uses, does not notice.
 
-# %% tags=["exhibit:beyond/two_layer_refinement", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/two_layer_refinement"))
+# %%
+import numpy as np
+
+from reconrisk.attacks import refine_records, tensor_attack
+from reconrisk.metrics import match
+from reconrisk.two_layer import TwoLayer, release_output_gradient
+
+records = np.random.default_rng(1).standard_normal((3, 12))
+records /= np.linalg.norm(records, axis=1, keepdims=True)
+network = TwoLayer(12, 6000, "elu", 1)
+released = release_output_gradient(network, records, [1.0, -1.0, 1.0])
+start = tensor_attack(network, released, 3)
+found = refine_records(network, released, start)
+first, last = ((match(records, x.inputs).mse * 12) ** 0.5 for x in (start, found))
+print(f"by hand: the tensor attack errs, {first > 0.1}; least squares do not, {last < 1e-6}")
+
+# %% tags=["exhibit:beyond/two_layer_refinement"]
+from companion.papers.beyond import two_layer_refinement
+
+tables = two_layer_refinement.measure(study)
+none = tables["runs"].query("defence == 'none'")
+print(
+    f"in the figure: the tensor attack errs, {(none['tensor'] > 0.1).all()}; "
+    f"least squares do not, {(none['least squares'] < 1e-6).all()}"
+)
+display(two_layer_refinement.draw(tables))
+tables.show()
+study.judge(two_layer_refinement, tables)
 
 # %% [markdown]
 # ## What is between the printed bounds
@@ -81,8 +107,24 @@ figures.show(session.run("beyond/two_layer_refinement"))
 # the same share, until pruning begins to remove information. That a pruned gradient defeats the tensor
 # attack says something about the tensor attack.
 
-# %% tags=["exhibit:beyond/two_layer_floor", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/two_layer_floor"))
+# %%
+from reconrisk import special
+
+# exact over loosened bound for eight orthogonal records in high dimension: records can be confused
+elu, count = special.activation("elu"), 8
+own = special.normal_mean(lambda z: elu.slope(z) ** 2, elu.kinks)
+shared = special.normal_mean(elu.slope, elu.kinks) ** 2
+square = own / count * ((count - 1) / (own - shared) + 1 / (own + (count - 1) * shared))
+print(f"by hand, the limit for 8 records: {square**0.5:.4f}")
+
+# %% tags=["exhibit:beyond/two_layer_floor"]
+from companion.papers.beyond import two_layer_floor
+
+tables = two_layer_floor.measure(study)
+limit = tables["batches"].set_index("count").loc[8, "limit"]
+print(f"in the figure, the limit for 8 records: {limit:.4f}")
+display(two_layer_floor.draw(tables))
+study.judge(two_layer_floor, tables)
 
 # %% [markdown]
 # ## The batch size
@@ -93,8 +135,32 @@ figures.show(session.run("beyond/two_layer_floor"))
 # $1/\pi_{\min}^2$, the smallest singular value of the batch, which is near one for random records and
 # small for pictures, all of which are alike; that square, too, is more than what is measured.
 
-# %% tags=["exhibit:beyond/two_layer_batch", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/two_layer_batch"))
+# %%
+import numpy as np
+
+from reconrisk import bounds
+from reconrisk.two_layer import TwoLayer, gradient_jacobians, release_output_gradient
+
+network, rng = TwoLayer(16, 16_384, "elu", 1), np.random.default_rng(1)
+floors = []
+for count in (1, 8):
+    records = np.linalg.qr(rng.standard_normal((16, count)))[0].T
+    released = release_output_gradient(network, records, rng.choice([-1.0, 1.0], count))
+    rows = gradient_jacobians(network, records, released, free_residuals=True)
+    information = bounds.gradient_information(rows)
+    floors.append(bounds.cramer_rao_error(information, 1.0, records, unit_norm=True))
+exponent = np.log(floors[1] / floors[0]) / np.log(8)
+print(f"by hand, the exact bound grows with a power between 0 and 1: {0 < exponent < 1}")
+
+# %% tags=["exhibit:beyond/two_layer_batch"]
+from companion.papers.beyond import two_layer_batch
+
+tables = two_layer_batch.measure(study)
+floor = tables["exponents"].query("quantity == 'floor'")
+between = ((floor["low"] > 0) & (floor["high"] < 1)).all()
+print(f"in the figure, the exact bound grows with a power between 0 and 1: {between}")
+display(two_layer_batch.draw(tables))
+study.judge(two_layer_batch, tables)
 
 # %% [markdown]
 # ## Clipping with noise
@@ -104,5 +170,26 @@ figures.show(session.run("beyond/two_layer_batch"))
 # more equations, each under more noise. What still falls with the width is the part of the tensor attack's
 # error that no noise explains.
 
-# %% tags=["exhibit:beyond/two_layer_clip_noise", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/two_layer_clip_noise"))
+# %%
+import numpy as np
+
+from reconrisk.two_layer import TwoLayer, release_output_gradient
+
+records = np.random.default_rng(1).standard_normal((3, 12))
+records /= np.linalg.norm(records, axis=1, keepdims=True)
+norms = [
+    release_output_gradient(TwoLayer(12, width, "elu", 1), records, [1.0, -1.0, 1.0]).norm
+    for width in (2000, 200_000)
+]
+exponent = np.log(norms[1] / norms[0]) / np.log(100)
+print(f"by hand, the gradient's norm grows with the power {exponent:.1f} of the width")
+
+# %% tags=["exhibit:beyond/two_layer_clip_noise"]
+from companion.papers.beyond import two_layer_clip_noise
+
+tables = two_layer_clip_noise.measure(study)
+fits = tables["exponents"].set_index(["defence", "quantity"])["exponent"]
+power = fits["clipping and noise", "norm"]
+print(f"in the figure, the gradient's norm grows with the power {power:.1f} of the width")
+display(two_layer_clip_noise.draw(tables))
+study.judge(two_layer_clip_noise, tables)

@@ -30,9 +30,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -55,8 +55,31 @@ session = study.Study(
 # features. Pruning does not: a pruned gradient is still a function of the neurons' responses, and only an
 # attacker who discards the zeros loses the span.
 
-# %% tags=["exhibit:liu2024/table2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table2"))
+# %%
+import torch
+
+from reconrisk.attacks import recover_feature_span
+from reconrisk.convnets import ResNet18, randomise_neurons
+from reconrisk.metrics import projection_error
+from reconrisk.training import client_updates
+
+draw = torch.Generator().manual_seed(0)
+network = ResNet18(draw, width=16, wide=4096).eval()  # 128 features, 32 neurons for each
+randomise_neurons(network, 3584, draw)
+picture, label = torch.rand((1, 1, 3, 16, 16), generator=draw), torch.tensor([[3]])
+released = client_updates(network, picture, label, generator=draw)
+span = recover_feature_span(network, released, 1, neurons=3584, removed=2, whitened=True)[0]
+feature = network(picture[0], trace=True).features.detach()
+print(f"by hand: {projection_error(feature.numpy(), span.numpy()):.1f}")
+
+# %% tags=["exhibit:liu2024/table2"]
+from companion.papers.liu2024 import table2
+
+tables = table2.measure(study)
+single = tables["cells"].query("setting == 'None' and `batch size` == 1")["ours"].item()
+print(f"in the table: {single:.1f}")
+tables.show()
+study.judge(table2, tables)
 
 # %% [markdown]
 # ## The attack at work
@@ -76,8 +99,28 @@ figures.show(session.run("liu2024/table2"))
 # The paper's regulariser for large batches, as printed, is minimised by features *outside* the recovered
 # span. Descended as it stands, it drives them there.
 
-# %% tags=["exhibit:liu2024/alg_proposed", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/alg_proposed"))
+# %%
+from reconrisk.attacks import recover_features
+from reconrisk.convnets import ConvNet
+
+draw = torch.Generator().manual_seed(0)
+network = ConvNet(draw, side=8, channels=24, wide=896).eval()
+randomise_neurons(network, 768, draw)
+picture, label = torch.rand((1, 1, 3, 8, 8), generator=draw), torch.tensor([[3]])
+released = client_updates(network, picture, label, generator=draw)
+found = recover_features(network, released, 1, neurons=768)[0, 0]
+true = network(picture[0], trace=True).features[0].detach()
+cosine = abs(torch.cosine_similarity(true, found, dim=0))
+print(f"by hand: within 30 degrees of the feature: {bool(cosine > 0.87)}")
+
+# %% tags=["exhibit:liu2024/alg_proposed"]
+from companion.papers.liu2024 import alg_proposed
+
+tables = alg_proposed.measure(study)
+how = tables["features"].set_index(["how", "batch size"])["cosine"]
+print(f"in the figure: within 30 degrees: {how['all classes, order 2', 1] > 0.87}")
+display(alg_proposed.draw(tables))
+study.judge(alg_proposed, tables)
 
 # %% [markdown]
 # ## Greedy matching
@@ -88,8 +131,32 @@ figures.show(session.run("liu2024/alg_proposed"))
 # the start of the inversion the *candidates'* features resemble nobody's, and any matching is a guess
 # (column "right at the start" of the table behind the first figure).
 
-# %% tags=["exhibit:liu2024/alg_greedy", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/alg_greedy"))
+# %%
+from itertools import permutations
+
+import numpy as np
+
+from reconrisk.attacks import greedy_matching
+
+rng = np.random.default_rng(0)
+true = rng.standard_normal((200, 4, 64)) + rng.standard_normal((200, 1, 64)) / np.sqrt(2)
+true /= np.linalg.norm(true, axis=2, keepdims=True)
+copies = true + rng.standard_normal(true.shape) / 8  # noise as long as the features
+copies /= np.linalg.norm(copies, axis=2, keepdims=True)
+scores = (true @ copies.swapaxes(1, 2)) ** 2
+greedy = greedy_matching(torch.tensor(scores)).numpy()
+reached = np.take_along_axis(scores, greedy[:, :, None], 2).mean()
+best = np.max([scores[:, range(4), p].mean(axis=1) for p in permutations(range(4))], axis=0)
+print(f"by hand: {reached / best.mean():.2f} of the best permutation's squared cosine")
+
+# %% tags=["exhibit:liu2024/alg_greedy"]
+from companion.papers.liu2024 import alg_greedy
+
+tables = alg_greedy.measure(study)
+row = tables["matchings"].query("size == 4 and noise == 1")
+print(f"in the figure: {(row['greedy'] / row['best']).item():.2f}")
+display(alg_greedy.draw(tables))
+study.judge(alg_greedy, tables)
 
 # %% [markdown]
 # ## Gradient reweighting
@@ -100,8 +167,20 @@ figures.show(session.run("liu2024/alg_greedy"))
 # takes over; by the number of entries the convolutions count, too. The second reading is the one that
 # helps, and about as the paper says.
 
-# %% tags=["exhibit:liu2024/alg_reweight", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/alg_reweight"))
+# %%
+network = ConvNet(torch.Generator(), side=8, channels=24, wide=896)
+entries = {name: p.numel() for name, p in network.named_parameters()}
+wide = sum(count for name, count in entries.items() if name.startswith("wide"))
+print(f"by hand: {wide / sum(entries.values()):.4f} of the entries are the wide layer's")
+
+# %% tags=["exhibit:liu2024/alg_reweight"]
+from companion.papers.liu2024 import alg_reweight
+
+tables = alg_reweight.measure(study)
+shares = tables["weights"].set_index("layer")["entries"]
+print(f"in the figure: {shares['wide layer']:.4f}")
+display(alg_reweight.draw(tables))
+study.judge(alg_reweight, tables)
 
 # %% [markdown]
 # ## The ablation
@@ -110,8 +189,36 @@ figures.show(session.run("liu2024/alg_reweight"))
 # Feature matching, with features as good as above, does not: it costs at the paper's weight, and at a
 # smaller one it is no gain. The sweep below moves one weight at a time around the paper's.
 
-# %% tags=["exhibit:liu2024/table6", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table6"))
+# %%
+from reconrisk.attacks import Knowledge, proposed_attack
+from reconrisk.metrics import psnr
+
+
+def attack(size):
+    """Invert four smooth pictures in batches of a size."""
+    draw = torch.Generator().manual_seed(0)
+    network = ConvNet(draw, side=8, channels=8, wide=288).eval()
+    randomise_neurons(network, 256, draw)
+    corners = torch.rand((4, 3, 3, 3), generator=draw)
+    pictures = torch.nn.functional.interpolate(corners, size=8, mode="bilinear")
+    batches, labels = pictures.view(-1, size, 3, 8, 8), torch.arange(4).view(-1, size)
+    released = client_updates(network, batches, labels, generator=draw)
+    known = Knowledge(labels, (3, 8, 8))
+    found = proposed_attack(network, released, known, neurons=256, iterations=60, generator=draw)
+    return batches.flatten(2).numpy(), found.inputs.flatten(2).numpy()
+
+
+single, four = (psnr(*attack(size), data_range=1.0).mean() for size in (1, 4))
+print(f"by hand: larger batches are rebuilt worse: {four < single}")
+
+# %% tags=["exhibit:liu2024/table6"]
+from companion.papers.liu2024 import table6
+
+tables = table6.measure(study)
+by_size = tables["cells"].query("method == 'Ours' and metric == 'PSNR'").set_index("batch size")
+print(f"in the table: larger batches are rebuilt worse: {by_size['value'].is_monotonic_decreasing}")
+display(table6.draw(tables))
+study.judge(table6, tables)
 
 # %% [markdown]
 # ## Against a generative prior
@@ -121,5 +228,22 @@ figures.show(session.run("liu2024/table6"))
 # ({func}`reconrisk.attacks.generative_attack`). No pretrained weights are to be had here. A small decoder,
 # trained on other pictures of the same data set, stands in.
 
-# %% tags=["exhibit:liu2024/table3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table3"))
+# %%
+from reconrisk.metrics import load_perceptual
+
+distance = load_perceptual("cpu")
+means = {}
+for size in (1, 4):
+    pairs = (np.moveaxis(x.reshape(4, 3, 8, 8), 1, -1) for x in attack(size))
+    pictures, found = (x.repeat(4, axis=1).repeat(4, axis=2) for x in pairs)  # 32 pixels a side
+    means[size] = np.mean([distance(x, y) for x, y in zip(pictures, found, strict=True)])
+print(f"by hand: larger batches are farther off: {means[4] > means[1]}")
+
+# %% tags=["exhibit:liu2024/table3"]
+from companion.papers.liu2024 import table3
+
+tables = table3.measure(study)
+by_size = tables["cells"].query("method == 'Ours' and metric == 'LPIPS'").set_index("batch size")
+print(f"in the table: larger batches are farther off: {by_size['value'].is_monotonic_increasing}")
+display(table3.draw(tables))
+study.judge(table3, tables)

@@ -20,7 +20,7 @@
 #
 # The paper attacks a ResNet-18 with an extra layer of 16,384 neurons, for 10,000 iterations on a GPU.
 # The quick profile attacks a small convolutional network with the same extra layer, scaled down, on
-# small colour patches of photographs, for a few hundred. The network is just large enough that an
+# small colour patches of photographs, for two hundred. The network is just large enough that an
 # undefended gradient determines its batch. All exhibits of this page look at the same runs. Two
 # differences matter when reading it. The paper's network has about a thousand gradient entries for
 # each unknown pixel, the small one some tens: noise and dropped entries average out less. And noise
@@ -38,9 +38,10 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion import figures
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -49,6 +50,7 @@ session = study.Study(
     workers=workers,
     checkpoints=checkpoints,
 )
+session = study
 
 # %% [markdown]
 # ## Four attacks and fifteen settings
@@ -73,14 +75,64 @@ session = study.Study(
 # network it is the other way round, as one would expect: the smallest entries carry least. Many
 # printed errors are worse than what takes no gradient at all, the mean image of the data.
 
-# %% tags=["exhibit:liu2024/table4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table4"))
+# %%
+import torch
+
+from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, isolated_share
+from reconrisk.convnets import ImprintNetwork
+from reconrisk.training import client_updates
+
+draw = torch.Generator().manual_seed(0)
+pictures = torch.rand((4000, 3, 8, 8), generator=draw)
+mean = torch.full((192,), 1 / 192)  # Robbing the Fed sorts pictures by their mean into 64 bins
+network = ImprintNetwork(mean, imprint_thresholds(pictures.flatten(1) @ mean, 64))
+batches, labels = pictures.view(500, 8, 3, 8, 8), torch.zeros((500, 8), dtype=torch.long)
+released = client_updates(network, batches, labels, generator=draw)
+found = imprint_attack(network, released, Knowledge(labels, (3, 8, 8))).inputs
+error = torch.cdist(batches.flatten(2), found.flatten(2)).amin(dim=2) / 192**0.5
+print(f"by hand: {(error < 0.01).float().mean():.1f} exact, in theory {isolated_share(8, 64):.2f}")
+
+# %% tags=["exhibit:liu2024/table4"]
+from companion.papers.liu2024 import table4
+
+tables = table4.measure(study)
+eight = tables["Robbing the Fed by batch size"].set_index("batch size").loc[8]
+print(f"in the table: {eight['exact']:.1f} exact, in theory {eight['alone in a bin']:.2f}")
+tables.show()
+display(table4.draw(tables))
+study.judge(table4, tables)
 
 # %% [markdown]
 # ### Figure 2: what they look like
 
-# %% tags=["exhibit:liu2024/fig2", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/fig2"))
+# %% [markdown]
+# A batch of four and what is left of it. The pictures of an attack stand beside those of the mean image's
+# error: an attack that does worse has learnt nothing.
+
+# %%
+from reconrisk.attacks import invert_updates
+from reconrisk.convnets import ConvNet
+from reconrisk.mechanisms import Pruning
+
+draw = torch.Generator().manual_seed(0)
+network = ConvNet(draw, side=8, channels=8, wide=32).eval()
+corners = torch.rand((4, 3, 3, 3), generator=draw)
+pictures = torch.nn.functional.interpolate(corners, size=8, mode="bilinear")[None]
+known = Knowledge(torch.arange(4)[None], (3, 8, 8))
+released = client_updates(network, pictures, known.labels, (Pruning(0.99),), generator=draw)
+found = invert_updates(network, released, known, iterations=60, generator=draw).inputs
+error, grey = (float((x - pictures).square().mean().sqrt()) for x in (found, 0.5))
+print(f"by hand: pruned to one entry of a hundred, worse than a grey picture: {error > grey}")
+
+# %% tags=["exhibit:liu2024/fig2"]
+from companion.papers.liu2024 import fig2
+
+tables = fig2.measure(study)
+pruned = tables["errors"].query("strength == 0.99").set_index("attack")["RMSE"]
+grey = tables["references"].set_index("attack").loc["grey", "RMSE"]
+print(f"in the figure: worse than a grey picture: {pruned['GradientInversion'] > grey}")
+display(fig2.draw(tables))
+study.judge(fig2, tables)
 
 # %% [markdown]
 # ## With and without feature matching
@@ -93,8 +145,20 @@ figures.show(session.run("liu2024/fig2"))
 # one another, so that the means and deviations of one bound those of the other; which sets of four
 # numbers can belong together is a linear programme, and most printed ones cannot.
 
-# %% tags=["exhibit:liu2024/table7", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table7"))
+# %%
+import numpy as np
+
+# RMSE .15 (two digits) and PSNR 23.69 dB are printed side by side; -20 log10 is convex
+print(f"by hand: a mean PSNR of at least {-20 * np.log10(0.155):.1f} dB beside a mean RMSE of .15")
+
+# %% tags=["exhibit:liu2024/table7"]
+from companion.papers.liu2024 import table7
+
+tables = table7.measure(study)
+first = tables["both errors"].query("setting == 'None' and `batch size` == 2").iloc[0]
+print(f"in the figure: {first['least PSNR']:.1f} to {first['most PSNR']} dB; printed {first['PSNR']}")
+display(table7.draw(tables))
+study.judge(table7, tables)
 
 # %% [markdown]
 # ### Table 8
@@ -104,8 +168,23 @@ figures.show(session.run("liu2024/table7"))
 # the paper reads as the gain of its attack over the older one and as the gain of feature matching is
 # one difference, counted twice.
 
-# %% tags=["exhibit:liu2024/table8", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table8"))
+# %%
+errors = np.array([0.0, 1.0])  # no numbers in [0, 1] of mean m deviate more than these two
+mean = 0.31
+shares = np.array([1 - mean, mean])
+deviation = np.sqrt(shares @ (errors - mean) ** 2)
+print(f"by hand: errors of mean .31 deviate by {deviation:.2f} at most")
+
+# %% tags=["exhibit:liu2024/table8"]
+from companion.papers.liu2024 import table8
+
+tables = table8.measure(study)
+printed = tables["printed"]
+worst = printed.loc[printed["RMSE sd"].idxmax()]
+most = table8.largest_deviation(worst["RMSE"])
+print(f"in the table: by {most:.2f} at most, {worst['RMSE sd']} is printed")
+display(table8.draw(tables))
+study.judge(table8, tables)
 
 # %% [markdown]
 # ### Figure 4
@@ -115,8 +194,31 @@ figures.show(session.run("liu2024/table8"))
 # they are a part, is known to the last digit: the two terms pull apart, and the printed weight of .1 is
 # not small beside a distance of gradients that goes to nothing.
 
-# %% tags=["exhibit:liu2024/fig4", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/fig4"))
+# %%
+from dataclasses import replace
+
+from reconrisk.attacks import PROPOSED, proposed_attack
+from reconrisk.convnets import randomise_neurons
+from reconrisk.metrics import psnr
+
+network = ConvNet(draw, side=8, channels=8, wide=288).eval()
+randomise_neurons(network, 256, draw)
+released = client_updates(network, pictures, known.labels, generator=draw)
+reached = []
+for weight in (0.1, 0.0):
+    attack = {"objective": replace(PROPOSED, features=weight), "neurons": 256, "iterations": 60}
+    start = torch.Generator().manual_seed(0)
+    found = proposed_attack(network, released, known, generator=start, **attack).inputs
+    reached.append(psnr(pictures.flatten(2).numpy(), found.flatten(2).numpy(), 1.0).mean())
+print(f"by hand: feature matching costs: {reached[0] < reached[1]}")
+
+# %% tags=["exhibit:liu2024/fig4"]
+from companion.papers.liu2024 import fig4
+
+tables = fig4.measure(study)
+print(f"in the figure: feature matching costs on average: {tables['gains']['PSNR'].mean() < 0}")
+display(fig4.draw(tables))
+study.judge(fig4, tables)
 
 # %% [markdown]
 # ## What protection costs
@@ -131,8 +233,30 @@ figures.show(session.run("liu2024/fig4"))
 # the smaller one the difference from strong pruning is nearly gone. Local aggregation, which the paper's
 # table leaves out, costs little or nothing.
 
-# %% tags=["exhibit:liu2024/table5", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/table5"))
+# %%
+from reconrisk.mechanisms import Noise
+from reconrisk.training import train_under_defences
+
+draw = torch.Generator().manual_seed(0)
+network = ConvNet(draw, side=8, channels=8, wide=256)
+labels = torch.arange(64) % 10
+pictures = torch.rand((10, 3, 8, 8), generator=draw)[labels]
+pictures = pictures + 0.3 * torch.randn(pictures.shape, generator=draw)
+defences = [(), (Noise(0.1),), (Pruning(0.99),)]
+run = train_under_defences(
+    [network], pictures, labels, defences, generator=draw,
+    epochs=3, batch_size=2, learning_rate=0.03,
+)  # fmt: skip
+print(f"by hand: noise of .1 leaves the largest loss: {run.final[:, 0].argmax() == 1}")
+
+# %% tags=["exhibit:liu2024/table5"]
+from companion.papers.liu2024 import table5
+
+tables = table5.measure(study)
+two = tables["losses"].query("`batch size` == 2 and rate == 0.03").groupby("setting")["loss"]
+print(f"in the table: the largest loss is that of {two.mean().idxmax()}")
+tables.show()
+study.judge(table5, tables)
 
 # %% [markdown]
 # ### Figure 3: protection against utility
@@ -143,8 +267,24 @@ figures.show(session.run("liu2024/table5"))
 # the better of the two rates. The same computation attacks a network after a few epochs of training
 # (Appendix I).
 
-# %% tags=["exhibit:liu2024/fig3", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("liu2024/fig3"))
+# %%
+# printed for batches of two: losses of Table 5, lowest errors of Table 4
+dropped = np.array([[0.466, 0.16], [0.363, 0.16], [0.564, 0.18], [0.864, 0.18]])
+pruned = np.array([[0.585, 0.16], [0.430, 0.17], [0.621, 0.20], [0.763, 0.26], [1.020, 0.27]])
+equal = abs(np.log(pruned[:, None, 0] / dropped[None, :, 0])) <= np.log(1.15)
+larger = equal & (pruned[:, None, 1] > dropped[None, :, 1] + 0.005)
+print(f"by hand: of {equal.sum()} pairs of equal loss pruning leaves more in {larger.sum()}")
+
+# %% tags=["exhibit:liu2024/fig3"]
+from companion.papers.liu2024 import fig3
+
+tables = fig3.measure(study)
+printed = tables["printed"].query("`batch size` == 2 and defence in ['GradDrop', 'GradPrune']")
+pairs = fig3.matched_pairs(printed).iloc[0]
+print(f"in the figure: of {pairs['pairs']} in {pairs['pruning larger']}")
+tables.show()
+display(fig3.draw(tables))
+study.judge(fig3, tables)
 
 # %% [markdown]
 # ## Attackers who know the defence
@@ -158,8 +298,25 @@ figures.show(session.run("liu2024/fig3"))
 # local aggregation lose most of what they seemed to do. Pruning, whose largest entries stay, is allowed
 # for by comparing them alone only where most of the update is gone. Clipping was never seen.
 
-# %% tags=["exhibit:beyond/aware_attackers", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/aware_attackers"))
+# %%
+import torch
+
+from reconrisk.convnets import ConvNet
+
+network = ConvNet(torch.Generator(), side=8, channels=16, wide=256)
+entries = sum(w.numel() for w in network.parameters())
+pixels = 2 * 3 * 8 * 8  # of two pictures
+print(f"by hand, entries per pixel: {entries / pixels:.2f}, {0.01 * entries / pixels:.2f} of 1%")
+
+# %% tags=["exhibit:beyond/aware_attackers"]
+from companion.papers.beyond import aware_attackers
+
+tables = aware_attackers.measure(study)
+counts = tables["entries and unknowns"].query("`batch size` == 2").set_index("setting")
+left = counts["entries per unknown"]
+print(f"in the figure, entries per pixel: {left['None']:.2f}, {left['GradPrune p=0.99']:.2f} of 1%")
+display(aware_attackers.draw(tables))
+study.judge(aware_attackers, tables)
 
 # %% [markdown]
 # ## Hidden, or gone
@@ -179,5 +336,28 @@ figures.show(session.run("beyond/aware_attackers"))
 # such an attack is a matter of its cost, not of the defence; see
 # {prf:ref}`the statement <prf-beyond-hidden>`.
 
-# %% tags=["exhibit:beyond/strongest_attack", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/strongest_attack"))
+# %%
+import torch
+
+from reconrisk.convnets import ConvNet
+from reconrisk.training import update_jacobian
+
+drawn = torch.Generator().manual_seed(1)
+network = ConvNet(drawn, side=8, channels=16, wide=256).double().eval()
+pictures = torch.rand(2, 3, 8, 8, generator=drawn, dtype=torch.float64)
+update, jacobian = update_jacobian(network, pictures, torch.tensor([0, 1]))
+kept = jacobian[update.abs().argsort()[-len(update) // 10 :]]  # a tenth, the largest
+ranks = [
+    int(torch.linalg.matrix_rank(j.mT @ j, rtol=1e-13, hermitian=True)) for j in (jacobian, kept)
+]
+print(f"by hand, of {pictures.numel()} directions: {ranks[0]} determined, by a tenth {ranks[1]}")
+
+# %% tags=["exhibit:beyond/strongest_attack"]
+from companion.papers.beyond import strongest_attack
+
+tables = strongest_attack.measure(study)
+pruned = tables["ranks"].query("`batch size` == 2 and defence == 'GradPrune'").set_index("share")
+rank, pixels = pruned["rank"], pruned["unknowns"].iloc[0]
+print(f"in the figure, of {pixels} directions: {rank[0.0]} determined, by a tenth {rank[0.9]}")
+display(strongest_attack.draw(tables))
+study.judge(strongest_attack, tables)

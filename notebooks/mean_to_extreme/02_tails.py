@@ -60,8 +60,21 @@ study.judge(thm2, tables)
 # SciPy's stops its series after 2,000 terms, a few standard deviations from the mean, and returns a
 # wrong digit without a word. Ours is held against quadrature with 30 digits.
 
-# %% tags=["exhibit:beyond/plain_tails", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/plain_tails"))
+# %%
+import numpy as np
+from reconrisk import bounds
+
+share = 1 - 5 * np.sqrt(2 / 10**9)  # five standard deviations below the mean, N = 1e9
+print(f"by hand: {bounds.mse_tail(share, 10**9, 1.0, 1.0, log=True):.6f}")
+
+# %% tags=["exhibit:beyond/plain_tails"]
+from companion.papers.beyond import plain_tails
+
+tables = plain_tails.measure(study)
+row = tables["tails"].query("N == 1e9 and deviations == 5").iloc[0]
+print(f"in the table: {row['log tail']:.6f}")
+tables.show()
+study.judge(plain_tails, tables)
 
 # %% [markdown]
 # ## In high dimension it is normal

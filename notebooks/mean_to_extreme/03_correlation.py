@@ -78,11 +78,38 @@ study.judge(propB4, tables)
 # a non-central $t$ variable. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
 # $\delta = 1/\sigma$ one that needs no data: {py:func}`reconrisk.bounds.ncc_tail`.
 
-# %% tags=["exhibit:beyond/ncc_law", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/ncc_law"))
+# %%
+from reconrisk import bounds
+
+print(f"by hand: {bounds.ncc_tail(0.55, 64, 0.5):.6f}")  # whatever the data
+
+# %% tags=["exhibit:beyond/ncc_law"]
+from companion.papers.beyond import ncc_law
+
+tables = ncc_law.measure(study)
+row = tables["data-free"].query("0.54 < threshold < 0.56").iloc[0]
+print(f"in the exhibit: {row['tail']:.6f}")
+display(ncc_law.draw(tables))
+study.judge(ncc_law, tables)
 
 # %% [markdown]
 # ## How often the printed bound is exceeded
+#
+# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>` bounds a ratio of population moments. How many
+# single reconstructions have a larger NCC? The exact tail at the bound says so at any dimension; look
+# at how it tends to one half, and at the expectation, which is above the bound as well.
 
-# %% tags=["exhibit:beyond/ncc_exceedance", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/ncc_exceedance"))
+# %%
+from reconrisk import bounds
+
+bound = bounds.ncc_bound_paper(10, 1.0)  # N = 10, sigma = 1
+print(f"by hand: {bounds.ncc_tail(bound, 10, 1.0):.6f}")
+
+# %% tags=["exhibit:beyond/ncc_exceedance"]
+from companion.papers.beyond import ncc_exceedance
+
+tables = ncc_exceedance.measure(study)
+row = tables["exceedance"].query("N == 10 and sigma == 1").iloc[0]
+print(f"in the figure: {row['share above']:.6f}")
+display(ncc_exceedance.draw(tables))
+study.judge(ncc_exceedance, tables)

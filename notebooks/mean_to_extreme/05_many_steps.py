@@ -64,5 +64,17 @@ study.judge(prop7, tables)
 # with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
 # in logarithms.
 
-# %% tags=["exhibit:beyond/many_steps", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/many_steps"))
+# %%
+from reconrisk import bounds
+
+# N = 64, sigma = 0.05, ||X|| = 1; 1,000 steps, each of which picks one of 100 records
+print(f"by hand: {bounds.mse_tail_sampled(0.02 / 64, 64, 0.05, 1.0, 1000, 1 / 100):.6f}")
+
+# %% tags=["exhibit:beyond/many_steps"]
+from companion.papers.beyond import many_steps
+
+tables = many_steps.measure(study)
+row = tables["mixture"].query("T == 1000 and `|D|` == 100").iloc[0]
+print(f"in the figure: {row['P(MSE <= eta)']:.6f}")
+display(many_steps.draw(tables))
+study.judge(many_steps, tables)

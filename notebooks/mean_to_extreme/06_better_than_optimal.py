@@ -27,9 +27,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -48,8 +48,29 @@ session = study.Study(
 # - **Clipped** to the range of the values: needs the range.
 # - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer.
 
-# %% tags=["exhibit:beyond/estimators", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/estimators"))
+# %%
+import numpy as np
+import torch
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import known_scale, observe, shrink
+
+records = np.random.default_rng(1).random((2000, 64))
+sigma = 0.3
+run = DPSGD(sigma, max_grad_norm=0.1)
+update = observe(torch.as_tensor(records), run, torch.Generator().manual_seed(1))
+errors = metrics.mse(records, shrink(known_scale(update), sigma).numpy())
+unbiased = sigma**2 * (records**2).sum(axis=1)  # the MSE of X_hat
+print(f"by hand: {errors.sum() / unbiased.sum():.2f}")
+
+# %% tags=["exhibit:beyond/estimators"]
+from companion.papers.beyond import estimators
+
+tables = estimators.measure(study)
+own = tables["ratios"].query("data == 'synthetic, N = 64' and sigma == 0.3")
+row = own.set_index("reconstruction").loc["shrunken"]
+print(f"in the figure: {row['ratio']:.2f} measured, {row['theory']:.2f} expected")
+display(estimators.draw(tables))
+study.judge(estimators, tables)
 
 # %% [markdown]
 # ## How good can a reconstruction be at every record?
@@ -59,8 +80,20 @@ figures.show(session.run("beyond/estimators"))
 # lower bound on the worst error of *any* reconstruction, and as the prior on the norm widens these
 # bounds climb to that very value.
 
-# %% tags=["exhibit:beyond/minimax", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/minimax"))
+# %%
+from reconrisk import bounds
+
+# relative to ||X||^2 / N, at N = 4 and sigma = 0.5
+print(f"by hand: {4 * bounds.expected_mse_shrunk(4, 0.5, 1.0):.6f}")
+
+# %% tags=["exhibit:beyond/minimax"]
+from companion.papers.beyond import minimax
+
+tables = minimax.measure(study)
+row = tables["risks"].query("N == 4").iloc[-1]
+print(f"in the table: {row['risk of the shrunken']:.6f}, which no attack can beat everywhere")
+tables.show()
+study.judge(minimax, tables)
 
 # %% [markdown]
 # ## The corrected ReRo statement
@@ -85,8 +118,22 @@ figures.show(session.run("beyond/minimax"))
 # the prior success of the best ball, here the cap's share of the sphere:
 # {py:func}`reconrisk.bounds.rero_sphere`.
 
-# %% tags=["exhibit:beyond/corrected_rero", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/corrected_rero"))
+# %%
+from reconrisk import bounds
+
+dimension, sigma, relative = 64, 0.25, 0.6  # N eta = 0.6 ||X||^2
+print(f"by hand: {bounds.mse_tail_sphere(relative / dimension, dimension, sigma, 1.0):.6f}")
+
+# %% tags=["exhibit:beyond/corrected_rero"]
+from companion.papers.beyond import corrected_rero
+
+tables = corrected_rero.measure(study)
+own = tables["simulated"].query("N == 64 and relative == 0.6").set_index("reconstruction")
+row = own.loc["scaled direction"]
+within = abs(row["share"] - row["sphere bound"]) < 4 * row["error"]
+print(f"in the figure: {row['sphere bound']:.6f}; simulated within 4 standard errors: {within}")
+display(corrected_rero.draw(tables))
+study.judge(corrected_rero, tables)
 
 # %% [markdown]
 # ## The price of not knowing the scale
@@ -102,5 +149,25 @@ figures.show(session.run("beyond/corrected_rero"))
 #
 # to first order in $\sigma$, least at $u = \sqrt N$. For a photograph that is half a per cent.
 
-# %% tags=["exhibit:beyond/unknown_scale", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("beyond/unknown_scale"))
+# %%
+import numpy as np
+import torch
+from reconrisk import DPSGD, metrics
+from reconrisk.attacks import observe, with_estimated_scale
+
+records = np.random.default_rng(1).random((20_000, 64))
+norms, sigma = np.linalg.norm(records, axis=1), 0.001
+run, generator = DPSGD(sigma, max_grad_norm=1e-3), torch.Generator().manual_seed(1)
+scale = 2.83 / np.median(norms)  # a ||X|| = N^(1/4)
+update = observe(torch.as_tensor(records), run, generator, rows=4, bias=True, input_scale=scale)
+ratio = metrics.mse(records, with_estimated_scale(update).numpy()) / (sigma * norms) ** 2
+print(f"by hand: {ratio.mean():.2f}")
+
+# %% tags=["exhibit:beyond/unknown_scale"]
+from companion.papers.beyond import unknown_scale
+
+tables = unknown_scale.measure(study)
+row = tables["price"].query("sigma == 0.001 and `a ||X||` == 2.83").iloc[0]
+print(f"in the figure: {row['first order']:.2f}")
+display(unknown_scale.draw(tables))
+study.judge(unknown_scale, tables)

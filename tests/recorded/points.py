@@ -238,13 +238,13 @@ def subsampled_trials(trials: int) -> Point:
 def trained_networks(table: str, pairing: str = "") -> Point:
     """One repetition of the training of paper D with every noise, against the mean of all.
 
-    ``pairing`` names the constant of ``companion_utility`` whose rows of a table are compared.
+    ``pairing`` names the constant of ``fair_utility`` whose rows of a table are compared.
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.beyond import old_utility as companion_utility
+        from companion.papers.beyond import fair_utility
 
-        more = {"pairing": getattr(companion_utility, pairing)} if pairing else {}
+        more = {"pairing": getattr(fair_utility, pairing)} if pairing else {}
         swept = task_of(record, data_root, "train_networks")
         task = max(swept.tasks, key=lambda t: (t["batch_size"], -t["repeat"]))
         found = []
@@ -403,13 +403,13 @@ def attacked_pictures(method: str, table: str = "cells") -> Point:
 
 def recovered_features(record: Record, data_root: str) -> list[Agreement]:
     """The error of single records' features under paper E's settings, some draws of Table 2."""
-    from companion.papers.liu2024.old_utility import _table2_rows
+    from companion.papers.liu2024.table2 import measured_rows
 
     swept = task_of(record, data_root, "feature_errors")
     task = min(swept.tasks, key=lambda t: (t["size"], t["first"]))
     errors = np.asarray(swept.compute(task | {"read": 0})["errors"])
     found = []
-    for (title, _), values in zip(_table2_rows(), errors, strict=True):
+    for (title, _), values in zip(measured_rows(), errors, strict=True):
         was = row_of(record.tables["cells"], setting=title, **{"batch size": task["size"]})
         spread = max(was["ours deviation"], 0.01) / math.sqrt(len(values))
         found.append(Agreement(title, float(values.mean()), was["ours"], ERRORS * spread))

@@ -12,7 +12,6 @@ from scipy import integrate
 
 from companion.experiments import capacity_routes as routes
 from companion.experiments import federated as federated
-from companion.papers.beyond import old_capacity as layers
 from companion.papers.biswas2024 import old_capacity as capacity
 from companion.study import Study
 from companion.study.verdicts import VerdictError
@@ -95,25 +94,6 @@ def test_the_papers_layers():
     assert sum(routes.LAYER_SIZES) == federated.DIMENSION == 13_700
 
 
-def test_a_square_has_less_capacity_than_the_disc_around_it():
-    # p = 1 + 1: (1 + 2/(s sqrt(2 pi)))^2 against Theorem 5's disc of radius sqrt(2)
-    s = 0.25
-    side = 1 + 2 / (s * math.sqrt(2 * math.pi))
-    assert layers._gap(s, (1, 1)) == pytest.approx(
-        float(bounds.bayes_capacity_gaussian(2, s, math.sqrt(2))) - 2 * math.log(side), rel=1e-12
-    )
-    volumes, _ = layers._log_volumes((1, 1))
-    assert volumes == pytest.approx(math.log(2 * math.pi / 4), rel=1e-12)
-    assert layers._gap(1e-6, (1, 1)) == pytest.approx(volumes, rel=1e-4)
-
-
-def test_equal_layers_fill_the_ball_to_leading_order():
-    equal, leading = layers._log_volumes((1000, 1000, 1000))
-    assert leading == pytest.approx(0.0, abs=1e-9)
-    assert 0 < equal < 20
-    assert layers._log_volumes((2000, 900, 100))[0] > 500
-
-
 @pytest.mark.parametrize("s", [0.2, 0.5, 1.2])
 def test_the_square_law_in_many_dimensions(s):
     gaps = []
@@ -185,7 +165,7 @@ def test_statements_hold_for_another_seed(exhibit):
     assert result.status == "reproduced"
 
 
-def test_figure_5_and_the_layers():
+def test_figure_5():
     result = Study(overrides={"biswas2024/fig5": {"noise_multipliers": [0.461]}}).run(
         "biswas2024/fig5"
     )
@@ -193,7 +173,6 @@ def test_figure_5_and_the_layers():
     assert len(points) == 15
     assert points["VMF"].iloc[[0, -1]].round(2).tolist() == [74.79, 490.88]
     assert points["Gaussian"].iloc[[0, -1]].round(1).tolist() == [14904.6, 39613.5]
-    assert Study().run("beyond/capacity_of_layers").status == "reproduced"
 
 
 def test_a_wrong_closed_form_is_seen(monkeypatch):

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from companion.experiments import _client_grid, _tools
+from companion.experiments import client_grid
 from companion.experiments.client_grid import (
     ATTACKS,
+    GRID,
     Grid,
     all_settings,
     baselines,
@@ -19,16 +20,10 @@ from companion.experiments.client_grid import (
     rebuilt,
     run_grid,
 )
-from companion.experiments.clients import (
-    Setting,
-    is_stand_in,
-    pictures,
-    printed_settings,
-)
-from companion.papers.liu2024.old_attacks_parameters import GRID
-from companion.study.exhibits import parameters_of
+from companion.experiments.clients import Setting, pictures, printed_settings
+from companion.study import Context, Study, exhibits, find_exhibit
+from companion.study.exhibits import stand_ins
 from companion.study.parameters import resolve
-from companion.study.session import Context
 
 SMALL = {"images": 4, "wide": 40, "trained_neurons": 8, "channels": 4, "iterations": 8, "bins": 32}
 NONE, CLIP = Setting("None"), Setting("GradClip", 2)
@@ -42,9 +37,9 @@ def context() -> Context:
 
 @pytest.fixture(autouse=True)
 def _forget():
-    _tools._FINISHED.clear()
+    computations._FINISHED.clear()
     yield
-    _tools._FINISHED.clear()
+    computations._FINISHED.clear()
 
 
 def test_the_settings_are_those_of_the_three_tables():
@@ -75,7 +70,7 @@ def test_a_cell_does_not_depend_on_what_else_is_asked_for_and_is_computed_once(
     context, monkeypatch
 ):
     alone = run_grid(context, ["GradientInversion"], [PRUNED], [4])
-    monkeypatch.setattr(_client_grid, "attack_network", None)  # would fail if called
+    monkeypatch.setattr(client_grid, "attack_network", None)  # would fail if called
     again = run_grid(context, ["GradientInversion"], [NONE, PRUNED, CLIP], [4])
     mine = again[again["setting"] == PRUNED.title].reset_index(drop=True)
     assert mine.equals(alone)
@@ -83,7 +78,7 @@ def test_a_cell_does_not_depend_on_what_else_is_asked_for_and_is_computed_once(
 
 def test_the_same_seed_gives_the_same_and_another_other_pictures(context):
     first = run_grid(context, ["w/o FM"], [NOISY], [2])
-    _tools._FINISHED.clear()
+    computations._FINISHED.clear()
     assert run_grid(context, ["w/o FM"], [NOISY], [2]).equals(first)
     other = replace(context, seed=1)
     assert not run_grid(other, ["w/o FM"], [NOISY], [2])["RMSE"].equals(first["RMSE"])
@@ -147,15 +142,20 @@ def test_what_is_not_of_the_grid_is_refused(context):
         run_grid(context, ["Ours"], [Setting("GradClip", 3)], [2])
 
 
-@pytest.mark.parametrize("exhibit", ["liu2024/table2", "liu2024/table4", "liu2024/table5"])
-def test_only_the_papers_pictures_and_network_are_the_papers(exhibit):
-    own = parameters_of(exhibit)
+@pytest.mark.parametrize(
+    ("exhibit", "smaller"),
+    [
+        ("liu2024/table2", {"side": 16, "channels": 16}),
+        ("liu2024/table4", {"side": 16, "network": "ConvNet", "channels": 16, "wide": 256}),
+        ("liu2024/table5", {"trained_network": "ConvNet", "trained_side": 16, "trained_wide": 64}),
+        ("liu2024/table6", {"network": "ConvNet", "wide": 256}),
+    ],
+)
+def test_only_the_papers_pictures_and_network_are_the_papers(exhibit, smaller):
+    def taking_its_place(**other) -> tuple[str, ...]:
+        study = Study("paper", overrides={exhibit: other})
+        return stand_ins(find_exhibit(exhibit), study.context(exhibit))
 
-    def stands_in(**other) -> bool:
-        return is_stand_in(Context(exhibit, resolve(exhibit, own, "paper", other)))
-
-    assert not stands_in()
-    smaller = {"side": 16, "network": "ConvNet", "channels": 16, "trained_network": "ConvNet"}
-    for name in smaller.keys() & own.keys():
-        assert stands_in(**{name: smaller[name]}), name
-    assert stands_in(data="patches")
+    assert taking_its_place() == taking_its_place(data="CIFAR-10") == ()
+    for name, value in (smaller | {"data": "patches"}).items():
+        assert taking_its_place(**{name: value}) == (f"{name} = {value}",)

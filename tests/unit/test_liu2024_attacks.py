@@ -8,22 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.papers.liu2024 import old_attacks as attacks
+from altered_tables import altered, recorded, statuses
+from companion.papers.liu2024 import defence_errors, fig2, fig4, table4, table7, table8
 from companion.papers.liu2024.error_moments import (
     can_belong_together,
     largest_mean_psnr,
     least_mean_psnr,
 )
-from companion.papers.liu2024.old_attacks_parameters import PARAMETERS
-from companion.study.parameters import resolve
-from companion.study.session import Context
-from companion.study.verdicts import VerdictError
-
-
-def _context(**given) -> Context:
-    name = "liu2024/table4"
-    return Context(name, resolve(name, PARAMETERS[name], "quick", given))
-
+from companion.study import Study
+from companion.study.exhibits import described
 
 # Means and deviations of two errors ------------------------------------------------------------
 
@@ -72,48 +65,193 @@ def test_the_printed_columns_contradict_each_other():
 
 
 def test_printed_tables_are_read_whole():
-    assert [len(attacks.printed_errors(f"table{k}")) for k in (4, 7, 8)] == [180, 45, 45]
-    four = attacks.printed_errors("table4")
-    assert set(four["attack"]) == set(attacks.TABLE4)
+    read = defence_errors.printed_errors
+    assert [len(read(f"table{k}")) for k in (4, 7, 8)] == [180, 45, 45]
+    four = read("table4")
+    assert set(four["attack"]) == set(table4.PRINTED)
     row = four[(four["attack"] == "CPA") & (four["batch size"] == 8)].set_index("setting")
     assert row.loc["GradPrune p=0.99", "RMSE"] == 0.33
-    seven = attacks.printed_errors("table7").set_index(["batch size", "setting"])
+    seven = read("table7").set_index(["batch size", "setting"])
     assert seven.loc[(8, "LocalAggregation steps=5"), "PSNR sd"] == 2.20
     assert seven.loc[(2, "None"), "RMSE"] == 0.15
 
 
-def test_checks_of_the_printed_tables_fail_when_a_cell_is_changed(monkeypatch):
-    real = attacks.printed_errors
+# Judging -----------------------------------------------------------------------------------------
 
-    def changed(table: str) -> pd.DataFrame:
-        found = real(table).copy()
-        if table == "table8":
-            found.loc[found["setting"] == "GradClip C=2", "RMSE"] += 0.01
-        return found
 
-    printed = real("table4").copy()
-    printed.loc[printed["attack"] == "Ours", "RMSE"] += 0.1
-    context = _context()
-    with pytest.raises(VerdictError, match="E-020"):
-        attacks._most_settings(context, printed, printed)
-    monkeypatch.setattr(attacks, "printed_errors", changed)
-    assert (attacks._shared_cells().eval("`RMSE in 4` == `RMSE in 8`")).sum() == 30
+def _more(where: str, by: float, column: str = "RMSE"):
+    """Adds to a column where a query holds."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table.loc[table.query(where).index, column] += by
+        return table
+
+    return change
+
+
+def _swapped(column: str, one: object, other: object):
+    """Gives the rows of one value of a column the name of another, and the other way round."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table[column] = table[column].replace({one: other, other: one})
+        return table
+
+    return change
+
+
+def test_printed_claims_of_table_4_fail_when_cells_are_changed():
+    tables = recorded("liu2024/table4")
+    worse = altered(tables, {"printed": _more("attack == 'Ours'", 0.1)})
+    assert "failed" in statuses(worse)["E-020"]
+    hidden = altered(tables, {"printed": _more("defence == 'GradDrop'", 0.2)})
+    assert "failed" in statuses(hidden)["E-021"]
+    where = "attack == 'Robbing The Fed' and setting == 'GradClip C=2'"
+    assert "failed" in statuses(altered(tables, {"printed": _more(where, 0.01)}))["E-022"]
+
+
+def test_errors_that_fall_with_the_strength_are_noticed():
+    tables = altered(recorded("liu2024/table4"), {}, profile="quick")
+    assert statuses(tables)["liu2024/table4"] == {"holds on stand-in data"}
+    for one, other in ((0.001, 0.1), (0.3, 0.99)):
+        reversed_ = altered(tables, {"ours": _swapped("strength", one, other)})
+        assert statuses(reversed_)["liu2024/table4"] == {"failed"}
+    strong = _more("setting == 'GradNoise sigma0=0.1' and attack == 'Ours'", -0.2)
+    assert statuses(altered(tables, {"ours": strong}))["liu2024/table4"] == {"failed"}
+
+
+def test_what_is_known_to_differ_fails_when_it_holds_after_all():
+    tables = altered(recorded("liu2024/table4"), {}, profile="quick")
+    assert statuses(tables)["E-020"] == {"reproduced", "differs"}
+    stronger = altered(tables, {"ours": _more("attack == 'Ours'", -1.0)})
+    assert "failed" in statuses(stronger)["E-020"]
+    kept = altered(tables, {"ours": _more("defence == 'GradDrop'", -0.5)})
+    assert "failed" in statuses(kept)["E-021"]
+    scaled = altered(tables, {"ours": _more("setting == 'GradClip C=2'", 0.01)})
+    assert "failed" in statuses(scaled)["E-022"]
+
+
+def test_imprints_must_collide_as_theory_has_it():
+    tables = recorded("liu2024/table4")
+    name = "Robbing the Fed by batch size"
+    lost = altered(tables, {name: lambda table: table.assign(exact=table["exact"] - 0.1)})
+    assert statuses(lost)["E-E-20"] == {"failed"}
+    flat = {name: lambda table: table.assign(**{"RMSE to the nearest": 0.01})}
+    assert statuses(altered(tables, flat))["E-E-20"] == {"failed"}
 
 
 def test_both_errors_are_refuted_only_while_they_contradict():
-    together = attacks._judged_pairs("table7", attacks.printed_errors("table7").head(4))
-    assert attacks._incompatible(together).status == "refuted"
-    mended = together.assign(possible=True)
-    with pytest.raises(VerdictError, match="E-E-03"):
-        attacks._incompatible(mended)
+    tables = recorded("liu2024/table7")
+    assert statuses(tables)["E-E-03"] == {"refuted"}
+    mended = altered(tables, {"both errors": lambda table: table.assign(possible=True)})
+    assert statuses(mended)["E-E-03"] == {"failed"}
+    first = table7.bounded_psnr("table7", defence_errors.printed_errors("table7").head(1))
+    pd.testing.assert_frame_equal(
+        first, tables["both errors"].head(1).astype({"most PSNR": str}), check_dtype=False
+    )
+
+
+def test_table_7_is_judged_on_its_own_tables():
+    tables = altered(recorded("liu2024/table7"), {}, profile="quick")
+    fewer = altered(tables, {"ours": lambda table: table[table["batch size"] < 8]})
+    assert statuses(fewer)["E-034"] == {"reproduced"}
+    weak = altered(tables, {"ours": _more("setting == 'LocalAggregation steps=5'", -0.2)})
+    assert statuses(weak)["E-034"] == {"reproduced", "differs"}
+    listed = _more("defence == 'GradPrune' and strength == 0.99", 0.5)
+    assert statuses(altered(tables, {"printed": listed}))["E-E-05"] == {"failed"}
+    easy = altered(tables, {"references": lambda table: table.assign(RMSE=0.9)})
+    assert statuses(easy)["liu2024/table7"] == {"failed"}
+
+
+def test_table_8_fails_when_a_cell_is_changed():
+    tables = altered(recorded("liu2024/table8"), {}, profile="quick")
+    other = altered(tables, {"printed": _more("setting == 'GradClip C=2'", 0.01)})
+    assert statuses(other)["E-023"] == statuses(other)["E-E-02"] == {"failed"}
+    possible = altered(tables, {"printed": lambda table: table.assign(**{"RMSE sd": 0.1})})
+    assert statuses(possible)["E-E-21"] == {"failed"}
+    printed, ours = "printed gain of feature matching", "gain of feature matching"
+    for target, where in (
+        ("E-030", "setting == 'GradNoise sigma0=0.001'"),
+        ("E-032", "defence == 'GradClip'"),
+    ):
+        lost = altered(tables, {printed: _more(where, -0.1, "RMSE gain")})
+        assert "failed" in statuses(lost)[target]
+        # known to differ: a gain would be news
+        assert "failed" in statuses(altered(tables, {ours: _more(where, 0.2)}))[target]
+    large = altered(tables, {ours: _more("setting == 'GradPrune p=0.99'", 0.2)})
+    assert "failed" in statuses(large)["E-031"]
+
+
+def test_two_labels_of_one_attack_are_noticed():
+    tables = recorded("liu2024/table8")
+    both = tables["ours"][["batch size", "setting", "RMSE"]]
+    for other, status in ((0.1, "refuted"), (both["RMSE"], "failed")):
+        pairs = {"beside gradient inversion": both.assign(**{"RMSE of inversion": other})}
+        assert statuses(altered(tables, pairs))["E-E-02"] == {status}
+
+
+def test_figure_2_sees_a_larger_difference_than_its_spread():
+    tables = altered(recorded("liu2024/fig2"), {}, profile="quick")
+    assert statuses(tables)["E-019"] == {"differs", "holds on stand-in data"}
+    # older records hold no pairs of errors: the sum of both deviations stands in for them
+    better = altered(tables, {"errors": _more("attack == 'Ours' and defence == 'None'", -0.13)})
+    assert "failed" in statuses(better)["E-019"]
+    rng = np.random.default_rng(0)
+    errors = 0.1 + 0.05 * rng.random(16)
+    pairs = pd.DataFrame({"GradientInversion": errors + 0.01, "Ours": errors})
+    paired = altered(tables, {"undefended": pairs})
+    assert "failed" in statuses(paired)["E-019"]
+    seen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", -0.2)})
+    assert statuses(seen)["E-018"] == statuses(seen)["liu2024/fig2"] == {"failed"}
+
+
+def test_figure_4_counts_gains():
+    tables = altered(recorded("liu2024/fig4"), {}, profile="quick")
+    assert statuses(tables)["liu2024/fig4"] == {"reproduced", "differs"}
+    gained = altered(tables, {"gains": lambda table: table.assign(PSNR=1.0)})
+    assert "failed" in statuses(gained)["liu2024/fig4"]
+    lost = altered(tables, {"printed gains": lambda table: table.assign(**{"PSNR gain": -1.0})})
+    assert "failed" in statuses(lost)["liu2024/fig4"]
+
+
+def test_runs_with_other_parameters_are_judged_as_they_come_out():
+    tables = recorded("liu2024/fig4")
+    assert tables.profile == "paper"
+    gained = altered(tables, {"gains": lambda table: table.assign(PSNR=1.0)})
+    assert statuses(gained)["liu2024/fig4"] == {"reproduced", "holds on stand-in data"}
+    genuine = altered(gained, {}, stand_ins=())
+    assert statuses(genuine)["liu2024/fig4"] == {"reproduced"}
+
+
+# Drawing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", [table4, table7, table8, fig4])
+def test_batch_sizes_that_are_not_printed_are_drawn_without_their_numbers(module):
+    tables = recorded(f"liu2024/{module.__name__.rpartition('.')[2]}")
+
+    def other(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(**{"batch size": table["batch size"].replace(8, 16)})
+
+    more = altered(tables, {"ours": other})
+    assert len(module.draw(more).axes) == len(module.draw(tables).axes)
+    assert described(module, more)["alt"]
+
+
+def test_a_batch_of_two_pictures_is_drawn():
+    tables = recorded("liu2024/fig2")
+    names = ["original", *(f"{a}, {s.title}" for a in fig2.PAIR for s in fig2.SETTINGS)]
+    images = {f"{name} {i}": np.full((8, 8, 3), 0.1 * i) for name in names for i in range(2)}
+    figure = fig2.draw(altered(tables, {}, images=images))
+    assert len(figure.axes) == 3 * len(fig2.SETTINGS)
 
 
 # What is run -------------------------------------------------------------------------------------
 
 
 def test_imprints_lose_more_records_in_larger_batches(monkeypatch):
-    monkeypatch.setattr(attacks, "_MANY", 500)
-    found = attacks.imprints_by_batch(_context(batch_sizes=[1, 8]))
+    monkeypatch.setattr(table4, "BATCHES", 500)
+    study = Study(overrides={"liu2024/table4": {"batch_sizes": [1, 8]}})
+    found = table4.imprints_by_batch(study.context("liu2024/table4"))
     assert found["exact"].iloc[0] == 1
     assert (found["exact"].diff().dropna() < 0).all()
     gap = (found["exact"] - found["alone in a bin"]).abs()
@@ -135,17 +273,17 @@ def test_means_of_exact_pictures_are_finite():
             "relative noise": 0.0,
         }
     )
-    (row,) = attacks._means(rows).to_dict("records")
+    (row,) = defence_errors.mean_errors(rows).to_dict("records")
     assert row["PSNR"] == 60.0 and row["RMSE"] == pytest.approx(0.05)
 
 
-def test_a_verdict_on_our_runs_is_an_error_when_the_outcome_is_another():
-    context = _context()
-    held = attacks._on_ours(context, "E-018", True, "so it is")
-    assert held.status == "holds on stand-in data"
-    known = attacks._on_ours(context, "E-018", False, "so it is not", otherwise="for a reason")
-    assert known.status == "differs"
-    with pytest.raises(VerdictError):
-        attacks._on_ours(context, "E-018", False, "it should be")
-    with pytest.raises(VerdictError):
-        attacks._on_ours(context, "E-018", True, "it should not be", otherwise="for a reason")
+def test_gains_are_taken_picture_by_picture():
+    cell = {"batch size": 2, "defence": "None", "strength": 0.0, "setting": "None"}
+    rows = [
+        {**cell, "number": number, "attack": attack, "RMSE": error, "PSNR": -20 * math.log10(error)}
+        for number, errors in enumerate(((0.1, 0.2), (0.3, 0.4)))
+        for attack, error in zip(("Ours", "w/o FM"), errors, strict=True)
+    ]
+    (gain,) = defence_errors.gains_of_matching(pd.DataFrame(rows)).to_dict("records")
+    assert gain["RMSE"] == pytest.approx(0.1) and gain["RMSE error"] == pytest.approx(0, abs=1e-12)
+    assert gain["PSNR"] == pytest.approx((20 * math.log10(2) + 20 * math.log10(4 / 3)) / 2)

@@ -10,7 +10,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from companion.papers.liu2024 import old_utility as utility
+from altered_tables import altered, recorded, statuses
+from companion.papers.liu2024 import defended_training, fig3, table2
+from companion.study import Tables
+from companion.study.exhibits import described, parameters_of
+from companion.study.parameters import resolve
 from reconrisk.convnets import ConvNet, WideHead
 from reconrisk.mechanisms import (
     Clipping,
@@ -212,38 +216,35 @@ def _dots(*rows: tuple[str, float, float]) -> pd.DataFrame:
 
 def test_the_front_keeps_what_no_other_beats():
     dots = _dots(("a", 1, 0.1), ("b", 2, 0.1), ("c", 2, 0.3), ("d", 1, 0.1), ("e", 3, 0.2))
-    assert list(utility.pareto_front(dots)["defence"]) == ["a", "d", "c"]
+    assert list(fig3.pareto_front(dots)["defence"]) == ["a", "d", "c"]
 
 
 def test_pairs_are_those_of_equal_loss():
     dots = _dots(
         ("GradPrune", 1.0, 0.2), ("GradClip", 1.1, 0.1), ("GradClip", 1.3, 0.3), ("None", 0.9, 0.2)
     )
-    pairs = utility.matched_pairs(dots, 1.2).set_index("defence")
+    pairs = fig3.matched_pairs(dots, 1.2).set_index("defence")
     assert list(pairs.loc["GradClip"]) == [1, 1, 0, 0]
     assert list(pairs.loc["None"]) == [1, 0, 1, 0]
-    assert list(utility.matched_pairs(dots, 1.4).set_index("defence").loc["GradClip"]) == [
-        2,
-        1,
-        0,
-        1,
-    ]
+    wider = fig3.matched_pairs(dots, 1.4).set_index("defence")
+    assert list(wider.loc["GradClip"]) == [2, 1, 0, 1]
 
 
 def test_printed_tables_are_whole():
-    table2 = utility._printed_table2()
-    assert len(table2) == 12 * 4 and table2["deviation"].isna().sum() == 4
-    assert len(utility._printed_points()) == 15 * 3
-    assert utility._printed_after_training() == {1: 0.15, 2: 0.17, 3: 0.22}
+    cells = recorded("liu2024/table2")["cells"]
+    printed = cells[~cells["setting"].str.endswith("kept entries only")]
+    assert len(printed) == 12 * 4 and printed["deviation"].isna().sum() == 4
+    assert len(defended_training.printed_losses()) == len(fig3.printed_points()) == 15 * 3
+    assert fig3.printed_after_training() == {1: 0.15, 2: 0.17, 3: 0.22}
 
 
 def _feature_errors(neurons: int) -> dict[str, np.ndarray]:
     seeds = {"network": 1, "pictures": 2, "noise": 3}
     task = {"data": "patches", "data_root": "", "side": 8, "channels": 8, "size": 1}
     more = {"wide": neurons, "neurons": neurons, "batches": 2, "first": 0, "count": 2, "read": 1}
-    found = utility.feature_errors({**task, **more, "device": "cpu", "seeds": seeds}, 0)
-    assert np.shape(found["readings"]) == (len(utility.READINGS), 1)
-    titles = [title for title, _ in utility._table2_rows()]
+    found = table2.feature_errors({**task, **more, "device": "cpu", "seeds": seeds})
+    assert np.shape(found["readings"]) == (len(table2.READINGS), 1)
+    titles = [title for title, _ in table2.measured_rows()]
     return dict(zip(titles, np.asarray(found["errors"]), strict=True))
 
 
@@ -253,3 +254,130 @@ def test_features_of_a_single_record_are_found_with_the_root_of_the_neurons():
     assert 1.5 < np.mean(few["None"]) / np.mean(many["None"]) < 2.7
     assert 0.7 < np.mean(many["None"]) / math.sqrt(64 / 4000) < 1.3
     np.testing.assert_allclose(many["GradClip C=8"], many["None"], rtol=1e-3)
+
+
+def _scaled(where: str, factor: float, column: str = "ours"):
+    """Multiplies a column where a query holds."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table.loc[table.query(where).index, column] *= factor
+        return table
+
+    return change
+
+
+def test_table_2_fails_in_other_worlds():
+    tables = recorded("liu2024/table2")
+    worse = _scaled("setting == 'None' and `batch size` == 1", 1.2)
+    assert statuses(altered(tables, {"cells": worse}))["liu2024/table2"] == {"failed"}
+    # the printed error of the undefended grows as the bound does, and so does ours
+    growing = _scaled("setting == 'None' and `batch size` == 8", 6.0, "error")
+    by_rows = _scaled("reading == 'all rows, two orders removed, white'", 9.0, "B = 8")
+    world = altered(tables, {"cells": growing, "readings": by_rows})
+    assert statuses(world)["E-016"] == statuses(world)["E-E-04"] == {"failed"}
+    falling = _scaled("`batch size` == 8", 0.5, "error")
+    assert statuses(altered(tables, {"cells": falling}))["E-014"] == {"failed"}
+    for where, factor in (
+        ("setting == 'GradPrune p=0.7'", 2.0),
+        ("setting == 'GradNoise sigma0=0.1'", 0.2),
+        ("setting == 'GradClip C=2'", 1.1),
+        ("setting == 'GradPrune p=0.7, kept entries only'", 0.5),
+    ):
+        found = statuses(altered(tables, {"cells": _scaled(where, factor)}))
+        assert found["E-015"] == found["E-E-41"] == {"failed"}, where
+
+
+def test_table_5_fails_in_other_worlds():
+    tables = recorded("liu2024/table5")
+    noise, pruned = (_scaled(f"defence == '{d}'", 3.0, "loss") for d in ("GradNoise", "GradPrune"))
+    found = statuses(altered(tables, {"losses": pruned}))
+    assert found["liu2024/table5"] == found["E-024"] == found["E-038"] == {"failed"}
+    # noise that is as dear at the smaller rate
+    assert statuses(altered(tables, {"losses": noise}))["E-E-39"] == {"failed"}
+
+    def one_run(losses: pd.DataFrame) -> pd.DataFrame:
+        cell = ["setting", "batch size", "rate"]
+        return losses.assign(loss=losses.groupby(cell)["loss"].transform("mean"))
+
+    assert statuses(altered(tables, {"losses": one_run}))["E-E-18"] == {"failed"}
+    lost = _scaled("setting == 'GradNoise sigma0=0.1' and run == 0", math.inf, "loss")
+    assert statuses(altered(tables, {"losses": lost}))["liu2024/table5"] != {"failed"}
+
+
+# Figure 3, of which there is no record ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trade_off() -> Tables:
+    """A world as the study found it: dropping protects best, the strongest noise costs most."""
+    rng = np.random.default_rng(0)
+    points = fig3.printed_points().drop(columns=["loss", "RMSE"])
+    plain = points.drop_duplicates("batch size").assign(defence="None", strength=0.0)
+    points = pd.concat([plain, points], ignore_index=True)
+    # an error that grows with every tenfold of noise, and with the share dropped or pruned
+    felt = points["strength"].where(points["defence"] != "GradClip", 0.0)
+    noisy = points["defence"] == "GradNoise"
+    felt[noisy] = 0.5 * np.log10(felt[noisy] / 0.001)
+    points["RMSE"] = 0.1 + points["defence"].map({"GradDrop": 0.3}).fillna(0.25) * felt
+    points["loss"] = (
+        1.7 + 0.01 * rng.random(len(points)) + 0.02 * (points["defence"] == "GradPrune")
+    )
+    points.loc[noisy & (points["strength"] == 0.1), "loss"] = 5.0
+    more = {"error": 0.01, "RMSE error": 0.01, "tuned": points["loss"], "attack": "Ours"}
+    ours = points.assign(**more).drop(columns="setting")
+    kinds = {"printed": fig3.printed_points(), "ours": ours, "ours, aware": ours}
+    frames = {
+        "printed": kinds["printed"],
+        "ours": ours,
+        "aware": ours,
+        "equal loss": pd.concat([fig3.matched_pairs(t).assign(points=n) for n, t in kinds.items()]),
+        "fronts": pd.concat([fig3.pareto_front(t).assign(points=n) for n, t in kinds.items()]),
+        "after training": pd.DataFrame(
+            {
+                "epochs": [0, 1, 2, 3],
+                "loss": [math.nan, 2.0, 1.9, 1.8],
+                "RMSE": [0.1, 0.11, 0.12, 0.1],
+                "RMSE error": 0.02,
+                "printed": [math.nan, 0.15, 0.17, 0.22],
+            }
+        ),
+    }
+    return Tables(
+        frames,
+        exhibit="liu2024/fig3",
+        profile="quick",
+        parameters=resolve("liu2024/fig3", parameters_of(fig3), "quick"),
+        stand_ins=("data = patches",),
+    )
+
+
+def test_the_trade_off_is_judged_and_drawn(trade_off):
+    found = statuses(trade_off)
+    assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
+    assert found["E-025"] == found["E-033"] == {"differs"}
+    assert found["E-026"] == found["E-037"] == found["E-E-40"] == {"refuted"}
+    assert len(fig3.draw(trade_off).axes) == 3
+    assert "GradPrune is highest" in described(fig3, trade_off)["alt"]
+
+
+def test_figure_3_fails_in_other_worlds(trade_off):
+    def judged(table: str, change) -> dict[str, set[str]]:
+        return statuses(altered(trade_off, {table: change}))
+
+    useless = _scaled("defence == 'GradDrop' and strength == 0.9", 0.1, "RMSE")
+    assert judged("ours", useless)["liu2024/fig3"] == {"failed"}
+    cheap = _scaled("defence == 'GradNoise' and strength == 0.1", 0.3, "loss")
+    assert judged("ours", cheap)["E-009"] == {"failed"}
+    # pruning costs less than noise at equal error after all
+    dear = _scaled("defence == 'GradNoise'", 1.5, "loss")
+    assert judged("ours", dear)["E-025"] == {"failed"}
+    universal = _scaled("defence != ''", 0, "smaller")
+    best = judged("equal loss", universal)
+    assert best["E-026"] == best["E-037"] == best["E-E-40"] == {"failed"}
+    beside = _scaled("defence == 'GradDrop' and points == 'ours'", 0, "smaller")
+    assert judged("equal loss", beside)["E-E-40"] == {"failed"}
+
+    def harder(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(RMSE=[0.1, 0.1, 0.2, 0.3])
+
+    assert judged("after training", harder)["E-033"] == {"failed"}

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from companion.experiments.clients import (
-    KEY,
     Batches,
     Setting,
     draw_batches,
@@ -31,8 +30,8 @@ from companion.experiments.clients import (
     seeded,
     shared_values,
 )
-from companion.experiments.tools import as_numpy, run_tasks
-from companion.study.session import Context
+from companion.experiments.tools import as_numpy
+from companion.study import Context, Parameter
 from reconrisk.attacks import (
     PROPOSED,
     Inversion,
@@ -53,6 +52,8 @@ from reconrisk.training import client_updates
 __all__ = [
     "ATTACKS",
     "BASELINES",
+    "GRID",
+    "MANIPULATING",
     "Grid",
     "all_settings",
     "attack_clients",
@@ -74,6 +75,73 @@ MANIPULATING = ("Robbing The Fed", "Analytic")
 BASELINES = ("grey", "mean image")
 #: pictures of the first batch that are kept for figures
 SHOWN = 4
+
+#: everything that the cells of the grid of attacks share; exhibits with these and equal values
+#: share their runs
+GRID = {
+    "data": Parameter("str", "patches", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"),
+    "side": Parameter("int", 8, 32, "32", "pixels a side: 8, 16 or 32", 8, stand_in=True),
+    "images": Parameter("int", 8, 50, "50, stratified", "private pictures", low=2),
+    "network": Parameter(
+        "str",
+        "ConvNet",
+        "ResNet-18",
+        "ResNet-18",
+        "attacked network: ConvNet or ResNet-18",
+        stand_in=True,
+    ),
+    "channels": Parameter(
+        "int",
+        16,
+        0,
+        "64",
+        "of the first stage; 0 for the network's own (64, ConvNet 16)",
+        low=0,
+        stand_in=True,
+    ),
+    "wide": Parameter(
+        "int",
+        256,
+        0,
+        "16,384",
+        "neurons of the extra layer; 0 for the network's own (16,384; ConvNet: six a feature)",
+        low=0,
+        stand_in=True,
+    ),
+    "trained_neurons": Parameter(
+        "int",
+        64,
+        0,
+        "2,048; also 4,096",
+        "of these, how many keep ordinary weights; the others get those that features are "
+        "recovered from; 0 for the network's own number (2,048; ConvNet: one for each feature)",
+        low=0,
+    ),
+    "bins": Parameter("int", 64, 100, "not printed", "neurons of Robbing the Fed's layer", low=2),
+    "iterations": Parameter("int", 200, 10_000, "10,000", "of each attack", low=8),
+    "weighting": Parameter(
+        "str",
+        "count",
+        "count",
+        "a norm of the parameters, its index not legible",
+        "weights of the layers' cosines in the proposed attack: count of their entries, or norm",
+    ),
+    "space": Parameter(
+        "str",
+        "pixels",
+        "untrained network",
+        "untrained network",
+        "where the proposed attack seeks images: pixels or untrained network",
+    ),
+    "grouped": Parameter(
+        "int",
+        0,
+        1,
+        "not printed",
+        "settings attacked in one task at most; 0 for all. Changes rounding only",
+        low=0,
+    ),
+}
 
 
 @functools.cache
@@ -97,7 +165,7 @@ class Grid:
         Private pictures; batches of n are ``images // n``, nested.
     network : {"ConvNet", "ResNet-18"}
     channels, wide, trained_neurons : int
-        Of the network (:func:`~._clients.make_network`), zero for its own; of the wide layer's
+        Of the network (:func:`~companion.experiments.clients.make_network`), zero for its own; of the wide layer's
         neurons, all but ``trained_neurons`` get the weights that give features away.
     bins : int
         Neurons of the layer in front of :data:`MANIPULATING` attacks.
@@ -133,12 +201,12 @@ class Grid:
     device: str = "cpu"
 
     @classmethod
-    def of(cls, context: Context) -> Grid:
-        """The grid of an exhibit whose parameters include ``profiles.liu2024_attacks.GRID``.
+    def of(cls, study: Context) -> Grid:
+        """The grid of an exhibit whose parameters include :data:`GRID`.
 
         Exhibits with equal parameters get equal grids, whatever their names.
         """
-        return cls(**shared_values(cls, context, "grid"))
+        return cls(**shared_values(cls, study, "grid"))
 
     def generator(self, seed: int, *key: int) -> torch.Generator:
         """A generator for one purpose."""
@@ -149,7 +217,7 @@ class Grid:
 
 
 def run_grid(
-    context: Context,
+    study: Context,
     attacks: Sequence[str],
     settings: Sequence[Setting],
     batch_sizes: Sequence[int],
@@ -161,7 +229,7 @@ def run_grid(
 
     Parameters
     ----------
-    context : Context
+    study : Context
         Workers, checkpoints and the sweep's seed.
     attacks : sequence of str
         Of :data:`ATTACKS`.
@@ -172,7 +240,7 @@ def run_grid(
     aware : sequence of bool
         Readings: whether the attacker allows for the defence.
     grid : Grid, optional
-        By default ``Grid.of(context)``.
+        By default ``Grid.of(study)``.
 
     Returns
     -------
@@ -183,11 +251,11 @@ def run_grid(
         ``PSNR`` (range one), and of the batch ``gradient norm`` and ``relative noise``, the norm
         of what the defence changed over that norm.
     """
-    grid = Grid.of(context) if grid is None else grid
+    grid = Grid.of(study) if grid is None else grid
     unknown = set(attacks) - set(ATTACKS) | set(settings) - set(all_settings())
     if unknown:
         raise ValueError(f"attacks and settings must be of the grid; got {unknown!r}")
-    results = _swept(context, grid, attacks, settings, batch_sizes, aware)
+    results = _swept(study, grid, attacks, settings, batch_sizes, aware)
     parts = []
     for n in batch_sizes:
         for setting in settings:
@@ -199,7 +267,7 @@ def run_grid(
 
 
 def rebuilt(
-    context: Context,
+    study: Context,
     attack: str,
     setting: Setting,
     batch_size: int,
@@ -208,8 +276,8 @@ def rebuilt(
     grid: Grid | None = None,
 ) -> np.ndarray:
     """Reconstructions of the first batch's first pictures, (k, side, side, 3), k <= 4."""
-    grid = Grid.of(context) if grid is None else grid
-    results = _swept(context, grid, [attack], [setting], [batch_size], [aware])
+    grid = Grid.of(study) if grid is None else grid
+    results = _swept(study, grid, [attack], [setting], [batch_size], [aware])
     task, place = _home(grid, attack, batch_size, setting, aware)
     return np.asarray(results[_text(task)]["pictures"][place])
 
@@ -260,7 +328,7 @@ def _rows(
 
 
 def _swept(
-    context: Context,
+    study: Context,
     grid: Grid,
     attacks: Iterable[str],
     settings: Iterable[Setting],
@@ -277,7 +345,7 @@ def _swept(
         for reading in aware
     ]
     tasks = [json.loads(text) for text in dict.fromkeys(wanted)]
-    rows = run_tasks(context, attack_clients, tasks, f"{KEY}-grid", "attacking clients")
+    rows = study.sweep(attack_clients, tasks, "attacking clients")
     return dict(zip(map(_text, tasks), rows, strict=True))
 
 
@@ -320,16 +388,14 @@ def _text(task: Mapping[str, Any]) -> str:
     return json.dumps(task, sort_keys=True)
 
 
-def attack_clients(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def attack_clients(task: dict[str, Any]) -> dict[str, Any]:
     """Attack all batches of one size under some settings.
 
     Parameters
     ----------
     task : dict
-        ``grid`` (a :class:`Grid` as a dict), ``attack``, ``batch_size``, ``aware`` and
-        ``settings``, pairs of defence and strength.
-    seed : int
-        The sweep's own seed of this task; not used, so that attacks share their batches.
+        ``grid`` (a :class:`Grid` as a dict, whose seeds attacks share), ``attack``,
+        ``batch_size``, ``aware`` and ``settings``, pairs of defence and strength.
 
     Returns
     -------
@@ -337,7 +403,6 @@ def attack_clients(task: dict[str, Any], seed: int) -> dict[str, Any]:
         By setting and batch: ``"RMSE"``, ``"PSNR"`` (of each picture), ``"gradient norm"`` (before
         the defence), ``"relative noise"``; and ``"pictures"`` by setting, of the first batch.
     """
-    del seed
     grid = Grid(**task["grid"])
     settings = [Setting(*pair) for pair in task["settings"]]
     batches = batches_of(grid, task["batch_size"])
@@ -580,7 +645,7 @@ def _searched(grid: Grid, count: int) -> dict[str, Any]:
     return {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
 
 
-# Judging -----------------------------------------------------------------------------------------
+# Errors ------------------------------------------------------------------------------------------
 
 
 def _matched(targets: torch.Tensor, found: torch.Tensor) -> torch.Tensor:

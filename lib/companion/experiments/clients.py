@@ -1,4 +1,4 @@
-"""What the exhibits of Liu et al. 2024 share: defences and their strengths, networks and batches.
+"""Defences and their strengths, networks and batches: what attacks on clients' updates share.
 
 Section 5.1 lists the defences, Appendix F the network: ResNet-18 with an extra linear layer of
 16,384 neurons before the head, of which all but the first few thousand have random weights.
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from companion.experiments.tools import data_folder
-from companion.study import registry
-from companion.study.exhibits import parameters_of
-from companion.study.session import Context
+from companion.study import Context, registry
 from reconrisk import datasets
 from reconrisk.convnets import ConvNet, ResNet18, WideHead, randomise_neurons
 from reconrisk.mechanisms import (
@@ -36,9 +35,9 @@ __all__ = [
     "Batches",
     "Setting",
     "draw_batches",
-    "is_stand_in",
     "make_network",
     "pictures",
+    "printed_rows",
     "printed_settings",
     "seeded",
     "shared_values",
@@ -49,11 +48,6 @@ KEY = "liu2024"
 #: the random neurons make five steps diverge
 LOCAL_RATE = 0.01
 NETWORKS = ("ConvNet", "ResNet-18")
-#: parameters that make a run one on the paper's pictures and network
-_OF_THE_PAPER = (
-    *("data", "side", "network", "channels", "wide"),
-    *("trained_network", "trained_channels", "trained_wide", "trained_side"),
-)
 #: as the tables write them, and what the strength is
 DEFENCES = {
     "None": "",
@@ -108,14 +102,32 @@ class Setting:
 
 
 @functools.cache
+def printed_rows(table: str) -> pd.DataFrame:
+    """Rows of a printed table of defences (``"table4"``), named as our own tables name them.
+
+    Columns ``setting``, ``defence``, ``strength``, ``batch size`` and ``value``, then the printed.
+    """
+    printed = registry.printed(f"{KEY}/{table}")
+    names = printed["defense"].replace({"none": "None", "GradClipping": "GradClip"})
+    strengths = pd.to_numeric(printed["parameter_value"]).where(names != "None", 0.0).astype(float)
+    sizes = printed["batch_size" if "batch_size" in printed else "attack_batch_size"]
+    titles = [Setting(n, s).title for n, s in zip(names, strengths, strict=True)]
+    ours = {
+        "setting": titles,
+        "defence": names,
+        "strength": strengths,
+        "batch size": sizes.astype(int),
+        "value": printed["value"].astype(float),
+    }
+    return pd.DataFrame(ours).join(printed.drop(columns="value"))
+
+
+@functools.cache
 def printed_settings(table: str) -> tuple[Setting, ...]:
     """The settings of a printed table (``"table4"``), in its order, each once."""
-    rows = registry.printed(f"{KEY}/{table}")
-    found: dict[Setting, None] = {}
-    for name, value in zip(rows["defense"], rows["parameter_value"], strict=True):
-        name = {"none": "None", "GradClipping": "GradClip"}.get(name, name)
-        found[Setting(name, 0.0 if name == "None" else float(value))] = None
-    return tuple(found)
+    rows = printed_rows(table)
+    pairs = zip(rows["defence"], rows["strength"], strict=True)
+    return tuple(dict.fromkeys(Setting(name, strength) for name, strength in pairs))
 
 
 @functools.lru_cache(maxsize=4)
@@ -223,37 +235,31 @@ def make_network(
     return network.eval()
 
 
-def is_stand_in(context: Context) -> bool:
-    """Whether a run's pictures or network are not those of the paper, or not of their size."""
-    known = parameters_of(context.exhibit)
-    asked = context.parameters
-    return any(asked[n] != known[n].paper for n in _OF_THE_PAPER if n in known)
-
-
 def seeded(seed: int, *key: int, device: str = "cpu") -> torch.Generator:
     """A generator for one purpose, named by integers."""
     state = np.random.SeedSequence([seed, *key]).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state) >> 1)
 
 
-def shared_values(kind: type, context: Context, name: str) -> dict[str, Any]:
-    """Values of a dataclass that exhibits share: equal settings give equal values and seeds.
+def shared_values(kind: type, study: Context, name: str) -> dict[str, Any]:
+    """Values of a dataclass that exhibits share: equal parameters give equal values and seeds.
 
     Parameters
     ----------
     kind : type
-        With fields named as settings are, ``data_root``, ``device`` and seeds, ``<purpose>_seed``.
-    context : Context
+        With fields named as parameters are, ``data_root``, ``device`` and seeds,
+        ``<purpose>_seed``.
+    study : Context
     name : str
         In place of the exhibit's, for the seeds.
     """
     named = [f.name for f in dataclasses.fields(kind)]
-    settings = dict(context.parameters)
-    shared = dataclasses.replace(context, exhibit=f"{KEY}/{name}")
+    parameters = dict(study.parameters)
+    shared = dataclasses.replace(study, exhibit=f"{KEY}/{name}")
     purposes = {f: f.removesuffix("_seed") for f in named if f.endswith("_seed")}
     return {
-        **{name: settings[name] for name in named if name in settings},
+        **{name: parameters[name] for name in named if name in parameters},
         **{f: shared.seed_of({"selection": "pictures"}.get(p, p)) for f, p in purposes.items()},
-        "data_root": data_folder(context, context.parameters.data),
-        "device": context.device,
+        "data_root": data_folder(study, study.parameters.data),
+        "device": study.device,
     }

@@ -29,6 +29,7 @@ require("torch", "reconrisk.attacks")
 
 from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
 from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
+from reconrisk.attacks._levenberg_marquardt import minimise_squares
 from reconrisk.attacks.analytic import (
     Observation,
     known_scale,
@@ -62,6 +63,7 @@ from reconrisk.attacks.gradient_inversion import (
 from reconrisk.attacks.gradient_matching import (
     LOSSES,
     infer_labels,
+    linearised_information,
     linearised_variance,
     match_gradients,
     rank_one_start,
@@ -180,9 +182,11 @@ __all__ = [
     "known_scale",
     "layer_ratio",
     "likelihood_score",
+    "linearised_information",
     "linearised_variance",
     "match_gradients",
     "mean_record_mse",
+    "minimise_squares",
     "nearer_records",
     "nearest_neighbour_mse",
     "observe",

@@ -30,6 +30,7 @@ __all__ = [
     "infer_labels",
     "inner_and_absolute",
     "inner_product",
+    "linearised_information",
     "linearised_variance",
     "match_gradients",
     "rank_one_start",
@@ -550,10 +551,10 @@ def linearised_variance(
         own = {name: w[:, k] for name, w in wide.items()}
         record = inputs[k].double()
         if feature_map is None:
-            information = _information(own, record, labels[k], run.max_grad_norm)
+            information = linearised_information(own, record, labels[k], run.max_grad_norm)
         else:
             fed, jacobian = _features_and_jacobian(feature_map, record)
-            about_features = _information(own, fed, labels[k], run.max_grad_norm)
+            about_features = linearised_information(own, fed, labels[k], run.max_grad_norm)
             information = jacobian.mT @ about_features @ jacobian
         inverse, failed = torch.linalg.inv_ex(information)
         diagonal = noise * inverse.diagonal()
@@ -573,10 +574,22 @@ def _features_and_jacobian(
     return mapped(record), torch.autograd.functional.jacobian(mapped, record)
 
 
-def _information(
+def linearised_information(
     weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float
 ) -> torch.Tensor:
-    """J'J of one target, (d, d); weights (T, ...)."""
+    """Return J'J of one target's clipped gradients at all T models, by its pixels.
+
+    Parameters
+    ----------
+    weights : Weights, shape (T, ...)
+    record : Tensor, shape (d,)
+    label : Tensor, scalar
+    max_grad_norm : float
+
+    Returns
+    -------
+    Tensor, shape (d, d)
+    """
     size = record.square().sum()
     layer = "hidden" if "hidden.weight" in weights else "output"
     large = weights[f"{layer}.weight"]  # (T, rows, d)

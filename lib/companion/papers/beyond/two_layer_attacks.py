@@ -1,15 +1,24 @@
-"""Attacks on two-layer networks under defences, as tasks of sweeps."""
+"""Attacks on two-layer networks under defences, as tasks of sweeps.
+
+A network, its batch and what is released of its gradient are described by one task; the tensor
+attack, what removing low Hermite orders and least squares add to it, and the exact Cramer-Rao bound
+below all of them are its results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import linalg
 
-from reconrisk import bounds, datasets, special
+from companion.study import Context, Parameter
+from reconrisk import datasets
+from companion.study.sweep import as_table
+from reconrisk import bounds, special
 from reconrisk.attacks import (
     Refinement,
     TensorReconstruction,
@@ -29,21 +38,80 @@ from reconrisk.two_layer import (
 )
 
 __all__ = [
+    "ATTACKS",
     "EXACT",
+    "OURS",
     "Case",
     "attack_case",
+    "attacked",
     "bound_case",
     "draw_case",
     "draw_records",
     "floors",
+    "local_steps",
     "moments_case",
+    "networks_parameter",
     "rms_error",
+    "shape_parameters",
+    "task_of_network",
 ]
+
+ATTACKS = ("tensor", "orders removed", "least squares")
+OURS = "not printed: our own"
 
 #: a root mean squared error of unit records below this is recovery: rounding leaves 1e-12 at most
 EXACT = 1e-6
 #: under noise, an error of at most so many times the floor
 _NEAR = 2.0
+
+
+# Tasks of an exhibit -----------------------------------------------------------------------------
+
+
+def shape_parameters(
+    dimension: tuple[int, int], count: tuple[int, int], width: tuple[int, int]
+) -> dict[str, Parameter]:
+    """Parameters of network and batch, each in the quick and in the paper profile."""
+    return {
+        "dimension": Parameter("int", *dimension, "d", "numbers in a record", low=4),
+        "count": Parameter("int", *count, "B", "records of a batch", low=2),
+        "width": Parameter("int", *width, "m", "neurons", low=1000),
+    }
+
+
+def networks_parameter(quick: int, paper: int) -> Parameter:
+    """How many networks an exhibit attacks."""
+    return Parameter("int", quick, paper, OURS, "networks with batches of their own", low=3)
+
+
+def task_of_network(study: Context, number: int) -> dict[str, Any]:
+    """What every task of an exhibit shares; a network and its records are one number's."""
+    p = study.parameters
+    return {
+        "dimension": p.dimension,
+        "count": p.get("count", 1),
+        "width": p.width,
+        "network": number,
+        "seed": study.seed_of("network", number),
+    }
+
+
+def local_steps(steps: int, count: int, width: int) -> list[float]:
+    """Local steps that move the outputs by about a third of a residual each, inner rate 1."""
+    return [steps, 0.3 / (count * width), 1.0]
+
+
+def attacked(
+    study: Context,
+    function: Callable[[dict[str, Any]], dict[str, Any]],
+    tasks: Sequence[dict[str, Any]],
+) -> pd.DataFrame:
+    """Run tasks; return one row for each, its parameters and its results."""
+    label = function.__name__.replace("_case", "s")
+    return as_table(tasks, study.sweep(function, tasks, label, threads=1))
+
+
+# One case ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,7 +284,7 @@ def _recovered(case: Case, error: float, floor: float) -> bool:
     return error <= max(EXACT, _NEAR * floor) if np.isfinite(floor) else error <= EXACT
 
 
-def attack_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def attack_case(task: dict[str, Any]) -> dict[str, Any]:
     """Attack one network's gradient in every way, and bound the error.
 
     Parameters
@@ -224,8 +292,6 @@ def attack_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
     task : dict
         As :func:`draw_case` reads it, and ``restarts`` and ``widening``: how many more random
         starts, and how many times more neurons, least squares get where they fail; zero for none.
-    seed : int
-        The sweep's own seed of this task; not used.
 
     Returns
     -------
@@ -234,16 +300,15 @@ def attack_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
         took (``"how"``: at once, more starts, more neurons, or not; undetermined where the floor is
         infinite), and the floors.
     """
-    del seed
     case = draw_case(task)
     row, start = tensor_errors(case)
-    thinned = case.released.record_dropout > 0
+    masked = case.released.record_dropout > 0
     # without noise nothing bounds the error once the records are determined
     none = {"unit floor": 0.0, "unit loosened": 0.0, "floor": 0.0, "loosened": 0.0}
-    bound = none if thinned else floors(case)
+    bound = none if masked else floors(case)
     found = _fit(case, start, 6, 6, task["seed"])
     row["without masks"] = case.error(found.inputs)
-    if thinned:
+    if masked:
         found = refine_with_masks(case.network, case.released, _starts(case, start, found))
     error, how = case.error(found.inputs), "at once"
     if not _recovered(case, error, bound["floor"]):
@@ -255,16 +320,14 @@ def attack_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
     return {**row, "least squares": error, "how": how, "norm": case.released.norm, **bound}
 
 
-def bound_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def bound_case(task: dict[str, Any]) -> dict[str, Any]:
     """Return the floors alone of a task that :func:`draw_case` reads, and ``pi_min``."""
-    del seed
     case = draw_case(task)
     return {**floors(case), "pi_min": _least_singular_value(case.inputs)}
 
 
-def moments_case(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def moments_case(task: dict[str, Any]) -> dict[str, Any]:
     """Return the tensor attacks' errors, and those of their spans, on a task; and ``pi_min``."""
-    del seed
     case = draw_case(task)
     return {**tensor_errors(case)[0], "pi_min": _least_singular_value(case.inputs)}
 

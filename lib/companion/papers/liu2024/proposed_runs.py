@@ -1,10 +1,10 @@
-"""Runs of the attack of Liu et al. 2024 with and without its parts, shared by several exhibits."""
+"""Runs of the proposed attack with and without its parts, shared by several exhibits."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ from companion.experiments.clients import (
     seeded,
     shared_values,
 )
-from companion.experiments.tools import as_numpy, perceptual, run_tasks
-from companion.study.session import Context
+from companion.experiments.tools import as_numpy, perceptual
+from companion.study import Context, Parameter, registry
 from reconrisk.attacks import (
     Inversion,
     Knowledge,
@@ -37,8 +37,66 @@ from reconrisk.mechanisms import Released
 from reconrisk.metrics import psnr, rmse
 from reconrisk.training import client_updates
 
-__all__ = ["Bench", "Variant", "attack_batches", "measured", "run_variants"]
+__all__ = [
+    "BENCH",
+    "BEST",
+    "METRICS",
+    "Bench",
+    "Variant",
+    "attack_batches",
+    "by_size",
+    "measure_cells",
+    "printed_cells",
+    "run_variants",
+    "signed",
+    "strip",
+    "variants",
+    "what_ran",
+]
 
+#: what the runs share; exhibits with equal values share them
+BENCH = {
+    "data": Parameter("str", "patches", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"),
+    "side": Parameter("int", 8, 32, "32", "pixels a side: 8, 16 or 32", low=8, stand_in=True),
+    "images": Parameter("int", 32, 64, "50, stratified", "private pictures", low=32),
+    "network": Parameter(
+        "str",
+        "ConvNet",
+        "ResNet-18",
+        "ResNet-18",
+        "attacked network: ConvNet or ResNet-18",
+        stand_in=True,
+    ),
+    "channels": Parameter(
+        "int", 24, 64, "64", "of the network's first stage", low=1, stand_in=True
+    ),
+    "wide": Parameter(
+        "int", 896, 16_384, "16,384", "neurons of the extra layer", low=2, stand_in=True
+    ),
+    "trained_neurons": Parameter(
+        "int", 128, 2048, "2,048; also 4,096", "of these, how many keep ordinary weights", low=1
+    ),
+    "activation": Parameter("str", "elu", "relu", "relu", "of the network"),
+    "iterations": Parameter("int", 200, 10_000, "10,000", "of each attack", low=16),
+    "painter": Parameter("int", 16, 64, "not printed", "width of the untrained image network", 1),
+    "decoder_steps": Parameter(
+        "int", 600, 20_000, "pretrained", "steps of training the image decoder", low=1
+    ),
+    "auxiliary": Parameter(
+        "int", 512, 2048, "pretrained", "pictures that the image decoder is trained on", low=64
+    ),
+    "weighting": Parameter(
+        "str",
+        "count",
+        "count",
+        "a norm of the parameters, its index not legible",
+        "of the layers' cosines under gradient reweighting: count or norm",
+    ),
+}
+#: the metrics of Tables 3 and 6, and whether more is better
+METRICS = {"PSNR": 1, "RMSE": -1, "LPIPS": -1}
+#: the weights that the paper found best
+BEST = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
 #: pictures kept of each run
 SHOWN = 8
 #: of Adam, on the pixels' signs, on the weights of the untrained network
@@ -56,7 +114,7 @@ class Bench:
     data, data_root, side, images
         Pictures: which, where from, pixels a side, how many are private.
     network, channels, wide, trained_neurons, activation
-        Of :func:`~._clients.make_network`.
+        Of :func:`~companion.experiments.clients.make_network`.
     iterations : int
     painter, decoder_steps, auxiliary : int
         Width of the untrained network; steps and pictures of the decoder's training.
@@ -85,9 +143,9 @@ class Bench:
     device: str = "cpu"
 
     @classmethod
-    def of(cls, context: Context) -> Bench:
+    def of(cls, study: Context) -> Bench:
         """The bench of an exhibit; equal parameters give equal benches, whatever its name."""
-        return cls(**shared_values(cls, context, "proposed"))
+        return cls(**shared_values(cls, study, "proposed"))
 
     @property
     def random_neurons(self) -> int:
@@ -161,17 +219,26 @@ class Variant:
         )
 
 
+def variants(weighting: str) -> dict[str, Variant]:
+    """The columns of Table 6, by their printed names."""
+    return {
+        "w/o GR and FM": Variant(),
+        "w/o FM": Variant(weighting),
+        "Ours": Variant(weighting, features=BEST["features"]),
+    }
+
+
 def run_variants(
-    context: Context, wanted: Iterable[tuple[Variant, int]], bench: Bench | None = None
+    study: Context, wanted: Iterable[tuple[Variant, int]]
 ) -> dict[tuple[Variant, int], dict[str, Any]]:
-    """Attack all batches of given sizes; each run is made once in a process.
+    """Attack all batches of given sizes.
 
     Returns
     -------
     dict
         From (variant, batch size) to what :func:`attack_batches` returns.
     """
-    bench = Bench.of(context) if bench is None else bench
+    bench = Bench.of(study)
     tasks = {
         (variant, size): {
             "bench": dataclasses.asdict(bench),
@@ -180,36 +247,77 @@ def run_variants(
         }
         for variant, size in wanted
     }
-    rows = run_tasks(context, attack_batches, [*tasks.values()], f"{KEY}-proposed", "inverting")
-    return dict(zip(tasks, rows, strict=True))
+    results = study.sweep(attack_batches, [*tasks.values()], "inverting")
+    return dict(zip(tasks, results, strict=True))
 
 
-def measured(runs: Mapping[tuple[Variant, int], dict[str, Any]]) -> pd.DataFrame:
-    """One row a picture: the variant (as an object), batch size, picture, PSNR, RMSE, LPIPS."""
-    parts = []
-    for (variant, size), run in runs.items():
-        parts.append(
-            pd.DataFrame(
-                {
-                    "variant": [variant] * len(run["PSNR"]),
-                    "batch size": size,
-                    "picture": np.arange(len(run["PSNR"])),
-                    **{name: run[name] for name in ("PSNR", "RMSE", "LPIPS")},
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+def measure_cells(
+    study: Context, methods: Mapping[str, Variant], sizes: Sequence[int]
+) -> pd.DataFrame:
+    """One row for each method, batch size and metric: mean, sd and standard error over pictures."""
+    wanted = {(v, size): name for name, v in methods.items() for size in sizes}
+    parts = [
+        pd.DataFrame({m: run[m] for m in METRICS}).assign(method=wanted[key], size=key[1])
+        for key, run in run_variants(study, wanted).items()
+    ]
+    rows = pd.concat(parts, ignore_index=True).rename(columns={"size": "batch size"})
+    long = rows.melt(["method", "batch size"], list(METRICS), "metric")
+    grouped = long.groupby(["method", "batch size", "metric"], sort=False)["value"]
+    cells = grouped.agg(["mean", "std", "count"]).reset_index()
+    cells["error"] = cells["std"] / np.sqrt(cells["count"])
+    return cells.rename(columns={"mean": "value", "std": "sd"}).drop(columns="count")
 
 
-def attack_batches(task: dict[str, Any], seed: int) -> dict[str, Any]:
+def printed_cells(table: str) -> pd.DataFrame:
+    """The same of a printed table, ``"table3"`` or ``"table6"``."""
+    rows = registry.printed(f"{KEY}/{table}")
+    return pd.DataFrame(
+        {
+            "method": rows["method"],
+            "batch size": rows["batch_size"].astype(int),
+            "metric": rows["metric"],
+            "value": rows["value"].astype(float),
+            "sd": rows["sd"].astype(float),
+        }
+    )
+
+
+def by_size(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """One metric's means, batch sizes by methods."""
+    own = cells[cells["metric"] == metric]
+    return own.pivot(index="batch size", columns="method", values="value")
+
+
+def signed(gains: pd.Series) -> str:
+    """Gains by batch size in a sentence."""
+    return ", ".join(f"{value:+.1f} dB at {size}" for size, value in gains.items())
+
+
+def what_ran(study: Context, sizes: Sequence[int]) -> str:
+    """One sentence for runs on the bench."""
+    p = study.parameters
+    return (
+        f"{p.images} pictures of {p.data}, {p.side} pixels a side, in batches of "
+        f"{', '.join(map(str, sizes))}; {p.network}, untrained, {p.wide} wide neurons, "
+        f"{p.iterations} iterations."
+    )
+
+
+def strip(shown: Any, count: int = 4) -> np.ndarray:
+    """The first pictures in a row, with a white line between them."""
+    kept = np.asarray(shown, dtype=float)[:count]
+    line = np.ones((kept.shape[1], 1, 3))
+    parts = [part for one in kept for part in (one, line)]
+    return np.concatenate(parts[:-1], axis=1)
+
+
+def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """Attack all batches of one size in one way.
 
     Parameters
     ----------
     task : dict
-        ``bench``, ``variant`` (as dicts) and ``batch_size``.
-    seed : int
-        The sweep's own seed of this task; not used, so that variants share all draws.
+        ``bench`` (whose draws variants share), ``variant`` (as dicts) and ``batch_size``.
 
     Returns
     -------
@@ -217,7 +325,6 @@ def attack_batches(task: dict[str, Any], seed: int) -> dict[str, Any]:
         ``"PSNR"``, ``"RMSE"``, ``"LPIPS"`` by picture, ``"pictures"`` and ``"originals"`` of the
         first, and the course of the first batch: ``"iteration"`` with the same errors' mean.
     """
-    del seed
     bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
     size = task["batch_size"]
     batches, network = bench.batches(size), bench.model()

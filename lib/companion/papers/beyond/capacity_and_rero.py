@@ -1,0 +1,168 @@
+"""Paper D's capacity against paper C's bound: a uniform prior on n candidates, one step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import optimize
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import COLOURS, GREY, drawing, panels
+from reconrisk import bounds
+
+_OURS = "not printed: our own"
+_SIZES, _SIGMAS, _COUNTS = (64, 760, 13_700), (0.3, 1.0, 3.0), (2, 5, 20, 100, 500, 2000)
+PARAMETERS = {
+    "dimensions": Parameter("ints", _SIZES, _SIZES, _OURS, "p, smallest first", low=2),
+    "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 0.05),
+    "prior_sizes": Parameter("ints", _COUNTS, _COUNTS, _OURS, "n, besides p itself", low=2),
+    "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of crossing from limit", 0),
+}
+SETTLES = ("O-055",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    gains, crossings = [], []
+    for dimension, sigma in itertools.product(p.dimensions, p.noise_multipliers):
+        capacity = float(bounds.bayes_capacity_gaussian(dimension, sigma, 1.0))
+        for n in sorted({n for n in p.prior_sizes if n <= dimension} | {dimension}):
+            best = n * float(bounds.bayes_success(1 / sigma, n))
+            allowed = n * float(bounds.rero_gaussian(sigma, 1 / n))
+            gains.append((dimension, sigma, n, best, allowed, math.exp(min(capacity, 300))))
+        at = crossing(dimension, sigma)
+        crossings.append((dimension, sigma, at, crossing_limit(dimension, sigma)))
+    return Tables(
+        {
+            "gains": pd.DataFrame(
+                gains, columns=["p", "sigma", "n", "best attack", "ReRo", "capacity"]
+            ),
+            "crossings": pd.DataFrame(crossings, columns=["p", "sigma", "crossing", "limit"]),
+        },
+        ran="closed forms and roots; candidates are orthogonal, of clipping norm one, in one step.",
+    )
+
+
+def crossing(dimension: int, noise_multiplier: float) -> float:
+    """Return -log of the prior success at which capacity and ReRo bound one step alike.
+
+    Capacity allows ``kappa exp(C)``, ReRo ``Phi(Phi^-1(kappa) + 1/sigma)``; for smaller prior
+    successes capacity is the sharper of the two.
+
+    Parameters
+    ----------
+    dimension : int
+        p, released values.
+    noise_multiplier : float
+        sigma.
+
+    Returns
+    -------
+    float
+        Nats.
+    """
+    capacity = float(bounds.bayes_capacity_gaussian(dimension, noise_multiplier, 1.0))
+
+    def excess(nats: float) -> float:
+        allowed = float(bounds.rero_gaussian(noise_multiplier, log_prior_success=-nats, log=True))
+        return allowed + nats - capacity
+
+    most = 10 * crossing_limit(dimension, noise_multiplier) + 10 * capacity
+    return float(optimize.brentq(excess, 1.0001 * capacity, most))
+
+
+def crossing_limit(dimension: float, noise_multiplier: float) -> float:
+    """The crossing in many dimensions, ``(sqrt(p) + 1/(4 sigma))^2 / 2``."""
+    return 0.5 * (math.sqrt(dimension) + 0.25 / noise_multiplier) ** 2
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, gains, crossings = tables.parameters, tables["gains"], tables["crossings"]
+    held = gains["best attack"] <= gains[["ReRo", "capacity"]].min(axis=1) * (1 + 1e-9)
+    sharper = (gains["ReRo"] < gains["capacity"]) | (gains["capacity"] > gains["n"])
+    yield check(
+        "beyond/capacity_and_rero",
+        held.all(),
+        "what the best attack gains over a guess among n equally likely orthogonal "
+        "candidates, a capacity itself, is at most the Bayes capacity of the ball and at "
+        "most what ReRo allows",
+        ours=f"{held.sum()} of {len(gains)} settings; ReRo is the sharper or capacity "
+        f"says nothing at {sharper.sum()}",
+    )
+    ratio = crossings["crossing"] / crossings["limit"]
+    largest = ratio.groupby(crossings["p"]).max()
+    yield check(
+        "O-055",
+        (ratio > 1).all()
+        and largest.iloc[-1] < 1 + p.room
+        and (np.diff(largest) < 0).all()
+        and sharper.all(),
+        "of one step capacity is the sharper bound only where the prior success is below "
+        "exp(-(sqrt(p) + 1/(4 sigma))^2 / 2), which no list of candidates reaches that has "
+        "at most p entries",
+        ours="-ln kappa at the crossing over this formula: "
+        + ", ".join(f"{value:.3f} (p = {size:,})" for size, value in largest.items()),
+        tolerance=f"1 to {1 + p.room:g} in the largest dimension",
+    )
+
+
+CAPTION = (
+    "One step, a uniform prior on n orthogonal candidates. Left: the gain over a guess of the best "
+    "attack, what ReRo allows, and the Bayes capacity, which is the same for every n; the diagonal "
+    "is certainty. Right: the prior success below which capacity is the sharper bound, as minus "
+    "its logarithm over the number p of released values; lines are the closed form."
+)
+
+
+def alt(tables: Tables) -> str:
+    crossings = tables["crossings"]
+    own = (crossings["crossing"] / crossings["p"]).groupby(crossings["p"]).max()
+    over = (crossings["crossing"] / crossings["limit"] - 1).max()
+    return (
+        "Left: gains of the best attack grow slowly with n, ReRo lies a little above, and "
+        "horizontal capacity lines far above both or beyond the diagonal. Right: minus the "
+        f"logarithm of the prior success, over p, falls from at most {own.iloc[0]:.2f} at p = "
+        f"{own.index[0]:,} to {own.iloc[-1]:.2f} at p = {own.index[-1]:,}; marks lie above the "
+        f"lines by at most {over:.0%}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    gains, crossings = tables["gains"], tables["crossings"]
+    figure, (row,) = panels(1, 2, 4.6, 3.4)
+    sizes = sorted(gains["p"].unique())
+    shown = sizes[min(1, len(sizes) - 1)]
+    own = gains[gains["p"] == shown]
+    fine = np.geomspace(sizes[0] / 1.5, sizes[-1] * 1.5, 60)
+    for colour, (sigma, line) in zip(COLOURS, own.groupby("sigma"), strict=False):
+        label = rf"$\sigma$ = {sigma:g}"
+        row[0].plot(line["n"], line["best attack"], "o", color=colour, ms=4, label=label)
+        row[0].plot(line["n"], line["ReRo"], color=colour)
+        row[0].axhline(line["capacity"].iloc[0], color=colour, linestyle=":", lw=1.3)
+        at = crossings[crossings["sigma"] == sigma]
+        row[1].plot(fine, [crossing_limit(p, sigma) / p for p in fine], color=colour, lw=1.2)
+        row[1].plot(at["p"], at["crossing"] / at["p"], "o", color=colour, mfc="none", label=label)
+    row[0].plot(own["n"], own["n"], color=GREY, lw=1)
+    for style, label in (("-", "ReRo"), (":", "capacity")):
+        row[0].plot([], [], color=GREY, linestyle=style, label=label)
+    row[0].set(
+        xscale="log",
+        yscale="log",
+        ylim=(0.9, 1e14),
+        xlabel="candidates n",
+        ylabel="gain over a guess",
+        title=f"p = {shown:,}",
+    )
+    row[0].legend(loc="upper left", fontsize=8, ncols=2)
+    row[1].set(
+        xscale="log", xlabel="released values p", ylabel=r"$-\ln\kappa$ at the crossing, over p"
+    )
+    row[1].legend(loc="upper right")
+    return figure

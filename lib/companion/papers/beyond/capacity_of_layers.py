@@ -1,0 +1,250 @@
+"""The capacity of gradients whose layers are clipped one by one, below that of Theorem 5.
+
+Each layer of a clipped gradient lies in a unit ball of its own, so all lie in the product of these
+balls; so does every average. The supremum of a Gaussian density over a product is the product of
+the suprema, and integrates to the product of the layers' capacities.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import special as sc
+
+from companion.experiments import capacity_routes as routes
+from companion.experiments import federated
+from companion.experiments.capacity_routes import LAYER_SIZES
+from companion.experiments.federated import DIMENSION
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import MECHANISMS, drawing, legend_above, legend_line, panels
+from reconrisk import bounds
+
+_OURS = "our own exhibit"
+
+PARAMETERS = {
+    "batch_size": Parameter(
+        "int", 128, 128, "128", "B, by which the average's noise is divided", 1
+    ),
+    "least_noise": Parameter("float", 0.1, 0.1, "0.174", "least sigma drawn", 1e-3),
+    "most_noise": Parameter("float", 3.0, 3.0, "1.23", "largest sigma drawn", 0.01),
+    "points": Parameter("int", 25, 61, _OURS, "sigmas of the curves", 5),
+    "noises": Parameter(
+        "floats", (0.1, 0.4), (0.05, 0.1, 0.2, 0.4), _OURS, "noise sampled at", 0.02
+    ),
+    "samples": Parameter("int", 40_000, 200_000, _OURS, "samples of each small product", 1000),
+    "grid": Parameter(
+        "ints",
+        (2, 3, 5, 9, 65),
+        (2, 3, 5, 9, 65, 257),
+        _OURS,
+        "inputs a side of channels on a square, growing",
+        2,
+    ),
+}
+SETTLES = ("O-027",)
+
+#: small products on which the closed form is held against sampling
+_PRODUCTS = ((1, 1), (2, 3), (12, 4, 2), (5, 5, 5))
+_DOMAINS = {
+    "ball": ("ball of Theorem 5, each layer clipped", "-"),
+    "layers": ("product of the layers' balls", "--"),
+    "whole": ("unit ball, clipped as a whole", ":"),
+}
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p, pairs = study.parameters, federated.pairs()
+    sigma = np.array([pair.noise_multiplier for pair in pairs])
+    curve = np.geomspace(p.least_noise, p.most_noise, p.points)
+    marks = _curves(sigma, p.batch_size)
+    # of the directions alone, which are VMF's own domain
+    surface = [
+        routes.gaussian_by_shells(DIMENSION, s / b, 1.0, surface=True)
+        for s, b in zip(marks["sigma"], marks["batch size"], strict=True)
+    ]
+    vmf = bounds.bayes_capacity_vmf(DIMENSION, [pair.concentration for pair in pairs])
+    noises = np.geomspace(1e-7, 10.0, 60)
+    sampled = _sampled(study)
+    return Tables(
+        {
+            "curves": _curves(curve, p.batch_size),
+            "marks": marks,
+            "surface": marks[["batch size", "sigma", "whole"]].assign(surface=surface),
+            "VMF": pd.DataFrame({"log capacity": vmf}),
+            "sampled": sampled,
+            "channels": _channels(p.grid, min(p.noises)),
+            "gaps": pd.DataFrame({"noise": noises, "gap": [gap(s, LAYER_SIZES) for s in noises]}),
+        },
+        exact=("curves", "marks", "channels"),
+        ran=f"p = {DIMENSION:,} in {len(LAYER_SIZES)} layers; closed forms; {p.samples:,} "
+        f"samples for each of {len(sampled)} small products.",
+    )
+
+
+def _curves(sigma: np.ndarray, batch_size: int) -> pd.DataFrame:
+    """Log capacities of a batch's average and of one gradient (batch size 1)."""
+    sizes = np.array(LAYER_SIZES)
+    parts = []
+    for size in (batch_size, 1):
+        noise = sigma / size
+        columns = {
+            "batch size": size,
+            "sigma": sigma,
+            "ball": bounds.bayes_capacity_gaussian(DIMENSION, noise, math.sqrt(len(sizes))),
+            "layers": bounds.bayes_capacity_gaussian(sizes[:, None], noise, 1.0).sum(axis=0),
+            "whole": bounds.bayes_capacity_gaussian(DIMENSION, noise, 1.0),
+        }
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def gap(noise_std: float, sizes: Sequence[int]) -> float:
+    """How much larger Theorem 5's log capacity is than that of the product of layers."""
+    ball = bounds.bayes_capacity_gaussian(sum(sizes), noise_std, math.sqrt(len(sizes)))
+    return float(ball - np.sum(bounds.bayes_capacity_gaussian(sizes, noise_std, 1.0)))
+
+
+def log_volumes(sizes: Sequence[int]) -> tuple[float, float]:
+    """Log ratio of the volumes of ball and product, and its leading part ``p/2 (log l - H)``."""
+    half = 0.5 * np.array(sizes)
+    ratio = half.sum() * math.log(len(sizes)) - sc.gammaln(half.sum() + 1.0)
+    entropy = np.sum(sc.entr(half / half.sum()))
+    leading = half.sum() * (math.log(len(sizes)) - entropy)
+    return float(ratio + np.sum(sc.gammaln(half + 1.0))), float(leading)
+
+
+def _sampled(study: Context) -> pd.DataFrame:
+    """Products of unit balls: sampled, the product of closed forms, and Theorem 5's ball."""
+    p = study.parameters
+    rows = []
+    for sizes, s in itertools.product(_PRODUCTS, p.noises):
+        rng = study.rng("sampled", sizes, s)
+        value, error = routes.gaussian_by_sampling(rng, sizes, s, [1.0] * len(sizes), p.samples)
+        product = float(np.sum(bounds.bayes_capacity_gaussian(sizes, s, 1.0)))
+        rows.append((" + ".join(map(str, sizes)), s, value, error, product, gap(s, sizes)))
+    columns = ["layers", "noise", "sampled", "standard error", "product", "ball less"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _channels(sides: Sequence[int], noise_std: float) -> pd.DataFrame:
+    """Channels from a grid of inputs on the square to fine cells: lower bounds that close in."""
+    edges = np.linspace(-1.0 - 10.0 * noise_std, 1.0 + 10.0 * noise_std, 2001)
+    square = 2.0 * float(bounds.bayes_capacity_gaussian(1, noise_std, 1.0))
+    disc = float(bounds.bayes_capacity_gaussian(2, noise_std, math.sqrt(2.0)))
+    rows = []
+    for side in sides:
+        inputs = np.linspace(-1.0, 1.0, side)
+        channel = np.diff(sc.ndtr((edges - inputs[:, None]) / noise_std), axis=1)
+        # two independent coordinates: the maxima of the Kronecker product are products of maxima
+        value = 2.0 * math.log(float(np.sum(np.max(channel, axis=0))))
+        rows.append((side**2, value, square, disc))
+    return pd.DataFrame(rows, columns=["inputs", "channel", "square", "disc"])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    marks, sampled, surface = tables["marks"], tables["sampled"], tables["surface"]
+    both = pd.concat([tables["curves"], marks])
+    nested = ((both["whole"] < both["layers"]) & (both["layers"] < both["ball"])).all()
+    on_surface = (surface["surface"] - surface["whole"]).abs().max() < 1e-6
+    averaged = _averaged(tables)
+    first = averaged.iloc[0]
+    yield check(
+        "beyond/capacity_of_layers",
+        nested and on_surface and averaged["whole"].min() > tables["VMF"]["log capacity"].max(),
+        "Theorem 5's ball is larger than what the layers fill, and that than the unit ball; of the "
+        "whole gradient's directions alone, VMF's own domain, Gaussian noise has the unit ball's "
+        "capacity, and in each reading with averaging every Gaussian capacity is above every VMF "
+        "one",
+        ours=f"at sigma = {first['sigma']:g} and batch size {first['batch size']:.0f}: ball of "
+        f"radius sqrt({len(LAYER_SIZES)}) {first['ball']:,.0f} nats, product of layers "
+        f"{first['layers']:,.0f}, clipped as a whole {first['whole']:,.0f}",
+    )
+    deviation = ((sampled["sampled"] - sampled["product"]) / sampled["standard error"]).abs().max()
+    gaps = tables["gaps"].sort_values("noise")["gap"]
+    volumes, leading = log_volumes(LAYER_SIZES)
+    limit = (gaps.diff().dropna() < 0).all() and abs(gaps.iloc[0] / volumes - 1) < 1e-6
+    yield check(
+        "O-027",
+        deviation < STANDARD_ERRORS
+        and _approached(tables["channels"])
+        and nested
+        and limit
+        and abs(leading / volumes - 1) < 0.01,
+        "layers clipped one by one have the product of the layers' capacities, below Theorem 5's "
+        "by more the less noise there is, up to the log ratio of the volumes, about "
+        "p/2 (log l - H) nats with H the entropy of the layers' shares",
+        ours=f"{len(sampled)} products sampled, largest deviation {deviation:.1f} standard errors; "
+        f"{volumes:,.1f} nats for {' + '.join(f'{n:,}' for n in LAYER_SIZES)} weights, of which "
+        f"{leading:,.1f} by the entropy",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+    )
+
+
+def _averaged(tables: Tables) -> pd.DataFrame:
+    marks = tables["marks"]
+    return marks[marks["batch size"] == tables.parameters.batch_size]
+
+
+def _approached(channels: pd.DataFrame) -> bool:
+    """Whether channels from ever finer grids close in on the square's capacity from below."""
+    rising = (channels["channel"].diff().dropna() > 0).all()
+    below = (channels["channel"] < channels["square"]).all()
+    last = channels.iloc[-1]
+    return rising and below and last["square"] - last["channel"] < 0.01
+
+
+CAPTION = (
+    "Log of Bayes' capacity of Gaussian noise over the noise multiplier at p = 13,700 in three "
+    "layers, by what the gradients are taken to fill: Theorem 5's ball, the product of the layers' "
+    "unit balls, which is what clipping each layer gives, and the unit ball of a gradient clipped "
+    "as a whole. Left: the average over a batch, as in the paper. Right: one record's gradient. "
+    "Dots: Theorem 5 at Table IV's noise. Orange: VMF's capacities at the concentrations paired "
+    "with it."
+)
+
+
+def alt(tables: Tables) -> str:
+    curves, vmf = tables["curves"], tables["VMF"]["log capacity"]
+    reach = {size: own[list(_DOMAINS)] for size, own in curves.groupby("batch size")}
+    one, many = reach[1], reach[tables.parameters.batch_size]
+    return (
+        "Two panels of three falling curves in the same order, the ball of Theorem 5 highest and "
+        f"the unit ball lowest. On the left all lie between {many.min(axis=None):,.0f} and "
+        f"{many.max(axis=None):,.0f} nats, far above the orange squares between {vmf.min():.0f} "
+        f"and {vmf.max():.0f}; on the right between {one.min(axis=None):.0f} and "
+        f"{one.max(axis=None):,.0f}, with the squares below all three at the same noise."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    curves, marks, vmf = tables["curves"], tables["marks"], tables["VMF"]["log capacity"]
+    blue, orange = MECHANISMS["Gaussian"], MECHANISMS["VMF"]
+    figure, (row,) = panels(1, 2, 4.2, 3.3)
+    sizes = sorted(curves["batch size"].unique(), reverse=True)
+    for axes, size in zip(row, sizes, strict=True):
+        lines = curves[curves["batch size"] == size]
+        for column, (_, style) in _DOMAINS.items():
+            axes.plot(lines["sigma"], lines[column], color=blue, linestyle=style)
+        at = marks[marks["batch size"] == size]
+        axes.plot(at["sigma"], at["ball"], "o", color=blue, ms=4)
+        axes.plot(at["sigma"], vmf, "s", color=orange, ms=4)
+        name = "one record" if size == 1 else f"average of {size} records"
+        axes.set(xscale="log", yscale="log", title=name, xlabel=r"noise multiplier $\sigma$")
+        axes.set_xticks([0.1, 0.3, 1.0, 3.0], ["0.1", "0.3", "1", "3"])
+        axes.minorticks_off()
+    row[0].set_ylabel("log capacity (nats)")
+    handles = [legend_line(label, blue, style) for label, style in _DOMAINS.values()]
+    handles += [
+        legend_line("Table IV", blue, "", "o"),
+        legend_line("VMF at the paired concentration", orange, "", "s"),
+    ]
+    legend_above(figure, handles, 3)
+    return figure

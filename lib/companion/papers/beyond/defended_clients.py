@@ -1,0 +1,193 @@
+"""Attacks on clients' defended updates by attackers who ignore the defence, and who know it.
+
+The grid of attacks of Liu et al. in both readings, and beside it the attacker of noisy updates who
+weighs by the noise's size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+
+from companion.experiments.client_grid import (
+    GRID,
+    Grid,
+    all_settings,
+    batches_of,
+    network_of,
+    run_grid,
+    updates_of,
+)
+from companion.experiments.clients import Setting, pictures
+from companion.experiments.tools import as_numpy
+from companion.study import Context, Parameter
+from reconrisk.attacks import Knowledge, Objective, invert_updates
+from reconrisk.metrics import psnr, rmse
+
+__all__ = [
+    "DEFENDED_GRID",
+    "LIKELIHOOD",
+    "OURS",
+    "attack_noise",
+    "attack_with_likelihood",
+    "attacked_cells",
+    "names_of",
+    "settings_of",
+    "short_title",
+    "with_interval",
+]
+
+OURS = "not printed: our own"
+#: attack that knows how large the noise is
+LIKELIHOOD = "Likelihood"
+
+#: the grid, and which attacks are run in which reading
+DEFENDED_GRID = {
+    **GRID,
+    "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures a batch", low=1),
+    "local_steps": Parameter(
+        "ints", (3,), (3, 5), "3, 5", "local steps that aware attackers repeat", low=1
+    ),
+    "oblivious": Parameter(
+        "str",
+        "GradientInversion, Robbing The Fed, Analytic",
+        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed, Analytic",
+        "Ours, GradientInversion, Robbing The Fed, CPA",
+        "attacks that take the update for a plain gradient",
+    ),
+    "aware": Parameter(
+        "str",
+        "GradientInversion, Robbing The Fed",
+        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed",
+        OURS,
+        "attacks that allow for the defence",
+    ),
+}
+
+
+def names_of(text: str) -> list[str]:
+    """Attacks as a parameter lists them."""
+    return [name.strip() for name in text.split(",")]
+
+
+def settings_of(local_steps: Sequence[int]) -> list[Setting]:
+    """The tables' settings, of local aggregation only the given numbers of steps."""
+    return [
+        s
+        for s in all_settings()
+        if s.defence != "LocalAggregation" or int(s.strength) in local_steps
+    ]
+
+
+def short_title(setting: str) -> str:
+    """A setting's title for axes."""
+    return setting.replace("LocalAggregation", "Local").replace("sigma0", r"$\sigma_0$")
+
+
+def attacked_cells(
+    study: Context, grid: Grid, attacks: Mapping[bool, Sequence[str]]
+) -> pd.DataFrame:
+    """Attack every cell of both readings, one row a picture; :data:`LIKELIHOOD` under noise.
+
+    Parameters
+    ----------
+    study : Context
+    grid : Grid
+    attacks : mapping of bool to sequence of str
+        Those that ignore the defence (False), and those that know it.
+    """
+    p = study.parameters
+    settings = settings_of(p.local_steps)
+    parts = [
+        run_grid(study, names, settings, p.batch_sizes, aware=(aware,), grid=grid)
+        for aware, names in attacks.items()
+    ]
+    noises = [s for s in settings if s.defence == "GradNoise"]
+    for n in p.batch_sizes:
+        for setting, found in attack_noise(study, grid, n, noises).items():
+            errors = np.asarray(found["RMSE"])
+            columns = {
+                "attack": LIKELIHOOD,
+                "defence": setting.defence,
+                "strength": setting.strength,
+                "setting": setting.title,
+                "batch size": n,
+                "aware": True,
+                "batch": np.repeat(np.arange(len(errors)), errors.shape[1]),
+                "RMSE": errors.ravel(),
+                "PSNR": np.asarray(found["PSNR"]).ravel(),
+            }
+            parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def attack_noise(
+    study: Context, grid: Grid, batch_size: int, noises: Sequence[Setting]
+) -> dict[Setting, dict[str, Any]]:
+    """Results of :func:`attack_with_likelihood` at several strengths of the noise."""
+    tasks = [
+        {"grid": dataclasses.asdict(grid), "batch_size": batch_size, "strength": s.strength}
+        for s in noises
+    ]
+    found = study.sweep(attack_with_likelihood, tasks, "likelihood", threads=1)
+    return dict(zip(noises, found, strict=True))
+
+
+def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
+    """Invert noisy updates by the most probable pictures under a prior on neighbours' differences.
+
+    Gaussian noise makes the squared distance, over twice the noise's variance, minus the
+    logarithm of the likelihood. The differences of neighbouring pixels are taken for independent
+    and Laplacian, with the mean size that they have in pictures of the same kind: that fixes the
+    weight of the total variation, and no constant is left to choose.
+
+    Parameters
+    ----------
+    task : dict
+        ``grid``, whose seeds attacks share, ``batch_size`` and ``strength`` of the noise.
+
+    Returns
+    -------
+    dict
+        ``"RMSE"`` and ``"PSNR"`` by batch and picture, the first batch's ``"pictures"``, and
+        ``"weight"`` of the total variation, mean over the batches.
+    """
+    grid = Grid(**task["grid"])
+    batches, network = batches_of(grid, task["batch_size"]), network_of(grid)
+    released = updates_of(grid, network, batches, Setting("GradNoise", task["strength"]))
+    images, _ = pictures(grid.data, grid.data_root, grid.side)
+    sizes = torch.cat([images.diff(dim=d).abs().flatten() for d in (-1, -2)])
+    rate = 1 / float(sizes.mean())
+    norms = torch.stack([g.flatten(1).square().sum(dim=1) for g in released.gradient.values()])
+    # one weight for all batches: their updates are of nearly one length
+    squared = float(norms.sum(dim=0).mean())
+    weight = 2 * task["strength"] ** 2 / squared * rate * batches.images[0].numel()
+    found = invert_updates(
+        network,
+        released,
+        Knowledge(batches.labels, tuple(batches.images.shape[2:]), aware=True),
+        generator=grid.generator(grid.start_seed, task["batch_size"]),
+        objective=Objective(distance="squared", total_variation=weight),
+        iterations=grid.iterations,
+    ).inputs
+    x, y = (as_numpy(t.flatten(2)) for t in (batches.images, found))
+    return {
+        "RMSE": rmse(x, y),
+        "PSNR": psnr(x, y, 1.0),
+        "pictures": np.round(as_numpy(found[0].movedim(1, -1)), 4),
+        "weight": weight,
+    }
+
+
+def with_interval(values: np.ndarray) -> tuple[float, float]:
+    """Mean and half the width of its 95% interval (Student's); zero of a single value."""
+    if len(values) < 2:
+        return float(values.mean()), 0.0
+    error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    return float(values.mean()), float(stats.t.ppf(0.975, len(values) - 1)) * error

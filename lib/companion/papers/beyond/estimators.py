@@ -1,0 +1,227 @@
+"""Four remedies reconstruct better than the "optimal" X_hat: their measured MSE over its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from companion.experiments.tools import as_numpy, photographs, tensor
+from companion.papers.beyond.reconstruction_styles import STYLES
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from reconrisk import datasets
+from companion.style import drawing, panels
+from reconrisk import DPSGD, bounds, metrics
+from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
+
+_OURS = "our own exhibit"
+_SIGMAS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
+
+PARAMETERS = {
+    "pictures": Parameter("int", 6, 50, _OURS, "photographs", 2),
+    "sizes": Parameter("ints", (16, 64), (32, 224), _OURS, "pixels a side", 8),
+    "repeats": Parameter("int", 8, 1, _OURS, "steps per photograph, sigma and estimator", 1),
+    "digits": Parameter("int", 200, 1797, _OURS, "handwritten digits", 10),
+    "synthetic": Parameter("int", 200, 2000, _OURS, "records from U(0, 1)^N", 10),
+    "dimensions": Parameter(
+        "ints", (4, 64, 1024), (4, 64, 1024), _OURS, "N of the synthetic records", 3
+    ),
+    "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 1e-12),
+}
+SETTLES = ("O-005", "O-006")
+PHOTOGRAPHS = True
+
+_TOLERANCE = 5.0
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    rows = []
+    for name, records in _data_sets(study).items():
+        inputs, dimension = tensor(study, records), records.shape[1]
+        offset = tensor(study, np.full((1, dimension), 0.5))[0]
+        norms, offset_norms = inputs.norm(dim=1), (inputs - offset).norm(dim=1)
+        # low enough that every gradient is clipped, also after the offset
+        clipping = 0.1 * float(min(norms.min(), offset_norms.min()))
+        for sigma in p.noise_multipliers:
+            run = DPSGD(sigma, max_grad_norm=clipping)
+            x_hat = known_scale(observe(inputs, run, study.generator(name, sigma)))
+            generator = study.generator(name, sigma, "offset")
+            shifted = known_scale(observe(inputs, run, generator, offset=offset))
+            variance = as_numpy(sigma * norms) ** 2
+            rebuilt = {
+                "X_hat": x_hat,
+                "shrunken": shrink(x_hat, sigma),
+                "James-Stein": james_stein(x_hat, sigma * norms),
+                "clipped to [0, 1]": clip_to_range(x_hat),
+                "offset 1/2": shifted,
+                "offset 1/2, clipped": clip_to_range(shifted),
+            }
+            # expected MSE over that of X_hat; of James-Stein none is known record by record
+            theory = {
+                "X_hat": 1.0,
+                "shrunken": 1 / (1 + dimension * sigma**2),
+                "James-Stein": np.nan,
+                "clipped to [0, 1]": _clipped(records, sigma * norms) / variance,
+                "offset 1/2": as_numpy(offset_norms) ** 2 / as_numpy(norms) ** 2,
+                "offset 1/2, clipped": _clipped(records, sigma * offset_norms) / variance,
+            }
+            unbiased = metrics.mse(records, as_numpy(x_hat))
+            for label, values in rebuilt.items():
+                squares = metrics.mse(records, as_numpy(values))
+                residual = squares - theory[label] * variance
+                # against X_hat record by record: both share their noise (not with the offset)
+                change = (squares - unbiased) / variance
+                rows.append(
+                    {
+                        "data": name,
+                        "N": dimension,
+                        "sigma": sigma,
+                        "reconstruction": label,
+                        "ratio": squares.sum() / variance.sum(),
+                        "theory": (theory[label] * variance).sum() / variance.sum(),
+                        "z-score": residual.mean() / _error(residual),
+                        "not worse": change.mean() < 4 * _error(change),
+                    }
+                )
+    return Tables(
+        {"ratios": pd.DataFrame(rows)},
+        ran=f"{p.pictures} photographs ({p.repeats} steps each) at "
+        f"{' and '.join(map(str, p.sizes))} pixels a side, {p.digits} digits (N = 64), "
+        f"{p.synthetic} synthetic records for each N, one DP-SGD step per sigma.",
+    )
+
+
+def _data_sets(study: Context) -> dict[str, np.ndarray]:
+    p = study.parameters
+    data = {}
+    for size in p.sizes:
+        pictures = photographs(study, size, p.pictures).reshape(p.pictures, -1)
+        data[f"photographs, {size} px"] = np.repeat(pictures, p.repeats, axis=0)
+    data["digits"] = datasets.digits()[: p.digits]
+    for dimension in p.dimensions:
+        draws = study.rng("synthetic", dimension).random((p.synthetic, dimension))
+        data[f"synthetic, N = {dimension}"] = draws
+    return data
+
+
+def _clipped(records: np.ndarray, noise_std: torch.Tensor) -> np.ndarray:
+    """Exact expected MSE of the clipped reconstruction of each record."""
+    pairs = zip(records, as_numpy(noise_std), strict=True)
+    return np.array(
+        [float(bounds.expected_mse_clipped_to_range(x, std, 0.0, 1.0)) for x, std in pairs]
+    )
+
+
+def _error(values: np.ndarray) -> float:
+    return values.std(ddof=1) / math.sqrt(len(values))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table = tables.parameters, tables["ratios"]
+    by = {name: own for name, own in table.groupby("reconstruction")}
+    shrunken, offset = by["shrunken"], _largest(tables, "offset 1/2")
+    # the gain at small sigma is too small to measure: the exact expectations decide, and the
+    # measurements must agree with them; the positive part improves on plain James-Stein
+    beats = (
+        (shrunken["theory"] < 1).all()
+        and (by["clipped to [0, 1]"]["theory"] < 1).all()
+        and all(
+            bounds.expected_mse_james_stein(dimension, sigma, 1.0) < sigma**2
+            for dimension in table["N"].unique()
+            for sigma in p.noise_multipliers
+        )
+        and by["James-Stein"]["not worse"].all()
+    )
+    first, last = _largest(tables, "shrunken").iloc[[0, -1]].itertuples()
+    shared: dict[str, Any] = {
+        "tolerance": f"{_TOLERANCE:g} standard errors",
+        "stand_in": tables.stand_in,
+    }
+    yield check(
+        "beyond/estimators",
+        beats and (table["z-score"].abs().dropna() < _TOLERANCE).all(),
+        "shrinkage, James-Stein and clipping have a lower expected MSE than X_hat at every sigma "
+        "on every data set, and the measured ones agree",
+        ours=f"photographs, shrunken: {first.ratio:.3g} at sigma = {first.sigma:g}, "
+        f"{last.ratio:.2g} at {last.sigma:g}",
+        paper="1 is optimal (Theorem 1)",
+        **shared,
+    )
+    largest = shrunken["z-score"].abs().max()
+    yield check(
+        "O-005",
+        largest < _TOLERANCE,
+        "the shrunken MSE over that of X_hat is 1 / (1 + N sigma^2)",
+        ours=f"largest deviation {largest:.1f} standard errors over {len(shrunken)} settings",
+        **shared,
+    )
+    largest = offset["z-score"].abs().max()
+    yield check(
+        "O-006",
+        largest < _TOLERANCE and (offset["theory"] < 1).all(),
+        "the offset layer's MSE is sigma^2 ||X - c||^2, below that of X_hat",
+        ours=f"ratio {offset['ratio'].mean():.2f} for c = 1/2; largest deviation {largest:.1f} "
+        "standard errors",
+        **shared,
+    )
+
+
+def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
+    """The rows of one reconstruction on the largest photographs, by sigma."""
+    table = tables["ratios"]
+    name = f"photographs, {max(tables.parameters.sizes)} px"
+    own = table[(table["data"] == name) & (table["reconstruction"] == reconstruction)]
+    return own.sort_values("sigma")
+
+
+CAPTION = (
+    'Measured MSE over that of the "optimal" reconstruction (1, dotted) on photographs, digits and '
+    "synthetic records. Points: measured through the real DP-SGD step; lines: exact expectations "
+    "(James-Stein: through the points)."
+)
+
+
+def alt(tables: Tables) -> str:
+    last = _largest(tables, "shrunken").iloc[-1]
+    return (
+        f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
+        "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
+        "offset one is level, the others fall as the noise grows, most in many dimensions: on "
+        f"photographs of {last['N']:,} values the shrunken one is at "
+        f"1e{math.log10(last['ratio']):.0f} at sigma = {last['sigma']:g}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["ratios"]
+    names = list(table["data"].unique())
+    figure, rows = panels(-(-len(names) // 3), 3, 3.4, 2.7)
+    axes = [axis for row in rows for axis in row]
+    for axis in axes[len(names) :]:
+        axis.set_visible(False)
+    for index, (axis, name) in enumerate(zip(axes, names, strict=False)):
+        own = table[table["data"] == name]
+        for label, cells in own.groupby("reconstruction", sort=False):
+            colour, marker = STYLES[label]
+            if label == "X_hat":
+                axis.axhline(1, color=colour, ls=":")
+                continue
+            expected = cells["theory"].where(cells["theory"].notna(), cells["ratio"])
+            axis.plot(cells["sigma"], expected, color=colour, lw=1.3)
+            axis.plot(cells["sigma"], cells["ratio"], marker, color=colour, ms=4.5, label=label)
+        title = name if " N = " in name else f"{name}, N = {own['N'].iloc[0]:,}"
+        axis.set(xscale="log", yscale="log", title=title)
+        if index % 3 == 0:
+            axis.set_ylabel(r"MSE / $\sigma^2\|X\|^2$")
+        if index + 3 >= len(names):
+            axis.set_xlabel(r"noise multiplier $\sigma$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure

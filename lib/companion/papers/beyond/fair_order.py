@@ -1,0 +1,444 @@
+"""What orders reconstruction risk across mechanisms: capacity, epsilon or the mean cosine."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import optimize, stats
+
+from companion.experiments.batch_attacks import Attacked, attack_task, attacked
+from companion.experiments.fair_pairs import fair_concentration
+from companion.experiments.federated import DIMENSION, KEY, studied_pairs
+from companion.experiments.tools import mean_and_error
+from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
+from companion.papers.beyond.rounding import significant
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    refute,
+    registry,
+)
+from companion.style import (
+    COLOURS,
+    GREY,
+    MECHANISMS,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
+from reconrisk import bounds, privacy
+from reconrisk.training import Release
+
+_OURS = "not printed: our own"
+
+PARAMETERS = {
+    "digits": Parameter("str", "digits", "MNIST", "MNIST", "labelled data set of digits"),
+    "garments": Parameter(
+        "str", "patches", "FashionMNIST", "Fashion-MNIST", "labelled data set of grey images"
+    ),
+    "batch_sizes": Parameter(
+        "ints", (16, 128), (16, 128), "16, 32, 64, 128", "records of a batch", low=2
+    ),
+    "draws": Parameter("int", 3, 12, _OURS, "batches attacked at each batch size", low=3),
+    "iterations": Parameter("int", 100, 2000, "10,000", "iterations of the attack", low=10),
+    "resamples": Parameter("int", 2000, 10000, _OURS, "resamples for intervals", low=200),
+}
+SETTLES = ("O-031", "E-D-25")
+
+#: pairings of the noises, with their markers
+_PAIRINGS = {"printed pairs": "o", "equal epsilon": "^", "equal capacity": "D"}
+_TOGETHER = "the last two together"
+#: what may order the risk, as in a legend
+_ORDERS = {"log capacity": "capacity", "epsilon": r"$\varepsilon$", "cosine": "cosine"}
+#: rank correlations that count as an order, and that do not; what is blind to the mechanism and
+#: perfect within each has 0.5
+_WELL, _POORLY = 0.9, 0.8
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    parts, correlations = [], []
+    for name in (p.digits, p.garments):
+        for size in p.batch_sizes:
+            points = paired_points(size)
+            releases = list(dict.fromkeys(point.release for point in points))
+            budget = {"draws": p.draws, "iterations": p.iterations}
+            (run,) = attacked(study, [attack_task(study, name, size, releases, **budget)])
+            table = _measured(run, points, name, size)
+            errors = np.array([run.of("mse", point.release) for point in points])
+            parts.append(table)
+            correlations += _correlations(study, table, errors, name, size)
+    points = pd.concat(parts, ignore_index=True)
+    return Tables(
+        {
+            "points": points,
+            "correlations": pd.DataFrame(correlations),
+            "printed numbers": printed_correlations(),
+            "equal capacity": _equal_capacity(points),
+        },
+        exact=("printed numbers",),
+        ran=f"{p.draws} batches of {', '.join(map(str, p.batch_sizes))} of {p.digits} and "
+        f"{p.garments} at eight noises in three pairings, {p.iterations} iterations.",
+    )
+
+
+# Pairings ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of one mechanism in one pairing.
+
+    Attributes
+    ----------
+    signal : float
+        One over the noise multiplier, of VMF noise that of the Gaussian with its privacy loss: it
+        orders as epsilon does after any number of steps.
+    epsilon : float
+        The printed one at the printed pairs and the signal elsewhere: only its order is used.
+    """
+
+    pairing: str
+    mechanism: str
+    release: Release
+    log_capacity: float
+    signal: float
+    epsilon: float
+
+
+def paired_points(size: int) -> list[Point]:
+    """The eight noises of Table VI with three partners each, at one batch size."""
+    points = []
+    for pair in studied_pairs():
+        sigma, deviation = pair.noise_multiplier, pair.noise_multiplier / size
+        layered = math.sqrt(3)
+        matched = equal_capacity_concentration(deviation, layered)
+        # concentration, whether layers are clipped one by one, and the ball that they then fill
+        partners = {
+            "printed pairs": (pair.concentration, True, layered),
+            "equal epsilon": (significant(fair_concentration(sigma), 5), False, 1.0),
+            "equal capacity": (significant(matched, 5), True, layered),
+        }
+        for pairing, (kappa, by_layer, radius) in partners.items():
+            signals = {
+                "VMF": 1 / float(privacy.vmf_noise_multiplier(DIMENSION, kappa)),
+                "Gaussian": radius / sigma,
+            }
+            if pairing == "equal epsilon":
+                # equal by certified accounting, to more digits than the closed form has
+                signals["VMF"] = signals["Gaussian"]
+            capacities = {
+                "VMF": float(bounds.bayes_capacity_vmf(DIMENSION, kappa)),
+                "Gaussian": float(bounds.bayes_capacity_gaussian(DIMENSION, deviation, radius)),
+            }
+            if pairing == "equal capacity":
+                capacities["Gaussian"] = capacities["VMF"]  # to all digits: a tie
+            releases = {
+                "VMF": Release("vmf", kappa, by_layer=by_layer),
+                "Gaussian": Release("gaussian", sigma, by_layer=by_layer),
+            }
+            for mechanism, release in releases.items():
+                signal = signals[mechanism]
+                epsilon = pair.epsilon if pairing == "printed pairs" else signal
+                points.append(
+                    Point(pairing, mechanism, release, capacities[mechanism], signal, epsilon)
+                )
+    return points
+
+
+@functools.lru_cache(maxsize=256)
+def equal_capacity_concentration(noise_std: float, radius: float) -> float:
+    """The concentration at which VMF noise has the capacity of Gaussian noise on a ball.
+
+    Parameters
+    ----------
+    noise_std : float
+        Of every coordinate of the released gradient: sigma over the batch size, as in Theorem 5.
+    radius : float
+        Of the ball: sqrt(3) where three layers are clipped to one.
+    """
+    wanted = float(bounds.bayes_capacity_gaussian(DIMENSION, noise_std, radius))
+    root = optimize.brentq(
+        lambda at: float(bounds.bayes_capacity_vmf(DIMENSION, math.exp(at))) - wanted,
+        math.log(1e-3),
+        math.log(1e12),
+        xtol=1e-10,
+    )
+    return math.exp(root)
+
+
+# Orders ------------------------------------------------------------------------------------------
+
+
+def rank_correlation(risk: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Spearman's correlation, with average ranks for ties, over the last axis; (...)."""
+    ranks = [stats.rankdata(np.asarray(v), axis=-1) for v in np.broadcast_arrays(risk, order)]
+    centred = [r - r.mean(axis=-1, keepdims=True) for r in ranks]
+    inner = (centred[0] * centred[1]).sum(axis=-1)
+    return inner / np.sqrt(np.prod([(c * c).sum(axis=-1) for c in centred], axis=0))
+
+
+def _measured(run: Attacked, points: Sequence[Point], name: str, size: int) -> pd.DataFrame:
+    """One row a point: what may order it, and its error."""
+    rows = []
+    for point in points:
+        value, error = mean_and_error(run.of("mse", point.release))
+        rows.append(
+            {
+                "data": name,
+                "n": size,
+                "pairing": point.pairing,
+                "mechanism": point.mechanism,
+                "noise": point.release.noise,
+                "log capacity": point.log_capacity,
+                "signal": point.signal,
+                "epsilon": point.epsilon,
+                "cosine": float(run.of("cosine", point.release).mean()),
+                "MSE": value,
+                "error": error,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _correlations(
+    study: Context, table: pd.DataFrame, errors: np.ndarray, name: str, size: int
+) -> list[dict[str, Any]]:
+    """Spearman's correlation of minus the MSE with each order, with intervals over batches."""
+    rng = study.rng("resamples", name, size)
+    picked = rng.integers(errors.shape[1], size=(study.parameters.resamples, errors.shape[1]))
+    resampled = -errors[:, picked].mean(axis=2).T  # (resamples, points)
+    groups = {pairing: [pairing] for pairing in _PAIRINGS} | {_TOGETHER: list(_PAIRINGS)[1:]}
+    rows = []
+    for pairing, among in groups.items():
+        own = table["pairing"].isin(among).to_numpy()
+        risk = -table.loc[own, "MSE"].to_numpy()
+        for order in _ORDERS:
+            by = table.loc[own, order].to_numpy()
+            spread = rank_correlation(resampled[:, own], by)
+            rows.append(
+                {
+                    "data": name,
+                    "n": size,
+                    "pairing": pairing,
+                    "order": order,
+                    "Spearman": float(rank_correlation(risk, by)),
+                    "low": float(np.quantile(spread, 0.025)),
+                    "high": float(np.quantile(spread, 0.975)),
+                    "Kendall": float(stats.kendalltau(risk, by).statistic),
+                }
+            )
+    return rows
+
+
+def printed_correlations() -> pd.DataFrame:
+    """The same of Table VI's printed numbers; the cosine there is not known."""
+    six = registry.printed(f"{KEY}/table6")
+    six = six[six["metric"] == "MSE"]
+    of = {pair.concentration: pair for pair in studied_pairs()}
+    rows = []
+    for (name, size), part in six.groupby(["dataset", six["batch_size"].astype(int)], sort=False):
+        pairs = [of[kappa] for kappa in part["paired_kappa_vmf"].astype(float)]
+        capacity = [
+            bounds.bayes_capacity_vmf(DIMENSION, pair.concentration)
+            if mechanism == "VMF"
+            else bounds.bayes_capacity_gaussian(
+                DIMENSION, pair.noise_multiplier / size, math.sqrt(3)
+            )
+            for mechanism, pair in zip(part["mechanism"], pairs, strict=True)
+        ]
+        risk = -part["value"].to_numpy(dtype=float)
+        rows.append(
+            {
+                "data": name,
+                "n": size,
+                "log capacity": float(rank_correlation(risk, np.array(capacity, dtype=float))),
+                "epsilon": float(rank_correlation(risk, np.array([q.epsilon for q in pairs]))),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
+    """Gaussian less VMF at equal capacity, pair by pair."""
+    own = table[table["pairing"] == "equal capacity"]
+    sides = {m: own[own["mechanism"] == m].reset_index(drop=True) for m in ("Gaussian", "VMF")}
+    gaussian, vmf = sides.values()
+    result = gaussian[["data", "n", "noise", "log capacity"]].rename(columns={"noise": "sigma"})
+    result["kappa"] = vmf["noise"]
+    for name in ("cosine", "MSE"):
+        for mechanism, side in sides.items():
+            result[f"{name} {mechanism}"] = side[name]
+    result["difference"] = gaussian["MSE"] - vmf["MSE"]
+    result["error"] = np.hypot(gaussian["error"], vmf["error"])
+    return result
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    by = _spearman(tables)
+    # what is held equal cannot order across mechanisms
+    blind = max(
+        by["printed pairs", "epsilon"].max(),
+        by["equal epsilon", "epsilon"].max(),
+        by["equal capacity", "log capacity"].max(),
+    )
+    cosine = min(by[pairing, "cosine"].min() for pairing in (*_PAIRINGS, _TOGETHER))
+    both = max(by[_TOGETHER, order].max() for order in ("epsilon", "log capacity"))
+    ordered = cosine > _WELL and blind < _POORLY and both < cosine
+    shared: dict[str, Any] = {
+        "tolerance": f"above {_WELL:g} and below {_POORLY:g}",
+        "stand_in": tables.stand_in,
+    }
+    together = [f"{order} {_range(by[_TOGETHER, order])}" for order in _ORDERS]
+    yield check(
+        "beyond/fair_order",
+        ordered,
+        "over both mechanisms the mean cosine orders the error of reconstructions in every "
+        "pairing; epsilon does not where it is held equal, nor capacity where that is",
+        ours="Spearman with minus the MSE at equal epsilon and equal capacity together: "
+        + "; ".join(together),
+        **shared,
+    )
+    equal, printed = tables["equal capacity"], tables["printed numbers"]
+    always = (equal["difference"] > 0).all()
+    told = [
+        f"{name} at equal epsilon {_range(by['equal epsilon', order])}, at equal capacity "
+        f"{_range(by['equal capacity', order])}"
+        for name, order in (("epsilon", "epsilon"), ("capacity", "log capacity"))
+    ]
+    yield check(
+        "O-031",
+        ordered and always,
+        "the mean cosine orders reconstruction risk across mechanisms at the printed pairs, at "
+        "equal epsilon and at equal capacity; capacity does at the first two only, epsilon at the "
+        "last",
+        ours=f"cosine: at least {cosine:.2f} in every pairing, data set and batch size; "
+        + "; ".join(told),
+        paper=f"on the printed MSEs capacity {_range(printed['log capacity'])}, epsilon "
+        f"{_range(printed['epsilon'])}",
+        **shared,
+    )
+    gaussian, vmf = equal["cosine Gaussian"], equal["cosine VMF"]
+    yield refute(
+        "E-D-25",
+        holds=not always,
+        corrected_holds=always,
+        ours=f"{len(equal)} pairs; Gaussian less VMF MSE {_range(equal['difference'], 1)}; cosines "
+        f"{_range(gaussian)} against {_range(vmf)}",
+    )
+
+
+def _spearman(tables: Tables) -> pd.Series:
+    """Correlations by pairing and order, of every data set and batch size."""
+    return tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
+
+
+def _range(values: pd.Series, digits: int = 2) -> str:
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
+
+
+# Picture -----------------------------------------------------------------------------------------
+
+CAPTION = (
+    "What orders the error of reconstructions across mechanisms. First three columns: MSE at batch "
+    "size 128 over log capacity, over one over the noise multiplier (which orders as epsilon does; "
+    "of VMF noise, that of the Gaussian of equal privacy), and over the mean cosine, where each "
+    "noise of Table VI is paired by the print, by certified epsilon and by Theorems 5 and 6. "
+    "Right: Spearman's correlation with minus the MSE in each pairing (at the printed pairs with "
+    "the printed epsilon), both batch sizes, with 95% intervals over batches."
+)
+
+
+def alt(tables: Tables) -> str:
+    by = _spearman(tables)
+    cosine = min(by[pairing, "cosine"].min() for pairing in _PAIRINGS)
+    names = " and ".join(tables["points"]["data"].unique())
+    return (
+        f"Two rows, {names}. Over capacity and over epsilon the points of the two mechanisms form "
+        "separate branches; over the cosine all lie on one falling curve. In the right panels the "
+        f"cosine's correlations are all above {math.floor(10 * cosine) / 10:g}; epsilon's are at "
+        f"{by['printed pairs', 'epsilon'].mean():.1f} at the printed pairs and "
+        f"{by['equal epsilon', 'epsilon'].mean():.1f} at equal epsilon, capacity's at "
+        f"{by['equal capacity', 'log capacity'].mean():.1f} at equal capacity."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    points, ranks = tables["points"], tables["correlations"]
+    names = list(points["data"].unique())
+    figure, axes = panels(len(names), 4, 2.5, 2.5)
+    top = points["n"].max()
+    for row, name in zip(axes, names, strict=True):
+        own = points[(points["data"] == name) & (points["n"] == top)]
+        for axis, order in zip(row, _ORDERS, strict=False):
+            _order_panel(axis, own, order)
+        row[0].set_ylabel(f"{name}\nMSE, batch size {top}")
+        _ranks_panel(row[3], ranks[ranks["data"] == name])
+    handles = [
+        *(legend_line(m, colour, "", "o") for m, colour in MECHANISMS.items()),
+        legend_line("printed pairs", GREY, "", "o"),
+        legend_line("equal epsilon", GREY, "", "^", markerfacecolor="white"),
+        legend_line("equal capacity", GREY, "", "D"),
+    ]
+    legend_above(figure, handles, 5)
+    return figure
+
+
+def _order_panel(axes: Axes, points: pd.DataFrame, order: str) -> None:
+    for mechanism, colour in MECHANISMS.items():
+        for pairing, marker in _PAIRINGS.items():
+            part = points[(points["mechanism"] == mechanism) & (points["pairing"] == pairing)]
+            x = part["signal" if order == "epsilon" else order]
+            axes.errorbar(
+                stretched(x) if order == "cosine" else x,
+                part["MSE"],
+                yerr=1.96 * part["error"],
+                fmt=marker,
+                ms=4.5,
+                color=colour,
+                markerfacecolor="white" if marker == "^" else colour,
+                elinewidth=0.7,
+            )
+    if order == "cosine":
+        draw_cosine_axis(axes, 0.0012)
+    else:
+        label = (
+            "log capacity (nats)" if order == "log capacity" else r"1/$\sigma$, as $\varepsilon$"
+        )
+        axes.set(xscale="log", xlabel=label)
+    axes.set_ylim(0, None)
+
+
+def _ranks_panel(axes: Axes, ranks: pd.DataFrame) -> None:
+    """Correlations with intervals, one group of three a pairing, batch sizes side by side."""
+    own = ranks.set_index(["pairing", "order", "n"])
+    sizes = sorted(ranks["n"].unique())
+    for i, pairing in enumerate(_PAIRINGS):
+        for j, (colour, order) in enumerate(zip(COLOURS[2:], _ORDERS, strict=False)):
+            for k, size in enumerate(sizes):
+                row = own.loc[(pairing, order, size)]
+                x = i + 0.27 * (j - 1) + 0.09 * (k - 0.5 * (len(sizes) - 1))
+                label = _ORDERS[order] if i == k == 0 else None
+                axes.vlines(x, row["low"], row["high"], color=colour, linewidth=1.4)
+                axes.plot(x, row["Spearman"], "os^D"[k % 4], ms=4, color=colour, label=label)
+    axes.set_xticks(range(len(_PAIRINGS)), ["printed\npairs", "equal\nepsilon", "equal\ncapacity"])
+    axes.set(ylim=(0, 1.05), ylabel="Spearman's correlation")
+    axes.legend(loc="lower center", ncols=3, fontsize=7.5, handletextpad=0.1, columnspacing=1.0)

@@ -1,0 +1,158 @@
+"""Risk instead of epsilon: noise, risk and epsilon over the sampling rate and number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.papers.beyond.rounding import FOUR_DIGITS, four_digits
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import COLOURS, GREY, drawing, panels
+from reconrisk import DPSGD, bounds, privacy
+
+_OURS = "our own exhibit"
+
+PARAMETERS = {
+    "sampling_rates": Parameter(
+        "floats",
+        (0.01, 0.03, 0.1, 0.3, 1.0),
+        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+        _OURS,
+        "q",
+        1e-6,
+    ),
+    "steps": Parameter("ints", (100, 1000, 10_000), (100, 1000, 10_000), _OURS, "T", 1),
+    "epsilons": Parameter("floats", (1.0, 4.0), (1.0, 4.0, 10.0), _OURS, "epsilon", 1e-2),
+    "successes": Parameter("floats", (0.2, 0.5), (0.2, 0.5), _OURS, "targets of gamma", 1e-9),
+    "kappa": Parameter("float", 0.1, 0.1, "1/10", "prior success", 1e-9),
+    "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-100),
+}
+SETTLES = ("O-016",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    plans = [
+        (float(q), int(steps)) for steps in p.steps for q in p.sampling_rates if q * steps >= 1
+    ]
+    equal_epsilon, equal_risk = [], []
+    for epsilon in p.epsilons:
+        for q, steps in plans:
+            sigma = privacy.noise_for_epsilon(epsilon, p.delta, sampling_rate=q, steps=steps)
+            gamma = bounds.rero(DPSGD(sigma, q, steps), p.kappa).upper
+            found = {"sigma": sigma, "gamma": gamma, "excess": gamma - p.kappa}
+            equal_epsilon.append({"epsilon": epsilon, "q": q, "T": steps} | four_digits(found))
+    for success in p.successes:
+        for q, steps in plans:
+            sigma = privacy.noise_for_success(success, p.kappa, sampling_rate=q, steps=steps)
+            epsilon = privacy.epsilon(DPSGD(sigma, q, steps), p.delta).upper
+            found = {"sigma": sigma, "epsilon": epsilon}
+            equal_risk.append({"gamma": success, "q": q, "T": steps} | four_digits(found))
+    return Tables(
+        {"equal epsilon": pd.DataFrame(equal_epsilon), "equal risk": pd.DataFrame(equal_risk)},
+        exact=("equal epsilon", "equal risk"),
+        ran=f"certified calibration at delta = {p.delta:g}, kappa = {p.kappa:g}, T = "
+        f"{min(p.steps)} to {max(p.steps):,}, q = {min(p.sampling_rates):g} to 1; deterministic.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    equal_epsilon, equal_risk = tables["equal epsilon"], tables["equal risk"]
+    rises = _rises(equal_epsilon, "epsilon", equal_epsilon["excess"])
+    falls = _rises(equal_risk, "gamma", -equal_risk["epsilon"])
+    yield check(
+        "beyond/iso_risk",
+        rises and falls,
+        "at equal epsilon the risk rises with the sampling rate and with the number of steps, up "
+        "to that of the full batch; at equal risk the epsilon allowed falls",
+        ours=f"{len(equal_epsilon)} runs of equal epsilon, {len(equal_risk)} of equal risk",
+        tolerance=f"{FOUR_DIGITS:g} of the value",
+    )
+    factors, ratios = _spreads(tables)
+    yield check(
+        "O-016",
+        (factors > 1.5).all() and (ratios > 1.5).all() and factors.max() > 2.5,
+        "over q and T with at least one expected participation, runs of equal epsilon differ up to "
+        "severalfold in the excess of gamma over kappa, and runs of equal gamma in epsilon",
+        ours="; ".join(
+            [f"epsilon {e:g}: excess by a factor {f:.1f}" for e, f in factors.items()]
+            + [f"gamma {g:g}: epsilon by a factor {r:.1f}" for g, r in ratios.items()]
+        ),
+    )
+
+
+def _rises(table: pd.DataFrame, group: str, values: pd.Series) -> bool:
+    """Whether values rise with q at each T, and with T at each q."""
+    table = table.assign(values=values)
+    for fixed, moving in (("T", "q"), ("q", "T")):
+        for _, own in table.sort_values(moving).groupby([group, fixed])["values"]:
+            if (np.diff(own) < -FOUR_DIGITS * own.abs().to_numpy()[:-1]).any():
+                return False
+    return True
+
+
+def _spreads(tables: Tables) -> tuple[pd.Series, pd.Series]:
+    """Largest over least: of the excess at each epsilon, and of the epsilon at each gamma."""
+    excess = tables["equal epsilon"].groupby("epsilon")["excess"]
+    epsilon = tables["equal risk"].groupby("gamma")["epsilon"]
+    return excess.max() / excess.min(), epsilon.max() / epsilon.min()
+
+
+CAPTION = (
+    "Risk instead of epsilon, over the sampling rate and the number of steps (runs in which a "
+    "record takes part at least once on average). Left: noise for a risk target (solid) and for a "
+    "fixed epsilon (dashed). Middle: the success that the same epsilon allows. Right: the epsilon "
+    "that the same success allows."
+)
+
+
+def alt(tables: Tables) -> str:
+    factors, ratios = _spreads(tables)
+    steps = sorted(tables["equal epsilon"]["T"].unique())
+    return (
+        "Left: noise multipliers rise with the sampling rate and with T; solid and dashed curves "
+        "are nearly parallel at large q and part at small q. Middle: gamma rises with q towards "
+        f"the full batch's value, from far below it at T = {steps[0]:,} and hardly below it at "
+        f"T = {steps[-1]:,}; its excess over kappa varies by a factor of up to "
+        f"{factors.max():.1f}. Right: the allowed epsilon falls with q to a common limit, from up "
+        f"to {ratios.max():.1f} times it where a record takes part about once."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    equal, risk = tables["equal epsilon"], tables["equal risk"]
+    figure, (row,) = panels(1, 3, 3.9, 3.4)
+    steps = sorted(equal["T"].unique())
+    target, epsilon = risk["gamma"].min(), equal["epsilon"].max()
+    for colour, count in zip(COLOURS, steps, strict=False):
+        own = risk[(risk["T"] == count) & (risk["gamma"] == target)].sort_values("q")
+        row[0].plot(own["q"], own["sigma"], "o-", ms=3.5, color=colour, label=f"T = {count:,}")
+        own = equal[(equal["T"] == count) & (equal["epsilon"] == epsilon)].sort_values("q")
+        row[0].plot(own["q"], own["sigma"], "s--", ms=3, color=colour)
+    row[0].plot([], [], "o-", ms=3.5, color=GREY, label=rf"$\gamma$ = {target:g}")
+    row[0].plot([], [], "s--", ms=3, color=GREY, label=rf"$\varepsilon$ = {epsilon:g}")
+    row[0].set(ylabel=r"noise multiplier $\sigma$", yscale="log")
+    row[0].legend(loc="upper left", fontsize=7.5)
+    for axis, table, group, column, symbol in (
+        (row[1], equal, "epsilon", "gamma", r"$\varepsilon$"),
+        (row[2], risk, "gamma", "epsilon", r"$\gamma$"),
+    ):
+        for style, (value, part) in zip(("-", "--", ":", "-."), table.groupby(group), strict=False):
+            for colour, count in zip(COLOURS, steps, strict=False):
+                own = part[part["T"] == count].sort_values("q")
+                axis.plot(own["q"], own[column], style, marker="o", ms=3, color=colour)
+            axis.plot([], [], style, color=GREY, label=f"{symbol} = {value:g}")
+    row[1].set(ylabel=r"$\gamma$ at equal $\varepsilon$", ylim=(0, None))
+    row[1].legend(loc="lower right")
+    row[2].set(ylabel=r"$\varepsilon$ at equal $\gamma$", yscale="log")
+    row[2].set_yticks([2, 5, 10, 20], ["2", "5", "10", "20"])
+    row[2].minorticks_off()
+    row[2].legend(loc="upper right")
+    for axis in row:
+        axis.set(xscale="log", xlabel="sampling rate q")
+    return figure

@@ -1,0 +1,148 @@
+"""The averaged attack over many sampled steps: exact tail and expectation over T and |D|."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.experiments.tools import attack_repeatedly
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import rounded
+from companion.style import COLOURS, GREY, drawing, panels
+from reconrisk import bounds
+
+_OURS = "our own exhibit"
+_RECORDS, _STEPS = (100, 1000, 10_000), (1, 10, 100, 1000, 10_000, 100_000)
+
+PARAMETERS = {
+    "noise_multiplier": Parameter("float", 0.05, 0.05, _OURS, "sigma", 1e-12),
+    "dimension": Parameter("int", 64, 64, _OURS, "N", 1),
+    "records": Parameter("ints", _RECORDS, _RECORDS, _OURS, "|D|", 2),
+    "steps": Parameter("ints", _STEPS, _STEPS, _OURS, "T", 1),
+    "threshold": Parameter("float", 0.02, 0.02, _OURS, "eta, in units of ||X||^2 / N", 1e-12),
+    "trials": Parameter("int", 10_000, 100_000, _OURS, "simulated runs for the check", 1000),
+}
+SETTLES = ("O-004",)
+
+#: T of the simulated runs
+_SIMULATED_STEPS = 1000
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    law = (p.threshold / p.dimension, p.dimension, p.noise_multiplier, 1.0)  # ||X|| = 1
+    rows = []
+    for records in p.records:
+        for steps in p.steps:
+            tail = float(bounds.mse_tail_sampled(*law, steps, 1 / records, log=True))
+            expected = bounds.expected_mse_sampled(p.noise_multiplier, 1.0, steps, 1 / records)
+            rows.append(
+                {
+                    "|D|": records,
+                    "T": steps,
+                    "log tail": tail,
+                    "P(MSE <= eta)": math.exp(tail),
+                    "P(met at all)": -math.expm1(steps * math.log1p(-1 / records)),
+                    "E[MSE | met]": float(expected),
+                    "every step a hit": float(bounds.mse_tail(*law, steps)),
+                }
+            )
+    simulated = {
+        "|D|": min(p.records),
+        "T": _SIMULATED_STEPS,
+        "simulated": _share_within(study, min(p.records)),
+        "exact": float(bounds.mse_tail_sampled(*law, _SIMULATED_STEPS, 1 / min(p.records))),
+    }
+    return Tables(
+        {"mixture": pd.DataFrame(rows), "simulated": pd.DataFrame([simulated])},
+        exact=("mixture",),
+        ran=f"closed forms at N = {p.dimension}, sigma = {p.noise_multiplier:g}, eta = "
+        f"{p.threshold:g} ||X||^2 / N; {p.trials} simulated runs of {_SIMULATED_STEPS} steps.",
+    )
+
+
+def _share_within(study: Context, records: int) -> float:
+    """Select, attack through the real step, average: how often the average is near enough."""
+    p = study.parameters
+    record = study.rng("record").random(p.dimension)
+    record /= np.linalg.norm(record)
+    hits = study.rng("selection").binomial(_SIMULATED_STEPS, 1 / records, p.trials)
+    rebuilt = attack_repeatedly(
+        study, record, p.noise_multiplier, 0.5, int(hits.sum()), key=("steps",)
+    )
+    met = np.flatnonzero(hits)
+    first = np.concatenate([[0], np.cumsum(hits[met])[:-1]])  # each run's own steps
+    average = np.add.reduceat(rebuilt, first, axis=0) / hits[met, None]
+    within = np.square(average - record).mean(axis=1) <= p.threshold / p.dimension
+    return float(within.sum() / p.trials)
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table, simulated = tables["mixture"], tables["simulated"].iloc[0]
+    exact = simulated["exact"]
+    error = math.sqrt(exact * (1 - exact) / tables.parameters.trials)
+    agrees = abs(simulated["simulated"] - exact) < 4 * error
+    grows = all(
+        (own["log tail"].diff().dropna() >= -1e-12).all() for _, own in table.groupby("|D|")
+    )
+    below = (table["P(MSE <= eta)"] <= table["every step a hit"] * (1 + 1e-12)).all()
+    ours = (
+        f"T = {simulated['T']:.0f}, |D| = {simulated['|D|']:.0f}: "
+        f"{rounded(simulated['simulated'], error)} simulated, {exact:.4f} exact"
+    )
+    yield check(
+        "beyond/many_steps",
+        grows and below and agrees,
+        "the mixture's tail grows with T and stays below that of T certain hits",
+        ours=f"{len(table)} settings; {ours}",
+        tolerance="4 standard errors",
+    )
+    yield check(
+        "O-004",
+        agrees,
+        "simulated selection and averaging agree with the mixture",
+        ours=ours,
+        tolerance="4 standard errors",
+    )
+
+
+CAPTION = (
+    "The averaged attack when every step picks one of |D| records: exact probability of success "
+    "(left) and expected MSE given that the record is met at all (right), over the number of "
+    "steps. Dashed: every step a hit."
+)
+
+
+def alt(tables: Tables) -> str:
+    table = tables["mixture"]
+    last = table[table["T"] == table["T"].max()].set_index("|D|")["P(MSE <= eta)"]
+    ends = ", ".join(f"{value:.2g} for {size:,} records" for size, value in last.items())
+    return (
+        "Left: success probabilities rise with the number of steps, later for larger data sets, "
+        f"all below the dashed curve of certain hits; after {table['T'].max():,} steps they are "
+        f"{ends}. Right: the expected MSE stays flat until the record is met several times and "
+        "then falls as one over T."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["mixture"]
+    figure, (row,) = panels(1, 2, 4.4, 3.2)
+    for colour, marker, (size, own) in zip(COLOURS, "os^Dv", table.groupby("|D|"), strict=False):
+        style = {"marker": marker, "ms": 4, "color": colour}
+        row[0].plot(own["T"], own["P(MSE <= eta)"], label=f"|D| = {size:g}", **style)
+        row[1].plot(own["T"], own["E[MSE | met]"], **style)
+    certain = table[table["|D|"] == table["|D|"].min()]
+    row[0].plot(certain["T"], certain["every step a hit"], "--", color=GREY, label="every step")
+    for axis in row:
+        axis.set(xscale="log", yscale="log", xlabel="steps T")
+    row[0].set(ylim=(1e-12, 3), ylabel=r"P(MSE $\leq \eta$)")
+    row[1].set(ylabel=r"E[MSE | met] / $\|X\|^2$")
+    row[0].legend(loc="lower right")
+    return figure

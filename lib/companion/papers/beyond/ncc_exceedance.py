@@ -1,0 +1,111 @@
+"""How often single reconstructions exceed the printed bound on the NCC, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.style import COLOURS, GREY, drawing, panels
+from reconrisk import bounds
+
+_OURS = "our own exhibit"
+_SIGMAS = (0.01, 0.1, 1.0)
+_DIMENSIONS = (3, 4, 10, 30, 100, 300, 1000, 10_000, 150_528, 10**6, 10**9)
+
+PARAMETERS = {
+    "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 1e-12),
+    "dimensions": Parameter("ints", _DIMENSIONS, _DIMENSIONS, _OURS, "N", 3),
+}
+SETTLES = ("O-003", "E-A-07")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    dimension = np.array(p.dimensions, dtype=float)
+    parts = []
+    for sigma in p.noise_multipliers:
+        bound = bounds.ncc_bound_paper(dimension, sigma)
+        columns = {
+            "sigma": sigma,
+            "N": dimension,
+            "bound": bound,
+            "share above": bounds.ncc_tail(bound, dimension, sigma),
+            "expected NCC": bounds.expected_ncc(dimension, sigma),
+        }
+        parts.append(pd.DataFrame(columns))
+    return Tables(
+        {"exceedance": pd.concat(parts, ignore_index=True)},
+        exact=("exceedance",),
+        ran="closed forms only (centred data: contrast 1).",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table = tables["exceedance"]
+    smallest = table[table["N"] == table["N"].min()].iloc[-1]
+    largest = table[table["N"] == table["N"].max()]
+    exceeds = (table["share above"] > 0.499).all()
+    half = ((largest["share above"] - 0.5).abs() < 0.01).all()
+    excess = table["expected NCC"] / table["bound"] - 1
+    # in the end the expectation exceeds the bound by 1 / (4 N) of it
+    in_the_end = (4 * excess * table["N"])[table["N"] >= 1e6]
+    shares = f"{table['share above'].min():.3f} to {table['share above'].max():.3f}"
+    yield check(
+        "beyond/ncc_exceedance",
+        exceeds and half,
+        "a large share of single reconstructions exceeds the printed bound",
+        ours=f"share above {shares}",
+    )
+    yield check(
+        "O-003",
+        half,
+        "for centred data the share tends to one half as N grows",
+        ours=f"at N = {table['N'].max():g}: "
+        + ", ".join(f"{share:.4f}" for share in largest["share above"]),
+    )
+    yield refute(
+        "E-A-07",
+        holds=not exceeds,
+        corrected_holds=exceeds and (excess > 0).all() and np.allclose(in_the_end, 1, rtol=0.05),
+        ours=f"share above {shares}; expected NCC over bound at N = {smallest['N']:.0f}, sigma = "
+        f"{smallest['sigma']:g}: {smallest['expected NCC'] / smallest['bound']:.3f}",
+        paper="0",
+    )
+
+
+CAPTION = (
+    "The share of single reconstructions whose NCC exceeds the printed bound (left) and the exact "
+    "expected NCC over that bound (right), for centred data."
+)
+
+
+def alt(tables: Tables) -> str:
+    table = tables["exceedance"]
+    share, ratio = table["share above"], table["expected NCC"] / table["bound"]
+    return (
+        f"Left: shares between {share.min():.2f} and {share.max():.2f} that tend to one half as "
+        f"the dimension grows. Right: the expected NCC is up to {ratio.max():.2f} times the bound, "
+        "at small dimensions and large noise, and tends to it from above."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["exceedance"]
+    figure, (row,) = panels(1, 2, 4.3, 3.1)
+    for colour, marker, (sigma, own) in zip(COLOURS, "os^Dv", table.groupby("sigma"), strict=False):
+        style = {"marker": marker, "ms": 4, "color": colour}
+        row[0].plot(own["N"], own["share above"], label=rf"$\sigma$ = {sigma:g}", **style)
+        row[1].plot(own["N"], own["expected NCC"] / own["bound"], **style)
+    for axis, level in zip(row, (0.5, 1), strict=True):
+        axis.axhline(level, color=GREY, lw=1, ls=":")
+        axis.set(xscale="log", xlabel="dimension N")
+    row[0].set_ylabel("share above the printed bound")
+    row[1].set_ylabel("E[NCC] / printed bound")
+    row[0].legend()
+    return figure

@@ -1,0 +1,176 @@
+"""How likely is a near miss: paper A's tail, what any use of it attains, and paper C's bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import optimize
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.style import BLUE, GREEN, ORANGE, PURPLE, drawing, panels
+from reconrisk import bounds
+
+_OURS = "not printed: our own"
+_SIZES, _SCALES = (64, 784, 10_000, 150_528), (0.5, 1.0, 2.0)
+_SHARES = (0.003, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
+PARAMETERS = {
+    "dimensions": Parameter("ints", _SIZES, _SIZES, _OURS, "N, smallest first", low=3),
+    "scales": Parameter("floats", _SCALES, _SCALES, _OURS, "a", low=0.1),
+    "shares": Parameter(
+        "floats", _SHARES, _SHARES, _OURS, "MSE over the record's mean square", low=1e-12
+    ),
+    "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of medians from limits", 0),
+}
+SETTLES = ("O-054",)
+
+
+def _limit_of_shrunken(scale: float) -> float:
+    return scale**2 / (1 + scale**2)
+
+
+#: the four laws of a near miss, in the order in which their thresholds fall, and the share of the
+#: record's mean square at which each goes from zero to one as the dimension grows
+LAWS: dict[str, tuple[Callable[..., np.ndarray], Callable[[float], float]]] = {
+    "row mean (A)": (bounds.mse_tail, lambda a: a**2),
+    "shrunken": (bounds.mse_tail_shrunk, _limit_of_shrunken),
+    "any use of it": (bounds.mse_tail_sphere, _limit_of_shrunken),
+    "any network (C)": (bounds.rero_sphere, lambda a: math.exp(-1 / a**2)),
+}
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    exponents = [
+        {"N": n, "scale": a, "share": t} | {law: log_tail(law, t, n, a) / n for law in LAWS}
+        for n, a, t in itertools.product(p.dimensions, p.scales, p.shares)
+    ]
+    thresholds = [
+        {"N": n, "scale": a, "law": law, "median": median(law, n, a), "limit": LAWS[law][1](a)}
+        for n, a, law in itertools.product(p.dimensions, p.scales, LAWS)
+    ]
+    return Tables(
+        {"exponents": pd.DataFrame(exponents), "thresholds": pd.DataFrame(thresholds)},
+        ran="closed forms in logarithms; records on a sphere, with its uniform law as the prior.",
+    )
+
+
+def log_tail(law: str, share: float, dimension: int, scale: float) -> float:
+    """Log-probability of an MSE of at most ``share`` of the record's mean square."""
+    sigma = scale / math.sqrt(dimension)
+    return float(LAWS[law][0](share / dimension, dimension, sigma, 1.0, log=True))
+
+
+def median(law: str, dimension: int, scale: float) -> float:
+    """The share at which a law is one half."""
+
+    def above(log_share: float) -> float:
+        return log_tail(law, math.exp(log_share), dimension, scale) + math.log(2.0)
+
+    # just below all of the record's square, from where on the zero picture succeeds
+    most = 20.0 if law in ("row mean (A)", "shrunken") else -1e-9
+    return math.exp(optimize.brentq(above, -60.0, most, xtol=1e-12))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table, thresholds = tables.parameters, tables["exponents"], tables["thresholds"]
+    # room for rounding in logarithms of this size
+    room = 1e-12 * table[list(LAWS)].abs().max(axis=1)
+    pairs = (
+        ("row mean (A)", "any use of it"),
+        ("shrunken", "any use of it"),
+        ("any use of it", "any network (C)"),
+    )
+    held = sum((table[lower] <= table[upper] + room).sum() for lower, upper in pairs)
+    yield check(
+        "beyond/near_misses",
+        held == 3 * len(table),
+        "on the sphere paper A's tail and its shrunken version lie below the bound for "
+        "every use of the released picture, and that below paper C's with the prior "
+        "success of a ball",
+        ours=f"{held} of {3 * len(table)} log-probabilities in order",
+    )
+    off = (thresholds["median"] / thresholds["limit"] - 1).abs().groupby(thresholds["N"]).max()
+    limits = {law: own["limit"].to_numpy() for law, own in thresholds.groupby("law")}
+    yield check(
+        "O-054",
+        (np.diff(off) < 0).all()
+        and off.iloc[-1] < p.room
+        and (limits["any network (C)"] < limits["shrunken"]).all(),
+        "as N grows with N sigma^2 = a^2 fixed, near misses change from impossible to "
+        "certain at a share of a^2, a^2/(1 + a^2) and a^2/(1 + a^2) of the record's mean "
+        "square, and paper C's bound at exp(-1/a^2), below all of them",
+        ours="medians off by at most "
+        + ", ".join(f"{value:.1g} (N = {n:,})" for n, value in off.items()),
+        tolerance=f"{p.room:g} in the largest dimension",
+    )
+
+
+CAPTION = (
+    "How likely is a reconstruction whose MSE is a given share of the record's mean square? Left: "
+    "log-probability per dimension for the smallest and largest N (thin and thick), at one noise "
+    "level: paper A's row mean, its shrunken version, the bound for every use of the released "
+    "picture, and paper C's with a ball prior. Right: the share at which each law is one half, "
+    "over the noise; lines are the limits for many dimensions."
+)
+
+
+def alt(tables: Tables) -> str:
+    scale = _shown_scale(tables["exponents"])
+    shares = ", ".join(f"{limit(scale):.2g}" for _, limit in LAWS.values())
+    return (
+        f"Left, at a = {scale:g}: four rising curves that reach zero at shares of {shares}, in the "
+        "order of the legend. Right: limits against the noise scale, marks on them; paper C's lies "
+        "lowest, paper A's highest, and the middle two share a line."
+    )
+
+
+def _shown_scale(table: pd.DataFrame) -> float:
+    scales = sorted(table["scale"].unique())
+    return float(scales[len(scales) // 2])
+
+
+_LOOKS = {
+    "row mean (A)": (BLUE, "-", "o"),
+    "shrunken": (GREEN, "--", "s"),
+    "any use of it": (PURPLE, "-", "^"),
+    "any network (C)": (ORANGE, "-", "D"),
+}
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table, thresholds = tables["exponents"], tables["thresholds"]
+    figure, (row,) = panels(1, 2, 4.6, 3.4)
+    smallest, largest = table["N"].min(), table["N"].max()
+    shown = table[table["scale"] == _shown_scale(table)]
+    fine = np.geomspace(table["scale"].min() / 1.3, table["scale"].max() * 1.3, 80)
+    for law, (colour, style, marker) in _LOOKS.items():
+        for size, width in ((smallest, 0.9), (largest, 2.0)):
+            own, label = shown[shown["N"] == size], law if size == largest else None
+            look = {"color": colour, "linestyle": style, "lw": width}
+            row[0].plot(own["share"], own[law], label=label, **look)
+        limits = [LAWS[law][1](a) for a in fine]
+        row[1].plot(fine, limits, color=colour, linestyle=style, lw=1.2)
+        own = thresholds[(thresholds["law"] == law) & (thresholds["N"] == largest)]
+        row[1].plot(own["scale"], own["median"], marker, color=colour, ms=6, mfc="none", label=law)
+    row[0].set(
+        xscale="log",
+        ylim=(-2.6, 0.1),
+        xlabel="MSE as a share of the mean square",
+        ylabel="log-probability / N",
+    )
+    row[1].set(
+        xscale="log",
+        yscale="log",
+        xlabel=r"$a = \sigma\sqrt{N}$",
+        ylabel="share at which the law is one half",
+    )
+    for axis in row:
+        axis.legend(loc="lower right")
+    return figure

@@ -1,0 +1,750 @@
+"""One run of DP-SGD as each of the five papers sees it, and the risk report on it.
+
+A small classifier is trained by DP-SGD with Poisson sampling. Every bound of this study that
+speaks of such a run is computed for it, beside an attack on the trained models; the report of
+:func:`reconrisk.risk.assess` has to say the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from scipy import stats
+
+from companion.experiments.tools import (
+    as_numpy,
+    attack_repeatedly,
+    data_folder,
+    mean_and_error,
+)
+from companion.papers.beyond.guesses import RARELY, Guesses
+from companion.papers.beyond.record_gradient import clipped_gradient
+from companion.papers.beyond.run_parameters import OURS, RUN
+from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from reconrisk import datasets
+from reconrisk.datasets import LabelledImages
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, COLOURS, GREY, ORANGE, drawing, panels
+from reconrisk import DPSGD, Enclosure, bounds, metrics, privacy, risk
+from reconrisk.attacks import (
+    StepScoresObserver,
+    likelihood_score,
+    linearised_variance,
+    match_gradients,
+    prior_aware_attack,
+    success_by_prior_size,
+    success_interval,
+)
+from reconrisk.mechanisms import sample_vmf
+from reconrisk.models import Classifier
+from reconrisk.training import Weights, accuracy, record_trajectories, train_many
+
+PARAMETERS = {
+    **RUN,
+    "known": Parameter("int", 999, 9999, OURS, "records known to the attacker", low=1),
+    "epsilon": Parameter("float", 8.0, 8.0, OURS, "epsilon that sets the noise", low=1e-2),
+    "max_grad_norm": Parameter("float", 1.0, 1.0, OURS, "C, clipping norm", low=1e-9),
+    "training_rate": Parameter(
+        "float", 1.0, 1.0, OURS, "learning rate on the mean clipped gradient", low=1e-9
+    ),
+    "prior_sizes": Parameter("ints", (2, 10, 100), (2, 10, 100), OURS, "candidates n", low=2),
+    "trials": Parameter("int", 400, 1000, OURS, "models of the prior-aware attack", low=50),
+    "tests": Parameter("int", 400, 1000, OURS, "models with the record, and without", low=50),
+    "attacked": Parameter("int", 12, 40, OURS, "records attacked without a prior", low=4),
+    "repeats": Parameter("int", 200, 400, OURS, "runs of the analytic attack on each", low=20),
+    "iterations": Parameter("int", 200, 600, OURS, "iterations of gradient matching", low=1),
+    "draws": Parameter("int", 400, 2000, OURS, "draws of each noise on one direction", low=20),
+    "wide_batch": Parameter("int", 3, 5, OURS, "records of the two-layer network's batch", low=1),
+    "wide_width": Parameter(
+        "int", 20_000, 100_000, OURS, "width of the two-layer network", low=100
+    ),
+}
+SETTLES = ("O-058",)
+SHOWN = ("five answers",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    scene = Scene.of(study)
+    run, classifier = scene.run, scene.classifier
+    network, matched, right = without_prior(scene)
+    table = pd.DataFrame(
+        [
+            *membership(scene),
+            *candidates(scene),
+            *analytic(scene),
+            *network,
+            *vmf_noise(scene),
+            *two_layers(scene),
+        ]
+    )
+    guesses = {
+        "mean picture": scene.guesses.mean,
+        "nearest neighbour": scene.guesses.neighbour,
+        "gradient matching": matched,
+    }
+    return Tables(
+        {
+            "five answers": shown_answers(table),
+            "rows": table,
+            "report": report_beside_bounds(scene),
+            "guesses": pd.DataFrame(guesses.items(), columns=["guess", "RMSE"]),
+            "accuracy": pd.DataFrame({"test accuracy": [right], "classes": [classifier.classes]}),
+        },
+        ran=f"{p.data}, {classifier.inputs}-{p.hidden}-{classifier.classes} network of "
+        f"{classifier.parameter_count:,} weights, {p.known + 1:,} records, q = "
+        f"{p.sampling_rate:g}, T = {p.steps}, C = {p.max_grad_norm:g}, sigma = "
+        f"{run.noise_multiplier:.3f}; {p.trials} models for the prior-aware attack, twice "
+        f"{p.tests} for the membership test, {p.attacked} records attacked without a prior.",
+    )
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The data, the network and the run that all five papers look at."""
+
+    study: Context
+    images: LabelledImages
+    test: LabelledImages
+    order: np.ndarray
+    classifier: Classifier
+    run: DPSGD
+
+    @classmethod
+    def of(cls, study: Context) -> Scene:
+        """Draw the records and tune the noise to the study's epsilon."""
+        p = study.parameters
+        root = data_folder(study, p.data) or None
+        images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
+        sigma = privacy.noise_for_epsilon(
+            p.epsilon, p.delta, sampling_rate=p.sampling_rate, steps=p.steps
+        )
+        run = DPSGD(sigma, p.sampling_rate, p.steps, p.max_grad_norm)
+        order = study.rng("records").permutation(len(images))
+        classifier = Classifier(images.dimension, p.hidden, images.classes)
+        return cls(study, images, test, order, classifier, run)
+
+    def records(self, first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pixels and labels of records by their place in the drawn order."""
+        chosen, device = self.order[first : first + count], self.study.device
+        return (
+            torch.as_tensor(self.images.inputs[chosen], device=device),
+            torch.as_tensor(self.images.labels[chosen], device=device),
+        )
+
+    @property
+    def known(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.records(0, self.study.parameters.known)
+
+    @property
+    def pool(self) -> tuple[torch.Tensor, torch.Tensor]:
+        p = self.study.parameters
+        return self.records(p.known, p.pool)
+
+    @functools.cached_property
+    def guesses(self) -> Guesses:
+        return Guesses.of(as_numpy(self.pool[0]))
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What every training of this scene shares."""
+        return {"learning_rate": self.study.parameters.training_rate}
+
+    @property
+    def capacity(self) -> float:
+        """Log-capacity of the run."""
+        size, sigma = self.classifier.parameter_count, self.run.noise_multiplier
+        return self.run.steps * float(bounds.bayes_capacity_gaussian(size, sigma, 1.0))
+
+    def information(self, n: int) -> float:
+        """Of n candidates at most two clipping norms apart, without the credit for sampling."""
+        sigma, steps = self.run.noise_multiplier, self.run.steps
+        return float(bounds.mutual_information_bound(sigma, n, 2.0, steps))
+
+
+# One row for each question -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A bound and the attack it binds, measured."""
+
+    paper: str
+    knows: str
+    question: str
+    bound: float
+    #: how the attack compares: at most, at least, equal, or not at all (-)
+    holds: str = "-"
+    attack: str = ""
+    measured: float = 0.0
+    error: float = 0.0
+
+    def row(self) -> dict[str, Any]:
+        """The answer as a row of the table."""
+        names = {"knows": "the attacker knows", "error": "standard error"}
+        return {names.get(k, k): v for k, v in dataclasses.asdict(self).items()}
+
+
+def share_and_error(hits: np.ndarray) -> tuple[float, float]:
+    """A share of independent trials and its standard error, at least that of one hit."""
+    values = np.asarray(hits, dtype=float)
+    p, n = float(values.mean()), len(values)
+    return p, math.sqrt(max(p * (1 - p), 1 / n) / n)
+
+
+def membership(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Whether the record took part."""
+    p = scene.study.parameters
+    inside, outside = (membership_scores(scene, present, p.tests) for present in (True, False))
+    (caught, e1), (false, e2) = share_and_error(inside > 0), share_and_error(outside > 0)
+    knows = "all but whether the record is there"
+    epsilon = privacy.epsilon(scene.run, p.delta).upper
+    yield Answer("all", knows, f"epsilon at delta = {p.delta:g}", epsilon).row()
+    yield Answer(
+        "B, C",
+        knows,
+        "advantage of a membership test",
+        privacy.delta(scene.run, 0.0).upper,
+        "at most",
+        "likelihood ratio",
+        caught - false,
+        math.hypot(e1, e2),
+    ).row()
+
+
+def membership_scores(scene: Scene, present: bool, trials: int) -> np.ndarray:
+    """Log-likelihood ratios of the membership test on trained models, one model for each.
+
+    All other records are known. Where the record is absent another one is in its place, which is
+    known as well.
+
+    Parameters
+    ----------
+    scene : Scene
+        What is trained, and the run.
+    present : bool
+        Whether the tested record is in the data.
+    trials : int
+
+    Returns
+    -------
+    ndarray, shape (trials,)
+    """
+    inputs, labels = scene.pool
+    tested, other = (inputs[0], labels[0]), (inputs[1], labels[1])
+    observer = StepScoresObserver(
+        tested[0][None], tested[1][None], scene.run, scene.classifier.classes
+    )
+
+    def observe(step: int, weights: Weights, residual: Weights, takes_part: torch.Tensor) -> None:
+        if not present:  # the other record's gradient is known, and subtracted
+            own = clipped_gradient(weights, *other, scene.run.max_grad_norm)
+            part = takes_part.to(torch.float32)
+            residual = {
+                name: r - part.reshape(-1, *(1,) * (r.ndim - 1)) * own[name]
+                for name, r in residual.items()
+            }
+        observer(step, weights, residual, takes_part)
+
+    target = tested if present else other
+    train_many(
+        scene.classifier,
+        scene.run,
+        *scene.known,
+        target[0].expand(trials, -1),
+        target[1].expand(trials),
+        generator=scene.study.generator("membership", present),
+        observe=observe,
+        **scene.training,
+    )
+    return as_numpy(likelihood_score(observer.steps(), scene.run))[:, 0]
+
+
+def candidates(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Which of n candidates took part; for the second n, by every bound that says something."""
+    p, run = scene.study.parameters, scene.run
+    guesses = prior_aware_attack(
+        scene.classifier,
+        run,
+        *scene.known,
+        *scene.pool,
+        prior_size=max(p.prior_sizes),
+        trials=p.trials,
+        generator=scene.study.generator("prior-aware"),
+        **scene.training,
+    )
+    right = as_numpy(success_by_prior_size(guesses, "likelihood", p.prior_sizes))
+    for column, n in enumerate(p.prior_sizes):
+        share, error = share_and_error(right[:, column])
+        knows = f"all but which of {n} candidates it is"
+        attacked = ("at most", "prior-aware", share, error)
+        certified = bounds.rero(run, 1 / n).upper
+        best = float(bounds.bayes_success_subsampled(run, n))
+        yield Answer("C", knows, f"success with {n} candidates", certified, *attacked).row()
+        yield Answer("ours", knows, "the same, orthogonal gradients", best).row()
+        if column != 1:
+            continue
+        fano = float(bounds.fano_success(scene.information(n), n))
+        whole = float(bounds.rero_gaussian(run.noise_multiplier, 1 / n, steps=run.steps))
+        gain = math.log(max(share, 1e-12) * n)
+        for paper, question, bound in (
+            ("C", "the same, by Fano's inequality", fano),
+            ("B", "the same, without the credit for sampling", whole),
+        ):
+            yield Answer(paper, knows, question, bound, *attacked).row()
+        yield Answer(
+            "D",
+            knows,
+            "log gain over a guess, by capacity",
+            scene.capacity,
+            "at most",
+            "prior-aware",
+            gain,
+        ).row()
+
+
+def _parts_taken(run: DPSGD) -> tuple[np.ndarray, np.ndarray]:
+    """In how many steps a record takes part, if in any, and with what probability."""
+    counts = np.arange(1, run.steps + 1)
+    weights = stats.binom.pmf(counts, run.steps, run.sampling_rate)
+    kept = weights > 1e-18
+    return counts[kept], weights[kept] / weights[kept].sum()
+
+
+def _expected(run: DPSGD, value: Callable[[np.ndarray], Any]) -> float:
+    """Mean of a value of the number of steps over its law."""
+    counts, weights = _parts_taken(run)
+    return float(weights @ np.asarray(value(counts), dtype=float))
+
+
+def analytic(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Paper A's attack: the server's own layer, steps averaged in which the record took part."""
+    p, run, threshold = scene.study.parameters, scene.run, scene.guesses.threshold
+    sigma, n = run.noise_multiplier, scene.classifier.inputs
+    names = ("MSE", "PSNR", "NCC", "shrunken", "tail")
+    measured: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    exact: dict[str, list[float]] = {name: [] for name in names}
+    for place, record in enumerate(as_numpy(scene.pool[0][: p.attacked])):
+        rebuilt, factor = averaged_reconstructions(scene, record, place)
+        truth = np.broadcast_to(record, rebuilt.shape)
+        errors = metrics.mse(truth, rebuilt)
+        found = {
+            "MSE": errors,
+            "PSNR": metrics.psnr(truth, rebuilt, data_range=1.0),
+            "NCC": metrics.ncc(truth, rebuilt),
+            "shrunken": metrics.mse(truth, factor[:, None] * rebuilt),
+            "tail": errors <= threshold,
+        }
+        norm, contrast = float(np.linalg.norm(record)), bounds.contrast_of(record)
+        laws = {
+            "MSE": functools.partial(bounds.expected_mse, sigma, norm),
+            "PSNR": functools.partial(bounds.expected_psnr, n, sigma, norm, 1.0),
+            "NCC": functools.partial(bounds.expected_ncc, n, sigma, contrast),
+            "shrunken": functools.partial(bounds.expected_mse_shrunk, n, sigma, norm),
+            "tail": functools.partial(bounds.mse_tail, threshold, n, sigma, norm),
+        }
+        for name in names:
+            measured[name].append(np.asarray(found[name]))
+            exact[name].append(_expected(run, laws[name]))
+    knows = "no prior; its own layer; the steps"
+    mean = {name: float(np.mean(values)) for name, values in exact.items()}
+    of_records = {name: mean_of_records(measured[name]) for name in names[:4]}
+    near = share_and_error(np.concatenate(measured["tail"]))
+    for paper, question, name, attack, values in (
+        *(("A, B", f"mean {k}", k, "analytic", of_records[k]) for k in ("MSE", "PSNR", "NCC")),
+        ("A", "probability of a near miss", "tail", "analytic", near),
+        ("ours", "mean MSE, shrunken", "shrunken", "shrunken", of_records["shrunken"]),
+    ):
+        yield Answer(paper, knows, question, mean[name], "equal", attack, *values).row()
+    yield Answer(
+        "C",
+        "no prior; the steps",
+        "least MSE of unbiased attacks (Guo et al.)",
+        _expected(run, lambda k: bounds.mse_lower_bound(sigma, k)),
+        "at least",
+        "analytic",
+        *of_records["MSE"],
+    ).row()
+
+
+def averaged_reconstructions(
+    scene: Scene, record: np.ndarray, place: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reconstructions from all steps with the record, and the shrinking factor of each."""
+    p, run = scene.study.parameters, scene.run
+    counts, weights = _parts_taken(run)
+    drawn = scene.study.rng("parts", place).choice(counts, size=p.repeats, p=weights)
+    parts, factors = [], []
+    for count, times in zip(*np.unique(drawn, return_counts=True), strict=True):
+        # the mean of k steps' reconstructions is one with k times less variance
+        sigma = run.noise_multiplier / math.sqrt(count)
+        key = ("analytic", place, int(count))
+        parts.append(
+            attack_repeatedly(scene.study, record, sigma, run.max_grad_norm, times, key=key)
+        )
+        factor = bounds.shrinkage_factor(record.size, run.noise_multiplier, count)
+        factors.append(np.full(times, float(factor)))
+    return np.concatenate(parts), np.concatenate(factors)
+
+
+def mean_of_records(parts: Iterable[np.ndarray]) -> tuple[float, float]:
+    """Mean over records and repeats, and its error given the records."""
+    values = np.asarray(list(parts), dtype=float)
+    error = math.sqrt(float(np.mean(values.var(axis=1, ddof=1))) / values.size)
+    return float(values.mean()), error
+
+
+def without_prior(scene: Scene) -> tuple[list[dict[str, Any]], float, float]:
+    """Attackers of the honest network: gradient matching, and the bound of Cramer and Rao.
+
+    Returns the rows, the root mean squared error of gradient matching, and the models' accuracy.
+    """
+    p, run, guesses = scene.study.parameters, scene.run, scene.guesses
+    inputs, labels = (part[: p.attacked] for part in scene.pool)
+    stored = record_trajectories(
+        scene.classifier,
+        run,
+        *scene.known,
+        inputs,
+        labels,
+        generator=scene.study.generator("trajectories"),
+        **scene.training,
+    )
+    errors, variances = [], []
+    for k in range(len(inputs)):
+        # the attacker is told in which steps the record took part
+        steps = torch.nonzero(stored.takes_part[:, k])[:, 0]
+        if not len(steps):
+            errors.append(guesses.mean**2)
+            continue
+        weights, residuals = (
+            {name: w[steps, k : k + 1] for name, w in part.items()}
+            for part in (stored.weights, stored.residuals)
+        )
+        record, label = inputs[k : k + 1], labels[k : k + 1]
+        # these steps alone are a run without sampling
+        taken = DPSGD(run.noise_multiplier, steps=len(steps), max_grad_norm=run.max_grad_norm)
+        found = match_gradients(
+            weights,
+            residuals,
+            taken,
+            label,
+            generator=scene.study.generator("matching", k),
+            iterations=p.iterations,
+            learning_rate=0.05,
+        )
+        errors.append(float((found.inputs - record).square().mean()))
+        variances.append(float(linearised_variance(weights, record, label, taken).mean()))
+    mean, error = mean_and_error(np.asarray(errors))
+    matched = math.sqrt(mean)
+    near = int(np.count_nonzero(np.asarray(errors) <= guesses.threshold))
+    surely = success_interval(near, len(errors), 1 - 2 * RARELY)[0]
+    knows = "no prior; the network; the steps"
+    answers = [
+        Answer(
+            "C",
+            "all but the record, and its distribution",
+            "probability of a near miss",
+            bounds.rero(run, guesses.kappa).upper,
+            "at most",
+            "gradient matching",
+            surely,
+        ),
+        Answer(
+            "E",
+            knows,
+            "least RMSE of unbiased attacks (Cramer, Rao)",
+            math.sqrt(float(np.median(variances))),
+        ),
+        Answer(
+            "C, E",
+            knows,
+            "RMSE; the mean picture has the value on the left",
+            guesses.mean,
+            "-",
+            "gradient matching",
+            matched,
+            error / (2 * matched),
+        ),
+    ]
+    device = scene.study.device
+    test = (torch.as_tensor(part, device=device) for part in (scene.test.inputs, scene.test.labels))
+    right = float(accuracy(stored.final, *test).mean())
+    return [answer.row() for answer in answers], matched, right
+
+
+def two_layers(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Paper E's two-layer network: a batch of digits, with and without the run's noise."""
+    p, study = scene.study.parameters, scene.study
+    task = {
+        "records": "digits",
+        "dimension": 64,
+        "count": p.wide_batch,
+        "width": p.wide_width,
+        "seed": study.seed_of("wide") >> 1,
+    }
+    noise = scene.run.noise_multiplier * p.max_grad_norm
+    private = task | {"release": {"max_grad_norm": p.max_grad_norm, "noise_std": noise}}
+    (plain,) = study.sweep(attack_case, [task], "networks", threads=1)
+    (bound,) = study.sweep(bound_case, [private], "networks", threads=1)
+    (found,) = study.sweep(moments_case, [private], "networks", threads=1)
+    floor = plain["floor"]
+    tensor, squares, noisy = plain["tensor"], plain["least squares"], found["tensor"]
+    for question, least, holds, attack, measured in (
+        ("distance of unit records, no noise", floor, "at least", "tensor attack", tensor),
+        ("the same, refined", floor, "at least", "least squares", squares),
+        ("the same, this run's clipping and noise", bound["floor"], "-", "tensor attack", noisy),
+    ):
+        knows = "the network; one batch's gradient"
+        yield Answer("E", knows, question, least, holds, attack, measured).row()
+
+
+def vmf_noise(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Paper D's mechanism at the concentration of the same certified epsilon."""
+    p, run = scene.study.parameters, scene.run
+    size, sigma = scene.classifier.parameter_count, run.noise_multiplier
+    kappa = math.sqrt(size) / (2 * sigma)
+    how = {"sampling_rate": run.sampling_rate, "steps": run.steps}
+    n = p.prior_sizes[0]
+    rng = scene.study.rng("turned")
+    direction = np.zeros(size)
+    direction[0] = 1.0
+    vmf = sample_vmf(direction, kappa, rng, size=p.draws)[:, 0]
+    noisy = direction + sigma * rng.standard_normal((p.draws, size))
+    gaussian = noisy[:, 0] / np.linalg.norm(noisy, axis=1)
+    epsilon = privacy.vmf_epsilon(kappa, size, p.delta, **how).upper
+    certified = bounds.rero_vmf(kappa, size, 1 / n, **how).upper
+    capacity = run.steps * float(bounds.bayes_capacity_vmf(size, kappa))
+    cosines = (
+        ("VMF", float(privacy.vmf_mean_cosine(size, kappa)), vmf),
+        ("Gaussian", float(bounds.direction_cosine_gaussian(size, sigma)), gaussian),
+    )
+    whether, which = "all but whether the record is there", "all but which of the candidates it is"
+    question = f"epsilon of VMF noise, concentration {kappa:.3g}"
+    yield Answer("D", whether, question, epsilon).row()
+    yield Answer("D", which, f"success with {n} candidates under it", certified).row()
+    for name, exact, drawn in cosines:
+        yield Answer(
+            "D",
+            "a unit gradient's direction",
+            f"mean cosine, {name} noise",
+            exact,
+            "equal",
+            "what is released",
+            *mean_and_error(drawn),
+        ).row()
+    yield Answer("D", "any prior, any gain", "log capacity of VMF noise", capacity).row()
+
+
+def shown_answers(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with as many digits as a reader wants."""
+    signs = {"at most": "≤", "at least": "≥", "equal": "=", "-": ""}
+    measured = [
+        f"{signs[holds]} {value:.3g}".strip() if attack else ""
+        for holds, attack, value in table[["holds", "attack", "measured"]].itertuples(index=False)
+    ]
+    return table[["paper", "the attacker knows", "question"]].assign(
+        bound=[f"{value:.3g}" for value in table["bound"]],
+        attack=table["attack"],
+        measured=measured,
+    )
+
+
+# The report --------------------------------------------------------------------------------------
+
+
+def report_beside_bounds(scene: Scene) -> pd.DataFrame:
+    """What the report says beside what the bounds say; lower ends where both are enclosures."""
+    p, run = scene.study.parameters, scene.run
+    pool = as_numpy(scene.pool[0])
+    weakest = float(np.linalg.norm(pool, axis=1).min())
+    contrast = max(float(bounds.contrast_of(record)) for record in pool)
+    report = risk.assess(
+        risk.training_run(
+            noise_multiplier=run.noise_multiplier,
+            sampling_rate=run.sampling_rate,
+            steps=run.steps,
+            max_grad_norm=run.max_grad_norm,
+            parameters=scene.classifier.parameter_count,
+            delta=p.delta,
+        ),
+        risk.record(dimension=pool.shape[1], data_range=1.0, data_norm=weakest, contrast=contrast),
+        risk.questions(prior_sizes=p.prior_sizes, mse=(scene.guesses.threshold,)),
+    )
+    rows = []
+    for name, value in bounds_one_by_one(scene, weakest, contrast).items():
+        entry = report[name]
+        row = {"entry": name, "report": math.nan, "here": math.nan}
+        if isinstance(value, Enclosure):
+            row |= {"report": entry.upper, "here": value.upper}
+            row |= {"report lower": entry.lower, "here lower": value.lower}
+        else:
+            row |= {"report": entry.value, "here": float(value)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def bounds_one_by_one(
+    scene: Scene, norm: float, contrast: float
+) -> Mapping[str, float | Enclosure]:
+    """What the bounds say, by the report's own names for it."""
+    p, run = scene.study.parameters, scene.run
+    n, sigma, threshold = scene.classifier.inputs, run.noise_multiplier, scene.guesses.threshold
+    sampled = (run.steps, run.sampling_rate)
+    takes_part = -math.expm1(run.steps * math.log1p(-run.sampling_rate))
+    ncc = _expected(run, lambda k: bounds.expected_ncc(n, sigma, contrast, k))
+    values: dict[str, float | Enclosure] = {
+        "epsilon": privacy.epsilon(run, p.delta),
+        "membership_advantage": privacy.delta(run, 0.0),
+        "power[false_positive_rate=0.01]": bounds.rero(run, 0.01),
+        "mse_one_step": bounds.expected_mse(sigma, norm),
+        "mse": bounds.expected_mse_sampled(sigma, norm, *sampled),
+        f"mse_tail[mse={threshold!r}]": bounds.mse_tail_sampled(
+            threshold, n, sigma, norm, *sampled
+        ),
+        "psnr": _expected(run, lambda k: bounds.expected_psnr(n, sigma, norm, 1.0, k)),
+        "ncc": takes_part * ncc,  # zero where the record never takes part
+        "mse_unbiased": bounds.mse_lower_bound(sigma, run.steps),
+        "capacity_run": scene.capacity,
+    }
+    for count in p.prior_sizes:
+        at, information = f"[prior_size={count}]", scene.information(count)
+        values[f"rero{at}"] = bounds.rero(run, 1 / count)
+        values[f"bayes_success{at}"] = bounds.bayes_success_subsampled(run, count)
+        values[f"mutual_information{at}"] = information
+        values[f"fano{at}"] = bounds.fano_success(information, count)
+    return values
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    rows = tables["rows"]
+    held = bounds_hold(rows[rows["holds"] != "-"])
+    right, classes = tables["accuracy"].loc[0, ["test accuracy", "classes"]]
+    yield check(
+        "beyond/one_run",
+        held.all() and right > 3 / classes,
+        "the run trains a classifier, and on it every bound of the five papers holds for "
+        "the attack beside it",
+        ours=f"{held.sum()} of {len(held)} bounds and exact values hold",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        stand_in=tables.stand_in,
+    )
+    report = tables["report"]
+    agrees = report_agrees(report)
+    yield check(
+        "O-058",
+        agrees.all() and len(report) >= 10,
+        "the risk report says of this run what is computed here one by one",
+        ours=f"{agrees.sum()} of {len(report)} values agree"
+        + "".join(f"; not {entry}" for entry in report["entry"][~agrees]),
+        tolerance="1e-9, or within both enclosures",
+        stand_in=tables.stand_in,
+    )
+
+
+def bounds_hold(rows: pd.DataFrame) -> pd.Series:
+    """Whether each measured value is where its bound says, to four standard errors."""
+    over, room = rows["measured"] - rows["bound"], STANDARD_ERRORS * rows["standard error"]
+    held = {"at most": over <= room, "at least": over >= -room, "equal": over.abs() <= room}
+    return pd.Series({k: bool(held[kind][k]) for k, kind in rows["holds"].items()})
+
+
+def report_agrees(report: pd.DataFrame) -> pd.Series:
+    """Whether enclosures overlap, and other values are equal."""
+    said, ours = report["report"], report["here"]
+    overlap = (report["report lower"] <= ours) & (report["here lower"] <= said)
+    equal = (said == ours) | ((said - ours).abs() <= 1e-9 * np.maximum(said.abs(), ours.abs()))
+    return overlap.where(report["here lower"].notna(), equal)
+
+
+CAPTION = (
+    "One run of DP-SGD, bounds and attacks side by side. Left: probabilities of success; "
+    "squares are bounds on every attack of the kind, diamonds what the best attack reaches if the "
+    "candidates' gradients are orthogonal, dots what was measured on trained models, with four "
+    "standard errors. Right: errors of reconstructions without a prior, root mean squares per "
+    "pixel; lines: the mean picture and the nearest other record."
+)
+
+
+def alt(tables: Tables) -> str:
+    chances = _chances(tables["rows"])
+    below = int((chances["measured"] <= chances["bound"]).sum())
+    guess = tables["guesses"].set_index("guess")["RMSE"]["mean picture"]
+    errors = _errors(tables)
+    worse = sum(value > guess for value in errors.values())
+    return (
+        "Left: rows for the membership test, for each number of candidates and for a near miss; in "
+        f"{below} of {len(chances)} the dot lies left of the square. Right: {worse} of "
+        f"{len(errors)} errors, of the analytic attack, its shrunken version, gradient matching "
+        f"and the bound for unbiased attacks, reach beyond the mean picture's, {guess:.2f}."
+    )
+
+
+def _chances(rows: pd.DataFrame) -> pd.DataFrame:
+    """The probabilities that were attacked."""
+    asked = rows["question"].str.startswith(("advantage", "success with")) & rows["attack"].ne("")
+    matched = (rows["attack"] == "gradient matching") & (rows["holds"] == "at most")
+    return rows[asked & rows["attack"].notna() | matched]
+
+
+def _errors(tables: Tables) -> dict[str, float]:
+    """Root mean squared errors without a prior."""
+    rows = tables["rows"].set_index("question")
+    guesses = tables["guesses"].set_index("guess")["RMSE"]
+    return {
+        "row mean (A, B)": math.sqrt(rows.loc["mean MSE", "measured"]),
+        "shrunken (ours)": math.sqrt(rows.loc["mean MSE, shrunken", "measured"]),
+        "gradient matching (C)": guesses["gradient matching"],
+        "unbiased, at least (E)": rows.loc["least RMSE of unbiased attacks (Cramer, Rao)", "bound"],
+    }
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    rows, guesses = tables["rows"], tables["guesses"].set_index("guess")["RMSE"]
+    chances, errors = _chances(rows), _errors(tables)
+    figure, (row,) = panels(1, 2, 4.9, 3.3)
+    place = np.arange(len(chances))[::-1]
+    row[0].plot(chances["bound"], place, "s", color=BLUE, label="bound on every attack", ms=6)
+    best = rows.loc[rows["question"] == "the same, orthogonal gradients", "bound"]
+    at = place[chances["question"].str.contains("candidates").to_numpy()]
+    row[0].plot(best, at, "D", mfc="none", color=GREY, label="orthogonal gradients", ms=6)
+    row[0].errorbar(
+        chances["measured"],
+        place,
+        xerr=4 * chances["standard error"],
+        color=ORANGE,
+        marker="o",
+        linestyle="",
+        capsize=2,
+        ms=5,
+        label="measured",
+    )
+    names = chances["question"].str.replace(
+        "probability of a | of a membership test", "", regex=True
+    )
+    row[0].set_yticks(place, names)
+    row[0].set(xlim=(-0.03, 1.05), ylim=(-0.6, len(place) + 0.6), xlabel="probability")
+    bars = np.arange(len(errors))[::-1]
+    row[1].barh(bars, list(errors.values()), height=0.5, color=COLOURS[4])
+    row[1].set_yticks(bars, list(errors))
+    for style, guess in (("-.", "mean picture"), (":", "nearest neighbour")):
+        row[1].axvline(guesses[guess], color=GREY, linestyle=style, lw=1.3, label=guess)
+    row[1].set(xlabel="RMSE per pixel", ylim=(-0.6, len(bars) + 0.3))
+    for axis in row:
+        axis.legend(loc="upper right", fontsize=7.5)
+    return figure

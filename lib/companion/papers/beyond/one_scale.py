@@ -1,0 +1,517 @@
+"""One DP-SGD run through every notion of reconstruction risk, other defences beside it.
+
+A small network is trained by full-batch DP-SGD; the adversary knows all records but one, as Hayes
+et al. have it. At each noise multiplier every bound of this study is computed for that run, and
+every attack that it bounds is carried out on the same records. Defences without noise are put on
+the same scale: what they do to one record's gradient, and what it still tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import optimize
+
+from companion.experiments.tools import attack_repeatedly, data_folder, mean_and_error
+from companion.papers.beyond.defended_records import defended_records
+from companion.papers.beyond.guesses import RARELY, Guesses
+from companion.papers.beyond.informed_adversary import Scene, attack_run
+from companion.papers.beyond.run_parameters import HAYES, OURS
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.parameters import Settings
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from reconrisk import DPSGD, bounds, privacy
+from reconrisk.attacks import conversion_success, success_interval
+
+_LIU = "as Liu et al."
+PARAMETERS = {
+    "data": Parameter("str", "digits", "MNIST", HAYES, "labelled images: digits (8x8) or MNIST"),
+    "hidden": Parameter("int", 10, 10, HAYES, "width of the hidden layer", low=1),
+    "known": Parameter("int", 299, 999, HAYES, "records known to the attacker", low=1),
+    "pool": Parameter("int", 400, 2000, OURS, "records that candidates are drawn from", low=50),
+    "targets": Parameter("int", 48, 200, OURS, "records attacked at each noise level", low=8),
+    "ranked": Parameter(
+        "int", 200, 200, OURS, "records of the prior-aware attack, these included", low=8
+    ),
+    "fitted": Parameter("int", 8, 4, OURS, "of these, fitted by least squares", low=4),
+    "epsilons": Parameter(
+        "floats",
+        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5),
+        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 3e3, 1e4, 1e5),
+        OURS,
+        "epsilons that set the noise levels, smallest first",
+        low=1e-2,
+    ),
+    "delta": Parameter("float", 1e-5, 1e-5, HAYES, "delta", low=1e-100),
+    "steps": Parameter("int", 20, 100, "100 (Hayes et al.)", "full-batch steps", low=1),
+    "max_grad_norm": Parameter("float", 0.1, 0.1, HAYES, "C, clipping norm", low=1e-9),
+    "training_rate": Parameter(
+        "float", 20.0, 20.0, "swept", "learning rate on the mean clipped gradient", low=1e-9
+    ),
+    "prior_size": Parameter("int", 8, 8, "8", "candidates of the prior-aware attack", low=2),
+    "iterations": Parameter("int", 300, 600, OURS, "iterations of gradient matching", low=1),
+    "rate": Parameter("float", 0.05, 0.05, OURS, "its learning rate", low=1e-9),
+    "analytic_repeats": Parameter(
+        "int", 100, 100, OURS, "runs of the analytic attack on each target", low=10
+    ),
+    "pruned": Parameter("floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries pruned", 0.0),
+    "dropped": Parameter(
+        "floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries dropped at random", low=0.0
+    ),
+    "local_steps": Parameter("int", 5, 5, _LIU, "local steps", low=1),
+    "local_rate": Parameter("float", 0.1, 0.1, OURS, "learning rate of the local steps", low=0.0),
+}
+SETTLES = ("O-051", "O-052")
+
+#: an advantage over guessing, or a probability of a near miss, that is taken as none
+NONE = 0.1
+#: bounds on unbiased reconstructions are held against least squares where they are this small
+SMALL = 0.05
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    tasks = run_tasks(study)
+    scene = Scene.of(tasks[0])
+    pool = scene.images.inputs[scene.pool].astype(float)
+    guesses, weights = Guesses.of(pool), scene.classifier.parameter_count
+    rows = []
+    for epsilon, found in zip(
+        p.epsilons, study.sweep(attack_run, tasks, "noise", threads=1), strict=True
+    ):
+        sigma = privacy.noise_for_epsilon(epsilon, p.delta, steps=p.steps)
+        run = DPSGD(sigma, steps=p.steps, max_grad_norm=p.max_grad_norm)
+        rows.append(
+            bounds_of_run(run, p, weights, guesses)
+            | informed_attacks(found, len(pool) - 1, p.prior_size, guesses)
+            | unbiased_attack(found)
+            | analytic_attack(study, run, epsilon, pool, guesses)
+        )
+    notions = pd.DataFrame(rows)
+    defences = defended_records(study, scene, pool)
+    norm = float(np.linalg.norm(pool, axis=1).min())
+    return Tables(
+        {
+            "notions": notions,
+            "curves": bound_curves(p, notions["sigma"], weights, guesses, pool.shape[1], norm),
+            "thresholds": thresholds(p, notions, weights, guesses, pool.shape[1], norm),
+            "defences": defences,
+            "guesses": pd.DataFrame(
+                {
+                    "guess": ["mean image", "nearest neighbour"],
+                    "RMSE": [guesses.mean, guesses.neighbour],
+                }
+            ),
+        },
+        ran=f"{p.data}, {scene.classifier.inputs}-{p.hidden}-10 network, {p.steps} full-batch "
+        f"steps, {p.known} known records, {p.targets} targets at each of {len(p.epsilons)} noise "
+        f"levels; {len(defences)} defences on the same targets.",
+    )
+
+
+def run_tasks(study: Context) -> list[dict[str, Any]]:
+    """One task for each epsilon, see :func:`attack_run`."""
+    p = study.parameters
+    names = ("hidden", "known", "max_grad_norm", "training_rate", "delta", "steps", "iterations")
+    shared = {name: p[name] for name in (*names, "rate", "pool", "fitted")} | {
+        "data": p.data,
+        "data_root": data_folder(study, p.data),
+        "side": 32,
+        "features": 0,
+        "matched": p.targets,
+        "device": study.device,
+        "first": 0,
+        "count": min(p.ranked, p.pool),
+        "selection_seed": study.seed_of("records"),
+    }
+    return [shared | {"epsilon": e, "noise_seed": study.seed_of("noise", e)} for e in p.epsilons]
+
+
+def bounds_of_run(run: DPSGD, p: Settings, weights: int, guesses: Guesses) -> dict[str, float]:
+    """What the bounds say of one run."""
+    capacity = float(bounds.bayes_capacity_gaussian(weights, run.noise_multiplier, 1.0))
+    return {
+        "sigma": run.noise_multiplier,
+        "epsilon": privacy.epsilon(run, p.delta).upper,
+        "log capacity": p.steps * capacity,
+        "ReRo": bounds.rero(run, 1 / p.prior_size).upper,
+        "ReRo of a near miss": bounds.rero(run, guesses.kappa).upper,
+    }
+
+
+def informed_attacks(
+    found: Mapping[str, Any], others: int, prior_size: int, guesses: Guesses
+) -> dict[str, float]:
+    """Success among candidates, and errors of gradient matching."""
+    above = {name: np.asarray(found[f"above {name}"]) for name in ("likelihood", "sum")}
+    success = {name: conversion_success(n, others, prior_size) for name, n in above.items()}
+    aware, by_sum = (mean_and_error(success[name]) for name in ("likelihood", "sum"))
+    mse = np.asarray(found["mse"])
+    mean, error = mean_and_error(mse)
+    near = int(np.count_nonzero(mse <= guesses.threshold))
+    return {
+        "prior-aware": aware[0],
+        "prior-aware error": aware[1],
+        "prior-aware, sum": by_sum[0],
+        "prior-aware, sum error": by_sum[1],
+        "RMSE": math.sqrt(mean),
+        "RMSE error": error / (2 * math.sqrt(mean)),
+        "near": near / len(mse),
+        "near, surely": success_interval(near, len(mse), 1 - 2 * RARELY)[0],
+    }
+
+
+def unbiased_attack(found: Mapping[str, Any]) -> dict[str, float]:
+    """The Cramer-Rao bound and least squares, as root mean squares and in units of each other."""
+    bound, error = (np.asarray(found[name], dtype=float) for name in ("bound", "error"))
+    mean, spread = mean_and_error(np.mean(error**2, axis=1) / np.mean(bound, axis=1))
+    return {
+        "Cramer-Rao": math.sqrt(float(np.mean(bound))),
+        "least squares": math.sqrt(float(np.mean(error**2))),
+        "least squares over bound": math.sqrt(mean),
+        "least squares over bound error": spread / (2 * math.sqrt(mean)),
+    }
+
+
+def analytic_attack(
+    study: Context, run: DPSGD, epsilon: float, pool: np.ndarray, guesses: Guesses
+) -> dict[str, float]:
+    """The server's own layer in place of the network: the row mean's law, and the row mean."""
+    p = study.parameters
+    # the mean of T steps' reconstructions is one with T times less variance
+    averaged = run.noise_multiplier / math.sqrt(p.steps)
+    size, squares, expected, tails = pool.shape[1], [], [], []
+    for target, record in enumerate(pool[: p.targets]):
+        key = ("analytic", epsilon, target)
+        rebuilt = attack_repeatedly(
+            study, record, averaged, p.max_grad_norm, p.analytic_repeats, key=key
+        )
+        squares.append(np.mean((rebuilt - record) ** 2, axis=1))
+        norm = float(np.linalg.norm(record))
+        expected.append(float(bounds.expected_mse(run.noise_multiplier, norm, p.steps)))
+        tails.append(_tail(run.noise_multiplier, p.steps, guesses, size, norm))
+    mse = np.asarray(squares)
+    root = math.sqrt(float(mse.mean()))
+    weakest = float(np.linalg.norm(pool, axis=1).min())
+    return {
+        "analytic RMSE": root,
+        "analytic RMSE error": math.sqrt(float(np.mean(mse.var(axis=1, ddof=1))) / mse.size)
+        / (2 * root),
+        "analytic, expected": math.sqrt(float(np.mean(expected))),
+        "analytic near": float(np.mean(mse <= guesses.threshold)),
+        "analytic near, exact": float(np.mean(tails)),
+        # shares of one record's repeats are binomial; records differ
+        "analytic near error": math.sqrt(float(np.mean([t * (1 - t) for t in tails])) / mse.size),
+        "prior-free tail": _tail(run.noise_multiplier, p.steps, guesses, size, weakest),
+    }
+
+
+def _tail(sigma: float, steps: int, guesses: Guesses, dimension: int, norm: float) -> float:
+    return float(bounds.mse_tail(guesses.threshold, dimension, sigma, norm, steps))
+
+
+# Where the danger ends ---------------------------------------------------------------------------
+
+
+def bound_curves(
+    p: Settings, levels: pd.Series, weights: int, guesses: Guesses, dimension: int, norm: float
+) -> pd.DataFrame:
+    """The bounds in closed form between the levels that were run; the smallest norm's tail."""
+    sigma = np.geomspace(0.7 * levels.min(), 1.4 * levels.max(), 61)
+    capacity = p.steps * bounds.bayes_capacity_gaussian(weights, sigma, 1.0)
+    epsilon = [privacy.epsilon(DPSGD(s, steps=p.steps), p.delta).upper for s in sigma]
+    return pd.DataFrame(
+        {
+            "sigma": sigma,
+            "epsilon": epsilon,
+            "log capacity": capacity,
+            "ReRo": bounds.rero_gaussian(sigma, 1 / p.prior_size, steps=p.steps),
+            "ReRo of a near miss": bounds.rero_gaussian(sigma, guesses.kappa, steps=p.steps),
+            "by epsilon": np.minimum(np.exp(np.minimum(epsilon, 50.0)) / p.prior_size + p.delta, 1),
+            "by capacity": np.exp(np.minimum(capacity - math.log(p.prior_size), 0.0)),
+            "prior-free tail": [_tail(s, p.steps, guesses, dimension, norm) for s in sigma],
+        }
+    )
+
+
+def thresholds(
+    p: Settings, levels: pd.DataFrame, weights: int, guesses: Guesses, dimension: int, norm: float
+) -> pd.DataFrame:
+    """The noise multiplier from which each notion says that nothing is to be feared.
+
+    Probabilities: an advantage of a tenth over the guess. Errors: no better than the mean image, or
+    than the nearest other record.
+    """
+    n, steps = p.prior_size, p.steps
+
+    def least(value: Callable[[float], float], level: float) -> float:
+        """Where a falling function of sigma reaches a level."""
+        return math.exp(optimize.brentq(lambda u: value(math.exp(u)) - level, -12.0, 16.0))
+
+    def capacity(sigma: float) -> float:
+        return steps * float(bounds.bayes_capacity_gaussian(weights, sigma, 1.0))
+
+    def rero(kappa: float) -> float:
+        level = min(kappa + NONE, 0.999)
+        return least(lambda s: float(bounds.rero_gaussian(s, kappa, steps=steps)), level)
+
+    def measured(column: str, level: float) -> float:
+        return crossing(levels["sigma"], levels[column], level)
+
+    def tail(sigma: float) -> float:
+        return _tail(sigma, steps, guesses, dimension, norm)
+
+    rows = [
+        ("bound", "epsilon = 1", privacy.noise_for_epsilon(1.0, p.delta, steps=steps)),
+        ("bound", "epsilon = 10", privacy.noise_for_epsilon(10.0, p.delta, steps=steps)),
+        ("bound", "capacity = prior size", least(capacity, math.log(n))),
+        ("bound", "ReRo, candidates", rero(1 / n)),
+        ("attack", "prior-aware attack", measured("prior-aware", 1 / n + NONE)),
+        ("bound", "ReRo, near miss", rero(guesses.kappa)),
+        ("bound", "prior-free tail", least(tail, NONE)),
+        ("attack", "analytic attack: mean image", measured("analytic RMSE", guesses.mean)),
+        ("bound", "Cramer-Rao: mean image", measured("Cramer-Rao", guesses.mean)),
+        ("attack", "gradient matching: mean image", measured("RMSE", guesses.mean)),
+        ("attack", "gradient matching: neighbour", measured("RMSE", guesses.neighbour)),
+    ]
+    found = pd.DataFrame(rows, columns=["kind", "notion", "sigma"])
+    return found.sort_values("sigma", ascending=False, ignore_index=True)
+
+
+def crossing(sigma: pd.Series, values: pd.Series, level: float) -> float:
+    """The noise at which values cross a level, by interpolation in log sigma.
+
+    Outside of the levels that were run, the nearest of them.
+    """
+    order = np.argsort(sigma.to_numpy())
+    x, y = np.log(sigma.to_numpy()[order]), values.to_numpy()[order] - level
+    change = np.flatnonzero(np.sign(y[:-1]) != np.sign(y[1:]))
+    if not len(change):
+        return float(np.exp(x[0] if abs(y[0]) < abs(y[-1]) else x[-1]))
+    i = int(change[0])
+    return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table, defences = tables["notions"], tables["defences"]
+    guesses = tables["guesses"].set_index("guess")["RMSE"]
+    by_noise = table.sort_values("sigma")
+    falling = ("epsilon", "log capacity", "ReRo", "ReRo of a near miss", "prior-free tail")
+    least, most = by_noise["RMSE"].iloc[[0, -1]]
+    yield check(
+        "beyond/one_scale",
+        all(by_noise[name].is_monotonic_decreasing for name in falling)
+        and most > guesses["nearest neighbour"] > least,
+        "every notion falls as the noise grows, and over the range shown the best attack goes "
+        "from better than the nearest other record to worse",
+        ours=f"RMSE {least:.2f} to {most:.2f}, nearest neighbour "
+        f"{guesses['nearest neighbour']:.2f}, mean image {guesses['mean image']:.2f}",
+    )
+    kept = bounds_kept(table, tables.parameters)
+    ratio = table.loc[table["Cramer-Rao"] <= SMALL, "least squares over bound"]
+    yield check(
+        "O-051",
+        all(held.all() for held in kept.values()) and len(ratio) > 0,
+        "at every noise level every bound holds for the attack beside it: ReRo, epsilon and "
+        "Bayes' capacity for the prior-aware attack, ReRo of a near miss for gradient matching, "
+        "the prior-free tail for the analytic attack, Cramer-Rao for least squares at small noise",
+        ours=", ".join(f"{name} {held.sum()} of {len(held)}" for name, held in kept.items())
+        + f"; least squares over Cramer-Rao {ratio.min():.1f} to {ratio.max():.1f}; ReRo is up to "
+        f"{(table['ReRo'] - table['prior-aware']).max():.1f} above the prior-aware attack",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        stand_in=tables.stand_in,
+    )
+    whole = defences[defences["defence"].str.startswith(("none", "clipping", "local"))]
+    partial = defences.drop(whole.index)
+    yield check(
+        "O-052",
+        (defences["right candidate"] == 1).all()
+        and (whole["values read"] == 1).all()
+        and (defences["largest error of those"] < 1e-9).all()
+        and (whole["Cramer-Rao"] == 0).all(),
+        "defences without noise have no finite epsilon and leave the prior-aware attack always "
+        "right, so that ReRo is one; after clipping and local steps the record is read off "
+        "exactly; pruning and entry dropout take values away, and those left are read exactly",
+        ours="values read and RMSE of the whole: "
+        + ", ".join(
+            f"{row['values read']:.0%} and {row['RMSE']:.2g} ({row['defence']})"
+            for row in partial.to_dict("records")
+        ),
+        stand_in=tables.stand_in,
+    )
+
+
+def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, pd.Series]:
+    """For each bound, whether it holds for the attack beside it, at every noise level."""
+    sure, n = STANDARD_ERRORS, p.prior_size
+    aware = np.maximum(
+        table["prior-aware"] - sure * table["prior-aware error"],
+        table["prior-aware, sum"] - sure * table["prior-aware, sum error"],
+    )
+    by_epsilon = np.exp(np.minimum(table["epsilon"], 50.0)) / n + p.delta
+    small = table[table["Cramer-Rao"] <= SMALL]
+    room = sure * small["least squares over bound error"]
+    near, near_room = table["analytic near"], sure * table["analytic near error"]
+    off = (table["analytic RMSE"] - table["analytic, expected"]).abs()
+    return {
+        "ReRo (candidates)": aware <= table["ReRo"],
+        "ReRo (near misses)": table["near, surely"] <= table["ReRo of a near miss"],
+        "epsilon": aware <= by_epsilon,
+        "Bayes' capacity": np.log(np.maximum(aware, 1e-12) * n) <= table["log capacity"],
+        "prior-free tail": near - near_room <= table["prior-free tail"],
+        "the tail's own law": (near - table["analytic near, exact"]).abs() <= near_room + 1e-3,
+        "expected error of the analytic attack": off <= sure * table["analytic RMSE error"],
+        "Cramer-Rao": small["least squares over bound"] >= 1 - room,
+    }
+
+
+# Picture -----------------------------------------------------------------------------------------
+
+CAPTION = (
+    "One network, one data set, one run of DP-SGD over the noise multiplier. Lines: "
+    "bounds; marks: attacks, with four standard errors. Top: finding the record among candidates; "
+    "the error of reconstructions; coming near the record. Bottom: epsilon and capacity; the noise "
+    "from which each notion sees nothing to fear (an advantage of a tenth, or no better than a "
+    "guess); the error that reading the first layer leaves under defences without noise, whose "
+    "epsilon is infinite and whose ReRo is one. Grey: nearest neighbour and mean image."
+)
+
+
+def alt(tables: Tables) -> str:
+    sigma = tables["thresholds"].set_index("notion")["sigma"]
+    powers = math.log10(sigma.max() / sigma.min())
+    exact = tables["defences"].query("RMSE < 1e-9")["defence"]
+    return (
+        "Six panels. Success marks lie below the falling S-shaped bound; error marks rise with the "
+        "noise along the Cramer-Rao line and flatten below it; near misses fall early. Thresholds "
+        f"spread over {powers:.1f} powers of ten: {sigma.idxmin()} at {sigma.min():.2g}, "
+        f"{sigma.idxmax()} at {sigma.max():.0f}. Bars: no error for {', '.join(exact)}."
+    )
+
+
+SKY = COLOURS[4]
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table, curves, guesses = tables["notions"], tables["curves"], tables["guesses"]
+    figure, axes = panels(2, 3, 4.1, 3.3)
+    _candidates(axes[0][0], table, curves, int(tables.parameters.prior_size))
+    _errors(axes[0][1], table, guesses)
+    _near_misses(axes[0][2], table, curves)
+    _sizes(axes[1][0], curves)
+    _thresholds(axes[1][1], tables["thresholds"])
+    _defences(axes[1][2], tables["defences"], guesses)
+    for axis in (*axes[0], axes[1][0]):
+        axis.set(xscale="log", xlabel="noise multiplier")
+    # room for the legend
+    axes[0][2].set_xlim(left=0.1 * curves["sigma"].min())
+    return figure
+
+
+def _marks(
+    axis: Axes, table: pd.DataFrame, name: str, error: str, colour: str, marker: str, label: str
+) -> None:
+    spread = 4 * table[error] if error else None
+    look = {"color": colour, "marker": marker, "linestyle": "", "ms": 5, "capsize": 2}
+    axis.errorbar(table["sigma"], table[name], yerr=spread, label=label, **look)
+
+
+def _lines(axis: Axes, curves: pd.DataFrame, *lines: tuple[str, str, str, str]) -> None:
+    for name, colour, style, label in lines:
+        axis.plot(curves["sigma"], curves[name], color=colour, linestyle=style, label=label)
+
+
+def _candidates(axis: Axes, table: pd.DataFrame, curves: pd.DataFrame, count: int) -> None:
+    _lines(
+        axis,
+        curves,
+        ("by capacity", PURPLE, ":", "Bayes' capacity"),
+        ("by epsilon", GREEN, "--", "epsilon"),
+        ("ReRo", BLUE, "-", "ReRo"),
+    )
+    _marks(axis, table, "prior-aware", "prior-aware error", ORANGE, "o", "prior-aware attack")
+    axis.axhline(1 / count, color=GREY, linewidth=1)
+    axis.set(ylim=(0, 1.05), ylabel=f"success with {count} candidates")
+    axis.legend(loc="lower left", bbox_to_anchor=(0.0, 0.12))
+
+
+def _errors(axis: Axes, table: pd.DataFrame, guesses: pd.DataFrame) -> None:
+    _lines(
+        axis,
+        table,
+        ("Cramer-Rao", BLUE, "-", "Cramer-Rao"),
+        ("analytic, expected", SKY, "-", "analytic attack, expected"),
+    )
+    _marks(axis, table, "analytic RMSE", "analytic RMSE error", SKY, "v", "analytic attack")
+    small = table[table["Cramer-Rao"] < 1]
+    _marks(axis, small, "least squares", "", GREEN, "s", "least squares")
+    _marks(axis, table, "RMSE", "RMSE error", ORANGE, "o", "gradient matching")
+    for style, row in zip(("-.", ":"), guesses.itertuples(), strict=True):
+        axis.axhline(row.RMSE, color=GREY, linestyle=style, linewidth=1.1, label=row.guess)
+    axis.set(yscale="log", ylim=(2e-3, 3), ylabel="RMSE")
+    axis.legend(loc="lower right", fontsize=7.5)
+
+
+def _near_misses(axis: Axes, table: pd.DataFrame, curves: pd.DataFrame) -> None:
+    _lines(
+        axis,
+        curves,
+        ("ReRo of a near miss", BLUE, "-", "ReRo"),
+        ("prior-free tail", SKY, "-", "prior-free tail"),
+    )
+    _marks(axis, table, "analytic near", "analytic near error", SKY, "v", "analytic attack")
+    _marks(axis, table, "near", "", ORANGE, "o", "gradient matching")
+    axis.set(ylim=(-0.03, 1.05), ylabel="probability of a near miss")
+    axis.legend(loc="center left", fontsize=7.5, handlelength=1.2)
+
+
+def _sizes(axis: Axes, curves: pd.DataFrame) -> None:
+    _lines(
+        axis,
+        curves,
+        ("epsilon", GREEN, "--", "epsilon"),
+        ("log capacity", PURPLE, ":", "log capacity"),
+    )
+    axis.set(yscale="log", ylabel="nats")
+    axis.legend(loc="upper right")
+
+
+def _thresholds(axis: Axes, table: pd.DataFrame) -> None:
+    place = np.arange(len(table))[::-1]
+    for kind, colour, marker in (("bound", BLUE, "s"), ("attack", ORANGE, "o")):
+        own = (table["kind"] == kind).to_numpy()
+        axis.plot(table["sigma"][own], place[own], marker, color=colour, ms=6, label=kind)
+    axis.set_yticks(place, table["notion"], fontsize=8)
+    axis.set(xscale="log", xlabel="noise multiplier from which nothing is to fear")
+    axis.legend(loc="lower right")
+
+
+def _defences(axis: Axes, table: pd.DataFrame, guesses: pd.DataFrame) -> None:
+    place = np.arange(len(table))[::-1]
+    axis.barh(place, table["RMSE"], color=PURPLE, height=0.55)
+    for at, row in zip(place, table.to_dict("records"), strict=True):
+        axis.annotate(
+            f"{row['values read']:.0%} read",
+            (row["RMSE"], at),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )
+    axis.set_yticks(place, table["defence"], fontsize=8)
+    for style, guess in zip(("-.", ":"), guesses.itertuples(), strict=True):
+        axis.axvline(guess.RMSE, color=GREY, linestyle=style, linewidth=1.1)
+    axis.set(xlim=(0, 1.25 * guesses["RMSE"].max()), xlabel="RMSE of the record as read")

@@ -1,0 +1,173 @@
+"""Very small priors done right: the bound from the binomial tail, not from the printed power."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import mpmath
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from reconrisk import bounds, privacy
+
+_OURS = "our own exhibit"
+_SHARES = (0.3, 0.6, 0.9, 1.0)
+
+PARAMETERS = {
+    "dimensions": Parameter(
+        "ints", (784, 3072), (784, 3072), "784, 3072", "d, values of an image", 1
+    ),
+    "shares": Parameter(
+        "floats",
+        _SHARES,
+        _SHARES,
+        "0.6 and 1; the others are not stated",
+        "rho, share of the pixels that must fit",
+        1e-9,
+    ),
+    "curve_points": Parameter("int", 81, 161, _OURS, "epsilons of the curves, from 1 to 10,000", 5),
+    "steps": Parameter("int", 100, 100, "100", "T, full batch", 1),
+    "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-300),
+    "trials": Parameter("int", 200_000, 2_000_000, _OURS, "simulated images of 12 pixels", 1000),
+}
+SETTLES = ("O-024",)
+
+#: a pixel of 256 values fits by chance, as the paper has it
+_PIXEL = 0.25
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    sigmas = {
+        float(e): privacy.noise_for_epsilon(float(e), p.delta, steps=p.steps)
+        for e in np.geomspace(1.0, 1e4, p.curve_points)
+    }
+    priors, rows = [], []
+    for d in p.dimensions:
+        for share in p.shares:
+            tail = float(bounds.log_prior_success_pixels(d, share, probability=_PIXEL))
+            printed = float(bounds.log_prior_success_pixels_printed(d, share))
+            priors.append((d, share, tail, log_tail_by_integers(d, share)))
+            logs = np.array([tail, printed])
+            for epsilon, sigma in sigmas.items():
+                both = bounds.rero_gaussian(sigma, log_prior_success=logs, steps=p.steps, log=True)
+                rows.append((d, share, epsilon, *logs / math.log(10), *both / math.log(10)))
+    columns = ["d", "share", "epsilon", "prior", "printed prior", "bound", "printed bound"]
+    return Tables(
+        {
+            "curves": pd.DataFrame(rows, columns=columns).round(9),
+            "priors": pd.DataFrame(priors, columns=["d", "share", "log prior", "by integers"]),
+            "simulated": _simulated_guesses(study),
+        },
+        exact=("curves",),
+        ran=f"closed forms in the log domain, T = {p.steps}, q = 1, delta = {p.delta:g}, one pixel "
+        f"with probability 1/4 as the paper has it; {p.trials} images of 12 uniform pixels.",
+    )
+
+
+def log_tail_by_integers(d: int, share: float) -> float:
+    """Log of the binomial tail with probability 1/4, by whole numbers."""
+    needed = math.ceil(share * d - 1e-9)
+    total = sum(math.comb(d, k) * 3 ** (d - k) for k in range(needed, d + 1))
+    with mpmath.workdps(40):
+        return float(mpmath.log(total) - d * mpmath.log(4))
+
+
+def _simulated_guesses(study: Context) -> pd.DataFrame:
+    """Blind guesses on simulated images, beside the tail with a probability of 64/255."""
+    trials = study.parameters.trials
+    images = study.rng("images").random((trials, 12), dtype=np.float32)
+    fitting = (np.abs(images - 0.5) < 32 / 255).sum(axis=1)
+    rows = []
+    for share in (0.25, 0.5, 0.75):
+        tail = float(np.exp(bounds.log_prior_success_pixels(12, share)))
+        measured = float(np.mean(fitting >= 12 * share))
+        error = math.sqrt(tail * (1 - tail) / trials)
+        rows.append((share, tail, measured, (measured - tail) / error))
+    return pd.DataFrame(rows, columns=["share", "tail", "simulated", "deviations"])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table, priors = tables["curves"], tables["priors"]
+    deviation = tables["simulated"]["deviations"].abs().max()
+    exact = (priors["log prior"] - priors["by integers"]).abs().max() < 1e-9
+    part, start = table[table["share"] < 1], _blind_guesses(tables)
+    sixty = np.isclose(part["share"], 0.6)
+    sixty = part[sixty] if sixty.any() else part
+    telling = sixty[(sixty["bound"] > -2) & (sixty["printed bound"] < -20)]
+    whole = table[table["share"] == 1]
+    same = np.allclose(whole["bound"], whole["printed bound"], rtol=1e-9)
+    holds = exact and start["behind"].min() > 5 and len(telling) > 0 and same
+    at_sixty = start[np.isclose(start["share"], 0.6)]
+    yield check(
+        "beyond/small_priors",
+        holds,
+        "for rho < 1 a blind guess beats the printed upper bound, by tens to hundreds of orders of "
+        "magnitude",
+        ours=f"at epsilon = 1 by 10^{start['behind'].min():.0f} or more; at rho = 0.6 by "
+        + " and ".join(f"10^{row.behind:.0f} (d = {row.d})" for row in at_sixty.itertuples()),
+    )
+    yield check(
+        "O-024",
+        holds and deviation < STANDARD_ERRORS,
+        "the prior success is the binomial tail (exact integers, simulated images), and the bound "
+        "from it exceeds 0.01 where the printed one is below 1e-20",
+        ours=f"{len(telling)} such settings at rho = 0.6; simulated images within {deviation:.1f} "
+        "standard errors",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+    )
+
+
+def _blind_guesses(tables: Tables) -> pd.DataFrame:
+    """By how many decades a guess made without seeing anything beats the printed bound.
+
+    It succeeds with the prior's probability; at the least epsilon, for shares below one.
+    """
+    table = tables["curves"]
+    start = table[(table["share"] < 1) & (table["epsilon"] == table["epsilon"].min())]
+    return start.assign(behind=start["prior"] - start["printed bound"])
+
+
+CAPTION = (
+    "Upper bounds on finding a share rho of the pixels within 32/255, T = 100, q = 1, "
+    "delta = 1e-5: from the prior success as paper C prints it, (1/4)^(d rho) (dashed), and from "
+    "the binomial tail that it is (solid). The marks at the left edge are what a blind guess "
+    "achieves. Logarithms to base ten."
+)
+
+
+def alt(tables: Tables) -> str:
+    behind = _blind_guesses(tables)["behind"]
+    dimensions = " and ".join(f"{d:,}" for d in tables["curves"]["d"].unique())
+    return (
+        f"One panel for each number of values, {dimensions}. For a share of one both curves "
+        f"coincide. For smaller shares the dashed curves start {behind.min():.0f} to "
+        f"{behind.max():.0f} decades below the blind guess and the solid ones, and reach one at "
+        "much larger epsilon."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    groups = list(tables["curves"].groupby("d", sort=False))
+    figure, (row,) = panels(1, len(groups), 4.6, 3.5)
+    for axis, (d, own) in zip(row, groups, strict=True):
+        shares = sorted(own["share"].unique(), reverse=True)
+        for colour, share in zip((GREY, BLUE, ORANGE, GREEN, PURPLE), shares, strict=False):
+            part = own[own["share"] == share]
+            axis.plot(part["epsilon"], part["bound"], color=colour, label=rf"$\rho$ = {share:g}")
+            axis.plot(part["epsilon"], part["printed bound"], "--", color=colour, lw=1.4)
+            axis.plot(part["epsilon"].iloc[0], part["prior"].iloc[0], "<", color=colour, ms=7)
+        axis.plot([], [], color="black", label="binomial tail")
+        axis.plot([], [], "--", color="black", lw=1.4, label="as printed")
+        axis.plot([], [], "<", color="black", ls="none", label="blind guess")
+        axis.set(xscale="log", xlabel=r"$\varepsilon$", title=f"d = {d}")
+    row[0].set_ylabel(r"log$_{10}$ of the bound on the success")
+    row[-1].legend(loc="lower right", fontsize=8)
+    return figure

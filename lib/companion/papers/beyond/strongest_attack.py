@@ -1,0 +1,520 @@
+"""The best attack for each defence and its lead, and what is hidden from all attackers or gone.
+
+On a network small enough for its Jacobian, least squares and bounds say which defences remove
+information and which only hide it from descent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
+from companion.experiments.clients import Setting, pictures
+from companion.experiments.tools import as_numpy
+from companion.papers.beyond.defended_clients import (
+    DEFENDED_GRID,
+    OURS,
+    attacked_cells,
+    names_of,
+    short_title,
+    with_interval,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.style import (
+    BLUE,
+    COLOURS,
+    DEFENCES,
+    GREEN,
+    GREY,
+    ORANGE,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
+from reconrisk import bounds
+from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
+from reconrisk.mechanisms import Released
+from reconrisk.metrics import rmse
+from reconrisk.training import update_jacobian
+from reconrisk.two_layer import LocalSteps, TwoLayer, gradient_jacobians, release_output_gradient
+
+PARAMETERS = {
+    **DEFENDED_GRID,
+    "small_side": Parameter(
+        "int", 8, 8, OURS, "pixels a side where least squares and ranks are computed", low=8
+    ),
+    "small_channels": Parameter(
+        "int", 16, 16, OURS, "of the first stage of the small network", low=1
+    ),
+    "small_wide": Parameter("int", 256, 256, OURS, "neurons of its wide layer", low=1),
+    "small_images": Parameter(
+        "int", 8, 40, OURS, "private pictures whose batches are bounded", low=4
+    ),
+    "ranked_sizes": Parameter(
+        "ints", (2, 4), (1, 2, 4, 8), "2, 4, 8", "batch sizes whose rank is computed", low=1
+    ),
+    "fitted_size": Parameter("int", 2, 4, "2, 4, 8", "batch size of least squares", low=1),
+    "fitted_batches": Parameter("int", 1, 10, OURS, "batches of least squares", low=1),
+    "width": Parameter("int", 2000, 20_000, OURS, "neurons of the two-layer network", low=64),
+}
+SETTLES = ("O-047", "O-048", "O-049", "O-050", "E-E-43", "E-E-44")
+
+#: defences that an aware attacker sees in the update, or knows the size of
+_SEEN = ("GradDrop", "GradPrune", "LocalAggregation", "GradNoise")
+#: an error of pixels in [0, 1] below which a picture counts as recovered; where a direction is
+#: hardly determined, least squares take long to end
+RECOVERED = 1e-2
+#: shares of an update at which the rank is followed
+SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    attacks = {False: names_of(p.oblivious), True: names_of(p.aware)}
+    cells = attacked_cells(study, Grid.of(study), attacks)
+    small = dataclasses.replace(
+        Grid.of(study),
+        side=p.small_side,
+        network="ConvNet",
+        channels=p.small_channels,
+        wide=p.small_wide,
+        trained_neurons=min(64, p.small_wide - 1),
+        images=p.small_images,
+    )
+    return Tables(
+        {
+            "leads": leads(cells),
+            "fits": fits(study, small),
+            "ranks": ranks(small, p.ranked_sizes),
+            "two layers": two_layers(p.width, study.rng("two layers")),
+        },
+        ran=f"{p.fitted_batches} batches of {p.fitted_size} pictures of {p.data}, "
+        f"{p.small_side} pixels a side, by least squares on a ConvNet; the attacks as in "
+        "beyond/aware_attackers.",
+    )
+
+
+def leads(cells: pd.DataFrame) -> pd.DataFrame:
+    """For every setting the attack of lowest mean RMSE, the next, and how far they are apart.
+
+    Attackers of either reading; the lead's interval is Student's over the batches.
+    """
+    cells = cells.assign(name=cells["attack"].where(~cells["aware"], cells["attack"] + ", aware"))
+    same = cells["aware"] & ~cells["defence"].isin(_SEEN)
+    rows = []
+    for (n, setting), own in cells[~same].groupby(["batch size", "setting"], sort=False):
+        by_batch = own.groupby(["name", "batch"], sort=False)["RMSE"].mean().unstack("batch")
+        # who knows no more than the other is the same attack: count each result once
+        by_batch = by_batch.round(12).drop_duplicates()
+        best, second = by_batch.mean(axis=1).sort_values(kind="stable").index[:2]
+        lead, room = with_interval((by_batch.loc[second] - by_batch.loc[best]).to_numpy())
+        rows.append(
+            {
+                "batch size": n,
+                "setting": setting,
+                "best": best,
+                "RMSE": float(by_batch.loc[best].mean()),
+                "second": second,
+                "second RMSE": float(by_batch.loc[second].mean()),
+                "lead": lead,
+                "low": lead - room,
+                "high": lead + room,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# Least squares and bounds on a small network -----------------------------------------------------
+
+
+def fitted_settings(local_steps: Sequence[int]) -> list[Setting]:
+    """The settings that least squares attack: the ends of every defence's range."""
+    ends = {
+        "None": (0.0,),
+        "GradClip": (2.0,),
+        "GradDrop": (0.9,),
+        "GradPrune": (0.9, 0.99),
+        "LocalAggregation": tuple(float(k) for k in local_steps[:1]),
+        "GradNoise": (0.001, 0.01, 0.1),
+    }
+    return [Setting(defence, value) for defence, values in ends.items() for value in values]
+
+
+def fits(study: Context, small: Grid) -> pd.DataFrame:
+    """Least squares and floors by setting, with gradient inversion of the same batches beside."""
+    p, n = study.parameters, study.parameters.fitted_size
+    settings = fitted_settings(p.local_steps)
+    shared = {
+        "grid": dataclasses.asdict(small),
+        "batch_size": n,
+        "batches": p.fitted_batches,
+    }
+    tasks = [shared | {"setting": [s.defence, s.strength]} for s in settings]
+    descended = run_grid(
+        study, ["GradientInversion"], settings, [n], aware=(False, True), grid=small
+    )
+    descended = descended[descended["batch"] < p.fitted_batches]
+    inverted = descended.groupby(["setting", "aware"], sort=False)["RMSE"].mean()
+    rows = []
+    for setting, found in zip(
+        settings, study.sweep(fit_and_bound, tasks, "fits", threads=1), strict=True
+    ):
+        unit, errors = np.asarray(found["unit"]), np.asarray(found["RMSE"])
+        determined = bool((unit >= 0).all())
+        noise = setting.strength if setting.defence == "GradNoise" else 0.0
+        rows.append(
+            {
+                "setting": setting.title,
+                "defence": setting.defence,
+                "strength": setting.strength,
+                "entries": int(np.mean(found["entries"])),
+                "unknowns": n * 3 * small.side**2,
+                "rank": int(np.min(found["rank"])),
+                "determined": determined,
+                "noise": noise,
+                "Cramer-Rao": noise * float(unit.mean()) if determined else np.inf,
+                "van Trees": found["floor"],
+                "spread": found["spread"],
+                "least squares": float(errors.mean()),
+                "largest": float(errors.max()),
+                "smallest": float(errors.min()),
+                "oblivious inversion": float(inverted[setting.title, False]),
+                "aware inversion": float(inverted[setting.title, True]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
+    """Attack batches under one setting by least squares, and bound what any attack can do.
+
+    In double precision. Least squares start from the mean picture, with a normal law of pictures
+    whose weight is lowered until only the update counts; under noise with the weight that the
+    noise's size gives it.
+
+    Parameters
+    ----------
+    task : dict
+        ``grid``, whose seeds settings share, ``batch_size``, ``batches`` (how many) and
+        ``setting``, defence and strength.
+
+    Returns
+    -------
+    dict
+        Lists by batch: ``"entries"`` visible, ``"rank"`` of the Jacobian, ``"unit"`` (Cramer-Rao
+        error per pixel at noise of one; -1 where it is infinite), ``"RMSE"`` by picture; and
+        ``"floor"``, van Trees' bound per pixel with the batches' mean information, and
+        ``"spread"``, the law's own deviation per pixel.
+    """
+    grid, setting = Grid(**task["grid"]), Setting(*task["setting"])
+    network = network_of(grid).double()
+    drawn = batches_of(grid, task["batch_size"])
+    images = drawn.images[: task["batches"]].double()
+    labels = drawn.labels[: task["batches"]]
+    some = dataclasses.replace(drawn, images=images, labels=labels)
+    law = law_of_others(grid)
+    released = updates_of(grid, network, some, setting)
+    known = [
+        information(network, images[k], labels[k], released.take(slice(k, k + 1)), setting)
+        for k in range(len(images))
+    ]
+    pixels = images[0, 0].numel()
+    unit = [
+        bounds.cramer_rao_error(info, 1.0, as_numpy(x.flatten(1))) / pixels**0.5
+        for info, x in zip(known, images, strict=True)
+    ]
+    noise = setting.strength if setting.defence == "GradNoise" else 0.0
+    mean = np.mean([info.matrix for info in known], axis=0)
+    found = fitted(network, released, labels, tuple(images.shape[2:]), setting, law)
+    return {
+        "entries": [info.entries for info in known],
+        "rank": [rank_of(info.matrix) for info in known],
+        "unit": [float(u) if np.isfinite(u) else -1.0 for u in unit],
+        "RMSE": rmse(as_numpy(images.flatten(2)), as_numpy(found.flatten(2).clamp(0, 1))),
+        "floor": float(bounds.van_trees_error(mean, noise, law.covariance)) / pixels**0.5,
+        "spread": float(np.sqrt(np.trace(law.covariance) / pixels)),
+    }
+
+
+def law_of_others(grid: Grid) -> NormalLaw:
+    """The normal law of the pictures that are not attacked."""
+    images, _ = pictures(grid.data, grid.data_root, grid.side)
+    private = batches_of(grid, 1).images.flatten(0, 1).cpu()
+    theirs = (images[:, None] == private[None]).flatten(2).all(dim=2).any(dim=1)
+    return NormalLaw.of(images[~theirs])
+
+
+def information(
+    network: torch.nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    released: Released,
+    setting: Setting,
+) -> bounds.GradientInformation:
+    """What the visible entries of one update say of its pictures, at noise of one."""
+    values, jacobian = update_jacobian(network, images, labels, local=released.local)
+    if released.visible is not None:
+        seen = torch.cat([v.flatten() for v in released.visible.values()])
+        values, jacobian = values[seen], jacobian[seen]
+    info = bounds.gradient_information([(as_numpy(values), as_numpy(jacobian))])
+    return info.clipped(setting.strength) if setting.defence == "GradClip" else info
+
+
+def rank_of(matrix: np.ndarray) -> int:
+    """Directions in pixels that move the update: ranks of such networks leave no doubt.
+
+    Squared singular values are either above 1e-12 of the largest or of rounding's size.
+    """
+    values = np.linalg.eigvalsh(matrix)
+    return int(np.sum(values > 1e-13 * values[-1]))
+
+
+#: standard deviations, in shares of the update's norm, and steps at each, where there is no noise
+_STAGES = ((2e-4, 4), (2e-7, 5), (2e-10, 6))
+_NOISY_STEPS = 5
+
+
+def fitted(
+    network: torch.nn.Module,
+    released: Released,
+    labels: torch.Tensor,
+    shape: tuple[int, ...],
+    setting: Setting,
+    law: NormalLaw,
+) -> torch.Tensor:
+    """Most probable batches (P, n, ...)."""
+    mean = torch.from_numpy(law.mean).to(labels.device).view(shape)
+    found = mean.expand(*labels.shape, *shape).clone()
+    norms = torch.stack([g.flatten(1).square().sum(dim=1) for g in released.gradient.values()])
+    size = float(norms.sum(dim=0).mean().sqrt())
+    stages = [(share * size, steps) for share, steps in _STAGES]
+    if setting.defence == "GradNoise":
+        stages = [(setting.strength, _NOISY_STEPS)]
+    for std, steps in stages:
+        found = refine_updates(
+            network,
+            released,
+            Knowledge(labels, shape, aware=True),
+            start=found,
+            iterations=steps,
+            max_grad_norm=setting.strength if setting.defence == "GradClip" else None,
+            noise_std=std,
+            law=law,
+        ).inputs
+    return found
+
+
+def ranks(grid: Grid, sizes: Sequence[int]) -> pd.DataFrame:
+    """Rank over the share that is pruned or dropped, of the first batch of each size."""
+    network = network_of(grid).double()
+    rows = []
+    for n in sizes:
+        batches = batches_of(grid, n)
+        images, labels = batches.images[0].double(), batches.labels[0]
+        values, jacobian = update_jacobian(network, images, labels)
+        matrix, unknowns = as_numpy(jacobian), images.numel()
+        # random places, the same at every share, as dropout has them
+        order = torch.rand(len(values), generator=grid.generator(grid.noise_seed, n))
+        for defence, score in (("GradPrune", values.abs()), ("GradDrop", order)):
+            places = as_numpy(score.argsort()).astype(int)
+            for share in SHARES:
+                part = matrix[places[round(share * len(places)) :]]
+                # the smaller of the two products has the same rank
+                rank = rank_of(part.T @ part if len(part) > unknowns else part @ part.T)
+                rows.append((n, defence, share, len(part), unknowns, rank, rank / unknowns))
+    columns = ["batch size", "defence", "share", "entries", "unknowns", "rank", "determined"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def two_layers(width: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Error per unit of noise on a two-layer network under each defence, infinite if undetermined.
+
+    Labels are known, as they are to the attacks on deep networks.
+    """
+    count, dimension = 2, 8
+    network = TwoLayer(dimension, width, "elu", 0)
+    x = rng.standard_normal((count, dimension))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    defences: dict[str, dict[str, Any]] = {
+        "None": {},
+        "GradClip": {"max_grad_norm": 2.0},
+        "Dropout p=0.5": {"dropout": 0.5},
+        "GradPrune p=0.9": {"pruned": 0.9},
+        "LocalAggregation steps=3": {"local": LocalSteps(3, 0.01 / width, 0.01)},
+    }
+    rows = []
+    for name, defence in defences.items():
+        released = release_output_gradient(network, x, [1.0, -1.0], rng=rng, **defence)
+        info = bounds.gradient_information(gradient_jacobians(network, x, released))
+        if name == "GradClip":
+            info = info.clipped(2.0)
+        unit, quiet = (
+            float(bounds.cramer_rao_error(info, noise, x, unit_norm=True)) for noise in (1.0, 0.0)
+        )
+        rows.append((name, info.entries, len(info.matrix), unit, quiet))
+    columns = ["defence", "entries", "unknowns", "error at unit noise", "floor without noise"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table, layers = tables["fits"].set_index("setting"), tables["two layers"]
+    quiet, noisy = table[table["noise"] == 0], table[table["noise"] > 0]
+    heavy, pruned, most = (
+        table.loc[Setting(*setting).title]
+        for setting in (("GradNoise", 0.1), ("GradPrune", 0.9), ("GradPrune", 0.99))
+    )
+    exact = quiet["largest"] < RECOVERED
+    floors = (noisy["van Trees"] > 0).all()
+    yield check(
+        "beyond/strongest_attack",
+        (exact == quiet["determined"]).all() and floors and (noisy["Cramer-Rao"] > 0).all(),
+        "least squares recover every picture where the visible entries determine the batch, "
+        "and no other; noise is what leaves a floor where the batch is determined",
+        ours=f"{exact.sum()} of {len(quiet)} settings without noise recovered",
+        stand_in=tables.stand_in,
+    )
+    yield check(
+        "O-047",
+        (layers["floor without noise"] == 0).all() and (tables["leads"]["lead"] >= 0).all(),
+        "the best attack and its lead are given for every setting; on two-layer networks the "
+        "floor without noise is zero under every defence",
+        ours=f"{len(tables['leads'])} cells; {len(layers)} defences",
+        stand_in=tables.stand_in,
+    )
+    yield check(
+        "O-048",
+        exact.drop(most.name).all(),
+        "clipping, local steps, and the loss of 90 per cent of the entries, at random or "
+        "the smallest, leave updates of a small convolutional network that determine the "
+        "batch, and least squares recover it",
+        ours=f"errors below {RECOVERED:g}",
+        stand_in=tables.stand_in,
+    )
+    kept = tables["ranks"].query("defence == 'GradPrune'")
+    yield check(
+        "O-049",
+        (kept["rank"] <= kept[["entries", "unknowns"]].min(axis=1)).all()
+        and (kept.loc[kept["share"] == 0.99, "determined"] < 1).all()
+        and not most["determined"],
+        "with 99 per cent pruned fewer entries than pixels are left, and the batch is not "
+        "determined",
+        ours=f"{int(most['entries'])} entries, {int(most['unknowns'])} pixels",
+        stand_in=tables.stand_in,
+    )
+    better = (noisy["least squares"] < 0.7 * noisy["oblivious inversion"]).all()
+    yield check(
+        "O-050",
+        better and floors,
+        "where the batch is determined noise alone leaves a floor, for the unbiased, and for "
+        "all on average over a normal law of pictures; knowing that law brings least squares "
+        "to less than seven tenths of the error that inversion leaves",
+        ours=f"at .1: {heavy['least squares']:.2f}, inversion {heavy['oblivious inversion']:.1f}",
+        stand_in=tables.stand_in,
+    )
+    yield refute(
+        "E-E-43",
+        holds=not exact[pruned.name],
+        corrected_holds=pruned["largest"] < RECOVERED
+        and pruned["least squares"] < 0.1 * pruned["oblivious inversion"],
+        ours=f"inversion {pruned['oblivious inversion']:.1f}, least squares below {RECOVERED:g}",
+    )
+    yield refute(
+        "E-E-44",
+        holds=not better,
+        corrected_holds=heavy["least squares"] < 0.5 * heavy["oblivious inversion"],
+        ours=f"inversion {heavy['oblivious inversion']:.1f}, least squares "
+        f"{heavy['least squares']:.2f}",
+    )
+
+
+# Picture -----------------------------------------------------------------------------------------
+
+CAPTION = (
+    "Left: errors of gradient inversion and of least squares on a small network, with the "
+    "floor of the mean error over the pictures' normal law (a single batch may be below it; under "
+    "pruning it holds to first order); what "
+    "is zero, or below a millionth, stands at the left edge. Right: the share of the pixels' "
+    "directions that an update still determines, over what is pruned or dropped of it."
+)
+
+
+def alt(tables: Tables) -> str:
+    table, kept = tables["fits"], tables["ranks"].query("defence == 'GradPrune'")
+    quiet = table[table["noise"] == 0]
+    recovered = int((quiet["largest"] < RECOVERED).sum())
+    whole = kept.loc[kept["determined"] == 1, "share"].max()
+    last = kept.loc[kept["share"] == kept["share"].max(), "determined"].max()
+    return (
+        "Dot plot of errors by defence with floors: least squares lie at the left, below "
+        f"{RECOVERED:g}, in {recovered} of {len(quiet)} settings without noise, inversion right of "
+        f"them. Beside it curves of the determined share that stay at one until {whole:.0%} of an "
+        f"update is pruned, and end at {last:.1f} or less."
+    )
+
+
+#: lower end of the axis of errors, where those that are zero stand
+_ZERO = 1e-6
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, ((left, right),) = panels(1, 2, 4.9, 4.4)
+    _floors(left, tables["fits"])
+    _shares(right, tables["ranks"])
+    handles = [
+        legend_line("inversion, oblivious", GREY, "", "o"),
+        legend_line("inversion, aware", ORANGE, "", "s"),
+        legend_line("least squares", BLUE, "", "D"),
+        legend_line("floor of the mean (van Trees)", GREEN, "", "|", markeredgewidth=2.5),
+        legend_line("floor for the unbiased (Cramér-Rao)", "black", "", "|"),
+    ]
+    legend_above(figure, handles, 3)
+    return figure
+
+
+def _floors(axes: Axes, table: pd.DataFrame) -> None:
+    places = np.arange(len(table))[::-1]
+
+    def at(column: str) -> np.ndarray:
+        return np.maximum(table[column].to_numpy(dtype=float), _ZERO)
+
+    axes.plot(at("van Trees"), places, "|", color=GREEN, ms=15, mew=2.5, zorder=2)
+    noisy = (table["noise"] > 0).to_numpy()
+    axes.plot(at("Cramer-Rao")[noisy], places[noisy], "|", color="black", ms=15, zorder=2)
+    for column, colour, marker in (
+        ("oblivious inversion", GREY, "o"),
+        ("aware inversion", ORANGE, "s"),
+        ("least squares", BLUE, "D"),
+    ):
+        axes.plot(at(column), places, marker, color=colour, ms=5.5, zorder=3, clip_on=False)
+    axes.set_yticks(places, [short_title(s) for s in table["setting"]])
+    axes.set(xscale="log", xlabel="RMSE of a pixel", xlim=(_ZERO, 1.5))
+
+
+def _shares(axes: Axes, table: pd.DataFrame) -> None:
+    for (n, at_size), colour in zip(table.groupby("batch size"), COLOURS, strict=False):
+        for defence, style in (("GradPrune", "-"), ("GradDrop", "--")):
+            own = at_size[at_size["defence"] == defence]
+            look = {"color": colour, "marker": DEFENCES[defence]["marker"], "ms": 4}
+            label = f"{defence}, n = {n}"
+            axes.plot(1 - own["share"], own["determined"], style, label=label, **look)
+        # as many entries as pixels: with fewer, no batch is determined
+        equal = at_size["unknowns"].iloc[0] / at_size["entries"].max()
+        axes.axvline(equal, color=colour, lw=0.9, ls=":")
+    axes.set(xscale="log", xlabel="share of the entries left", ylabel="directions determined")
+    axes.set_ylim(0, 1.04)
+    axes.invert_xaxis()
+    axes.legend(loc="lower left")

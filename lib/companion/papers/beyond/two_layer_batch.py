@@ -1,0 +1,295 @@
+"""How attacks on a two-layer network and their bound grow with the batch, and with 1/pi_min."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from companion.papers.beyond.power_laws import exponents, geometric_means, regression_slope
+from companion.papers.beyond.two_layer_attacks import (
+    OURS,
+    attacked,
+    bound_case,
+    moments_case,
+    networks_parameter,
+    task_of_network,
+)
+from companion.papers.beyond.two_layer_style import BLACK
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import rounded
+from companion.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
+
+PARAMETERS = {
+    "dimension": Parameter("int", 16, 64, "d", "numbers in a record, for exponents", low=8),
+    "width": Parameter("int", 131072, 524288, "m", "neurons, for exponents", low=1000),
+    "record_width": Parameter("int", 16384, 65536, OURS, "neurons, for kinds of records", low=1000),
+    "batch_sizes": Parameter("ints", (1, 2, 4, 8), (1, 2, 4, 8, 16), "B", "batch sizes", low=1),
+    "networks": networks_parameter(5, 10),
+}
+SETTLES = ("O-040", "O-042")
+
+KINDS = ("orthogonal", "random", "digits")
+#: what grows with the batch; of these, what grows more slowly than the printed upper bound
+GROWING = ("tensor", "tensor span", "orders removed", "orders removed span", "floor")
+SLOW = GROWING[1:]
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    tensor = attacked(study, moments_case, batch_tasks(study, p.width))
+    floors = attacked(study, bound_case, batch_tasks(study, p.record_width))
+    tensor["floor"] = floors["unit floor"]
+    of_kinds = kind_tasks(study)
+    kinds = attacked(study, moments_case, of_kinds)
+    kinds["unit floor"] = attacked(study, bound_case, of_kinds)["unit floor"]
+    errors = [
+        {"labels": labels, "B": size, **geometric_means(own, GROWING)}
+        for (labels, size), own in tensor.groupby(["labels", "count"], sort=False)
+    ]
+    growth = [
+        {"labels": labels, "quantity": name, **exponents(own, "count", name)}
+        for labels, own in tensor.groupby("labels", sort=False)
+        for name in GROWING
+    ]
+    # batches of two are too alike for a slope
+    slopes = [
+        {"B": size, "quantity": name, **regression_slope(1 / own["pi_min"], own[name])}
+        for size, own in kinds[kinds["count"] > 2].groupby("count")
+        for name in ("orders removed", "unit floor")
+    ]
+    return Tables(
+        {
+            "errors": pd.DataFrame(errors),
+            "exponents": pd.DataFrame(growth),
+            "kinds": kinds,
+            "pi exponents": pd.DataFrame(slopes),
+        },
+        ran=f"{p.networks} networks of {p.width:,} neurons at d = {p.dimension}; of "
+        f"{p.record_width:,} neurons with digits of 64 pixels.",
+    )
+
+
+def batch_tasks(study: Context, width: int) -> list[dict[str, Any]]:
+    """Batches of orthogonal records: their smallest singular value is one whatever their size."""
+    p = study.parameters
+    return [
+        {
+            **task_of_network(study, number),
+            "width": width,
+            "count": size,
+            "labels": labels,
+            "records": "orthogonal",
+        }
+        for labels in ("random", "same")
+        for size in p.batch_sizes
+        if size <= p.dimension
+        for number in range(p.networks)
+    ]
+
+
+def kind_tasks(study: Context) -> list[dict[str, Any]]:
+    """Records of three kinds, at the digits' dimension."""
+    p = study.parameters
+    return [
+        {
+            **task_of_network(study, number),
+            "dimension": 64,
+            "width": p.record_width,
+            "count": size,
+            "records": kind,
+            "labels": "random",
+        }
+        for kind in KINDS
+        for size in p.batch_sizes
+        if size > 1
+        for number in range(p.networks)
+    ]
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    growth, kinds, slopes = tables["exponents"], tables["kinds"], tables["pi exponents"]
+    by = growth.set_index(["quantity", "labels"]).sort_index()
+    random = by.xs("random", level="labels")
+    fitted = ", ".join(
+        f"{name} {rounded(random.loc[name, 'exponent'], random.loc[name, 'error'])}"
+        for name in ("tensor", "orders removed", "floor")
+    )
+    yield check(
+        "beyond/two_layer_batch",
+        (by.loc[["orders removed", "floor"], "low"] > 0).all()
+        and (by.loc["tensor", "exponent"] > 0.5).all(),
+        "The tensor attack's error and the exact Cramer-Rao bound grow with the batch size, of "
+        "orthogonal records, too: the fitted exponents' intervals lie above zero",
+        ours=fitted,
+        tolerance="95% intervals",
+    )
+    yield check(
+        "O-040",
+        (by.loc[list(SLOW), "high"] < 0.75).all(),
+        "With the low orders removed the tensor attack's error, the spans' of both attacks and "
+        "the exact Cramer-Rao bound grow with the batch size by exponents below 0.75, labels "
+        "random or the same; the published attack's own grows about linearly",
+        ours=fitted,
+        paper="1 (upper bound), 0 (lower bound)",
+        tolerance="95% intervals",
+    )
+    steep = slopes[slopes["B"] == slopes["B"].max()].set_index("quantity")
+    middle = kinds.groupby(["records", "count"])[["orders removed", "unit floor"]].median()
+    least, most = kinds["count"].min(), kinds["count"].max()
+    by_kind = middle.loc["digits", most] / middle.loc["orthogonal", most]
+    by_size = middle.loc["orthogonal", most] / middle.loc["orthogonal", least]
+    yield check(
+        "O-042",
+        (by_kind > by_size).all()
+        and steep.loc["unit floor", "low"] > 0
+        and (steep["high"] < 1.5).all(),
+        "From orthogonal records to digits, at one batch size, error and exact bound grow by "
+        "more than over the batch sizes: by a power of 1/pi_min well below the upper bound's 2",
+        ours="; ".join(
+            f"{name}: digits {by_kind[name]:.1f} times, batch {by_size[name]:.1f} times, exponent "
+            f"{rounded(steep.loc[name, 'exponent'], steep.loc[name, 'error'])}"
+            for name in middle.columns
+        ),
+        paper="1/pi_min^2",
+        tolerance="95% intervals",
+    )
+
+
+# Picture -----------------------------------------------------------------------------------------
+
+CAPTION = (
+    "Errors over the batch size of orthogonal records, labels random or all one (geometric "
+    "means over networks, 95% intervals; its span: of the space that the attack places the records "
+    "in), and the fitted exponents with their intervals beside "
+    "those of the printed bounds, one and zero. Below: orthogonal, random and digit records of one "
+    "dimension: the attack's error with low orders removed, and the exact Cramér–Rao bound, over "
+    "one over the smallest singular value of the batch; marker size grows with the batch. Dashed: "
+    "the printed power, two."
+)
+
+
+def alt(tables: Tables) -> str:
+    growth, slopes = tables["exponents"], tables["pi exponents"]
+    slow = growth[growth["quantity"].isin(SLOW)]["exponent"]
+    tensor = growth[growth["quantity"] == "tensor"]["exponent"]
+    return (
+        "Upper panels: four rising curves beside the dotted line of slope one; the exponents lie "
+        f"between {slow.min():.1f} and {slow.max():.1f}, the published attack's own at "
+        f"{tensor.min():.1f} to {tensor.max():.1f}. Lower panels: orthogonal and random records "
+        "crowd at a singular value near one, digits lie to the right and higher, along a line "
+        f"flatter than the dashed one: the exponents lie between {slopes['exponent'].min():.1f} "
+        f"and {slopes['exponent'].max():.1f}."
+    )
+
+
+_RECORDS = {"orthogonal": (GREY, "s"), "random": (PURPLE, "v"), "digits": (ORANGE, "o")}
+_MEASURED = {
+    "tensor": ("tensor attack", BLUE, "s"),
+    "tensor span": ("its span", "#56B4E9", "D"),
+    "orders removed": ("low orders removed", GREEN, "^"),
+    "floor": ("exact bound, unit noise", BLACK, "o"),
+}
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, axes = panels(2, 3, 3.3, 2.9)
+    titles = {"random": "random labels", "same": "all labels +1"}
+    for axis, (labels, title) in zip(axes[0], titles.items(), strict=False):
+        _errors_panel(axis, tables["errors"][tables["errors"]["labels"] == labels])
+        axis.set_title(title)
+    _exponent_panel(axes[0][2], tables["exponents"])
+    quantities = {
+        "orders removed": "error, low orders removed",
+        "unit floor": "exact bound, unit noise",
+    }
+    for axis, (name, label) in zip(axes[1], quantities.items(), strict=False):
+        _kinds_panel(axis, tables["kinds"], name)
+        axis.set_ylabel(label)
+    _pi_panel(axes[1][2], tables["pi exponents"])
+    handles = [
+        *(legend_line(label, c, "-", m) for label, c, m in _MEASURED.values()),
+        legend_line("slope one", GREY, ":"),
+        *(
+            legend_line(k if k == "digits" else f"{k} records", c, "", m)
+            for k, (c, m) in _RECORDS.items()
+        ),
+        legend_line(r"slope two: $1/\pi_{\min}^2$", GREY, "--"),
+    ]
+    legend_above(figure, handles, 5)
+    return figure
+
+
+def _errors_panel(axes: Axes, own: pd.DataFrame) -> None:
+    sizes = own["B"].to_numpy()
+    line = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9, "linewidth": 1.3}
+    for name, (_, colour, marker) in _MEASURED.items():
+        room = [own[name] - own[f"{name} low"], own[f"{name} high"] - own[name]]
+        axes.errorbar(sizes, own[name], yerr=room, color=colour, marker=marker, **line)
+    axes.plot(sizes, float(own["orders removed"].iloc[0]) * sizes / sizes[0], ":", color=GREY)
+    axes.set(xscale="log", yscale="log", xlabel="batch size", ylabel="error")
+    axes.set_xticks(sizes, [str(b) for b in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _exponent_panel(axes: Axes, table: pd.DataFrame) -> None:
+    by = table.set_index(["quantity", "labels"])
+    for i, (name, (_, colour, marker)) in enumerate(_MEASURED.items()):
+        for shift, labels, face in ((-0.15, "random", colour), (0.15, "same", "white")):
+            own, y = by.loc[(name, labels)], len(_MEASURED) - 1 - i - shift
+            axes.plot([own["low"], own["high"]], [y, y], color=colour, linewidth=1.4)
+            axes.plot(own["exponent"], y, marker, color=colour, ms=5, markerfacecolor=face)
+    for printed in (0.0, 1.0):
+        axes.axvline(printed, color=GREY, linestyle=":")
+    axes.set_yticks(range(len(_MEASURED))[::-1], [label for label, _, _ in _MEASURED.values()])
+    axes.set(xlabel="exponent of B", ylim=(-0.6, len(_MEASURED) - 0.4))
+    axes.set_title("filled: random labels; hollow: +1", fontsize=9)
+
+
+def _kinds_panel(axes: Axes, table: pd.DataFrame, name: str) -> None:
+    for kind, (colour, marker) in _RECORDS.items():
+        own = table[table["records"] == kind]
+        look = {"s": 8 + 5 * own["count"], "marker": marker, "color": colour, "alpha": 0.7}
+        axes.scatter(1 / own["pi_min"], own[name], linewidths=0, **look)
+    most = table["count"] == table["count"].max()
+    base = table.loc[(table["records"] == "orthogonal") & most, name].median()
+    far = np.array([1.0, float((1 / table["pi_min"]).max())])
+    axes.plot(far, base * far**2, "--", color=GREY)
+    axes.set(xscale="log", yscale="log", xlabel=r"$1/\pi_{\min}$")
+    ticks = [t for t in (1, 2, 3, 5, 10, 20) if t <= 1.2 * far[1]]
+    axes.set_xticks(ticks, [str(t) for t in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _pi_panel(axes: Axes, table: pd.DataFrame) -> None:
+    looks = {
+        "orders removed": ("error, low orders removed", GREEN, "^"),
+        "unit floor": ("exact bound", BLACK, "o"),
+    }
+    places = np.arange(len(table))[::-1]
+    for y, (_, own) in zip(places, table.iterrows(), strict=True):
+        _, colour, marker = looks[own["quantity"]]
+        axes.plot([own["low"], own["high"]], [y, y], color=colour, linewidth=1.4)
+        axes.plot(own["exponent"], y, marker, color=colour, ms=5)
+    axes.axvline(2.0, color=GREY, linestyle="--")
+    axes.axvline(0.0, color=GREY, linestyle=":")
+    pairs = zip(table["quantity"], table["B"], strict=True)
+    axes.set_yticks(places, [f"{looks[q][0]},\nB = {size:g}" for q, size in pairs], fontsize=8)
+    axes.set(xlabel=r"exponent of $1/\pi_{\min}$", ylim=(-0.6, len(table) - 0.4))

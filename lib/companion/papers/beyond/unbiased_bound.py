@@ -1,0 +1,160 @@
+"""The bound of Guo et al. on unbiased attacks beside the exact errors of three attacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from companion.experiments.tools import as_numpy, mean_and_error
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.verdicts import STANDARD_ERRORS
+from companion.style import BLUE, GREEN, ORANGE, PURPLE, drawing, panels
+from reconrisk import DPSGD, bounds
+from reconrisk.attacks import observe, unscaled
+
+_OURS = "not printed: our own"
+_SIGMAS, _SQUARES = (0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0), (0.02, 0.1, 0.3)
+PARAMETERS = {
+    "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", low=0.05),
+    "mean_squares": Parameter(
+        "floats", _SQUARES, _SQUARES, _OURS, "mean square of a pixel", low=1e-9
+    ),
+    "dimension": Parameter("int", 784, 784, _OURS, "N", low=1),
+    "samples": Parameter("int", 4000, 40_000, _OURS, "steps of the one-pixel layer", low=100),
+    "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance from limits", low=0),
+}
+SETTLES = ("O-056",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    rows = []
+    for place, sigma in enumerate(p.noise_multipliers):
+        pixel, error = read_one_pixel(sigma, p.samples, study.generator("pixel", place))
+        for square in p.mean_squares:
+            norm = math.sqrt(square * p.dimension)
+            rows.append(
+                {
+                    "sigma": sigma,
+                    "mean square": square,
+                    "bound": float(bounds.mse_lower_bound(sigma)),
+                    "row mean": float(bounds.expected_mse(sigma, norm)),
+                    "shrunken": float(bounds.expected_mse_shrunk(p.dimension, sigma, norm)),
+                    "one pixel": sigma**2 / 4,
+                    "one pixel, measured": pixel,
+                    "one pixel, error": error,
+                }
+            )
+    return Tables(
+        {"errors": pd.DataFrame(rows)},
+        ran=f"closed forms for N = {p.dimension} pixels; the one-pixel layer on {p.samples:,} "
+        "steps of DP-SGD at each noise.",
+    )
+
+
+def read_one_pixel(sigma: float, samples: int, generator: torch.Generator) -> tuple[float, float]:
+    """Measured error of reading one pixel with the whole clipping norm, and its error."""
+    like = {"dtype": torch.float64, "device": generator.device}
+    values = torch.linspace(0, 1, samples, **like)[:, None]
+    # x - 1/2 is at most 1/2 long: nothing is clipped, and the noise is sigma/2
+    run = DPSGD(sigma, max_grad_norm=0.5)
+    rebuilt = unscaled(observe(values, run, generator, offset=torch.full((1,), 0.5, **like)))
+    return mean_and_error(as_numpy((rebuilt - values).square()))
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    p, table = tables.parameters, tables["errors"]
+    bound, heaviest = table["bound"], table["sigma"].max()
+    heavy = table["sigma"] == heaviest
+    factor, least = table["row mean"] / bound, 4 * p.dimension * table["mean square"]
+    meets = (factor / least)[heavy].max()
+    norms = p.dimension * table["mean square"]
+    yield check(
+        "beyond/unbiased_bound",
+        (factor >= least * (1 - 1e-12)).all() and meets < 1 + p.room,
+        "paper A's exact MSE is at least 4 |X|^2 / R^2 times the bound of Guo et al. for "
+        "pixels of range R, at every noise, and that factor is the limit under heavy noise",
+        ours=f"{len(table)} settings with |X|^2 from {norms.min():g} to {norms.max():g}; the ratio "
+        f"to the factor falls to {meets:.4f}",
+        tolerance=f"{p.room:g} at the heaviest noise",
+    )
+    off = (table["one pixel, measured"] - table["one pixel"]) / table["one pixel, error"]
+    gap = (table["one pixel"] / bound)[heavy].max()
+    violated = table["shrunken"] < bound
+    yield check(
+        "O-056",
+        (off.abs() < STANDARD_ERRORS).all()
+        and (table["one pixel"] >= bound).all()
+        and gap < 1 + p.room
+        and (table["shrunken"][heavy] < bound.max()).all()
+        and violated.any(),
+        "a layer that spends the clipping norm on one pixel has the error sigma^2 R^2 / 4, "
+        "which the bound meets under heavy noise: what it misses of paper A's attack is "
+        "the number of pixels. The shrunken row mean, which is biased, goes below it",
+        ours=f"one pixel over the bound {gap:.4f} at sigma = {heaviest:g}; shrunken below the "
+        f"bound at {violated.sum()} of {len(table)} settings",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+    )
+
+
+CAPTION = (
+    "The lower bound of Guo et al. on the MSE of unbiased attacks, pixels of range one, "
+    "beside exact errors of paper A's row mean and of its shrunken version for three mean squares "
+    "of the pixels, and of a layer that spends the clipping norm on a single pixel (line: exact; "
+    "marks: measured with four standard errors)."
+)
+
+
+def alt(tables: Tables) -> str:
+    table = tables["errors"]
+    ends = [table[table["sigma"] == end] for end in (table["sigma"].min(), table["sigma"].max())]
+    pixel = [(own["one pixel"] / own["bound"]).iloc[0] for own in ends]
+    mean = (ends[1]["row mean"] / ends[1]["bound"]).agg(["min", "max"])
+    return (
+        "Over the noise multiplier the bound rises from "
+        f"{pixel[0]:,.0f} times below the one-pixel line to meet it under heavy noise "
+        f"(ratio {pixel[1]:.2f}). Lines of the row mean run parallel above, {mean['min']:.0f} to "
+        f"{mean['max']:,.0f} times the bound; shrunken ones level off and end below it."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    table = tables["errors"]
+    figure, ((axis,),) = panels(1, 1, 6.4, 3.9)
+    squares = sorted(table["mean square"].unique())
+    one = table[table["mean square"] == squares[0]]
+    axis.plot(one["sigma"], one["bound"], color=ORANGE, lw=2.2, label="bound of Guo et al.")
+    axis.plot(one["sigma"], one["one pixel"], color=PURPLE, label="one pixel")
+    axis.errorbar(
+        one["sigma"],
+        one["one pixel, measured"],
+        yerr=4 * one["one pixel, error"],
+        color=PURPLE,
+        linestyle="",
+        marker="o",
+        ms=4,
+        capsize=2,
+    )
+    for square, width in zip(squares, (0.9, 1.5, 2.1), strict=False):
+        own, last = table[table["mean square"] == square], square == squares[-1]
+        for name, label, colour, style in (
+            ("row mean", "row mean", BLUE, "-"),
+            ("shrunken", "shrunken row mean", GREEN, "--"),
+        ):
+            look = {"color": colour, "linestyle": style, "lw": width}
+            axis.plot(own["sigma"], own[name], label=label if last else None, **look)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        ylim=(1e-6, 1e6),
+        xlabel=r"noise multiplier $\sigma$",
+        ylabel="MSE per pixel",
+    )
+    axis.legend(loc="upper left", fontsize=8)
+    return figure

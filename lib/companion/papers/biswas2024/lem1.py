@@ -1,0 +1,61 @@
+"""Lemma 1: a deterministic map in front of a channel leaves its capacity as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from companion.papers.biswas2024.random_channels import (
+    CHANNELS,
+    ROUNDING,
+    log_capacity,
+    random_channel,
+    random_map,
+    random_sizes,
+)
+from companion.study import Context, Tables, Verdict, check, measurement
+
+PARAMETERS = {"channels": CHANNELS}
+SHOWN = ("pre-processing",)
+
+_REACHED = ["every input", "all but one"]
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    rng = study.rng("channels")
+    rows = []
+    for _ in range(study.parameters.channels):
+        secrets, inputs, outputs = random_sizes(rng)
+        channel = random_channel(rng, inputs, outputs)
+        alone = log_capacity(channel)
+        onto, into = (
+            log_capacity(random_map(rng, secrets, inputs, onto=onto) @ channel) - alone
+            for onto in (True, False)
+        )
+        rows.append((inputs, outputs, alone, onto, into))
+    table = pd.DataFrame(rows, columns=["inputs", "outputs", "log capacity", *_REACHED])
+    summary = {
+        "the map reaches": _REACHED,
+        "unchanged": [f"{(table[c].abs() < ROUNDING).mean():.0%}" for c in _REACHED],
+        "raised": [int((table[c] > ROUNDING).sum()) for c in _REACHED],
+    }
+    return Tables(
+        {"channels": table, "pre-processing": pd.DataFrame(summary)},
+        ran=f"{len(table)} random channels of up to 8 inputs and 8 outputs.",
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table = tables["channels"]
+    every, missed = (table[name] for name in _REACHED)
+    yield check(
+        "biswas2024/lem1",
+        every.abs().max() < ROUNDING and missed.max() < ROUNDING and missed.min() < -1e-3,
+        "a deterministic map in front leaves the capacity as it is if it reaches every input of "
+        "the channel; if it misses one, the capacity is never higher and may fall",
+        ours=f"{len(table)} random channels; with one input missed the capacity falls in "
+        f"{(missed < -ROUNDING).mean():.0%}",
+        tolerance=f"{ROUNDING:g}",
+    )

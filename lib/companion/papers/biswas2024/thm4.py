@@ -1,0 +1,222 @@
+"""Theorem 4: the reconstruction risk is at most the capacity of the noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.spatial import cKDTree
+
+from companion.experiments import federated
+from companion.experiments.federated import BATCH_SIZE, RECORDS
+from companion.papers.biswas2024.capacity_at_paper_size import gaussian_capacity, log_batches
+from companion.papers.biswas2024.random_channels import (
+    CHANNELS,
+    ROUNDING,
+    log_capacity,
+    random_channel,
+    random_map,
+    random_sizes,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS
+from reconrisk import bounds
+
+_THEOREM = "none (a theorem)"
+_COUNTS = (2, 4, 16, 64, 256, 4096)
+
+PARAMETERS = {
+    "channels": CHANNELS,
+    "gradients": Parameter(
+        "ints",
+        _COUNTS,
+        (*_COUNTS, 65536),
+        _THEOREM,
+        "n, gradients spread over the unit disc, growing",
+        2,
+    ),
+    "noise_std": Parameter("float", 0.05, 0.05, _THEOREM, "noise on the disc", 0.02),
+    "attacked": Parameter(
+        "ints", (2, 10, 100), (2, 10, 100, 1000), _THEOREM, "n, gradients attacked", 2
+    ),
+    "attack_noise": Parameter(
+        "floats", (1.0, 0.25), (1.0, 0.5, 0.25), _THEOREM, "noise on unit gradients", 0.05
+    ),
+    "attacks": Parameter(
+        "int", 20_000, 50_000, _THEOREM, "simulated attacks for each setting", 1000
+    ),
+}
+SETTLES = ("D-011", "E-D-18", "E-D-23")
+SHOWN = ("finitely many gradients",)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    rng = study.rng("attacks")
+    attacked = [
+        _nearest_gradient(rng, n, noise, p.attacks)
+        for n, noise in itertools.product(p.attacked, p.attack_noise)
+    ]
+    return Tables(
+        {
+            "random channels": _uniform_leakage(study.rng("channels"), p.channels),
+            "finitely many gradients": finite_gradients(p.gradients, p.noise_std),
+            "attacked": pd.DataFrame(attacked),
+            "other attackers": _other_leakage(study.rng("gains"), p.channels),
+        },
+        exact=("finitely many gradients",),
+        ran=f"{p.channels} random channels; up to {max(p.gradients):,} gradients spread over the "
+        f"unit disc under Gaussian noise of {p.noise_std:g}; {p.attacks:,} attacks on each of "
+        f"{len(attacked)} sets of orthonormal gradients.",
+    )
+
+
+def _uniform_leakage(rng: np.random.Generator, channels: int) -> pd.DataFrame:
+    """Log of posterior over prior success, eq. (12), less the log capacity of the noise alone."""
+    rows = []
+    for _ in range(channels):
+        secrets, inputs, outputs = random_sizes(rng)
+        noise = random_channel(rng, inputs, outputs)
+        alone = log_capacity(noise)
+        row = {"log capacity": alone}
+        for name, onto in (("onto", True), ("missed", False)):
+            whole = random_map(rng, secrets, inputs, onto=onto) @ noise
+            leakage = secrets * _posterior(np.full(secrets, 1 / secrets), whole)
+            row[name] = math.log(leakage) - alone
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _posterior(prior: np.ndarray, channel: np.ndarray, gain: np.ndarray | None = None) -> float:
+    """Expected gain of the best action after seeing the output, eq. (11)."""
+    weighted = prior[:, None] * channel
+    return float(np.sum(np.max(weighted if gain is None else gain @ weighted, axis=0)))
+
+
+def finite_gradients(counts: Sequence[int], noise_std: float) -> pd.DataFrame:
+    """Return the log capacity of n gradients spread over the unit disc, by a fine grid."""
+    reach = 1.0 + 8.0 * noise_std
+    axis = np.linspace(-reach, reach, 801)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    cell = (axis[1] - axis[0]) ** 2 / (2.0 * math.pi * noise_std**2)
+    ball = float(bounds.bayes_capacity_gaussian(2, noise_std, 1.0))
+    rows = []
+    for n in counts:
+        away, _ = cKDTree(sunflower(n)).query(grid)
+        total = cell * float(np.sum(np.exp(-0.5 * (away / noise_std) ** 2)))
+        rows.append({"n": n, "log n": math.log(n), "log capacity": math.log(total), "ball": ball})
+    return pd.DataFrame(rows)
+
+
+def sunflower(count: int) -> np.ndarray:
+    """Return points spread evenly over the unit disc."""
+    place = np.arange(count)
+    angle = place * math.pi * (3.0 - math.sqrt(5.0))
+    length = np.sqrt((place + 0.5) / count)
+    return length[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _nearest_gradient(
+    rng: np.random.Generator, n: int, noise: float, attacks: int
+) -> dict[str, float]:
+    """Guess the nearest of n gradients: simulated leakage against the channel's capacity.
+
+    Orthonormal gradients have a capacity of their own in closed form, n times the chance that one
+    normal variable of mean 1/s exceeds n - 1 centred ones.
+    """
+    secret = rng.integers(0, n, attacks)
+    scores = rng.standard_normal((attacks, n))
+    scores[np.arange(attacks), secret] += 1.0 / noise
+    right = float(np.mean(np.argmax(scores, axis=1) == secret))
+    return {
+        "n": n,
+        "noise": noise,
+        "leakage": math.log(n * right),
+        "standard error": math.sqrt((1 - right) / (right * attacks)),
+        "log capacity": math.log(n * float(bounds.bayes_success(1.0 / noise, n))),
+        "ball": float(bounds.bayes_capacity_gaussian(n, noise, 1.0)),
+    }
+
+
+def _other_leakage(rng: np.random.Generator, channels: int) -> pd.DataFrame:
+    """Leakage to attackers with other priors and gains, over the capacity."""
+    rows = []
+    for _ in range(channels):
+        _, inputs, outputs = random_sizes(rng)
+        channel = random_channel(rng, inputs, outputs)
+        capacity = math.exp(log_capacity(channel))
+        flat = np.full(inputs, 1 / inputs)
+        prior = rng.dirichlet(np.ones(inputs))
+        gain = rng.random((int(rng.integers(2, 12)), inputs))
+        attackers = {
+            "uniform": (flat, np.eye(inputs)),
+            "prior": (prior, np.eye(inputs)),
+            "prior and gain": (prior, gain),
+            "gain": (flat, gain),
+        }
+        rows.append(
+            {
+                name: _posterior(chance, channel, reward)
+                / float(np.max(reward @ chance))
+                / capacity
+                for name, (chance, reward) in attackers.items()
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    channels, finite = tables["random channels"], tables["finitely many gradients"]
+    attacked = tables["attacked"]
+    deviation = (
+        (attacked["leakage"] - attacked["log capacity"]) / attacked["standard error"]
+    ).abs()
+    simulated = (deviation < STANDARD_ERRORS).all()
+    missed = channels["missed"]
+    holds = channels["onto"].abs().max() < ROUNDING and missed.max() < ROUNDING
+    yield check(
+        "biswas2024/thm4",
+        holds and simulated,
+        "if every input of the noise mechanism comes from some batch, guessing once under a "
+        "uniform prior multiplies success by the mechanism's capacity; if not, by no more",
+        ours=f"{len(channels)} random channels; {len(attacked)} simulated attacks on orthonormal "
+        f"gradients, largest deviation {deviation.max():.1f} standard errors",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+    )
+    yield check(
+        "D-011",
+        holds,
+        "a deterministic map onto the channel's inputs changes neither capacity nor risk",
+        ours=f"{len(channels)} random channels",
+        tolerance=f"{ROUNDING:g}",
+    )
+    batches = log_batches()
+    least = float(gaussian_capacity(federated.pairs()[0].noise_multiplier))
+    few, many = finite.iloc[0], finite.iloc[-1]
+    yield refute(
+        "E-D-18",
+        holds=not (batches < least and missed.min() < -1e-3),
+        corrected_holds=simulated
+        and (finite["log capacity"] < finite["ball"]).all()
+        and (finite["log capacity"] <= finite["log n"] + ROUNDING).all()
+        and finite["log capacity"].is_monotonic_increasing,
+        ours=f"{few['log capacity']:.2f} nats for {few['n']:.0f} gradients in a disc, "
+        f"{many['log capacity']:.2f} for {many['n']:.0f}, {many['ball']:.2f} for the disc; at the "
+        f"paper's size {batches:.0f} for all batches of {BATCH_SIZE} of {RECORDS:,} records, "
+        f"{least:,.0f} by Theorem 5 at the most noise",
+    )
+    others = tables["other attackers"]
+    ratios = others[["prior", "prior and gain", "gain"]].to_numpy()
+    yield refute(
+        "E-D-23",
+        holds=np.median(ratios) > 0.99,
+        corrected_holds=ratios.max() < 1 + ROUNDING
+        and np.allclose(others["uniform"], 1.0, rtol=0, atol=1e-9),
+        ours=f"{ratios.size} random priors and gains: {np.median(ratios):.2f} of the capacity in "
+        "the median",
+        paper="tight",
+    )

@@ -1,0 +1,178 @@
+"""Theorem 6: Bayes' capacity of von Mises-Fisher noise, by integration and by sampling."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import special as sc
+
+from companion.experiments import capacity_routes as routes
+from companion.experiments import federated
+from companion.experiments.federated import DIMENSION
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS
+from reconrisk import bounds, privacy
+
+_THEOREM = "none (a theorem)"
+_SAMPLED, _AT = (2, 10, 100, 13_700), (1.0, 4.0, 12.0, 75.0)
+_SPREAD = (1.0, 10.0, 100.0, 1000.0)
+
+PARAMETERS = {
+    "dimensions": Parameter(
+        "ints", (2, 3, 10, 100, 13_700), (2, 3, 10, 100, 1000, 13_700), "13,700", "p", 2
+    ),
+    "concentrations": Parameter(
+        "floats", (1.0, 75.0, 500.0), (1.0, 25.0, 75.0, 200.0, 500.0), "25 to 500", "kappa", 0
+    ),
+    "sampled_dimensions": Parameter(
+        "ints", _SAMPLED, _SAMPLED, _THEOREM, "p of the sampled capacities", 2
+    ),
+    "sampled_concentrations": Parameter(
+        "floats",
+        _AT,
+        _AT,
+        _THEOREM,
+        "kappa of each; kappa^2 / p must be of the order of one",
+        0,
+    ),
+    "samples": Parameter(
+        "int", 40_000, 200_000, _THEOREM, "samples of every Monte Carlo route", 1000
+    ),
+    "spread": Parameter(
+        "floats",
+        _SPREAD,
+        _SPREAD,
+        _THEOREM,
+        "kappa, growing, at which the variance at p = 3 is compared",
+        0.1,
+    ),
+}
+SETTLES = ("D-015", "E-D-10")
+SHOWN = ("integrals",)
+
+#: relative slack for log capacities by two routes
+_QUADRATURE = 1e-9
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    integrals = [
+        {
+            "p": dimension,
+            "concentration": kappa,
+            "Theorem 6": float(bounds.bayes_capacity_vmf(dimension, kappa)),
+            "by angle": routes.vmf_by_angle(dimension, kappa),
+        }
+        for dimension, kappa in itertools.product(p.dimensions, p.concentrations)
+    ]
+    spread = np.array(p.spread)
+    own = np.array([pair.concentration for pair in federated.pairs()])
+    cosine = privacy.vmf_mean_cosine(DIMENSION, own)
+    return Tables(
+        {
+            "integrals": pd.DataFrame(integrals),
+            "sampled": _sampled(study),
+            "limits": _limits(p.dimensions),
+            "peak and area": _peak_and_area(),
+            # per coordinate across the mean: (1 - E cos^2)/(p - 1) = A(kappa)/kappa
+            "variance": pd.DataFrame(
+                {"kappa": spread, "at p = 3": privacy.vmf_mean_cosine(3, spread) / spread}
+            ),
+            "angles": pd.DataFrame({"kappa": own, "degrees": np.degrees(np.arccos(cosine))}),
+        },
+        exact=("integrals",),
+        ran=f"{p.samples:,} directions from the library's sampler, and where the weights allow it "
+        "as many uniform ones.",
+    )
+
+
+def _sampled(study: Context) -> pd.DataFrame:
+    """Two sampled routes where their weights vary little."""
+    p = study.parameters
+    rows = []
+    for dimension, kappa in zip(p.sampled_dimensions, p.sampled_concentrations, strict=True):
+        closed = float(bounds.bayes_capacity_vmf(dimension, kappa))
+        ways = {"library's sampler": routes.vmf_by_sampling}
+        if dimension <= 1000:  # this one draws a vector for every cosine
+            ways["uniform directions"] = routes.vmf_by_uniform_sampling
+        for name, route in ways.items():
+            value, error = route(study.rng(name, dimension, kappa), dimension, kappa, p.samples)
+            rows.append((dimension, kappa, name, value, error, closed))
+    columns = ["p", "concentration", "drawn by", "sampled", "standard error", "Theorem 6"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _limits(dimensions: tuple[int, ...]) -> pd.DataFrame:
+    """Leading terms for small and for large concentrations, and concentration zero."""
+    rows = []
+    for p in (2, 3, 7, 100):
+        small, large = 1e-4, 1e7 * p
+        nu = 0.5 * p - 1.0
+        power = (nu + 0.5) * math.log(large) + 0.5 * math.log(2.0 * math.pi)
+        power -= nu * math.log(2.0) + float(sc.gammaln(0.5 * p))
+        for name, kappa, leading in (("small", small, small), ("large", large, power)):
+            found = float(bounds.bayes_capacity_vmf(p, kappa))
+            rows.append((name, p, found, leading, abs(found / leading - 1.0)))
+    for p in dimensions:
+        found = float(bounds.bayes_capacity_vmf(p, 0.0))
+        rows.append(("zero", p, found, 0.0, abs(found)))
+    return pd.DataFrame(rows, columns=["concentration", "p", "log capacity", "leading term", "off"])
+
+
+def _peak_and_area() -> pd.DataFrame:
+    kappa = 75.0
+    row = {
+        "p": DIMENSION,
+        "kappa": kappa,
+        "log density at the mode": float(privacy.vmf_log_density(1.0, DIMENSION, kappa)),
+        "log area": -float(privacy.vmf_log_density(0.0, DIMENSION, 0.0)),
+        "log capacity": float(bounds.bayes_capacity_vmf(DIMENSION, kappa)),
+    }
+    return pd.DataFrame([row])
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    table, sampled, limits = tables["integrals"], tables["sampled"], tables["limits"]
+    off = (table["by angle"] - table["Theorem 6"]).abs() / (1 + table["Theorem 6"])
+    deviation = (sampled["sampled"] - sampled["Theorem 6"]).abs() / sampled["standard error"]
+    agree = (off < _QUADRATURE).all() and (deviation < STANDARD_ERRORS).all()
+    at_zero = limits["concentration"] == "zero"
+    yield check(
+        "biswas2024/thm6",
+        agree and (limits["off"] < 1e-3).all() and (limits.loc[at_zero, "log capacity"] == 0).all(),
+        "the closed form is the integral of the largest density over the sphere; it is one at "
+        "concentration zero and grows like a power of the concentration at last",
+        ours=f"{len(table)} settings integrated, up to p = {table['p'].max():,}; {len(sampled)} "
+        "sampled",
+        tolerance=f"{_QUADRATURE:g}; {STANDARD_ERRORS:g} standard errors",
+    )
+    mode = tables["peak and area"].iloc[0]
+    product = mode["log density at the mode"] + mode["log area"]
+    yield check(
+        "D-015",
+        agree and abs(product - mode["log capacity"]) < 1e-6,
+        "the capacity is the sphere's area times the density at its mode",
+        ours=f"at p = {mode['p']:,.0f}, kappa = {mode['kappa']:g}: e^{product:.4f}",
+        tolerance="1e-6 nats",
+    )
+    variance, angles = tables["variance"], tables["angles"]
+    steps, last = variance["at p = 3"].diff().dropna(), variance.iloc[-1]
+    inverse = last["kappa"] * last["at p = 3"]
+    ends = angles.iloc[[0, -1]]
+    yield refute(
+        "E-D-10",
+        holds=(steps > 0).all(),
+        corrected_holds=(steps < 0).all()
+        and abs(inverse - 1.0) < 0.01
+        and angles["degrees"].min() > 87.0,
+        ours=f"p = 3: variance times kappa {inverse:.3f} at kappa = {last['kappa']:g}; p = "
+        f"{DIMENSION:,}: on average "
+        + "{:.1f} degrees from the truth at kappa = {:g} and {:.1f} at {:g}".format(
+            *ends[["degrees", "kappa"]].to_numpy().ravel()
+        ),
+    )

@@ -1,0 +1,518 @@
+"""Figure 3: lowest RMSE over the attacks against final training loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from companion.experiments.client_grid import (
+    GRID,
+    Grid,
+    attack_network,
+    batches_of,
+    network_of,
+    run_grid,
+)
+from companion.experiments.clients import KEY, seeded
+from companion.experiments.tools import mean_and_error
+from companion.papers.liu2024.defence_errors import SIZES, printed_errors
+from companion.papers.liu2024.defended_training import (
+    LOCAL,
+    NONE,
+    TRAINED,
+    final_losses,
+    mean_losses,
+    printed_losses,
+    trained_settings,
+    training_pictures,
+)
+from companion.papers.liu2024.own_runs import check_run
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    refute,
+    registry,
+)
+from companion.study.verdicts import rounded
+from companion.style import DEFENCES, drawing, legend_above, legend_line, panels
+from reconrisk.convnets import randomise_neurons
+from reconrisk.training import train_under_defences
+
+PARAMETERS = {
+    **GRID,
+    **SIZES,
+    **TRAINED,
+    "aware": Parameter(
+        "str",
+        "GradientInversion, Robbing The Fed",
+        "Ours, GradientInversion, Robbing The Fed, CPA",
+        "not printed",
+        "attacks that are also run by attackers who allow for the defence",
+    ),
+    "aware_sizes": Parameter(
+        "ints", (2, 4), (2, 4, 8), "not printed", "batch sizes of these attacks", low=1
+    ),
+    "attacked_epochs": Parameter(
+        "ints", (0, 1, 2, 3), (0, 1, 2, 3), "1, 2, 3", "epochs of training before an attack"
+    ),
+    "attacked_size": Parameter(
+        "int", 4, 4, "not printed", "records of the attacked batches", low=1
+    ),
+}
+SETTLES = ("E-009", "E-025", "E-026", "E-033", "E-037", "E-E-40")
+SHOWN = ("equal loss",)
+
+#: the attacks of Table 4
+ATTACKS = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
+CELL = ["defence", "strength", "batch size"]
+#: losses within this factor count as equal
+EQUAL = 1.15
+#: RMSEs as near as this are no difference
+SAME = 0.005
+#: a rise of the lowest RMSE that counts
+FELT = 0.05
+#: the share of a dozen pairs that counts as most: more than a half that chance gives
+MOST = 2 / 3
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    printed = printed_points()
+    ours, aware = _points(study)
+    kinds = {
+        "printed": printed,
+        "ours": ours,
+        "ours, aware": aware,
+        "ours, each at its better rate": ours.assign(loss=ours["tuned"]),
+    }
+    pairs = [matched_pairs(points).assign(points=name) for name, points in kinds.items()]
+    fronts = [pareto_front(points).assign(points=name) for name, points in kinds.items()]
+    columns = [*CELL, "loss", "RMSE"]
+    more = [*columns, "error", "RMSE error", "tuned", "attack"]
+    return Tables(
+        {
+            "printed": printed[columns],
+            "ours": ours[more],
+            "aware": aware[more],
+            "equal loss": pd.concat(pairs, ignore_index=True),
+            "fronts": pd.concat(fronts, ignore_index=True)[["points", *columns]],
+            "after training": _attacks_after_training(study),
+        },
+        ran="Trainings of Table 5 and attacks of Table 4; aware attackers: "
+        f"{p.aware}, at batch sizes {', '.join(map(str, p.aware_sizes))}.",
+    )
+
+
+def printed_points() -> pd.DataFrame:
+    """The paper's points: the loss of Table 5 and the lowest RMSE of Table 4."""
+    lowest = printed_errors("table4").groupby(["setting", "batch size"], sort=False)["RMSE"].min()
+    return printed_losses().merge(lowest.reset_index(), on=["setting", "batch size"])
+
+
+def _points(study: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Ours: against oblivious attackers, and against the best of both readings."""
+    p = study.parameters
+    losses = final_losses(study)
+    main, small = (mean_losses(losses, rate) for rate in (p.learning_rate, p.small_rate))
+    # who trains picks the rate that suits the defence
+    tuned = main.assign(tuned=np.minimum(main["loss"], small["loss"]))
+    settings = trained_settings()
+    errors = run_grid(study, ATTACKS, settings, p.batch_sizes)
+    names = [name.strip() for name in p.aware.split(",")]
+    # five local steps are left to attackers who do not repeat them
+    known = [setting for setting in settings if setting != LOCAL[1]]
+    knowing = run_grid(study, names, known, p.aware_sizes, aware=(True,))
+    both = pd.concat([errors[errors["batch size"].isin(p.aware_sizes)], knowing])
+    return tuned.merge(_lowest(errors), on=CELL), tuned.merge(_lowest(both), on=CELL)
+
+
+def _lowest(errors: pd.DataFrame) -> pd.DataFrame:
+    """RMSE of the strongest attack and its standard error over the pictures, by cell."""
+    means = errors.groupby([*CELL, "attack", "aware"], sort=False)["RMSE"].agg(["mean", "sem"])
+    best = means.reset_index().sort_values("mean", kind="stable").drop_duplicates(CELL)
+    return best.rename(columns={"mean": "RMSE", "sem": "RMSE error"})
+
+
+def pareto_front(points: pd.DataFrame) -> pd.DataFrame:
+    """The points that no other beats: none has at most the loss and at least the RMSE.
+
+    Parameters
+    ----------
+    points : DataFrame
+        With columns ``loss`` and ``RMSE``. Equal points beat each other only if one is better.
+
+    Returns
+    -------
+    DataFrame
+        Rows of it, in the order of the loss.
+    """
+    loss, error = points["loss"].to_numpy(), points["RMSE"].to_numpy()
+    as_good = (loss[None] <= loss[:, None]) & (error[None] >= error[:, None])
+    better = (loss[None] < loss[:, None]) | (error[None] > error[:, None])
+    return points[~(as_good & better).any(axis=1)].sort_values("loss")
+
+
+def matched_pairs(points: pd.DataFrame, factor: float = EQUAL) -> pd.DataFrame:
+    """Pairs of pruning and another defence at equal loss.
+
+    Parameters
+    ----------
+    points : DataFrame
+        With columns ``defence``, ``loss`` and ``RMSE``.
+    factor : float
+        By which two losses may differ at most, > 1.
+
+    Returns
+    -------
+    DataFrame
+        One row per other defence: ``pairs``, and of these ``pruning larger``, ``equal`` and
+        ``smaller`` in RMSE.
+    """
+    pruned = points[points["defence"] == "GradPrune"]
+    rows = []
+    for name, others in points.groupby("defence", sort=False):
+        if name == "GradPrune":
+            continue
+        near = np.abs(
+            np.log(pruned["loss"].to_numpy()[:, None]) - np.log(others["loss"].to_numpy()[None])
+        ) <= math.log(factor)
+        gap = pruned["RMSE"].to_numpy()[:, None] - others["RMSE"].to_numpy()[None]
+        rows.append(
+            {
+                "defence": name,
+                "pairs": int(near.sum()),
+                "pruning larger": int((near & (gap > SAME)).sum()),
+                "equal": int((near & (np.abs(gap) <= SAME)).sum()),
+                "smaller": int((near & (gap < -SAME)).sum()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _attacks_after_training(study: Context) -> pd.DataFrame:
+    """Mean RMSE and its standard error over the pictures, by epochs of training."""
+    p = study.parameters
+    grid = Grid.of(study)
+    tasks = [
+        {
+            "grid": dataclasses.asdict(grid),
+            "epochs": epochs,
+            "size": p.attacked_size,
+            "records": p.records,
+            "learning_rate": p.small_rate,
+            "seeds": {name: study.seed_of(name) for name in ("pictures", "batches")},
+        }
+        for epochs in p.attacked_epochs
+    ]
+    results = study.sweep(attack_after_training, tasks, "attacks after training")
+    rows = []
+    for epochs, result in zip(p.attacked_epochs, results, strict=True):
+        mean, error = mean_and_error(np.ravel(result["RMSE"]))
+        rows.append(
+            {
+                "epochs": epochs,
+                "loss": result["loss"],
+                "RMSE": mean,
+                "RMSE error": error,
+                "printed": printed_after_training().get(epochs, math.nan),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@functools.cache
+def printed_after_training() -> dict[int, float]:
+    """Appendix I: RMSE after epochs of training."""
+    rows = registry.printed(f"{KEY}/text")
+    own = rows[rows["condition"].astype(str).str.contains("epochs? of training")]
+    epochs = own["condition"].str.extract(r"after (\d+) epoch")[0].astype(int)
+    return dict(zip(epochs, own["value"].astype(float), strict=True))
+
+
+def attack_after_training(task: dict[str, Any]) -> dict[str, Any]:
+    """Train a network without a defence, give it random neurons and attack it.
+
+    Parameters
+    ----------
+    task : dict
+        ``grid`` (a :class:`~companion.experiments.client_grid.Grid` as a dict), ``epochs``,
+        ``size`` of batches in training and attack, ``records``, ``learning_rate`` and ``seeds`` of
+        pictures and batches: networks after more epochs go on from those after fewer.
+
+    Returns
+    -------
+    dict
+        ``"RMSE"`` (batches, size) and ``"loss"``, of the last epoch; nan before the first.
+    """
+    grid = Grid(**task["grid"])
+    network = network_of(grid, random=False)
+    loss = math.nan
+    if task["epochs"]:
+        like = {"data_root": grid.data_root, "side": grid.side, "device": grid.device}
+        images, labels = training_pictures({**task, "data": grid.data, **like})
+        run = train_under_defences(
+            [network],
+            images,
+            labels,
+            [()],
+            generator=seeded(task["seeds"]["batches"], device=grid.device),
+            epochs=task["epochs"],
+            batch_size=task["size"],
+            learning_rate=task["learning_rate"],
+        )
+        run.load(network, 0, 0)
+        loss = float(run.final[0, 0])
+    randomise_neurons(
+        network, _random_neurons(grid), seeded(task["seeds"]["batches"], 1, device=grid.device)
+    )
+    network.eval()
+    found = attack_network(grid, "Ours", network, batches_of(grid, task["size"]), [NONE])
+    return {"RMSE": found["RMSE"][0], "loss": loss}
+
+
+def _random_neurons(grid: Grid) -> int:
+    """How many of the grid's wide neurons get random weights: those without a bias."""
+    wide = network_of(grid).wide
+    assert wide is not None
+    return int((wide.bias == 0).sum())
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    yield _more_protects_more(tables)
+    yield _noise_must_be_large(tables)
+    yield _noise_or_pruning(tables)
+    yield from _pruning_best(tables["equal loss"], tables["fronts"])
+    yield _harder_with_training(tables)
+
+
+def _more_protects_more(tables: Tables) -> Verdict:
+    def gains(points: pd.DataFrame) -> list[float]:
+        found = []
+        for name in ("GradDrop", "GradNoise", "GradPrune"):
+            own = points[points["defence"] == name].groupby("strength")["RMSE"].mean()
+            found.append(float(own.iloc[-1] - own.iloc[0]))
+        return found
+
+    mine, paper = gains(tables["ours"]), gains(tables["printed"])
+    return check(
+        "liu2024/fig3",
+        min(mine + paper) > 0,
+        "Dropping, noise and pruning each leave a larger lowest error at their greatest strength "
+        "than at their least, on average over the batch sizes.",
+        ours=", ".join(f"by {g:.1f}" for g in mine),
+        paper=", ".join(f"by {g:.2f}" for g in paper),
+        stand_in=tables.stand_in,
+    )
+
+
+def _noise_must_be_large(tables: Tables) -> Verdict:
+    """E-009: which noise is felt by the attackers, and what that noise costs."""
+    printed, ours = tables["printed"], tables["ours"]
+    # Table 4 has no undefended column: the strongest of its attacks is that of Table 7
+    noisy = printed[printed["defence"] == "GradNoise"]
+    felt = noisy["RMSE"] - _undefended(printed_errors("table7"), "RMSE", noisy) >= FELT
+    dear, cheap = noisy["loss"][felt].min(), noisy["loss"][~felt].max()
+    noisy = ours[ours["defence"] == "GradNoise"]
+    rises, costs = (
+        (noisy[what] - _undefended(ours, what, noisy)).groupby(noisy["strength"]).mean()
+        for what in ("RMSE", "loss")
+    )
+    return check(
+        "E-009",
+        dear > cheap and rises.iloc[-1] > rises.iloc[0] and costs.iloc[-1] > 4 * abs(costs.iloc[0]),
+        f"In print every noise that raises the lowest error by {FELT:g} has a larger loss than "
+        "every other; in ours the strongest noise raises the error most, and costs at least four "
+        "times as much as the weakest.",
+        ours=f"error up by {rises.iloc[-1]:.2f} against {rises.iloc[0]:.2f}",
+        paper=f"losses from {dear:g} against up to {cheap:g}",
+        stand_in=tables.stand_in,
+    )
+
+
+def _undefended(points: pd.DataFrame, what: str, rows: pd.DataFrame) -> pd.Series:
+    """What no defence leaves at the batch sizes of some rows."""
+    plain = points[points["defence"] == "None"].set_index("batch size")[what]
+    return rows["batch size"].map(plain)
+
+
+def _noise_or_pruning(tables: Tables) -> Verdict:
+    """E-025: at a comparable error and the same batch size, which costs less?"""
+
+    def cheaper(points: pd.DataFrame) -> tuple[int, int]:
+        noise, pruned = (points[points["defence"] == d] for d in ("GradNoise", "GradPrune"))
+        pairs = noise.merge(pruned, on="batch size", suffixes=(" noise", " pruning"))
+        near = (pairs["RMSE noise"] - pairs["RMSE pruning"]).abs() <= 0.02 + 1e-9
+        less = pairs["loss pruning"] < pairs["loss noise"]
+        return int((near & less).sum()), int(near.sum())
+
+    few, many = cheaper(tables["ours"])
+    few_in_print, many_in_print = cheaper(tables["printed"])
+    in_print = few_in_print >= MOST * many_in_print
+    return check_run(
+        tables,
+        "E-025",
+        in_print and few >= MOST * max(1, many),
+        "Of pairs of noise and pruning at the same batch size whose lowest errors differ by at "
+        "most .02, pruning has the smaller loss in two of three or more.",
+        ours=f"{round(10 * few / max(1, many)) * 10}%",
+        paper=f"{few_in_print} of {many_in_print}",
+        otherwise="It is so in print. In ours light noise protects as much as pruning and costs as "
+        "little: only the strongest noise is dear."
+        if in_print
+        else "",
+    )
+
+
+def _pruning_best(counted: pd.DataFrame, fronts: pd.DataFrame) -> Iterator[Verdict]:
+    """E-026, E-037: is pruning the defence that protects most at equal loss?"""
+
+    def shares(name: str, other: str = "") -> tuple[int, int, int]:
+        own = counted[(counted["points"] == name) & counted["defence"].str.startswith(other)]
+        pairs, larger, smaller = own[["pairs", "pruning larger", "smaller"]].sum()
+        return int(pairs), int(larger), int(smaller)
+
+    def text(name: str, other: str = "") -> str:
+        pairs, larger, smaller = shares(name, other)
+        more, less = (round(10 * n / max(1, pairs)) * 10 for n in (larger, smaller))
+        return f"larger in {more}%, smaller in {less}% of pairs"
+
+    (_, paper_larger, paper_smaller), (_, _, our_smaller) = shares("printed"), shares("ours")
+    _, dropped_larger, dropped_smaller = shares("ours", "GradDrop")
+    others = sorted(set(fronts[fronts["points"] == "printed"]["defence"]) - {"GradPrune"})
+    for target in ("E-026", "E-037", "E-E-40"):
+        yield refute(
+            target,
+            erratum="E-E-40",
+            holds=min(paper_smaller, our_smaller) == 0 or not others,
+            corrected_holds=paper_larger > paper_smaller > 0
+            and bool(others)
+            and dropped_smaller > dropped_larger,
+            ours=f"beside dropping {text('ours', 'GradDrop')}; beside all {text('ours')}; "
+            f"aware attackers: {text('ours, aware')}",
+            paper=text("printed") + f"; on the front: pruning and {', '.join(others)}",
+        )
+
+
+def _harder_with_training(tables: Tables) -> Verdict:
+    """E-033 on ours: the error after the last epoch against that after the first."""
+    trained = tables["after training"]
+    own = trained[trained["epochs"] > 0].sort_values("epochs")
+    first, last = own.iloc[0], own.iloc[-1]
+    # a handful of pictures decides it in one run and not in the next
+    clear = last["RMSE"] - first["RMSE"] > 2 * math.hypot(first["RMSE error"], last["RMSE error"])
+    return check_run(
+        tables,
+        "E-033",
+        clear and own["RMSE"].is_monotonic_increasing,
+        "The attack's error rises with every epoch of training before it, by more than two "
+        "standard errors from the first to the last.",
+        ours=", ".join(rounded(r, e) for r, e in zip(own["RMSE"], own["RMSE error"], strict=True)),
+        paper=", ".join(f"{v:g}" for v in own["printed"]),
+        otherwise="With few pictures and a small network the errors after one, two and three "
+        "epochs differ by less than they spread over the pictures, as the printed ones do: their "
+        "deviations are .04 to .09.",
+    )
+
+
+CAPTION = (
+    "Lowest RMSE over the attacks against the final training loss, one mark for each strength and "
+    "batch size (the larger, the larger the mark). Left: Tables 4 and 5 as printed. Middle: ours, "
+    "with one standard error over trainings and over pictures. Right: ours where attackers may "
+    "allow for the defence. Lines join the marks that no other beats. Losses are on a logarithmic "
+    "axis."
+)
+
+
+def alt(tables: Tables) -> str:
+    ours, printed = tables["ours"], tables["printed"]
+    dear, dear_in_print = (
+        t[t["defence"] == "GradNoise"].groupby("strength")["loss"].mean().iloc[-1]
+        / t[t["defence"] != "GradNoise"]["loss"].replace(math.inf, math.nan).mean()
+        for t in (ours, printed)
+    )
+    top = printed.groupby("defence")["RMSE"].max().idxmax()
+    return (
+        "Three scatter plots of lowest reconstruction error over training loss, marks by defence. "
+        f"The strongest noise lies far to the right, at {dear_in_print:.0f} times the mean loss of "
+        f"the other defences in print and {dear:.0f} times in ours. In the printed panel {top} is "
+        "highest; lines join the points on the upper left front."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    figure, (axes,) = panels(1, 3, width=3.5, height=3.2)
+    shown = (
+        ("printed", "printed", "printed"),
+        ("ours", "ours", "ours"),
+        ("aware", "ours, aware", "ours, aware attackers"),
+    )
+    sizes = sorted(set(tables["ours"]["batch size"]))
+    fronts = tables["fronts"]
+    for axis, (name, front, title) in zip(axes, shown, strict=True):
+        _marks(axis, tables[name], sizes)
+        edge = fronts[fronts["points"] == front].sort_values("loss")
+        axis.step(edge["loss"], edge["RMSE"], where="post", color="#5F5F5F", linewidth=1, zorder=1)
+        axis.set(xscale="log", xlabel="final training loss")
+        axis.set_title(title, loc="left")
+        _plain_ticks(axis)
+    axes[0].set_ylabel("lowest RMSE")
+    present = set(tables["ours"]["defence"])
+    handles = [
+        legend_line(name, str(look["color"]), "", str(look["marker"]))
+        for name, look in DEFENCES.items()
+        if name in present
+    ]
+    legend_above(figure, handles, 6)
+    return figure
+
+
+def _marks(axis: Axes, points: pd.DataFrame, sizes: list[int]) -> None:
+    areas = (16, 34, 60)  # by batch size, the smallest first
+    finite = points[np.isfinite(points["loss"])]
+    for name, own in finite.groupby("defence", sort=False):
+        look: Mapping[str, str] = DEFENCES[str(name)]
+        if "error" in own:
+            axis.errorbar(
+                own["loss"],
+                own["RMSE"],
+                xerr=own["error"],
+                yerr=own["RMSE error"],
+                linestyle="",
+                color=look["color"],
+                elinewidth=0.6,
+                alpha=0.45,
+                zorder=2,
+            )
+        ranks = [int(np.searchsorted(sizes, n)) for n in own["batch size"]]
+        axis.scatter(
+            own["loss"],
+            own["RMSE"],
+            s=[areas[min(rank, len(areas) - 1)] for rank in ranks],
+            color=look["color"],
+            marker=look["marker"],
+            linewidths=0.4,
+            edgecolors="white",
+            zorder=3,
+        )
+
+
+def _plain_ticks(axis: Axes) -> None:
+    """A few round numbers on a short logarithmic axis."""
+    low, high = axis.get_xlim()
+    ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= t <= high]
+    axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axis.minorticks_off()

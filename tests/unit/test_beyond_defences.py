@@ -1,0 +1,334 @@
+"""What a defended update determines, and the judges of attackers who know the defence."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from companion.experiments.clients import Setting
+from companion.papers.beyond import aware_attackers, strongest_attack
+from made_tables import failed, made, statuses, with_column
+from reconrisk import bounds
+from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
+from reconrisk.convnets import ConvNet
+from reconrisk.mechanisms import Clipping, EntryDropout, LocalAggregation, Pruning
+from reconrisk.training import client_updates, update_function, update_jacobian
+
+SHAPE = (1, 8, 8)
+
+
+class _Linear(torch.nn.Module):
+    """Outputs W x + b of flat images."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight)
+        self.bias = torch.nn.Parameter(torch.zeros_like(weight[:, 0]))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1) @ self.weight.T + self.bias
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def problem(count: int = 1, seed: int = 0, channels: int = 16):
+    network = ConvNet(generator(seed), side=8, channels=channels, colours=1).double().eval()
+    images = torch.rand(1, count, *SHAPE, generator=generator(1), dtype=torch.float64)
+    return network, images, torch.arange(count)[None]
+
+
+def test_jacobian_of_a_linear_network_has_a_closed_form():
+    """Of softmax regression: d (p - y) x' = W' (diag p - p p') dx x' + (p - y) dx'."""
+    weight = torch.randn(3, 4, generator=generator(), dtype=torch.float64)
+    x = torch.randn(1, 4, generator=generator(1), dtype=torch.float64)
+    values, jacobian = update_jacobian(_Linear(weight).eval(), x, torch.tensor([2]))
+    p = torch.softmax(weight @ x[0], dim=0)
+    error = p - torch.eye(3, dtype=torch.float64)[2]
+    moved = (torch.diag(p) - torch.outer(p, p)) @ weight  # d p / d x
+    expected = torch.einsum("cp,d->cdp", moved, x[0])
+    expected += torch.einsum("c,dp->cdp", error, torch.eye(4, dtype=torch.float64))
+    torch.testing.assert_close(values, torch.cat([torch.outer(error, x[0]).flatten(), error]))
+    torch.testing.assert_close(jacobian, torch.cat([expected.reshape(12, 4), moved]))
+
+
+@pytest.mark.parametrize("local", [None, LocalAggregation(2, 0.1)])
+def test_jacobian_is_the_limit_of_differences(local):
+    network, images, labels = problem(2, channels=4)
+    _, jacobian = update_jacobian(network, images[0], labels[0], local=local, block=50)
+    update = update_function(network, local)
+    direction = torch.randn(images[0].shape, generator=generator(2), dtype=torch.float64)
+
+    def at(step: float) -> torch.Tensor:
+        moved = update(images[0] + step * direction, labels[0], None)
+        return torch.cat([g.flatten() for g in moved.values()]).detach()
+
+    difference = (at(1e-5) - at(-1e-5)) / 2e-5
+    torch.testing.assert_close(jacobian @ direction.flatten(), difference, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [(), (Pruning(0.9),), (EntryDropout(0.9),), (Clipping(0.1),), (LocalAggregation(2, 0.01),)],
+)
+def test_least_squares_recover_what_is_only_hidden(defence):
+    network, images, labels = problem()
+    released = client_updates(network, images, labels, defence, generator=generator())
+    clip = 0.1 if defence and isinstance(defence[0], Clipping) else None
+    start = images + 0.02 * torch.randn(images.shape, generator=generator(4), dtype=images.dtype)
+    found = refine_updates(
+        network,
+        released,
+        Knowledge(labels, SHAPE, aware=True),
+        start=start,
+        max_grad_norm=clip,
+        iterations=12,
+    )
+    assert (found.inputs - images).abs().max() < 1e-7
+
+
+def test_an_attacker_who_ignores_the_mask_does_not():
+    network, images, labels = problem()
+    released = client_updates(network, images, labels, (EntryDropout(0.9),), generator=generator())
+    errors = [
+        float(
+            (
+                refine_updates(
+                    network,
+                    released,
+                    Knowledge(labels, SHAPE, aware=aware),
+                    start=images,
+                    iterations=4,
+                ).inputs
+                - images
+            )
+            .abs()
+            .max()
+        )
+        for aware in (False, True)
+    ]
+    assert errors[1] < 1e-9 < 1e-2 < errors[0]
+
+
+def test_a_law_decides_where_the_update_says_nothing():
+    """One visible entry in a linear network: the rest stays at the law's mean."""
+    law = NormalLaw(np.full(4, 0.5), np.eye(4) / 9)
+    network = _Linear(torch.zeros(2, 4, dtype=torch.float64)).eval()
+    x = torch.rand(1, 1, 4, 1, 1, generator=generator(), dtype=torch.float64)
+    labels = torch.tensor([[0]])
+    released = client_updates(network, x, labels, generator=generator())
+    only = {name: torch.zeros_like(g, dtype=torch.bool) for name, g in released.gradient.items()}
+    only["weight"][0, 0, 1] = True
+    seen = type(released)(released.gradient, visible=only)
+    found = refine_updates(
+        network,
+        seen,
+        Knowledge(labels, (4, 1, 1), aware=True),
+        start=torch.full_like(x, 0.3),
+        noise_std=1e-5,
+        law=law,
+    ).inputs.flatten()
+    expected = torch.full((4,), 0.5, dtype=torch.float64)
+    expected[1] = x.flatten()[1]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_van_trees_is_the_posterior_of_a_linear_model():
+    rng = np.random.default_rng(0)
+    j, root = rng.standard_normal((5, 3)), rng.standard_normal((3, 3))
+    law = root @ root.T + 0.1 * np.eye(3)
+    gain = law @ j.T @ np.linalg.inv(j @ law @ j.T + 0.04 * np.eye(5))
+    expected = np.sqrt(np.trace(law - gain @ j @ law))
+    assert bounds.van_trees_error(j.T @ j, 0.2, law) == pytest.approx(expected)
+    # two records that the observation does not mix
+    twice = np.kron(np.eye(2), j.T @ j)
+    assert bounds.van_trees_error(twice, 0.2, law) == pytest.approx(expected)
+
+
+def test_van_trees_between_nothing_and_cramer_rao():
+    rng = np.random.default_rng(1)
+    j = rng.standard_normal((6, 4))
+    law = np.diag([1.0, 2, 3, 4])
+    info = bounds.gradient_information([(np.zeros(6), j)])
+    noises = np.array([0.0, 1e-3, 0.1, 10, 1e4])
+    floor = bounds.van_trees_error(info.matrix, noises, law)
+    unbiased = bounds.cramer_rao_error(info, noises, np.ones((1, 4)))
+    assert floor[0] == 0 and np.all(np.diff(floor) > 0)
+    assert np.all(floor[1:] < unbiased[1:])
+    assert floor[1] == pytest.approx(unbiased[1], rel=1e-3)
+    assert floor[-1] == pytest.approx(np.sqrt(10), rel=1e-3)
+    # without noise: what the rows of rank two leave open of the law
+    part = j[:2].T @ j[:2]
+    left = law - law @ j[:2].T @ np.linalg.inv(j[:2] @ law @ j[:2].T) @ j[:2] @ law
+    assert bounds.van_trees_error(part, 0.0, law) == pytest.approx(np.sqrt(np.trace(left)))
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: bounds.van_trees_error(np.eye(3), 1.0, np.eye(2)), "information"),
+        (lambda: bounds.van_trees_error(np.eye(2), -1.0, np.eye(2)), "noise_std"),
+        (lambda: bounds.van_trees_error(np.eye(2), 1.0, -np.eye(2)), "covariance"),
+        (lambda: NormalLaw.of(torch.zeros(1, 3)), "images"),
+        (
+            lambda: update_jacobian(
+                _Linear(torch.zeros(2, 4)), torch.zeros(1, 4), torch.tensor([0, 1])
+            ),
+            "images and labels",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(call, argument):
+    with pytest.raises(ValueError, match=argument):
+        call()
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def aware_tables():
+    """Lowest errors of both readings: what the aware leave is less where something was hidden."""
+    errors = {
+        ("None", 0.0): (0.1, 0.1),
+        ("GradClip", 2.0): (0.1, 0.1),
+        ("GradDrop", 0.5): (0.3, 0.2),
+        ("GradDrop", 0.7): (0.35, 0.2),
+        ("GradDrop", 0.9): (0.4, 0.3),
+        ("GradPrune", 0.9): (0.3, 0.28),
+        ("GradPrune", 0.99): (0.4, 0.3),
+        ("GradNoise", 0.05): (0.4, 0.3),
+        ("GradNoise", 0.1): (0.5, 0.3),
+        ("LocalAggregation", 3.0): (0.3, 0.2),
+    }
+    lowest = [
+        {"batch size": 2, "setting": Setting(*key).title, "defence": key[0], "strength": key[1],
+         "oblivious RMSE": oblivious, "aware RMSE": aware}
+        for key, (oblivious, aware) in errors.items()
+    ]  # fmt: skip
+    by_batch = pd.DataFrame(
+        {"batch size": 2, "setting": row["setting"], "defence": row["defence"], "batch": batch,
+         "oblivious": 20.0, "aware": 20.0 + gain, "gain": gain}
+        for row in lowest
+        for batch in range(3)
+        for gain in [0.0 if row["defence"] in ("None", "GradClip") else 4.0 + 0.1 * batch]
+    )  # fmt: skip
+    return made(
+        aware_attackers,
+        {
+            "lowest errors": lowest,
+            "gains by batch": by_batch,
+            "gains": aware_attackers.gains_by_setting(by_batch),
+            "gains by defence": aware_attackers.gains_by_defence(by_batch),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change", "where", "targets"),
+    [
+        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradDrop p=0.9'",
+         {"aware_attackers", "O-045", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.3, "defence == 'LocalAggregation'",
+         {"aware_attackers", "O-045", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradNoise sigma0=0.05'",
+         {"aware_attackers", "E-E-42"}),
+        ("lowest errors", "aware RMSE", 0.1, "setting == 'GradPrune p=0.9'", {"O-046"}),
+        ("lowest errors", "oblivious RMSE", 0.36, "setting == 'GradPrune p=0.9'", {"O-046"}),
+        ("gains by defence", "gain", 0.1, "defence == 'None'", {"aware_attackers"}),
+        ("gains by defence", "gain", 1.9, "defence == 'GradDrop'", {"O-045"}),
+        ("gains by defence", "gain", 0.9, "defence == 'LocalAggregation'", {"O-045"}),
+    ],
+)  # fmt: skip
+def test_attackers_who_know_no_more_are_noticed(table, column, change, where, targets):
+    tables = aware_tables()
+    assert set(statuses(aware_attackers, tables).values()) == {"reproduced", "refuted"}
+    found = failed(aware_attackers, with_column(tables, table, column, change, where))
+    assert {name.removeprefix("beyond/") for name in found} == targets
+
+
+def test_gains_and_their_intervals():
+    tables = aware_tables()
+    gains = tables["gains by defence"].set_index("defence")
+    assert gains.loc["GradDrop", "gain"] == pytest.approx(4.1)
+    assert gains.loc["GradDrop", "low"] < 4.1 < gains.loc["GradDrop", "high"]
+    assert "4 dB (GradDrop)" in aware_attackers.alt(tables)
+    images = {"original": np.zeros((4, 4, 3))}
+    images |= {
+        f"GradDrop p=0.9|{reading}": np.ones((4, 4, 3)) for reading in ("oblivious", "aware")
+    }
+    assert aware_attackers.draw(dataclasses.replace(tables, images=images)).axes
+
+
+def strongest_tables():
+    fits = []
+    for setting in strongest_attack.fitted_settings([3]):
+        noise = setting.strength if setting.defence == "GradNoise" else 0.0
+        gone = setting == Setting("GradPrune", 0.99)
+        fits.append(
+            {"setting": setting.title, "entries": 300 if gone else 3000, "unknowns": 384,
+             "determined": not gone, "noise": noise, "Cramer-Rao": np.inf if gone else 2 * noise,
+             "van Trees": 0.5 * noise, "least squares": 0.2 if gone else noise or 1e-6,
+             "largest": 0.3 if gone else noise or 1e-6,
+             "oblivious inversion": 0.3, "aware inversion": 0.25}
+        )  # fmt: skip
+    ranks = [
+        {"batch size": 2, "defence": defence, "share": share, "entries": 30_000 * (1 - share),
+         "unknowns": 384, "rank": rank, "determined": rank / 384}
+        for defence in ("GradPrune", "GradDrop")
+        for share, rank in ((0.0, 384), (0.9, 384), (0.99, 300))
+    ]  # fmt: skip
+    layers = [{"defence": "None", "floor without noise": 0.0}]
+    return made(
+        strongest_attack,
+        {"leads": {"lead": [0.1, 0.0]}, "fits": fits, "ranks": ranks, "two layers": layers},
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change", "where", "targets"),
+    [
+        ("fits", "largest", 0.1, "setting == 'GradClip C=2'", {"strongest_attack", "O-048"}),
+        ("fits", "largest", 0.1, "setting == 'GradPrune p=0.9'",
+         {"strongest_attack", "O-048", "E-E-43"}),
+        ("fits", "oblivious inversion", 1e-7, "setting == 'GradPrune p=0.9'", {"E-E-43"}),
+        ("fits", "determined", True, "setting == 'GradPrune p=0.99'",
+         {"strongest_attack", "O-049"}),
+        ("fits", "van Trees", 0.0, "noise == 0.01", {"strongest_attack", "O-050"}),
+        ("fits", "Cramer-Rao", 0.0, "noise == 0.01", {"strongest_attack"}),
+        ("fits", "least squares", 0.25, "noise == 0.1", {"O-050", "E-E-44"}),
+        ("fits", "least squares", 0.18, "noise == 0.1", {"E-E-44"}),
+        ("leads", "lead", -0.1, None, {"O-047"}),
+        ("two layers", "floor without noise", 0.1, None, {"O-047"}),
+        ("ranks", "determined", 1.0, "share == 0.99", {"O-049"}),
+        ("ranks", "rank", 400, "share == 0.9", {"O-049"}),
+    ],
+)  # fmt: skip
+def test_what_is_hidden_or_gone_otherwise_is_noticed(table, column, change, where, targets):
+    tables = strongest_tables()
+    assert set(statuses(strongest_attack, tables).values()) == {"reproduced", "refuted"}
+    found = failed(strongest_attack, with_column(tables, table, column, change, where))
+    assert {name.removeprefix("beyond/") for name in found} == targets
+    assert "in 5 of 6 settings" in strongest_attack.alt(tables)
+
+
+def test_pictures_of_the_strongest_attack():
+    assert len(strongest_attack.draw(strongest_tables()).axes) == 2
+
+
+def test_leads_count_an_attack_that_knows_no_more_once():
+    cells = pd.DataFrame(
+        {"attack": attack, "aware": aware, "defence": defence, "setting": defence, "batch size": 2,
+         "batch": batch, "RMSE": error}
+        for defence in ("GradClip", "GradDrop")
+        for attack, aware, error in (("A", False, 0.3), ("A", True, 0.1), ("B", False, 0.4))
+        for batch in range(2)
+    )  # fmt: skip
+    found = strongest_attack.leads(cells).set_index("setting")
+    assert found.loc["GradClip", ["best", "second"]].tolist() == ["A", "B"]
+    assert found.loc["GradDrop", ["best", "second"]].tolist() == ["A, aware", "A"]
+    assert found["lead"].tolist() == pytest.approx([0.1, 0.2])
