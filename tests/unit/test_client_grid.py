@@ -21,7 +21,7 @@ from companion.experiments.client_grid import (
     run_grid,
 )
 from companion.experiments.clients import Setting, pictures, printed_settings
-from companion.study import Context, Study, exhibits, find_exhibit
+from companion.study import Context, Study, find_exhibit, session
 from companion.study.exhibits import stand_ins
 from companion.study.parameters import resolve
 
@@ -37,9 +37,9 @@ def context() -> Context:
 
 @pytest.fixture(autouse=True)
 def _forget():
-    computations._FINISHED.clear()
+    session._FINISHED.clear()
     yield
-    computations._FINISHED.clear()
+    session._FINISHED.clear()
 
 
 def test_the_settings_are_those_of_the_three_tables():
@@ -78,7 +78,7 @@ def test_a_cell_does_not_depend_on_what_else_is_asked_for_and_is_computed_once(
 
 def test_the_same_seed_gives_the_same_and_another_other_pictures(context):
     first = run_grid(context, ["w/o FM"], [NOISY], [2])
-    computations._FINISHED.clear()
+    session._FINISHED.clear()
     assert run_grid(context, ["w/o FM"], [NOISY], [2]).equals(first)
     other = replace(context, seed=1)
     assert not run_grid(other, ["w/o FM"], [NOISY], [2])["RMSE"].equals(first["RMSE"])

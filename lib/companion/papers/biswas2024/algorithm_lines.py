@@ -11,21 +11,36 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from companion.experiments.federated import DIMENSION, NETWORK
+from companion.experiments.federated import DIMENSION, NETWORK, standardised
+from companion.experiments.tools import data_folder
+from companion.study import Context, Parameter, Tables, Verdict, check
 from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import privacy
-from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
-from reconrisk.training._mini_batches import _poisson_batches
+from reconrisk.training import (
+    Release,
+    Weights,
+    poisson_batches,
+    release_gradients,
+    train_mini_batches,
+)
 
 __all__ = [
+    "LEAST_P",
+    "TRIED",
     "Batch",
     "Line",
     "algorithm1_lines",
     "algorithm2_lines",
     "as_table",
     "draw_batch",
+    "lines_verdict",
     "record_reach",
+    "tried_batch",
 ]
+
+#: p-value below which a line does not follow its law; a wrong law is far below
+LEAST_P = 1e-6
+TRIED = Parameter("int", 32, 128, "128", "records of the batch that lines are tried on", low=4)
 
 DOUBLE = torch.float64
 #: relative difference at which two routes in double precision agree
@@ -63,6 +78,19 @@ def as_table(lines: list[Line]) -> pd.DataFrame:
             {"line": x.line, "does": x.does, "against": x.against, "found": x.ours, "ok": x.holds}
             for x in lines
         ]
+    )
+
+
+def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
+    """Whether every line of the table ``"lines"`` does what another route to it does."""
+    lines = tables["lines"]
+    wrong = list(lines.loc[~lines["ok"].astype(bool), "does"])
+    return check(
+        target,
+        len(lines) and not wrong,
+        "every line does what another route to it does",
+        ours=f"{len(lines)} lines, {ours}" + (f"; not: {', '.join(wrong)}" if wrong else ""),
+        tolerance=f"1e-10, or {STANDARD_ERRORS:g} standard errors and p > {LEAST_P:g}",
     )
 
 
@@ -116,7 +144,7 @@ def _normal(values: torch.Tensor, deviation: float) -> tuple[float, float]:
 
 
 def algorithm1_lines(
-    batch: Batch, sigma: float, limit: float, generator: torch.Generator, least_p: float
+    batch: Batch, sigma: float, limit: float, generator: torch.Generator
 ) -> list[Line]:
     """Lines 4 to 12 with Gaussian noise.
 
@@ -124,8 +152,6 @@ def algorithm1_lines(
     ----------
     sigma, limit : float
         sigma and C; C below most records' gradients, so that clipping is seen.
-    least_p : float
-        p-value below which a fit is refused.
     """
     each = _each_gradient(batch)
     plain = {name: g.mean(dim=0, keepdim=True) for name, g in each.items()}
@@ -148,7 +174,7 @@ def algorithm1_lines(
             "sum, add N(0, (C sigma)^2), divide by B",
             "law of the difference from line 7's average",
             f"normal, deviation {ratio:.2f} of C sigma / B",
-            abs(ratio - 1.0) <= STANDARD_ERRORS * error and p > least_p,
+            abs(ratio - 1.0) <= STANDARD_ERRORS * error and p > LEAST_P,
         ),
         _descent_line(batch),
     ]
@@ -158,7 +184,7 @@ def _poisson_line(generator: torch.Generator) -> Line:
     """Sizes of Poisson batches against the binomial law."""
     count, size, steps = 3000, 64, 1500
     sizes = torch.cat(
-        [taken.sum(dim=1) for _, taken in _poisson_batches(count, size, 1, steps, generator)]
+        [taken.sum(dim=1) for _, taken in poisson_batches(count, size, 1, steps, generator)]
     ).double()
     expected = size * (1.0 - size / count)
     mean_off = abs(float(sizes.mean()) - size) / math.sqrt(expected / steps)
@@ -212,7 +238,7 @@ def record_reach(batch: Batch, limit: float) -> tuple[float, float]:
 
 
 def algorithm2_lines(
-    batch: Batch, kappa: float, draws: int, generator: torch.Generator, least_p: float
+    batch: Batch, kappa: float, draws: int, generator: torch.Generator
 ) -> list[Line]:
     """Lines 10 to 12 with von Mises-Fisher noise of one concentration."""
     average = flat(_released(batch, Release("clip"), generator))[0]
@@ -237,11 +263,11 @@ def algorithm2_lines(
             "turn by VMF(kappa): angle",
             "law of the cosine, by quadrature",
             f"fits; mean cosine {mean:.4f}",
-            p_cosine > least_p,
+            p_cosine > LEAST_P,
         ),
         Line(
             "11", "turn by VMF(kappa): direction", "uniform across the mean", "fits",
-            p_across > least_p,
+            p_across > LEAST_P,
         ),
         _adam_line(released),
     ]  # fmt: skip
@@ -302,6 +328,14 @@ def _adam_line(released: torch.Tensor) -> Line:
     # Adam adds 1e-8 to the root of the squares; only entries near zero notice
     off = float((ends[0] - ends[1]).norm() / ends[0].norm())
     return Line("12", "step of Adam", "128 times the length", "equal to 0.5%", off < 5e-3)
+
+
+def tried_batch(study: Context) -> Batch:
+    """Draw the batch that the lines are tried on, of the digits."""
+    p = study.parameters
+    pictures = standardised(p.digits, data_folder(study, p.digits))
+    generator = study.generator("batch").manual_seed(study.seed_of("batch"))
+    return draw_batch(pictures.inputs, pictures.labels, p.tried, generator)
 
 
 def draw_batch(
