@@ -30,7 +30,6 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures
 from companion.study import Study
 
 study = Study(
@@ -42,7 +41,6 @@ study = Study(
     workers=workers,
     checkpoints=checkpoints,
 )
-session = study
 
 # %% [markdown]
 # ## What a channel's capacity does

@@ -28,7 +28,6 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures
 from companion.study import Study
 
 study = Study(
@@ -40,7 +39,6 @@ study = Study(
     workers=workers,
     checkpoints=checkpoints,
 )
-session = study
 
 # %% [markdown]
 # ## The MSE is a scaled chi-squared variable

@@ -27,7 +27,6 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures
 from companion.study import Study
 
 study = Study(
@@ -39,7 +38,6 @@ study = Study(
     workers=workers,
     checkpoints=checkpoints,
 )
-session = study
 
 # %% [markdown]
 # ## The population's correlation
