@@ -68,7 +68,7 @@ DEFENCES = {
 
 
 def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorate an exhibit's ``draw``: in the one style, and closed, so that it is displayed once."""
+    """Decorate an exhibit's ``draw``: in the one style, closed so that it is displayed once."""
 
     @functools.wraps(function)
     def draw(tables: Any) -> Figure:

@@ -3,8 +3,8 @@
 The public rooms, each imported on first use so that the bounds load without PyTorch and
 ``--help`` without NumPy:
 ``special``, ``metrics``, ``privacy``, ``bounds``, ``risk``, ``mechanisms``, ``models``,
-``convnets``, ``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``datasets``. Rooms through
-which gradients flow need PyTorch, which the extra ``train`` brings.
+``convnets``, ``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``datasets``. Rooms
+through which gradients flow need PyTorch, which the extra ``train`` brings.
 """
 
 from __future__ import annotations

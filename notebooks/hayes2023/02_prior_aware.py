@@ -70,8 +70,14 @@ y = torch.as_tensor(digits.target)[order]
 run = DPSGD(privacy.noise_for_epsilon(10, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
 known, candidates = (x[:499], y[:499]), (x[499:1099], y[499:1099])
 guesses = prior_aware_attack(
-    Classifier(64, 10), run, *known, *candidates,
-    prior_size=10, trials=60, learning_rate=5.0, generator=draws,
+    Classifier(64, 10),
+    run,
+    *known,
+    *candidates,
+    prior_size=10,
+    trials=60,
+    learning_rate=5.0,
+    generator=draws,
 )
 right = guesses.correct("sum").double()
 print(f"by hand: {right.mean():.1f}")

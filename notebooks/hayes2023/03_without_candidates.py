@@ -72,8 +72,14 @@ y = torch.as_tensor(digits.target)[order]
 targets, known = slice(0, 8), slice(8, 307)
 run = DPSGD(privacy.noise_for_epsilon(1000, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
 seen = record_trajectories(  # one model for each target
-    Classifier(64, 10), run, x[known], y[known], x[targets], y[targets],
-    learning_rate=20.0, generator=draws,
+    Classifier(64, 10),
+    run,
+    x[known],
+    y[known],
+    x[targets],
+    y[targets],
+    learning_rate=20.0,
+    generator=draws,
 )
 found = match_gradients(
     seen.weights, seen.residuals, run, y[targets], generator=draws, iterations=100

@@ -142,7 +142,9 @@ print(f"by hand: noise images {right.mean():.1f}")
 from companion.papers.hayes2023 import fig9
 
 tables = fig9.measure(study)
-row = tables["success"].query("epsilon == 10 and prior == 'noise' and method == 'own model'").iloc[0]
+row = (
+    tables["success"].query("epsilon == 10 and prior == 'noise' and method == 'own model'").iloc[0]
+)
 error = (0.25 / len(right) + 0.25 / row["trials"]) ** 0.5
 agree = abs(row["success"] - float(right.mean())) < 4 * error
 print(f"in the figure: noise images {row['success']:.1f} (within 4 standard errors: {agree})")
@@ -161,8 +163,14 @@ study.judge(fig9, tables)
 
 # %%
 guesses = prior_aware_attack(
-    Classifier(64, 10), run, x[:128], y[:128], x[999:1199], y[999:1199],
-    subtract_known=False, **attack,
+    Classifier(64, 10),
+    run,
+    x[:128],
+    y[:128],
+    x[999:1199],
+    y[999:1199],
+    subtract_known=False,
+    **attack,
 )
 right = guesses.correct("sum").double()
 print(f"by hand: without subtraction below a half: {bool(right.mean() < 0.5)}")

@@ -65,7 +65,9 @@ from companion.papers.liu2024 import prop2_1
 
 tables = prop2_1.measure(study)
 needed = tables["noise"].set_index("epsilon")["needed"]
-print(f"least variance over the squared sensitivity at epsilon = 1, in the figure: {needed[1.0]:.4f}")
+print(
+    f"least variance over the squared sensitivity at epsilon = 1, in the figure: {needed[1.0]:.4f}"
+)
 display(prop2_1.draw(tables))
 tables.show()
 study.judge(prop2_1, tables)

@@ -154,7 +154,9 @@ from companion.papers.liu2024 import table7
 
 tables = table7.measure(study)
 first = tables["both errors"].query("setting == 'None' and `batch size` == 2").iloc[0]
-print(f"in the figure: {first['least PSNR']:.1f} to {first['most PSNR']} dB; printed {first['PSNR']}")
+print(
+    f"in the figure: {first['least PSNR']:.1f} to {first['most PSNR']} dB; printed {first['PSNR']}"
+)
 display(table7.draw(tables))
 study.judge(table7, tables)
 

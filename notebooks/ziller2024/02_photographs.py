@@ -127,7 +127,9 @@ from companion.papers.ziller2024 import fig3
 tables = fig3.measure(study)
 bound = tables["metrics"].query("sigma == 0.001").groupby("size")["bound NCC"].first()
 for side in (32, 1024):
-    print(f"bound on the NCC at {side} pixels a side, sigma = 0.001, in the figure: {bound[side]:.4f}")
+    print(
+        f"bound on the NCC at {side} pixels a side, sigma = 0.001, in the figure: {bound[side]:.4f}"
+    )
 display(fig3.draw(tables))
 study.judge(fig3, tables)
 
@@ -195,14 +197,18 @@ import numpy as np
 rng = np.random.default_rng(1)
 small, large = rng.standard_normal((32, 32, 3)), rng.standard_normal((224, 224, 3))
 averaged = large.reshape(32, 7, 32, 7, 3).mean(axis=(1, 3))
-print(f"noise at 32 over that at 224 pixels, seen at one size, by hand: {small.std() / averaged.std():.0f}")
+print(
+    f"noise at 32 over that at 224 pixels, seen at one size, by hand: {small.std() / averaged.std():.0f}"
+)
 
 # %% tags=["exhibit:ziller2024/fig7"]
 from companion.papers.ziller2024 import fig7
 
 tables = fig7.measure(study)
 seen = tables["grid"].groupby("size")["noise seen"].mean()
-print(f"noise at 32 over that at 224 pixels, seen at one size, in the figure: {seen[32] / seen[224]:.0f}")
+print(
+    f"noise at 32 over that at 224 pixels, seen at one size, in the figure: {seen[32] / seen[224]:.0f}"
+)
 display(fig7.draw(tables))
 study.judge(fig7, tables)
 
@@ -221,7 +227,9 @@ from reconrisk.attacks import observe, unscaled
 picture = torch.rand(1, 3072, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 run = DPSGD(1e-5, max_grad_norm=320 * float(picture.norm()))  # far above the norm: not clipped
 noise = unscaled(observe(picture, run, torch.Generator().manual_seed(2))) - picture
-print(f"noise per value over C at sigma = 1e-5, by hand: {float(noise.std()) / run.max_grad_norm:.0e}")
+print(
+    f"noise per value over C at sigma = 1e-5, by hand: {float(noise.std()) / run.max_grad_norm:.0e}"
+)
 
 # %% tags=["exhibit:ziller2024/fig8"]
 from companion.papers.ziller2024 import fig8

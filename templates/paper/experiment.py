@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from companion.study import registry
-from companion.study.session import Context
 from companion.study.results import Result
+from companion.study.session import Context
 from companion.study.verdicts import STANDARD_ERRORS, check, compare
 
 __all__: list[str] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from companion.drawings import draws
-from companion.style import BLUE, ORANGE, panels
 from companion.study import Result
+from companion.style import BLUE, ORANGE, panels
 
 __all__: list[str] = []
 

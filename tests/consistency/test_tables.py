@@ -14,7 +14,9 @@ from companion.study.results import digest
 from companion.study.stored_tables import FOLDER, read_tables
 
 ROOT = registry.project_root()
-EXHIBITS = sorted(p.parent.relative_to(ROOT / FOLDER).as_posix() for p in ROOT.glob(f"{FOLDER}/*/*/tables.json"))
+EXHIBITS = sorted(
+    p.parent.relative_to(ROOT / FOLDER).as_posix() for p in ROOT.glob(f"{FOLDER}/*/*/tables.json")
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def test_every_exhibit_has_its_tables(results):
 def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
     tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
     content = results[exhibit_id].content
-    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == content["verdicts"]
+    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == content[
+        "verdicts"
+    ]
     assert {name: digest(tables[name]) for name in tables.exact} == content["digests"]
     assert tables.ran == content["ran"]
 

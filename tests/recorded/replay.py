@@ -126,7 +126,9 @@ def task_of(
 def _sweeping(instead: Callable[[TaskFunction, list[Any], int], list[Any]]) -> Iterator[None]:
     """Give every sweep of an exhibit to another function in this block."""
 
-    def given(context: Context, function: TaskFunction, tasks: Any, *_: Any, **__: Any) -> list[Any]:
+    def given(
+        context: Context, function: TaskFunction, tasks: Any, *_: Any, **__: Any
+    ) -> list[Any]:
         return instead(function, list(tasks), context.seed)
 
     with pytest.MonkeyPatch.context() as patch:

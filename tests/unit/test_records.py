@@ -205,9 +205,7 @@ def test_the_inputs_of_a_run_are_hashed(tmp_path):
     quick = Study(data_root=tmp_path).context("hayes2023/alg2")
     assert inputs.checksums(known, quick) == {}
     figure = find_exhibit("ziller2024/fig1")
-    assert inputs.data_sets(figure, Study(profile="paper").context(figure.id)) == (
-        "photographs",
-    )
+    assert inputs.data_sets(figure, Study(profile="paper").context(figure.id)) == ("photographs",)
 
 
 def test_the_data_a_result_is_held_against(project):

@@ -39,7 +39,9 @@ def test_a_statement_that_does_not_hold_fails_with_both_values():
 def test_a_known_difference_needs_its_reason_and_must_persist():
     verdict = check("A-001", False, "it holds", differs="other networks", stand_in=True)
     assert (verdict.status, verdict.why) == ("differs", "other networks")
-    assert re.search("holds after all", _told(check("A-001", True, "it holds", differs="other networks")))
+    assert re.search(
+        "holds after all", _told(check("A-001", True, "it holds", differs="other networks"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,10 @@ def test_printed_numbers_are_compared_to_their_last_digit():
     assert verdict.ours == "2 of 2 agree"
     assert verdict.paper == "2 printed numbers"
     assert "standard errors" not in verdict.tolerance
-    assert re.search(r"1 of 2 agree; first: 38\.96 against 38\.9%", _told(compare("A-001", "cells", [38.96, 1e-8], [38.9, 1e-8], ["38.9%", "1.0e-8"])))
+    assert re.search(
+        r"1 of 2 agree; first: 38\.96 against 38\.9%",
+        _told(compare("A-001", "cells", [38.96, 1e-8], [38.9, 1e-8], ["38.9%", "1.0e-8"])),
+    )
 
 
 def test_a_tie_in_the_last_digit_counts_as_agreement():
@@ -92,7 +97,9 @@ def test_monte_carlo_errors_widen_the_tolerance_by_four():
     assert compare(*arguments, standard_error=0.1).status == "reproduced"
     assert "4 standard errors" in compare(*arguments, standard_error=[0.1]).tolerance
     assert _told(compare(*arguments, standard_error=0.09))
-    assert _told(compare("A-001", "", [1.0, 9.0], [1.0, 5.0], ["1", "5"], standard_error=[1.0, 0.0]))
+    assert _told(
+        compare("A-001", "", [1.0, 9.0], [1.0, 5.0], ["1", "5"], standard_error=[1.0, 0.0])
+    )
 
 
 def test_nan_never_agrees():
@@ -108,7 +115,10 @@ def test_comparisons_of_unequal_length_are_refused():
 def test_known_differences_between_numbers():
     verdict = compare("A-001", "", [2.0], [1.0], ["1.0"], differs="another data set")
     assert (verdict.status, verdict.why) == ("differs", "another data set")
-    assert re.search("holds after all", _told(compare("A-001", "", [1.0], [1.0], ["1.0"], differs="another data set")))
+    assert re.search(
+        "holds after all",
+        _told(compare("A-001", "", [1.0], [1.0], ["1.0"], differs="another data set")),
+    )
 
 
 def _told(verdict):
@@ -127,8 +137,14 @@ def test_the_wording_of_a_refutation_is_that_of_the_registry():
 def test_a_refutation_needs_a_correction_that_holds():
     verdict = refute("E-A-01", "it is C", holds=False, corrected="it is C^2", corrected_holds=True)
     assert (verdict.status, verdict.why) == ("refuted", "it is C^2")
-    assert re.search("the printed statement holds", _told(refute("E-A-01", "", holds=True, corrected="", corrected_holds=True)))
-    assert re.search("the corrected statement fails", _told(refute("E-A-01", "", holds=False, corrected="", corrected_holds=False)))
+    assert re.search(
+        "the printed statement holds",
+        _told(refute("E-A-01", "", holds=True, corrected="", corrected_holds=True)),
+    )
+    assert re.search(
+        "the corrected statement fails",
+        _told(refute("E-A-01", "", holds=False, corrected="", corrected_holds=False)),
+    )
     assert _told(refute("E-A-01", "", holds=True, corrected="", corrected_holds=False))
 
 

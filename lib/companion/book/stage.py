@@ -224,7 +224,9 @@ def _comparison(shown: Shown, everything: Gallery) -> str:
         return ""
     worst = max(own, key=lambda v: STATUSES.index(v.status))
     values = "; ".join(
-        f"{label} {escape(text)}" for label, text in (("here", worst.ours), ("paper", worst.paper)) if text
+        f"{label} {escape(text)}"
+        for label, text in (("here", worst.ours), ("paper", worst.paper))
+        if text
     )
     sentence = escape(worst.statement[:1].upper() + worst.statement[1:]).rstrip(".")
     return f"{sentence}" + (f" ({values})." if values else ".")
@@ -369,7 +371,9 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     lines, first = inspect.getsourcelines(function)
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     imports = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8")).body
-    preface = [ast.unparse(node) for node in imports if isinstance(node, ast.Import | ast.ImportFrom)]
+    preface = [
+        ast.unparse(node) for node in imports if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     return [
         f"::::{{dropdown}} How it is measured: `measure` in {path.rpartition('/')[2]}",
         ":class-container: exhibit-source",

@@ -26,7 +26,6 @@ _STYLES = {
 }
 
 
-
 def status_text(status: str) -> Text:
     """A verdict in its colour."""
     from rich.text import Text

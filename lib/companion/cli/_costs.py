@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["costs"]
 
+
 def costs(
     context: typer.Context,
     paper: Annotated[

@@ -123,7 +123,7 @@ class Recorded:
     @functools.cached_property
     def _judged(self) -> dict[str, list[tuple[str, Verdict]]]:
         judged: dict[str, list[tuple[str, Verdict]]] = {}
-        for exhibit, record in self.records.items():
+        for exhibit in self.records:
             for verdict in self.verdicts(exhibit):
                 judged.setdefault(verdict.target, []).append((exhibit, verdict))
         return judged

@@ -101,7 +101,6 @@ class Context:
         """Where data are read from; None for what is bundled."""
         return self.data_root if self.own_images or self.profile == "paper" else None
 
-
     def sweep(
         self,
         function: Callable[..., Any],

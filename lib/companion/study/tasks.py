@@ -159,7 +159,7 @@ def check_importable(function: TaskFunction, workers: int) -> None:
 
 
 def _arguments(function: TaskFunction) -> int:
-    """How many of a task and its seed a function takes: those whose draws the task names need one."""
+    """How many of a task and its seed a function takes; one where the task names its draws."""
     named = [p for p in signature(function).parameters.values() if p.default is Parameter.empty]
     return 1 if len(named) == 1 else 2
 

@@ -132,9 +132,7 @@ def on_images(verdict: Verdict) -> Verdict:
     if verdict.status == "reproduced" or verdict.why.startswith(_HOLDS_AFTER_ALL):
         return replace(verdict, status="holds on stand-in data", why="")
     if verdict.status == "failed":
-        return replace(
-            verdict, status="differs", why=f"on the images given, {verdict.why}"
-        )
+        return replace(verdict, status="differs", why=f"on the images given, {verdict.why}")
     return verdict
 
 

@@ -147,5 +147,5 @@ def conversion_success(nearer: np.ndarray, others: int, prior_size: int) -> np.n
 
 
 def _log_choose(n: np.ndarray, k: float) -> np.ndarray:
-    """log C(n, k) for whole numbers, without cancellation for large n."""
+    """Log C(n, k) for whole numbers, without cancellation for large n."""
     return -np.log1p(n) - special.betaln(n - k + 1, k + 1.0)

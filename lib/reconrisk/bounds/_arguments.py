@@ -19,7 +19,9 @@ MAX_DIMENSION = 1e12
 
 def dimension(value: ArrayLike, low: int = 1) -> np.ndarray:
     """Return a whole dimension in ``[low, 1e12]``."""
-    return arguments.real("dimension", arguments.integer("dimension", value, low), low, MAX_DIMENSION)
+    return arguments.real(
+        "dimension", arguments.integer("dimension", value, low), low, MAX_DIMENSION
+    )
 
 
 def positive(name: str, value: ArrayLike) -> np.ndarray:

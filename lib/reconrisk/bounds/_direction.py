@@ -205,7 +205,11 @@ def _vmf_arguments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n = arguments.real("dimension", args.dimension(dimension, 2), 2, 1e9)
     kappa = arguments.real("concentration", concentration, 0, 1e8)
-    p = n if ambient is None else arguments.real("ambient", arguments.integer("ambient", ambient, 2))
+    p = (
+        n
+        if ambient is None
+        else arguments.real("ambient", arguments.integer("ambient", ambient, 2))
+    )
     n, kappa, p = np.broadcast_arrays(n, kappa, p)
     if np.any(p < n) or np.any(p > 1e9):
         raise ValueError(f"ambient must be in [dimension, 1e9]; got {ambient!r}")

@@ -106,7 +106,9 @@ def fano_success(
     >>> round(float(bounds.fano_success(1.0, prior_size=100)), 4)
     0.3573
     """
-    information = arguments.real("mutual_information", mutual_information, 0, np.inf, high_open=True)
+    information = arguments.real(
+        "mutual_information", mutual_information, 0, np.inf, high_open=True
+    )
     if (prior_size is None) == (log_prior_size is None):
         raise ValueError("give exactly one of prior_size and log_prior_size")
     if log_prior_size is None:

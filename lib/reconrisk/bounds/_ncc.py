@@ -68,7 +68,9 @@ def noncentrality(
         contrast = contrast_of(signal)
     share = arguments.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
     delta = share / args.effective_noise(noise_multiplier, count)
-    return arguments.real("contrast * sqrt(repeats) / noise_multiplier", delta, 0, MAX_NONCENTRALITY)
+    return arguments.real(
+        "contrast * sqrt(repeats) / noise_multiplier", delta, 0, MAX_NONCENTRALITY
+    )
 
 
 def ncc_tail(

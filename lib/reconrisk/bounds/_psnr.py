@@ -47,7 +47,9 @@ def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
     0.01
     """
     value = arguments.real("psnr", psnr, -1000, 1000)
-    return (arguments.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[()]
+    return (arguments.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[
+        ()
+    ]
 
 
 def psnr_tail(

@@ -34,6 +34,7 @@ FAILED, MISTAKE = 1, 2
 #: columns where stdout is not a terminal and COLUMNS does not say.
 PIPE_WIDTH = 140
 
+
 def _console() -> Console:
     from rich.console import Console
 

@@ -158,7 +158,8 @@ class _Geometry:
 
 def _integrate(g: _Geometry, start: int, stop: int) -> np.ndarray:
     """Four masses of each half cell, shape (4, half cells): under ``nu``, under ``mu``, and the
-    parts of the first that go to the cell's lower and upper end."""
+    parts of the first that go to the cell's lower and upper end.
+    """
     edges = g.edges(start, stop)
     lower, size = edges[:-1], np.diff(edges)
     cell = np.arange(start, stop) // 2

@@ -153,7 +153,8 @@ def _outside(
 
 def _first_width(guide: Saddle, kappa: np.ndarray, level: np.ndarray, tolerance: float) -> float:
     """The width at which the enclosure's width, 3/4 of the added variance times the density of the
-    loss at the level, is about the tolerance."""
+    loss at the level, is about the tolerance.
+    """
     power = np.exp(np.interp(level, guide.level, guide.log_tail(1.0)))
     power = np.clip(power, kappa, 1.0)
     log_density = np.interp(level, guide.level, guide.log_density_at(1.0))

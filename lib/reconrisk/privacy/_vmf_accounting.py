@@ -183,7 +183,9 @@ def vmf_renyi_sampled(
     The weights of a binomial law add to one, so the sum is ``1 + sum_l w_l (f_l exp(G_l) - 1)``
     over ``l >= 2``: nothing of a small divergence is lost to rounding. ``orders**2`` operations.
     """
-    count = int(arguments.real("orders", arguments.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER))
+    count = int(
+        arguments.real("orders", arguments.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER)
+    )
     kappa, p = _law(concentration, dimension)
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
     f = float(arguments.real("factor", factor, 1, 3))

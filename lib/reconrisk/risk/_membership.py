@@ -94,9 +94,7 @@ MEMBERSHIP = (
         ),
         vmf=Method(
             _power,
-            Source(
-                "beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"
-            ),
+            Source("beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"),
             "gamma(rate) of two opposite directions",
             (_ONE_SIDED, POISSON, INFORMED, _DIRECTION),
             "Exact for opposite directions.",
@@ -243,9 +241,7 @@ MATCHING = (
         ),
         vmf=Method(
             _rero,
-            Source(
-                "beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"
-            ),
+            Source("beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"),
             "gamma(kappa) of two opposite directions; of one release, against the uniform law",
             (_ONE_SIDED, POISSON, _DIRECTION),
             "Certified for every attack. For one release two opposite directions attain it at "

@@ -671,9 +671,7 @@ PRIOR_FREE = (
         needs=("dimension",),
         gaussian=Method(
             _ncc_tail,
-            Source(
-                "beyond", "NCC law", "prf-beyond-ncc", "reconrisk.bounds.ncc_tail_sampled"
-            ),
+            Source("beyond", "NCC law", "prf-beyond-ncc", "reconrisk.bounds.ncc_tail_sampled"),
             "a non-central t law, mixed over the number of copies",
             (
                 _ATTACKER,

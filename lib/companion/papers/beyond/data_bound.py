@@ -12,10 +12,9 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from reconrisk import datasets
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import prior_aware
 from reconrisk.models import Classifier
 from reconrisk.training import gradient_factors, train_many

@@ -12,8 +12,7 @@ from companion.experiments.tools import data_folder
 from companion.papers.beyond.guesses import Guesses
 from companion.papers.beyond.run_parameters import OURS, RUN
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from reconrisk import datasets
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.models import Classifier
 
 _EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 480.0)

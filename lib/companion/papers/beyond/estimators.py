@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from companion.experiments.tools import as_numpy, photographs, tensor
 from companion.papers.beyond.reconstruction_styles import STYLES
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from reconrisk import datasets
 from companion.style import drawing, panels
-from reconrisk import DPSGD, bounds, metrics
+from reconrisk import DPSGD, bounds, datasets, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
 _OURS = "our own exhibit"

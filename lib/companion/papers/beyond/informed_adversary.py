@@ -16,9 +16,7 @@ import torch
 
 from companion.experiments.tools import as_numpy
 from companion.papers.beyond.record_gradient import clipped_gradient
-from reconrisk import datasets
-from reconrisk.datasets import LabelledImages
-from reconrisk import DPSGD, privacy
+from reconrisk import DPSGD, datasets, privacy
 from reconrisk.attacks import (
     StepScoresObserver,
     likelihood_score,
@@ -28,6 +26,7 @@ from reconrisk.attacks import (
     minimise_squares,
     sum_score,
 )
+from reconrisk.datasets import LabelledImages
 from reconrisk.models import Classifier
 from reconrisk.training import Trajectories, Weights, record_trajectories
 

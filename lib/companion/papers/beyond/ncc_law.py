@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from companion.experiments.tools import SIGNIFICANCE, attack_repeatedly, fits
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from reconrisk import datasets
 from companion.style import BLUE, GREY, ORANGE, drawing, panels
-from reconrisk import bounds, metrics
+from reconrisk import bounds, datasets, metrics
 
 _OURS = "our own exhibit"
 

@@ -31,11 +31,9 @@ from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.papers.beyond.run_parameters import OURS, RUN
 from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from reconrisk import datasets
-from reconrisk.datasets import LabelledImages
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, COLOURS, GREY, ORANGE, drawing, panels
-from reconrisk import DPSGD, Enclosure, bounds, metrics, privacy, risk
+from reconrisk import DPSGD, Enclosure, bounds, datasets, metrics, privacy, risk
 from reconrisk.attacks import (
     StepScoresObserver,
     likelihood_score,
@@ -45,6 +43,7 @@ from reconrisk.attacks import (
     success_by_prior_size,
     success_interval,
 )
+from reconrisk.datasets import LabelledImages
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, record_trajectories, train_many

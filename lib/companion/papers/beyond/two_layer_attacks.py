@@ -16,9 +16,8 @@ import pandas as pd
 from scipy import linalg
 
 from companion.study import Context, Parameter
-from reconrisk import datasets
 from companion.study.sweep import as_table
-from reconrisk import bounds, special
+from reconrisk import bounds, datasets, special
 from reconrisk.attacks import (
     Refinement,
     TensorReconstruction,

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy, tensor
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from reconrisk import datasets
 from companion.style import COLOURS, drawing, panels
-from reconrisk import DPSGD, metrics
+from reconrisk import DPSGD, datasets, metrics
 from reconrisk.attacks import observe, with_estimated_scale
 
 _OURS = "our own exhibit"

@@ -173,7 +173,7 @@ def _under_renyi_privacy(rng: np.random.Generator) -> Iterator[dict[str, float]]
 
 
 def _best_orders() -> pd.DataFrame:
-    """log gamma by Renyi privacy at the best order, searched for, and by eq. (2)."""
+    """Log gamma by Renyi privacy at the best order, searched for, and by eq. (2)."""
     rows = []
     for shift, kappa in itertools.product((0.1, 1.0, 3.0), (0.5, 0.1, 1e-4, 1e-9)):
 
@@ -188,7 +188,7 @@ def _best_orders() -> pd.DataFrame:
 
 
 def _both_bounds() -> pd.DataFrame:
-    """log gamma by the corollary and by eq. (2), down to very small kappa."""
+    """Log gamma by the corollary and by eq. (2), down to very small kappa."""
     sigma = np.repeat(np.geomspace(0.2, 50, 25), 25)
     log_kappa = np.tile(-np.geomspace(math.log(2), 4300, 25), 25)
     values = {

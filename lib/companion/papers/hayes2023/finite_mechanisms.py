@@ -95,7 +95,8 @@ def random_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def symmetric_mechanism(candidates: int, kept: float) -> Mechanism:
     """Name the target with probability ``kept``, every other candidate equally often; the null is
-    uniform."""
+    uniform.
+    """
     uniform = np.full(candidates, 1 / candidates)
     channel = np.full((candidates, candidates), (1 - kept) / (candidates - 1))
     np.fill_diagonal(channel, kept)
