@@ -1,8 +1,8 @@
 """Add the template's paper to a checkout.
 
-Five new files (printed numbers, the exhibit, its folder's empty ``__init__.py``, page, notebook) and
-four that change: rows at the end of two CSV files, the paper's title in the registry, its pages in
-the table of contents.
+Five files are new: printed numbers, the exhibit, its folder's empty ``__init__.py``, page, notebook.
+Four change: two CSV files gain a row, the registry the paper's title, the table of contents its
+pages.
 
 Usage: python templates/paper/add.py CHECKOUT
 """

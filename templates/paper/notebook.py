@@ -41,8 +41,8 @@ study = Study(
 # ## Table 1
 #
 # With what probability is an answer the true one? With randomised response at most
-# $e^\varepsilon/(1+e^\varepsilon)$. The paper prints this number for three values of $\varepsilon$; each
-# is compared to its last printed digit, and with simulated answers.
+# $e^\varepsilon/(1+e^\varepsilon)$. The paper prints this number for three values of
+# $\varepsilon$; each is compared to its last printed digit, and with simulated answers.
 
 # %%
 import numpy as np

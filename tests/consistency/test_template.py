@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from consistency import checks
 
 from companion.study import registry
+from consistency import checks
 
 ROOT = registry.project_root()
 NEEDED = ("lib", "data", "notebooks", "book", "templates")
