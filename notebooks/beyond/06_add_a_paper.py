@@ -13,22 +13,20 @@
 # %% [markdown]
 # # Add a paper to the book
 #
-# The project's folder `templates/paper` holds the smallest paper there can be: one table with three printed numbers, one claim,
-# one picture. A test adds it to a copy of the project, runs it, then changes a printed number and sees it fail. Below the same
-# steps by hand.
+# The project's folder `templates/paper` holds the smallest paper there can be: one table with three printed numbers and a
+# picture, one claim. A test adds it to a copy of the project, runs it, then changes a printed number and sees it fail. Below
+# are the same steps by hand.
 #
 # | step | file in the template | where it goes |
 # | --- | --- | --- |
 # | the printed numbers, as printed | `data/table1.csv` | `data/paper/KEY/` |
 # | the exhibit and the claims | `data/exhibits.csv`, `data/claims.csv` | rows of `data/paper/exhibits.csv` and `claims.csv` |
-# | parameters of both profiles | `profile.py` | `study/profiles/` |
-# | what computes it, and judges it | `experiment.py` | `study/experiments/` |
-# | what draws it, caption, alternative text | `figure.py` | `figures/` |
+# | the exhibit: parameters, `measure`, `judge`, `draw` | `table1.py` | `lib/companion/papers/KEY/` |
 # | the paper in your words | `page.md` | `book/papers/` |
 # | the notebook | `notebook.py` | `notebooks/KEY/` |
 #
-# `python templates/paper/add.py CHECKOUT` copies the files, appends the rows and puts one line into each of five lists: the
-# papers, the computations, the drawings, the profiles and the table of contents.
+# `python templates/paper/add.py CHECKOUT` copies the files, appends the rows, and adds the paper's title to the registry and
+# its two pages to the table of contents. It prints the nine files that it touches.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -48,28 +46,34 @@ template = registry.project_root() / "templates" / "paper"
 print((template / "data" / "table1.csv").read_text())
 
 # %% [markdown]
-# ## The computation
+# ## The exhibit
 #
-# It gets a context (settings, seed, data) and returns tables and verdicts. Nobody types a verdict: `compare` holds numbers to
-# the printed digits, `check` a statement to a predicate, `refute` wants the printed statement to fail and the corrected one to hold.
+# One file, named by the exhibit's id. `measure` gets a context (parameters, seed, data) and returns tables; `judge` gets tables,
+# live or recorded, and yields verdicts; `draw` makes the picture from the same tables. Nobody types a verdict: `compare` holds
+# numbers to the printed digits, `check` a statement to a predicate, `refute` wants the printed statement to fail and the
+# corrected one to hold.
 
 # %%
-print((template / "experiment.py").read_text())
+print((template / "table1.py").read_text())
 
 # %% [markdown]
 # ## What a verdict does
 #
-# The comparison of the template, with its own numbers, and with one that was changed.
+# The comparison of the template, with its own numbers and with one that was changed. A comparison that fails says so and
+# raises nothing, so that recorded and altered tables can be judged too; `raise_failed` stops a notebook.
 
 # %%
 import numpy as np
 
-from companion.study.verdicts import VerdictError, compare
+from companion.study.verdicts import VerdictError, compare, raise_failed
 
 share = list(1 / (1 + np.exp(-np.array([0.5, 1.0, 2.0]))))
-print(compare("A-001", "shares", share, [0.62, 0.73, 0.88], ["0.62", "0.73", "0.88"]).ours)
+as_printed = compare("A-001", "shares", share, [0.62, 0.73, 0.88], ["0.62", "0.73", "0.88"])
+changed = compare("A-001", "shares", share, [0.62, 0.75, 0.88], ["0.62", "0.75", "0.88"])
+for verdict in (as_printed, changed):
+    print(f"{verdict.status}: {verdict.ours}")
 try:
-    compare("A-001", "shares", share, [0.62, 0.75, 0.88], ["0.62", "0.75", "0.88"])
+    raise_failed([as_printed, changed])
 except VerdictError as error:
     print(error)
 

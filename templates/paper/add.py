@@ -1,4 +1,8 @@
-"""Add the template's paper to a checkout: the files it brings, and one line in each list.
+"""Add the template's paper to a checkout.
+
+Five files are new: printed numbers, the exhibit, its folder's empty ``__init__.py``, page, notebook.
+Four change: two CSV files gain a row, the registry the paper's title, the table of contents its
+pages.
 
 Usage: python templates/paper/add.py CHECKOUT
 """
@@ -14,9 +18,7 @@ HERE = Path(__file__).parent
 #: the template's file -> its place in a checkout
 FILES = {
     "data/table1.csv": f"data/paper/{KEY}/table1.csv",
-    "profile.py": f"lib/reconrisk/study/profiles/{KEY}.py",
-    "experiment.py": f"lib/reconrisk/study/experiments/{KEY}.py",
-    "figure.py": f"lib/reconrisk/figures/{KEY}.py",
+    "table1.py": f"lib/companion/papers/{KEY}/table1.py",
     "page.md": f"book/papers/{KEY}.md",
     "notebook.py": f"notebooks/{KEY}/01_response.py",
 }
@@ -27,52 +29,46 @@ ROWS = {
     "data/claims.csv": "data/paper/claims.csv",
 }
 
-#: file -> (line, what is put before it), once each
+#: file -> the line that must stand in it once, and what is put before that line
 LINES = {
-    "lib/reconrisk/study/registry.py": [
-        ('    "companion": "This companion",', f'    "{KEY}": "The example",\n'),
-    ],
-    "lib/reconrisk/study/computations.py": [('    "companion": (', f'    "{KEY}": ("{KEY}",),\n')],
-    "lib/reconrisk/figures/drawings.py": [('    "companion": (', f'    "{KEY}": ("{KEY}",),\n')],
-    "lib/reconrisk/study/profiles/__init__.py": [
-        ("    hayes2023_bounds,", f"    {KEY},\n"),
-        ("    **hayes2023_bounds.PARAMETERS,", f"    **{KEY}.PARAMETERS,\n"),
-    ],
-    "_toc.yml": [
-        (
-            "  - caption: Beyond the papers",
-            "  - caption: The example\n    numbered: 1\n    chapters:\n"
-            f"      - file: book/papers/{KEY}\n      - file: notebooks/{KEY}/01_response\n",
-        ),
-    ],
+    "lib/companion/study/registry.py": (
+        '    "beyond": "This companion",',
+        f'    "{KEY}": "The example",\n',
+    ),
+    "_toc.yml": (
+        "  - caption: Beyond the papers",
+        "  - caption: The example\n    numbered: 1\n    chapters:\n"
+        f"      - file: book/papers/{KEY}\n      - file: notebooks/{KEY}/01_response\n",
+    ),
 }
 
 
-def add(checkout: Path) -> None:
-    """Copy the files, append the rows, and put a line into each list.
+def add(checkout: Path) -> list[str]:
+    """Copy the files, append the rows, add the lines; return the files touched.
 
     Raises
     ------
     ValueError
-        If the paper is there already or a list has no place for it.
+        If the paper is there already or a line has no place.
     """
     if (checkout / FILES["page.md"]).exists():
         raise ValueError(f"{KEY} is in {checkout} already")
-    texts = {name: (checkout / name).read_text(encoding="utf-8") for name in LINES}
-    for name, lines in LINES.items():
-        for line, before in lines:
-            if texts[name].count(f"{line}\n") != 1:
-                raise ValueError(f"{name} must have the line {line!r} once")
-            texts[name] = texts[name].replace(f"{line}\n", f"{before}{line}\n")
-    for name, text in texts.items():
-        (checkout / name).write_text(text, encoding="utf-8")
+    texts = {f"lib/companion/papers/{KEY}/__init__.py": ""}
+    for name, (line, before) in LINES.items():
+        text = (checkout / name).read_text(encoding="utf-8")
+        if text.count(f"{line}\n") != 1:
+            raise ValueError(f"{name} must have the line {line!r} once")
+        texts[name] = text.replace(f"{line}\n", f"{before}{line}\n")
     for name, place in FILES.items():
-        (checkout / place).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / place).write_text((HERE / name).read_text(encoding="utf-8"), encoding="utf-8")
+        texts[place] = (HERE / name).read_text(encoding="utf-8")
     for name, place in ROWS.items():
-        with (checkout / place).open("a", encoding="utf-8") as stream:
-            stream.write((HERE / name).read_text(encoding="utf-8"))
+        rows = (checkout / place).read_text(encoding="utf-8")
+        texts[place] = rows + (HERE / name).read_text(encoding="utf-8")
+    for place, text in texts.items():
+        (checkout / place).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / place).write_text(text, encoding="utf-8")
+    return sorted(texts)
 
 
 if __name__ == "__main__":
-    add(Path(sys.argv[1]))
+    print("\n".join(add(Path(sys.argv[1]))))

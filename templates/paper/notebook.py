@@ -25,9 +25,9 @@ workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
-from companion import figures, study
+from companion.study import Study
 
-session = study.Study(
+study = Study(
     profile=profile,
     seed=seed,
     device=device,
@@ -40,7 +40,22 @@ session = study.Study(
 # %% [markdown]
 # ## Table 1
 #
-# Three printed numbers, compared digit by digit.
+# With what probability is an answer the true one? With randomised response at most
+# $e^\varepsilon/(1+e^\varepsilon)$. The paper prints this number for three values of
+# $\varepsilon$; each is compared to its last printed digit, and with simulated answers.
 
-# %% tags=["exhibit:example2026/table1", "hide-input"] mystnb={"code_prompt_show": "The call"}
-figures.show(session.run("example2026/table1"))
+# %%
+import numpy as np
+
+# the table's second row, epsilon = 1
+odds = np.exp(1.0)
+print(f"by hand: {odds / (1 + odds):.2f}")
+
+# %% tags=["exhibit:example2026/table1"]
+from companion.papers.example2026 import table1
+
+tables = table1.measure(study)
+row = tables["shares"].query("epsilon == 1").iloc[0]
+print(f"in the table: {row['share']:.2f}")
+display(table1.draw(tables))
+study.judge(table1, tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,33 +11,61 @@ import sys
 import pytest
 
 from companion.study import registry
+from consistency import checks
 
 ROOT = registry.project_root()
 NEEDED = ("lib", "data", "notebooks", "book", "templates")
+#: everything that adding a paper with one exhibit touches
+TOUCHED = [
+    "_toc.yml",
+    "book/papers/example2026.md",
+    "data/paper/claims.csv",
+    "data/paper/example2026/table1.csv",
+    "data/paper/exhibits.csv",
+    "lib/companion/papers/example2026/__init__.py",
+    "lib/companion/papers/example2026/table1.py",
+    "lib/companion/study/registry.py",
+    "notebooks/example2026/01_response.py",
+]
+
+
+def add(copy):
+    return subprocess.run(
+        [sys.executable, copy / "templates/paper/add.py", copy],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of the project with the template's paper in it."""
     copy = tmp_path_factory.mktemp("copy")
-    left_out = shutil.ignore_patterns("__pycache__", "recorded", "*.ipynb")
+    left_out = shutil.ignore_patterns("__pycache__", "recorded", "*.ipynb", "*.egg-info")
     for name in NEEDED:
         shutil.copytree(ROOT / name, copy / name, ignore=left_out)
     shutil.copy(ROOT / "_toc.yml", copy)
-    subprocess.run([sys.executable, copy / "templates/paper/add.py", copy], check=True)
+    done = add(copy)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == TOUCHED
     return copy
 
 
-def run(copy, *arguments):
+def python(copy, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(copy / "lib"), "RECONRISK_ROOT": str(copy)}
     return subprocess.run(
-        [sys.executable, "-m", "companion.cli", "run", "example2026/table1", *arguments],
+        [sys.executable, *arguments],
         cwd=copy,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def run(copy, *arguments):
+    return python(copy, "-m", "companion.cli", "run", "example2026/table1", *arguments)
 
 
 def test_the_template_passes(checkout, tmp_path):
@@ -59,21 +88,39 @@ def test_it_fails_when_a_printed_number_is_changed(checkout):
     assert "2 of 3 agree" in said and "0.75" in said
 
 
+ALTERED = """
+from companion.papers.example2026 import table1
+from companion.study import Study
+
+tables = table1.measure(Study())
+print(*(v.status for v in table1.judge(tables)))
+tables["simulated"].loc[lambda t: t["epsilon"] == 1, "share"] += 0.03
+print(*(v.status for v in table1.judge(tables)))
+"""
+
+
+def test_its_claim_fails_where_more_answers_are_true(checkout):
+    done = python(checkout, "-c", ALTERED)
+    assert done.stdout.splitlines() == ["reproduced reproduced", "reproduced failed"], done.stderr
+
+
 def test_it_is_added_once_only(checkout):
-    again = subprocess.run(
-        [sys.executable, checkout / "templates/paper/add.py", checkout],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    again = add(checkout)
     assert again.returncode != 0 and "already" in again.stderr
 
 
-def test_its_notebook_and_page_are_whole(checkout):
-    from consistency import checks
-
+def test_its_notebook_runs_as_it_stands(checkout):
+    """Cell after cell, as a reader would: the point by hand is the exhibit's own."""
     script = (checkout / "notebooks/example2026/01_response.py").read_text()
-    assert 'tags=["exhibit:example2026/table1"' in script
+    assert 'tags=["exhibit:example2026/table1"]' in script
+    done = python(checkout, "-c", f"display = print\n{script}")
+    assert done.returncode == 0, done.stderr
+    by_hand = re.search(r"by hand: (\S+)", done.stdout)
+    in_table = re.search(r"in the table: (\S+)", done.stdout)
+    assert by_hand and in_table and by_hand[1] == in_table[1]
+
+
+def test_its_page_and_code_keep_the_rules(checkout):
     assert "<exhibit-example2026-table1>" in (checkout / "book/papers/example2026.md").read_text()
     assert "notebooks/example2026/01_response" in (checkout / "_toc.yml").read_text()
-    assert checks.wrong_imports(checkout / "lib" / "reconrisk") == []
+    assert checks.private_names(checkout / "lib/companion/papers/example2026") == []
