@@ -320,8 +320,8 @@ def parameters(context: typer.Context, exhibit: Exhibit) -> None:
     from companion.study import find_exhibit
 
     with mistakes(context.obj):
-        exhibit = find_exhibit(exhibit)
-    _show_parameters(exhibit.id)
+        asked = find_exhibit(exhibit)
+    _show_parameters(asked.id)
 
 
 def _show_parameters(exhibit: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -553,18 +553,18 @@ def why(
     from companion.study.records import explain
 
     with mistakes(context.obj):
-        exhibit = find_exhibit(exhibit)
-        session = _session([exhibit.id], set_, profile=profile, seed=seed, device=device)
-        held = stored.read(registry.project_root()).results.get(exhibit.id)
-        reasons = explain(exhibit.id, held.provenance if held else None, session)
+        asked = find_exhibit(exhibit)
+        session = _session([asked.id], set_, profile=profile, seed=seed, device=device)
+        held = stored.read(registry.project_root()).results.get(asked.id)
+        reasons = explain(asked.id, held.provenance if held else None, session)
     if not reasons:
         assert held is not None and held.provenance is not None
         show(
-            f"{exhibit.id}: nothing would run again; {held.notebook} holds this result, "
+            f"{asked.id}: nothing would run again; {held.notebook} holds this result, "
             f"computed {held.provenance.get('time', '')}"
         )
         return
-    show(f"{exhibit.id} would run again:")
+    show(f"{asked.id} would run again:")
     for reason in reasons:
         show(f"  {reason}")
     raise typer.Exit(FAILED)

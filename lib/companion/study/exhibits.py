@@ -103,7 +103,7 @@ class Exhibit:
         """Whether it has a picture (theorems and most tables have none)."""
         return hasattr(self.file, "draw")
 
-    def draw(self, tables: Tables) -> Figure | None:
+    def draw(self, tables: Mapping[str, Any]) -> Figure | None:
         """Draw tables, live or recorded; None if the exhibit has no picture."""
         return self.file.draw(tables) if self.is_drawn else None
 

@@ -138,7 +138,7 @@ def on_images(verdict: Verdict) -> Verdict:
 
 def check(
     target: str,
-    holds: bool,
+    holds: object,
     statement: str,
     *,
     ours: str = "",
@@ -154,7 +154,7 @@ def check(
     target : str
         Exhibit, claim or erratum id.
     holds : bool
-        The predicate's computed value.
+        The predicate's computed value, of Python, NumPy or pandas.
     statement : str
         What the predicate says.
     stand_in : bool
@@ -265,8 +265,8 @@ def refute(
     target: str,
     statement: str = "",
     *,
-    holds: bool,
-    corrected_holds: bool,
+    holds: object,
+    corrected_holds: object,
     erratum: str = "",
     corrected: str = "",
     ours: str = "",
