@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -304,6 +306,16 @@ def edited_tolerances(root: Path) -> list[str]:
 
 
 # --- code -------------------------------------------------------------------------------------
+
+
+def broken_contracts(root: Path) -> str:
+    """What import-linter says of the contracts in ``.importlinter``; nothing if all are kept."""
+    command = [sys.executable, "-c", "from importlinter.cli import *; lint_imports_command()"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "lib")}
+    ran = subprocess.run(
+        [*command, "--no-cache"], cwd=root, env=environment, capture_output=True, text=True
+    )
+    return "" if ran.returncode == 0 else ran.stdout + ran.stderr
 
 
 def private_names(papers: Path) -> list[str]:

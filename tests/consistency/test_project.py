@@ -17,7 +17,11 @@ HEAVY = ("torch", "pandas", "matplotlib", "torchvision", "skimage", "sklearn")
 
 
 def test_imports_run_one_way() -> None:
-    assert checks.wrong_imports(ROOT / "lib" / "reconrisk") == []
+    assert checks.broken_contracts(ROOT) == ""
+
+
+def test_papers_use_no_private_names() -> None:
+    assert checks.private_names(ROOT / "lib" / "companion" / "papers") == []
 
 
 @pytest.mark.parametrize("room", ["bounds", "privacy", "special", "risk"])

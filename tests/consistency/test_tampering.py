@@ -293,18 +293,32 @@ def test_an_edited_script_is_reported(project: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("bounds/extra.py", "from companion.study import registry"),
-        ("special/extra.py", "import reconrisk.metrics.pixel"),
-        ("metrics/extra.py", "from reconrisk import attacks"),
-        ("_check.py", "def f():\n    from reconrisk import special"),
-        ("study/extra.py", "import companion.figures"),
+        ("reconrisk/bounds/extra.py", "from companion.study import registry"),
+        ("reconrisk/special/extra.py", "import reconrisk.metrics.pixel"),
+        ("reconrisk/metrics/extra.py", "from reconrisk import attacks"),
+        ("companion/study/extra.py", "def f():\n    from companion.book import stage"),
+        ("companion/papers/ziller2024/extra.py", "from companion.papers.hayes2023 import finite"),
     ],
 )
 def test_an_import_to_the_right_is_reported(tmp_path: Path, name: str, line: str) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"from reconrisk import DPSGD\n{line}\n")
-    assert len(checks.wrong_imports(tmp_path)) == 1
+    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    assert checks.broken_contracts(tmp_path) == ""
+    (tmp_path / "lib" / name).write_text(f"{line}\n")
+    assert "BROKEN" in checks.broken_contracts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from reconrisk.bounds._mse import mse_tail",
+        "from companion.papers.ziller2024.table1 import _cells",
+        "import reconrisk.attacks._adam",
+    ],
+)
+def test_a_private_name_in_a_paper_is_reported(tmp_path: Path, line: str) -> None:
+    (tmp_path / "fig1.py").write_text(f"from reconrisk import DPSGD\n{line}\n")
+    assert len(checks.private_names(tmp_path)) == 1
 
 
 def test_a_named_folder_of_one_machine_is_reported(tmp_path: Path) -> None:

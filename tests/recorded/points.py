@@ -108,8 +108,8 @@ def same_rows(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        result = rerun(record, data_root, wanted, overrides)
-        now = next(t for name, t in result.tables.items() if name.replace(" ", "-") == table)
+        tables = rerun(record, data_root, wanted, overrides)
+        now = next(t for name, t in tables.items() if name.replace(" ", "-") == table)
         before = rows_of(record.tables[table], where or {})
         return _compared(now, before, keys, columns, allowed)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from companion.study import Context, Result, Study, failures_kept, find_exhibit
+from companion.study import Context, Study, Tables, find_exhibit
 from companion.study.records import Record
 from companion.study.sweep import run_sweep
 from companion.study.tasks import TaskFunction
@@ -70,7 +70,7 @@ def rerun(
     data_root: str | Path,
     wanted: Wanted,
     overrides: Mapping[str, Any] | None = None,
-) -> Result:
+) -> Tables:
     """Compute a record's exhibit again with its own parameters and seed, few tasks of it.
 
     Parameters
@@ -92,9 +92,9 @@ def rerun(
         return [found[max(chosen, key=lambda i, t=t: _alike(tasks[i], t))] for t in tasks]
 
     context = context_of(record, data_root, overrides)
-    with _sweeping(partly), failures_kept(), warnings.catch_warnings():
+    with _sweeping(partly), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of spreads of results that are all one
-        return find_exhibit(context.exhibit).run(context)
+        return find_exhibit(context.exhibit).file.measure(context)
 
 
 def task_of(
@@ -115,7 +115,7 @@ def task_of(
 
     context = context_of(record, data_root, overrides)
     try:
-        with _sweeping(waiting), failures_kept():
+        with _sweeping(waiting):
             find_exhibit(context.exhibit).file.measure(context)
     except _Reached as reached:
         return reached.found

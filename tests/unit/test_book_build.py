@@ -14,8 +14,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from companion.book.gallery import gallery
-from companion.cli import _markdown, _refresh, book, execute, stage
+from companion.book import execute, markdown, refresh, stage
+from companion.book.gallery import Shown, gallery
+from companion.cli import book
 from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset
@@ -27,7 +28,7 @@ PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
 def write(path: Path, *cells: tuple[str, str], parameters: str = PARAMETERS) -> Path:
     """A notebook with a parameters cell and (source, tag) cells."""
     notebook = new_notebook(cells=[new_code_cell(parameters, metadata={"tags": ["parameters"]})])
-    notebook.metadata = nbformat.from_dict(_refresh.METADATA)
+    notebook.metadata = nbformat.from_dict(refresh.METADATA)
     notebook.cells.insert(0, new_markdown_cell("# A title"))
     for source, tag in cells:
         notebook.cells.append(new_code_cell(source, metadata={"tags": [tag]} if tag else {}))
@@ -250,7 +251,7 @@ def test_stored_outputs_carry_nothing_of_the_run(tmp_path: Path) -> None:
     script.write_text(
         "# %% [markdown]\n# # T\n\n# %% tags=['parameters']\nseed = 0\n\n# %%\nseed\n"
     )
-    source = _refresh.source_of(script)
+    source = refresh.source_of(script)
     path = tmp_path / "a.ipynb"
     nbformat.write(source, path)
     cleaned = []
@@ -258,12 +259,12 @@ def test_stored_outputs_carry_nothing_of_the_run(tmp_path: Path) -> None:
         quiet = Console(file=io.StringIO())
         outcome = execute.execute([("a", path)], tmp_path / folder, console=quiet)[0]
         executed = nbformat.read(outcome.path, as_version=4)
-        cleaned.append(_refresh.clean(executed, source))
+        cleaned.append(refresh.clean(executed, source))
     first = cleaned[0]
     assert cleaned[0] == cleaned[1]
     assert [c.get("execution_count") for c in first.cells] == [None, 1, 2]
     assert first.cells[-1].outputs[0].data["text/plain"] == "0"
-    assert first.metadata == _refresh.METADATA
+    assert first.metadata == refresh.METADATA
     assert all(set(c.metadata) <= {"tags"} for c in first.cells)
     nbformat.validate(first)
 
@@ -274,7 +275,7 @@ def test_pieces_of_one_stream_are_joined() -> None:
     executed.cells[0].outputs = [
         nbformat.v4.new_output("stream", name="stdout", text=t) for t in ("a\n", "b\n")
     ] + [nbformat.v4.new_output("stream", name="stderr", text="c\n")]
-    outputs = _refresh.clean(executed, source).cells[0].outputs
+    outputs = refresh.clean(executed, source).cells[0].outputs
     assert [(o.name, o.text) for o in outputs] == [("stdout", "a\nb\n"), ("stderr", "c\n")]
     assert len(executed.cells[0].outputs) == 3  # its input is left alone
 
@@ -284,7 +285,7 @@ def test_cells_out_of_order_are_not_stored() -> None:
     executed = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
     executed.cells[0].execution_count, executed.cells[1].execution_count = 2, 1
     with pytest.raises(ValueError, match="order"):
-        _refresh.clean(executed, source)
+        refresh.clean(executed, source)
 
 
 # --- dressing ---------------------------------------------------------------------------------
@@ -301,6 +302,8 @@ def result(exhibit: str, status: str = "reproduced") -> dict:
         "status": status,
         "verdicts": [verdict | {"tolerance": "", "why": ""}],
         "digests": {},
+        "caption": "What it shows: $x_1$.",
+        "alt": "A curve\nthat rises.",
     }
 
 
@@ -314,11 +317,7 @@ def picture() -> str:
 
 @pytest.fixture()
 def dressed(tmp_path: Path, monkeypatch) -> nbformat.NotebookNode:
-    from companion import figures
-
-    told = figures.Description("What it shows: $x_1$.", "A curve\nthat rises.")
-    monkeypatch.setattr(figures, "describe", lambda exhibit: told)
-    monkeypatch.setattr(stage, "computation", _pending)
+    monkeypatch.setattr(stage, "find_exhibit", _pending)
     ids = ("mean_to_extreme/fig1", "mean_to_extreme/prop1")
     path = write(tmp_path / "mean_to_extreme" / "01_a.ipynb", *[("1", f"exhibit:{i}") for i in ids])
     notebook = nbformat.read(path, as_version=4)
@@ -367,14 +366,29 @@ def test_dressed_notebooks_are_valid_and_setup_is_folded(dressed) -> None:
     assert RESULT_MIME not in nbformat.writes(dressed)
 
 
-def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path, monkeypatch) -> None:
-    from companion import figures
-
-    monkeypatch.setattr(figures, "describe", _pending)
-    notebook = nbformat.read(tmp_path / "mean_to_extreme" / "01_a.ipynb", as_version=4)
+def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path) -> None:
+    path = tmp_path / "mean_to_extreme" / "01_a.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    for output in notebook.cells[2].outputs:
+        output["data"].get(RESULT_MIME, {}).pop("alt", None)
+    nbformat.write(notebook, path)
     where = stage.Addresses("u", "b", "h")
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="alt"):
         stage.dress(notebook, gallery(tmp_path), where, ROOT)
+
+
+@pytest.mark.parametrize(("status", "opened"), [("reproduced", False), ("differs", True)])
+def test_verdicts_fold_unless_there_is_something_to_look_at(status, opened) -> None:
+    content = result("mean_to_extreme/prop1", status)
+    page = f'<div class="verdicts">{status}</div>'
+    data = {"text/html": page, "text/plain": "r"}
+    cell = nbformat.v4.new_code_cell(
+        outputs=[nbformat.v4.new_output("execute_result", data=data, execution_count=1)]
+    )
+    stage._fold_verdicts(cell, Shown("mean_to_extreme/prop1", "notebooks/a", content, None))
+    (output,) = cell.outputs
+    assert ("<details class=\"exhibit-verdicts\" open>" in output.data["text/html"]) is opened
+    assert page in output.data["text/html"] and "text/plain" not in output.data
 
 
 def test_one_exhibit_in_two_notebooks_is_an_error(tmp_path: Path) -> None:
@@ -419,18 +433,18 @@ def test_escaped_text_is_shown_as_it_is(text: str) -> None:
 
     from markdown_it import MarkdownIt
 
-    rendered = MarkdownIt("commonmark").render(_markdown.escape(text))
+    rendered = MarkdownIt("commonmark").render(markdown.escape(text))
     inner = re.fullmatch(r"<p>(.*)</p>\n", rendered, re.S)
     assert inner is not None, rendered
     assert html.unescape(inner[1]) == typeset(text)  # signs for words, nothing else
 
 
 def test_slugs() -> None:
-    assert _markdown.anchor("erratum", "E-A-01") == "erratum-e-a-01"
-    assert "verdict-holds-on-stand-in-data" in _markdown.badge("holds on stand-in data")
+    assert markdown.anchor("erratum", "E-A-01") == "erratum-e-a-01"
+    assert "verdict-holds-on-stand-in-data" in markdown.badge("holds on stand-in data")
 
 
 def test_list_table_keeps_cells_together() -> None:
-    table = _markdown.list_table(("A", "B"), [("x\n\ny", "")], widths=(1, 2), classes="c")
+    table = markdown.list_table(("A", "B"), [("x\n\ny", "")], widths=(1, 2), classes="c")
     assert "* - x\n\n    y\n  - \n" in table
     assert table.startswith(":::{list-table}") and table.endswith(":::\n")

@@ -252,7 +252,7 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     ran = escape(result.get("ran", "")).rstrip(".")
     caption = " ".join(
         [
-            result.get("caption", "").rstrip(".") + ".",
+            result["caption"].rstrip(".") + ".",
             f"Run here: {ran}." if ran else "",
             f"Verdict: {verdict_of(shown)}.",
         ]
@@ -263,7 +263,7 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
             "caption": " ".join(caption.split()),
             "name": f"fig-{shown.exhibit.replace('/', '-')}",
         },
-        "image": {"alt": " ".join(result.get("alt", "").split())},
+        "image": {"alt": " ".join(result["alt"].split())},
     }
     # MyST-NB leaves out cells without source
     rest = nbformat.v4.new_code_cell("# verdicts", metadata={"tags": ["remove-input"]})

@@ -8,13 +8,13 @@ import numpy as np
 
 from companion import study
 from companion.experiments import federated
-from companion.papers.beyond import old_utility as companion
+from companion.papers.beyond import fair_utility
 
 PAIRS = [federated.studied_pairs()[k] for k in (0, 7)]
 
 
 def test_fair_concentrations_are_below_the_printed_ones():
-    table = companion._certified(PAIRS)
+    table = fair_utility.certified_costs(PAIRS)
     assert (table["VMF epsilon at kappa"] > table["epsilon"]).all()
     approximate = math.sqrt(federated.DIMENSION) / (2 * table["sigma"])
     np.testing.assert_allclose(table["fair kappa"], approximate, rtol=0.01)
@@ -26,11 +26,11 @@ def test_equal_epsilon_is_exhibited_and_shares_its_runs():
     }
     session = study.Study(overrides=overrides)
     context = session.context("beyond/fair_utility")
-    epsilons = companion._certified(PAIRS)
-    rows = companion._runs(context, PAIRS, epsilons)
-    assert set(rows["pairing"]) == {companion.BY_LAYER, companion.WHOLE, companion.FAIR}
+    costs = fair_utility.certified_costs(PAIRS)
+    rows = fair_utility.pairing_runs(context, PAIRS, list(costs["fair kappa"]))
+    assert set(rows["pairing"]) == {fair_utility.BY_LAYER, fair_utility.WHOLE, fair_utility.FAIR}
     wide = rows[rows["mechanism"] == "Gaussian"].pivot_table(
         index=["label", "repeat"], columns="pairing", values="accuracy"
     )
     # Gaussian runs do not notice the concentration beside them
-    np.testing.assert_array_equal(wide[companion.WHOLE], wide[companion.FAIR])
+    np.testing.assert_array_equal(wide[fair_utility.WHOLE], wide[fair_utility.FAIR])
