@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import special as sc
 
-from reconrisk.mechanisms import vmf_cosines
 from companion.experiments.federated import NETWORK
+from reconrisk.mechanisms import vmf_cosines
 
 __all__ = [
     "LAYER_SIZES",

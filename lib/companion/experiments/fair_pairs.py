@@ -10,8 +10,8 @@ import functools
 import math
 from dataclasses import dataclass
 
-from reconrisk import DPSGD, Enclosure, privacy
 from companion.experiments import federated as federated
+from reconrisk import DPSGD, Enclosure, privacy
 
 __all__ = ["FairPair", "fair_concentration", "fair_pair", "middle"]
 
