@@ -21,6 +21,7 @@ from companion.study.recorded import (
     Recorded,
     as_result,
     differences,
+    lacking,
     tables_of,
     unrecorded,
 )
@@ -89,7 +90,7 @@ def recorded_block(
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
         f"{_memory(record)}; code of commit `{origin.commit[:10]}`. {_data(record)} "
-        f"{_differing_sentence(exhibit, record)}"
+        f"{_differing_sentence(exhibit, record)}{_frozen_sentence(exhibit, record)}"
     )
     parts = [
         "::::::{div} recorded-run",
@@ -171,6 +172,11 @@ def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     if not words:
         return "All parameters are the paper profile's."
     return f"Parameters other than the paper profile's: {', '.join(words)}."
+
+
+def _frozen_sentence(exhibit: Exhibit, record: Record) -> str:
+    missing = lacking(exhibit.id, record)
+    return f" Its verdicts are those of the run: {escape(missing)}." if missing else ""
 
 
 def _text(value: object) -> str:

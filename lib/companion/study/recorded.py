@@ -7,6 +7,7 @@ beside it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ __all__ = [
     "read_recorded",
     "recorded_ids",
     "judged_again",
+    "lacking",
     "settings_of",
     "tables_of",
     "unrecorded",
@@ -241,6 +243,15 @@ def judged_again(exhibit: str, record: Record) -> tuple[Verdict, ...]:
         return ()
 
 
+def lacking(exhibit: str, record: Record) -> str:
+    """Return what a record's tables lack for being judged again, in words; empty if nothing."""
+    try:
+        judged(find_exhibit(exhibit).file, tables_of(exhibit, record))
+    except MissingTable as error:
+        return str(error.args[0])
+    return ""
+
+
 def verdicts_of(record: Record) -> list[Verdict]:
     """Return the verdicts that were stored with a record."""
     return [Verdict(**verdict) for verdict in record.result["verdicts"]]
@@ -258,19 +269,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
         return
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
-    judged = set()
-    asked = targets()
-    for verdict in verdicts_of(record):
-        judged.add(verdict.target)
-        if verdict.target not in asked:
-            yield f"a verdict on {verdict.target!r}, which no CSV lists"
-        if verdict.status not in STATUSES or verdict.status == "pending":
-            yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
-        if verdict.status == "failed":
-            yield f"{verdict.target} failed: {verdict.statement}: {verdict.why}"
-    if judged != known.targets:
-        missing, more = sorted(known.targets - judged), sorted(judged - known.targets)
-        yield f"no verdict on {missing}, and more than is asked for: {more}"
+    yield from _verdict_problems(known, record)
     # the reason of a failed verdict has been told
     verdicts = [
         v | {"why": ""} if v["status"] == "failed" else v for v in record.result["verdicts"]
@@ -278,12 +277,35 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
     result = record.result | {"verdicts": verdicts}
     stored = StoredResult(result, (RECORDED / exhibit).as_posix(), record.provenance.as_dict())
     yield from inconsistencies({exhibit: stored})
+    yield from _parameter_problems(known, record)
+
+
+def _verdict_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
+    verdicts, asked = verdicts_of(record), targets()
+    for verdict in verdicts:
+        if verdict.target not in asked:
+            yield f"a verdict on {verdict.target!r}, which no CSV lists"
+        if verdict.status not in STATUSES or verdict.status == "pending":
+            yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
+    judged_targets = {verdict.target for verdict in verdicts}
+    if judged_targets != exhibit.targets:
+        missing = sorted(exhibit.targets - judged_targets)
+        more = sorted(judged_targets - exhibit.targets)
+        yield f"no verdict on {missing}, and more than is asked for: {more}"
+    with contextlib.suppress(TypeError, ValueError):  # its parameters are told below
+        verdicts = list(judged_again(exhibit.id, record)) or verdicts
+    for verdict in verdicts:
+        if verdict.status == "failed":
+            yield f"{verdict.target} failed: {verdict.statement}: {verdict.why}"
+
+
+def _parameter_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
     try:
-        again = settings_of(record, known)
+        again = settings_of(record, exhibit)
     except (TypeError, ValueError) as error:
         yield f"its parameters cannot be asked for any more: {error}"
         return
-    for name in known.parameters.keys() - record.provenance.parameters.keys():
+    for name in exhibit.parameters.keys() - record.provenance.parameters.keys():
         yield f"its parameters cannot be asked for any more: {name} is new since"
     for name, value in record.provenance.parameters.items():
         if plain(again[name]) != value:
