@@ -14,19 +14,20 @@ from companion.book.gallery import Gallery, Shown
 from companion.book.pages import standing
 from companion.book.recorded_pages import draw_recorded, recorded_block, recorded_page
 from companion.cli.app import app
-from companion.study import Study, find_exhibit, registry
+from companion.study import MissingTable, Study, find_exhibit, registry
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
     Recorded,
-    as_result,
     differences,
     read_recorded,
     recorded_ids,
+    tables_of,
     verdicts_of,
 )
 from companion.study.records import RecordError, provenance, read_record, write_record
 from companion.study.results import Result
+from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.verdicts import check, failures_kept
 
 EXHIBIT = "ziller2024/table1"
@@ -171,20 +172,20 @@ def test_the_record_stands_in_the_place_of_its_exhibits_quick_run(project):
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def test_a_record_is_a_result_again_but_for_its_pictures(project):
+def test_a_record_holds_tables_again_but_no_picture(project):
     tables = {"two words": pd.DataFrame({"x": [1.0]})}
-    known = write(project, "ziller2024/fig1", tables, {"pictures": 7})
+    write(project, "ziller2024/fig1", tables, {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
-    result = as_result(record, known)
-    assert result.tables["two words"]["x"][0] == result.tables["two-words"]["x"][0] == 1.0
-    assert "two words" in result.tables and "three words" not in result.tables
-    with pytest.raises(KeyError):
-        result.tables["three words"]
-    assert result.settings["pictures"] == 7
-    assert isinstance(result.settings["noise_multipliers"], tuple)
+    again = tables_of("ziller2024/fig1", record)
+    assert again["two words"]["x"][0] == again["two-words"]["x"][0] == 1.0
+    assert "two words" in again and "three words" not in again
+    with pytest.raises(MissingTable, match="has no table 'three words'; it has two-words"):
+        again["three words"]
+    assert again.parameters["pictures"] == 7
+    assert isinstance(again.parameters["noise_multipliers"], tuple)
     for use in (len, list, lambda images: images["0 original"], lambda images: images.items()):
         with pytest.raises(NoPicture):
-            list(use(result.images)) if use is not len else use(result.images)
+            list(use(again.images)) if use is not len else use(again.images)
 
 
 def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
@@ -239,7 +240,8 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
 
 
 def test_a_recorded_figure_has_caption_and_alternative_text(project):
-    known = write(project, "ziller2024/fig1", overrides={"pictures": 7})
+    quick = read_tables(ROOT / FOLDER / "ziller2024/fig1", "ziller2024/fig1")
+    known = write(project, "ziller2024/fig1", dict(quick), {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
     block = recorded_block(known, record, verdicts_of(record), there, "recorded/x.png")
     alt = next(line for line in block.splitlines() if line.startswith(":alt:"))

@@ -14,12 +14,11 @@ import pandas as pd
 
 from companion.book.markdown import badge, duration, escape, exhibit_link, list_table, slug, tally
 from companion.study import registry
-from companion.study.exhibits import Exhibit, find_exhibit
+from companion.study.exhibits import Exhibit, described, find_exhibit
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
     Recorded,
-    as_result,
     differences,
     lacking,
     tables_of,
@@ -107,15 +106,15 @@ def recorded_block(
 
 
 def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
-    described = as_result(record, exhibit).description
+    words = described(exhibit.file, tables_of(exhibit.id, record))
     caption = (
-        f"{escape(described.get('caption', '')).rstrip('.')}. Recorded: "
+        f"{escape(words.get('caption', '')).rstrip('.')}. Recorded: "
         f"{escape(record.result['ran']).rstrip('.')}."
     )
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
-        f":alt: {' '.join(described.get('alt', '').split())}",
+        f":alt: {' '.join(words.get('alt', '').split())}",
         "",
         f"{caption} Verdict: {status}.",
         ":::::",

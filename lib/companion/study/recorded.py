@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from companion.study import registry
-from companion.study.exhibits import Exhibit, described, find_exhibit, judged
+from companion.study.exhibits import Exhibit, find_exhibit, judged
 from companion.study.parameters import Settings, resolve
 from companion.study.records import Record, RecordError, plain, read_record
-from companion.study.results import Result
 from companion.study.stored import (
     StoredResult,
     Target,
@@ -35,7 +34,6 @@ __all__ = [
     "Difference",
     "NoPicture",
     "Recorded",
-    "as_result",
     "beside",
     "differences",
     "problems_of",
@@ -332,33 +330,6 @@ def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
         for name, p in exhibit.parameters.items()
         if name in ran and ran[name] != plain(p.parse(name, p.paper))
     ]
-
-
-def as_result(record: Record, exhibit: Exhibit) -> Result:
-    """Return a record as the result that was written: its tables can be drawn again.
-
-    Tables are found by the names they were written under, spaces in the place of hyphens or not.
-    Whoever asks for a picture gets :class:`NoPicture`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the exhibit no longer takes the record's parameters.
-    """
-    tables = tables_of(exhibit.id, record)
-    return Result(
-        exhibit.id,
-        judged_again(exhibit.id, record) or tuple(verdicts_of(record)),
-        tables,
-        shown=tables.shown,
-        images=tables.images,
-        ran=tables.ran,
-        profile=tables.profile,
-        seed=tables.seed,
-        settings=dict(tables.parameters),
-        description=described(exhibit.file, tables),
-        stand_ins=tuple(tables.stand_ins),
-    )
 
 
 class _Pictures(Mapping[str, Any]):
