@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -304,6 +306,28 @@ def edited_tolerances(root: Path) -> list[str]:
 
 
 # --- code -------------------------------------------------------------------------------------
+
+
+def broken_contracts(root: Path) -> list[str]:
+    """The import contracts of ``.importlinter`` that a checkout breaks, by their names."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _LINT_IMPORTS, str(root / ".importlinter")],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "lib")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    broken = re.findall(r"^(.+) BROKEN$", ran.stdout, re.M)
+    if "Contracts: " not in ran.stdout or bool(ran.returncode) != bool(broken):
+        raise RuntimeError(ran.stdout + ran.stderr)
+    return broken
+
+
+_LINT_IMPORTS = (
+    "import sys; from importlinter.cli import lint_imports; "
+    "sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+)
 
 
 def private_names(papers: Path) -> list[str]:

@@ -290,21 +290,28 @@ def test_an_edited_script_is_reported(project: Path) -> None:
 # --- code -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("bounds/extra.py", "from companion.study import registry"),
-        ("special/extra.py", "import reconrisk.metrics.pixel"),
-        ("metrics/extra.py", "from reconrisk import attacks"),
-        ("_check.py", "def f():\n    from reconrisk import special"),
-        ("study/extra.py", "import companion.figures"),
-    ],
-)
-def test_an_import_to_the_right_is_reported(tmp_path: Path, name: str, line: str) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"from reconrisk import DPSGD\n{line}\n")
-    assert len(checks.wrong_imports(tmp_path)) == 1
+WRONG_IMPORTS = {
+    "reconrisk/bounds/extra.py": "from companion.study import registry",
+    "reconrisk/special/extra.py": "import reconrisk.metrics.pixel",
+    "reconrisk/arguments.py": "def f():\n    from reconrisk import special",
+    "companion/study/extra.py": "import companion.book.pages",
+    "companion/papers/hayes2023/extra.py": "from companion.papers.liu2024 import error_moments",
+}
+
+
+def test_imports_to_the_right_break_every_contract(tmp_path: Path) -> None:
+    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=left_out)
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    for name, line in WRONG_IMPORTS.items():
+        with (tmp_path / "lib" / name).open("a") as file:
+            file.write(f"{line}\n")
+    assert len(checks.broken_contracts(tmp_path)) == 4
+
+
+def test_a_private_name_in_a_paper_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "fig1.py").write_text("from reconrisk.bounds import _mse\nimport numpy as np\n")
+    assert len(checks.private_names(tmp_path)) == 1
 
 
 def test_a_named_folder_of_one_machine_is_reported(tmp_path: Path) -> None:
