@@ -1,6 +1,6 @@
 """Add the template's paper to a checkout.
 
-Five files are new: printed numbers, the exhibit, its folder's empty ``__init__.py``, page, notebook.
+Five files are new: printed numbers, exhibit, its folder's empty ``__init__.py``, page, notebook.
 Four change: two CSV files gain a row, the registry the paper's title, the table of contents its
 pages.
 

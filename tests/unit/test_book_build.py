@@ -387,7 +387,7 @@ def test_verdicts_fold_unless_there_is_something_to_look_at(status, opened) -> N
     )
     stage._fold_verdicts(cell, Shown("mean_to_extreme/prop1", "notebooks/a", content, None))
     (output,) = cell.outputs
-    assert ("<details class=\"exhibit-verdicts\" open>" in output.data["text/html"]) is opened
+    assert ('<details class="exhibit-verdicts" open>' in output.data["text/html"]) is opened
     assert page in output.data["text/html"] and "text/plain" not in output.data
 
 
