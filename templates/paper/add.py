@@ -1,8 +1,8 @@
 """Add the template's paper to a checkout.
 
-Five files are new: printed numbers, the exhibit, its folder's empty ``__init__.py``, page, notebook.
-Four change: two CSV files gain a row, the registry the paper's title, the table of contents its
-pages.
+Five files are new: printed numbers, the exhibit, its folder's empty ``__init__.py``, page,
+notebook. Four change: two CSV files gain a row, the registry the paper's title, the table of
+contents its pages.
 
 Usage: python templates/paper/add.py CHECKOUT
 """

@@ -166,7 +166,8 @@ class Grid:
     network : {"ConvNet", "ResNet-18"}
     channels, wide, trained_neurons : int
         Of the network (:func:`~companion.experiments.clients.make_network`), zero for its own; of
-        the wide layer's neurons, all but ``trained_neurons`` get the weights that give features away.
+        the wide layer's neurons, all but ``trained_neurons`` get the weights that give features
+        away.
     bins : int
         Neurons of the layer in front of :data:`MANIPULATING` attacks.
     iterations : int

@@ -3,7 +3,8 @@
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
 there is a picture, ``draw(tables)``, ``CAPTION`` and ``alt(tables)``; ``SHOWN`` names tables that
 are shown as such, ``PHOTOGRAPHS`` says that the paper profile reads a folder of photographs. Files
-are found by their names: the id ``hayes2023/fig4`` is the module ``companion.papers.hayes2023.fig4``.
+are found by their names: the id ``hayes2023/fig4`` is the module
+``companion.papers.hayes2023.fig4``.
 """
 
 from __future__ import annotations
