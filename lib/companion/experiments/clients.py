@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def pictures(name: str, data_root: str = "", side: int = 32) -> tuple[torch.Tens
     if name == "patches":
         images = datasets.classified("patches", side=side)
     else:
-        images = datasets.classified(name, data_root or None)
+        images = datasets.classified(name, Path(data_root) if data_root else None)
     tensor = torch.tensor(np.array(images.pictures()), dtype=torch.float32).permute(0, 3, 1, 2)
     if tensor.shape[-1] != side:
         tensor = torch.nn.functional.interpolate(tensor, size=(side, side), mode="area")

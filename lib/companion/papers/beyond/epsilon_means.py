@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,8 @@ GROWS = {
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    images = datasets.classified(p.data, data_folder(study, p.data) or None, "train")
+    root = data_folder(study, p.data)
+    images = datasets.classified(p.data, Path(root) if root else None, "train")
     chosen = study.rng("records").permutation(len(images))[: p.pool]
     pool = images.inputs[chosen].astype(float)
     guesses = Guesses.of(pool)

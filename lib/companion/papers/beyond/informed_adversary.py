@@ -126,7 +126,8 @@ def attack_run(task: dict[str, Any]) -> dict[str, Any]:
     some, few = slice(0, task["matched"]), slice(0, task["fitted"])
     rebuilt = as_numpy(
         match_gradients(
-            *(_of(part, some) for part in (stored.weights, stored.residuals)),
+            _of(stored.weights, some),
+            _of(stored.residuals, some),
             scene.run,
             labels[some],
             generator=scene.generator(2),

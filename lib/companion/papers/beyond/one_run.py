@@ -12,6 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,8 @@ class Scene:
     def of(cls, study: Context) -> Scene:
         """Draw the records and tune the noise to the study's epsilon."""
         p = study.parameters
-        root = data_folder(study, p.data) or None
+        folder = data_folder(study, p.data)
+        root = Path(folder) if folder else None
         images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
         sigma = privacy.noise_for_epsilon(
             p.epsilon, p.delta, sampling_rate=p.sampling_rate, steps=p.steps
@@ -514,7 +516,7 @@ def vmf_noise(scene: Scene) -> Iterator[dict[str, Any]]:
     p, run = scene.study.parameters, scene.run
     size, sigma = scene.classifier.parameter_count, run.noise_multiplier
     kappa = math.sqrt(size) / (2 * sigma)
-    how = {"sampling_rate": run.sampling_rate, "steps": run.steps}
+    how: dict[str, Any] = {"sampling_rate": run.sampling_rate, "steps": run.steps}
     n = p.prior_sizes[0]
     rng = scene.study.rng("turned")
     direction = np.zeros(size)
@@ -596,14 +598,14 @@ def report_beside_bounds(scene: Scene) -> pd.DataFrame:
 
 def bounds_one_by_one(
     scene: Scene, norm: float, contrast: float
-) -> Mapping[str, float | Enclosure]:
+) -> Mapping[str, float | np.ndarray | Enclosure]:
     """What the bounds say, by the report's own names for it."""
     p, run = scene.study.parameters, scene.run
     n, sigma, threshold = scene.classifier.inputs, run.noise_multiplier, scene.guesses.threshold
     sampled = (run.steps, run.sampling_rate)
     takes_part = -math.expm1(run.steps * math.log1p(-run.sampling_rate))
     ncc = _expected(run, lambda k: bounds.expected_ncc(n, sigma, contrast, k))
-    values: dict[str, float | Enclosure] = {
+    values: dict[str, float | np.ndarray | Enclosure] = {
         "epsilon": privacy.epsilon(run, p.delta),
         "membership_advantage": privacy.delta(run, 0.0),
         "power[false_positive_rate=0.01]": bounds.rero(run, 0.01),

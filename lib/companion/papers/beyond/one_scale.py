@@ -424,8 +424,8 @@ def _marks(
     axis: Axes, table: pd.DataFrame, name: str, error: str, colour: str, marker: str, label: str
 ) -> None:
     spread = 4 * table[error] if error else None
-    look = {"color": colour, "marker": marker, "linestyle": "", "ms": 5, "capsize": 2}
-    axis.errorbar(table["sigma"], table[name], yerr=spread, label=label, **look)
+    look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "", "ms": 5}
+    axis.errorbar(table["sigma"], table[name], yerr=spread, capsize=2, label=label, **look)
 
 
 def _lines(axis: Axes, curves: pd.DataFrame, *lines: tuple[str, str, str, str]) -> None:

@@ -89,7 +89,7 @@ def reversals(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
         # the pair with the largest product of the two gaps
         with np.errstate(divide="ignore"):
             size = np.where(worse, np.log(a[:, None] / a) * np.log(b / b[:, None]), 0.0)
-        pair = np.unravel_index(int(size.argmax()), size.shape)
+        pair = [int(k) for k in np.unravel_index(int(size.argmax()), size.shape)]
         found.append((first, second, _in_words(runs, pair)))
     return found
 

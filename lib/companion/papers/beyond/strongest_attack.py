@@ -508,7 +508,7 @@ def _shares(axes: Axes, table: pd.DataFrame) -> None:
     for (n, at_size), colour in zip(table.groupby("batch size"), COLOURS, strict=False):
         for defence, style in (("GradPrune", "-"), ("GradDrop", "--")):
             own = at_size[at_size["defence"] == defence]
-            look = {"color": colour, "marker": DEFENCES[defence]["marker"], "ms": 4}
+            look: dict[str, Any] = {"color": colour, "marker": DEFENCES[defence]["marker"], "ms": 4}
             label = f"{defence}, n = {n}"
             axes.plot(1 - own["share"], own["determined"], style, label=label, **look)
         # as many entries as pixels: with fewer, no batch is determined

@@ -239,7 +239,7 @@ def draw(tables: Tables) -> Figure:
 
 def _errors_panel(axes: Axes, own: pd.DataFrame) -> None:
     sizes = own["B"].to_numpy()
-    line = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9, "linewidth": 1.3}
+    line: dict[str, Any] = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9, "linewidth": 1.3}
     for name, (_, colour, marker) in _MEASURED.items():
         room = [own[name] - own[f"{name} low"], own[f"{name} high"] - own[name]]
         axes.errorbar(sizes, own[name], yerr=room, color=colour, marker=marker, **line)

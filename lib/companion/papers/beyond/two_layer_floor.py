@@ -352,7 +352,7 @@ _PARTS = {
 def _gap_panel(axes: Axes, gaps: pd.DataFrame) -> None:
     places = np.arange(len(gaps))[::-1]
     left = np.ones(len(gaps))
-    within = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
+    within: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
     for name, (label, colour) in _PARTS.items():
         factor = gaps[name].to_numpy()
         # a factor a little below one takes nothing away from what was drawn
@@ -400,8 +400,8 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
         if not seen.all():
             # infinite, or beyond the picture: one height for each kind
             height = np.full(np.sum(~seen), top * 0.76**place)
-            hollow = {"color": colour, "ms": 7, "markerfacecolor": "white", "clip_on": False}
-            axes.plot(kept[~seen], height, "^", **hollow)
+            hollow: dict[str, Any] = {"markerfacecolor": "white", "clip_on": False}
+            axes.plot(kept[~seen], height, "^", color=colour, ms=7, **hollow)
     axes.set(
         xscale="log",
         yscale="log",

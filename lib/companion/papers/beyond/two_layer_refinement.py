@@ -266,7 +266,7 @@ def _errors_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> None:
         axes.plot(middle, places, marker, color=colour, ms=5)
     masked = table["without masks"] > 100 * table["least squares"].clip(lower=_LEAST)
     masked &= table["defence"].str.startswith("dropout by")
-    hollow = {"color": ORANGE, "markerfacecolor": "white", "ms": 5}
+    hollow: dict[str, Any] = {"color": ORANGE, "markerfacecolor": "white", "ms": 5}
     axes.plot(table["without masks"][masked], places[masked.to_numpy()], "o", **hollow)
     finite = (np.isfinite(table["floor"]) & (table["floor"] > 0)).to_numpy()
     axes.plot(table["floor"][finite], places[finite], "|", color=BLACK, ms=11, mew=2.2)

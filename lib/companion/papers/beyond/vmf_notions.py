@@ -19,7 +19,7 @@ from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import DPSGD, bounds, privacy
 
 DIMENSION = federated.DIMENSION
-RUN = {"sampling_rate": federated.SAMPLING_RATE, "steps": federated.STEPS}
+RUN: dict[str, Any] = {"sampling_rate": federated.SAMPLING_RATE, "steps": federated.STEPS}
 #: what each row of the table measures: the smaller, the better protected
 NOTIONS = {
     "epsilon": "certified epsilon",

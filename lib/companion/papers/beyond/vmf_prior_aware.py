@@ -192,8 +192,8 @@ def attacked_releases(
         yield {
             "batch size": size,
             "signal": signal,
-            "attacked": np.mean(right),
-            "computed": np.mean(expected),
+            "attacked": float(np.mean(right)),
+            "computed": float(np.mean(expected)),
             "standard error": error,
             "deviations": share / error,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from reconrisk import DPSGD, bounds
 from reconrisk.mechanisms import vmf_cosines
 
 DIMENSION = federated.DIMENSION
-RUN = {"sampling_rate": federated.SAMPLING_RATE, "steps": federated.STEPS}
+RUN: dict[str, Any] = {"sampling_rate": federated.SAMPLING_RATE, "steps": federated.STEPS}
 #: sampling rate of the simulated test
 TESTED_RATE = 0.4
 
@@ -135,7 +136,7 @@ def simulated_test(study: Context) -> pd.DataFrame:
 
 
 def _test_error(
-    kappa: float, dimension: int, prior: float, run: dict[str, float], trials: int
+    kappa: float, dimension: int, prior: float, run: dict[str, Any], trials: int
 ) -> float:
     """Standard error of the simulated power: its own, and that of its level times the slope."""
     step = 0.2 * min(prior, 1.0 - prior)

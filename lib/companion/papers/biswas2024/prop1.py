@@ -156,7 +156,7 @@ def _hockey_sticks(q: float) -> pd.DataFrame:
             centre = at_angle(dimension, angle)
             here = np.exp(stats.vonmises_fisher(centre, kappa).logpdf(points))
             mixed = (1 - q) * away + q * here
-            releases = {
+            releases: dict[str, tuple[np.ndarray, ...]] = {
                 "all records": (here, away, weights),
                 "sample, removed": (mixed, away, weights),
                 "sample, added": (away, mixed, weights),

@@ -241,7 +241,7 @@ def _histograms(axis: Axes, law: pd.DataFrame) -> None:
         ("target", "target", ORANGE, 1.0),
         ("other", "another candidate", SKY, law["cosine"].mean()),
     ):
-        axis.hist(law[column], edges, density=True, color=colour, alpha=0.45)
+        axis.hist(law[column], edges.tolist(), density=True, color=colour, alpha=0.45)
         density = stats.norm.pdf(x, mean, sigma)
         axis.plot(x, density, color=colour, label=f"{name}, mean {round(mean, 2) + 0.0:.2f}")
     axis.set(xlabel=r"inner product over $C^2$", ylabel="density of one step's value")

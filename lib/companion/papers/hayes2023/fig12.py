@@ -28,7 +28,7 @@ PIXEL_TOLERANCE = 32 / 255
 #: log-prior successes that Appendix I prints, as (mantissa, power of ten), by dimension
 PRINTED = {784: (9.66, -473), 3072: (2.96, -1850)}
 #: a case small enough to count how often the grey image fits uniform images
-COUNTED = {"dimension": 16, "rho": 0.6, "draws": 200_000}
+COUNTED: dict[str, Any] = {"dimension": 16, "rho": 0.6, "draws": 200_000}
 
 PARAMETERS = {
     **informed.GREY_PARAMETERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,7 +247,7 @@ def draw(tables: Tables) -> Figure:
 def _draw_success(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
     subsampled.draw_over_rates(axes, bound, attack)
     crosses = [(rate, float(value)) for rate in (0.01, 0.99) for value in _printed(rate)]
-    style = {"color": "black", "ms": 7, "mew": 1.6, "zorder": 4}
+    style: dict[str, Any] = {"color": "black", "ms": 7, "mew": 1.6, "zorder": 4}
     axes.plot(*np.transpose(crosses), "x", label="in the paper's text", **style)
     axes.set_ylabel("success")
     axes.set_title("(c) bound and attacks", loc="left")

@@ -76,10 +76,7 @@ def _counts() -> Iterator[Verdict]:
     """Parameters of 784-h-10, counted."""
     counts = {width: Classifier(784, width).parameter_count for width in (10, 100, 1000)}
     larger = counts[100] == 79510 and counts[1000] == 795010
-    compared = {
-        "ours": ", ".join(f"{c:,}" for c in counts.values()),
-        "paper": "7,960, 79,600 and 796,000",
-    }
+    ours, paper = ", ".join(f"{c:,}" for c in counts.values()), "7,960, 79,600 and 796,000"
     yield check(
         "C-037",
         counts[10] == 784 * 10 + 10 + 10 * 10 + 10 == 7960,
@@ -91,13 +88,15 @@ def _counts() -> Iterator[Verdict]:
         "C-038",
         larger,
         "784-100-10 and 784-1000-10 have other counts than the two printed larger ones",
-        **compared,
+        ours=ours,
+        paper=paper,
     )
     yield refute(
         "E-C-12",
         holds=counts[100] == 79600 or counts[1000] == 796000,
         corrected_holds=larger,
-        **compared,
+        ours=ours,
+        paper=paper,
     )
 
 

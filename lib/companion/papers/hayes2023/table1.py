@@ -28,7 +28,13 @@ SHOWN = ("settings",)
 def measure(study: Context) -> Tables:
     printed = registry.printed("hayes2023/table1")
     rows = [
-        (cell.experiment, name, cell.metric, cell.value, profile_values(name, cell))
+        (
+            cell.experiment,
+            name,
+            cell.metric,
+            cell.value,
+            profile_values(name, cell.metric, cell.dataset),
+        )
         for cell in printed.itertuples()
         for name in cell.experiment.split(", ")
     ]
@@ -45,13 +51,13 @@ def measure(study: Context) -> Tables:
     )
 
 
-def profile_values(figure: str, cell: tuple) -> str:
+def profile_values(figure: str, metric: str, data: str) -> str:
     """The values of a printed setting in the paper profile of ``Figure 1b``; empty for none."""
     panel = f"hayes2023/fig{figure.removeprefix('Figure ').strip()}"
     parameters = parameters_of(registry.parent_of(panel))
     values: list[float] = []
-    for form in HELD_BY.get(cell.metric, ()):
-        name = form.format(data=DATA.get(cell.dataset, cell.dataset))
+    for form in HELD_BY.get(metric, ()):
+        name = form.format(data=DATA.get(data, data))
         if name in parameters:
             # the training set is the known records and the target
             one_more = "known" in name

@@ -48,9 +48,9 @@ def measure(study: Context) -> Tables:
         moments = np.logaddexp(math.log(kept) + _LAMBDAS * own, math.log(flipped) - _LAMBDAS * own)
         name = f"randomised response, epsilon = {own:g}"
         for epsilon in p.epsilons:
-            real = max(kept - math.exp(epsilon) * flipped, 0.0)
+            exact = max(kept - math.exp(epsilon) * flipped, 0.0)
             delta = moment_delta(moments, _LAMBDAS, epsilon)
-            rows.append((name, 0.0, epsilon, delta, real, real))
+            rows.append((name, 0.0, epsilon, delta, exact, exact))
     columns = ["mechanism", "sigma", "epsilon", "delta by moments", "delta", "lower end"]
     return Tables(
         {"deltas": pd.DataFrame(rows, columns=columns)},

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
@@ -73,7 +74,7 @@ def _second_moment() -> pd.DataFrame:
     return pd.DataFrame([{"by quadrature": drawn, "exact": exact, "eq. (23)": summed}])
 
 
-def square_moment(vector: Sequence[float]) -> tuple[float, float]:
+def square_moment(vector: ArrayLike) -> tuple[float, float]:
     """Return ``E (a'(w w' - I) a)^2`` for a unit vector, exactly and as eq. (23) sums it.
 
     Exactly ``2 |a|^4``; with every pair of different entries counted once,

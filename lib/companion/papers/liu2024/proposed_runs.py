@@ -96,7 +96,7 @@ BENCH = {
 #: the metrics of Tables 3 and 6, and whether more is better
 METRICS = {"PSNR": 1, "RMSE": -1, "LPIPS": -1}
 #: the weights that the paper found best
-BEST = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
+BEST: dict[str, Any] = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
 #: pictures kept of each run
 SHOWN = 8
 #: of Adam, on the pixels' signs, on the weights of the untrained network
@@ -409,11 +409,11 @@ def _statistics(network: WideHead, batches: Batches):
 
 def _errors(targets: np.ndarray, images: np.ndarray, device: str) -> dict[str, np.ndarray]:
     distance = perceptual(device)
-    flat = [values.reshape(len(values), -1) for values in (targets, images)]
+    truth, found = (values.reshape(len(values), -1) for values in (targets, images))
     pairs = zip(targets, images, strict=True)
     return {
-        "PSNR": psnr(*flat, data_range=1.0),
-        "RMSE": rmse(*flat),
+        "PSNR": psnr(truth, found, data_range=1.0),
+        "RMSE": rmse(truth, found),
         "LPIPS": np.array([distance(_enlarged(a), _enlarged(b)) for a, b in pairs]),
     }
 

@@ -190,9 +190,8 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    ratio = _regime(
-        tables["samples"].query("row == 3"), *map(tables.parameters.get, ("dimension", "rows"))
-    )
+    p, free = tables.parameters, tables["samples"].query("row == 3")
+    ratio = _regime(free, p.dimension, p.rows)
     return (
         "Three by three panels. In the upper two rows the boxes of MSE and PSNR lie on the dark "
         "band of the theoretical density; in the third row the MSE lies far above it, "

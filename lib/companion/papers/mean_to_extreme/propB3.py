@@ -51,8 +51,8 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     distance, simulated = tables["distance"], tables["simulated"].iloc[0]
-    logs = np.log(distance[["N", "distance to the normal law"]].to_numpy(float))
-    slope = np.polyfit(*logs.T, 1)[0]
+    sizes, distances = np.log(distance[["N", "distance to the normal law"]].to_numpy(float)).T
+    slope = np.polyfit(sizes, distances, 1)[0]
     for target in ("mean_to_extreme/propB3", "A-051"):
         yield check(
             target,

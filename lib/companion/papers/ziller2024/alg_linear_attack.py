@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -143,7 +144,7 @@ def _batch(study: Context, records: np.ndarray) -> pd.DataFrame:
         rebuilt = as_numpy(noisy["weight"]).reshape(p.samples, count, dimension)
         ncc[name] = metrics.ncc(records, rebuilt)
     alone = [
-        released(study, r, run, p.samples, lambda x, r=r: metrics.ncc(r, x), ("alone", i))
+        released(study, r, run, p.samples, functools.partial(metrics.ncc, r), ("alone", i))
         for i, r in enumerate(records)
     ]
     ncc["alone"] = np.stack(alone, axis=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import pandas as pd
@@ -141,7 +141,11 @@ def attack_picture(task: dict[str, Any]) -> list[dict[str, float]]:
 def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) -> dict[str, float]:
     if task["metrics"] == "pixel":
         flat = picture.ravel(), rebuilt.ravel()
-        values = (metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat))
+        values: tuple[SupportsFloat, ...] = (
+            metrics.mse(*flat),
+            metrics.psnr(*flat),
+            metrics.ncc(*flat),
+        )
     else:
         values = (
             metrics.nmi(picture, rebuilt, task["bins"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import pandas as pd
@@ -45,7 +46,7 @@ def measure(study: Context) -> Tables:
                     record,
                     DPSGD(sigma, max_grad_norm=clipping),
                     p.samples,
-                    lambda x, r=record: metrics.mse(r, x),
+                    functools.partial(metrics.mse, record),
                     (ratio, sigma),
                 )
                 expected = float(bounds.expected_mse_clipped(ratio, dimension, sigma, clipping))

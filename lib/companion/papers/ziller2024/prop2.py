@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -49,7 +50,7 @@ def measure(study: Context) -> Tables:
                 record,
                 run,
                 p.samples,
-                lambda x, r=record: metrics.psnr(r, x, width),
+                functools.partial(metrics.psnr, record, data_range=width),
                 (ratio,),
             )
             expected_mse = float(bounds.expected_mse_clipped(ratio, dimension, sigma, clipping))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -50,7 +51,7 @@ def measure(study: Context) -> Tables:
                     record,
                     DPSGD(sigma, max_grad_norm=clipping),
                     p.samples,
-                    lambda x, r=record: metrics.ncc(r, x),
+                    functools.partial(metrics.ncc, record),
                     (centred, sigma),
                 )
                 mean, error = mean_and_error(ncc)

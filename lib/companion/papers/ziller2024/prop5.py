@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
@@ -37,12 +39,14 @@ def measure(study: Context) -> Tables:
         for norm in (0.5, 3.0):
             record = random_record(study.rng(dimension), dimension, norm * clipping)
             errors = released(
-                study, record, run, p.samples, lambda x, r=record: metrics.mse(r, x), (norm,)
+                study, record, run, p.samples, functools.partial(metrics.mse, record), (norm,)
             )
-            at = (dimension, sigma, clipping)
-            exact = fits(errors, lambda x, a=at, n=norm: bounds.mse_tail_clipped(x, *a, n))
-            central = fits(errors, lambda x, a=at: bounds.mse_tail(x, *a))
-            rows.append((dimension, norm, exact, central))
+            law: dict[str, Any] = {"dimension": dimension, "noise_multiplier": sigma}
+            exact = functools.partial(
+                bounds.mse_tail_clipped, **law, max_grad_norm=clipping, data_norm=norm
+            )
+            central = functools.partial(bounds.mse_tail, **law, data_norm=clipping)
+            rows.append((dimension, norm, fits(errors, exact), fits(errors, central)))
     columns = ["N", "norm over C", "p non-central", "p central"]
     return Tables(
         {"p-values": pd.DataFrame(rows, columns=columns)},

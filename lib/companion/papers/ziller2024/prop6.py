@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -41,7 +42,7 @@ def measure(study: Context) -> Tables:
         for norm in (0.5, 1.1, 3.0):
             record = random_record(study.rng(dimension), dimension, norm * clipping)
             errors = released(
-                study, record, run, p.samples, lambda x, r=record: metrics.mse(r, x), (norm,)
+                study, record, run, p.samples, functools.partial(metrics.mse, record), (norm,)
             )
             columns = {
                 "N": dimension,

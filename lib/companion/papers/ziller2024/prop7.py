@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -42,7 +43,12 @@ def measure(study: Context) -> Tables:
     for norm in (0.5, 6.0):
         record = random_record(study.rng("record"), p.dimension, norm * clipping)
         psnr = released(
-            study, record, run, p.samples, lambda x, r=record: metrics.psnr(r, x, width), (norm,)
+            study,
+            record,
+            run,
+            p.samples,
+            functools.partial(metrics.psnr, record, data_range=width),
+            (norm,),
         )
         measured[norm] = np.mean(psnr[:, None] <= eta, axis=0)
         laws.append((norm, fits(psnr, eq13)))
