@@ -34,5 +34,9 @@ def require(package: str, what: str) -> None:
     ModuleNotFoundError
         With the package as its ``name``.
     """
-    if importlib.util.find_spec(package) is None:
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
         raise ModuleNotFoundError(f"{what} needs {package}: {advice(package)}", name=package)

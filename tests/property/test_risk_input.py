@@ -15,10 +15,10 @@ import typer
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from companion.cli.app import app
 from reconrisk import risk
 from reconrisk.cli._risk_file import read_mapping, scalar
 from reconrisk.cli._risk_inputs import FIELDS, MODEL_FIELDS, QUESTIONS, read_setting
+from reconrisk.cli.app import app
 
 #: built once: a hundredth of a second, a thousand times
 COMMAND = typer.main.get_command(app)

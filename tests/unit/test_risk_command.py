@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from companion.cli.app import app
 from companion.study import registry
 from reconrisk import bounds, privacy, risk
 from reconrisk.cli import _risk_html, _risk_text
 from reconrisk.cli._risk_file import EXAMPLE
 from reconrisk.cli._risk_inputs import read_setting
 from reconrisk.cli._risk_numbers import number, said
+from reconrisk.cli.app import app
 from reconrisk.risk._phases import one_run
 
 USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
@@ -476,12 +476,57 @@ def test_events_within_events_without_end_are_refused():
         risk.from_dp_event(event)
 
 
+# Commands that have moved -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "now"),
+    [
+        (["list", "--paper", "ziller2024"], "companion list --paper ziller2024"),
+        (["run", "ziller2024/fig1", "--seed", "3"], "companion run ziller2024/fig1 --seed 3"),
+        (["data", "fetch", "MNIST"], "companion data fetch MNIST"),
+        (["book", "build"], "companion book build"),
+    ],
+)
+def test_commands_of_the_companion_are_named(asked, now):
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 2
+    moved = f"`reconrisk {asked[0]}` is now a command of the companion: {now}"
+    assert result.stderr == f"error: {moved}\n"
+    assert not re.search(rf"│ {asked[0]} ", CliRunner().invoke(app, ["--help"]).stdout)
+
+
+def test_what_an_extra_brings_is_named_where_it_is_missing():
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name.partition('.')[0] in sys.argv[1].split(','):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "exec(sys.argv[2])\n"
+    )
+
+    def run(absent, then):
+        return subprocess.run(
+            [sys.executable, "-c", code, absent, then], capture_output=True, text=True
+        )
+
+    core = "import reconrisk.bounds, reconrisk.privacy, reconrisk.risk, reconrisk.special"
+    heavy = "torch,typer,rich,yaml,matplotlib,pandas,PIL,skimage,sklearn"
+    assert run(heavy, core).returncode == 0
+    said = run("torch", "import reconrisk.attacks").stderr
+    assert "reconrisk.attacks needs torch: pip install 'reconrisk[train]'" in said
+    said = run("typer", "from reconrisk.cli import main; main()")
+    assert said.returncode == 2 and "pip install 'reconrisk[cli]'" in said.stderr
+
+
 # Weight ------------------------------------------------------------------------------------------
 
 
 def test_a_report_loads_no_heavy_library():
     code = (
-        "import sys; from companion.cli import main\n"
+        "import sys; from reconrisk.cli import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "heavy = {'torch', 'pandas', 'matplotlib', 'opacus', 'dp_accounting'} & set(sys.modules)\n"
