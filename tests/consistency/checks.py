@@ -346,6 +346,7 @@ def private_names(papers: Path) -> list[str]:
                     problems.append(f"{path.relative_to(papers)}:{node.lineno}: imports {name}")
     return problems
 
+
 def tracked(root: Path) -> list[Path]:
     """The project's own files: those git knows or would take, without git all but what is built."""
     listed = subprocess.run(
