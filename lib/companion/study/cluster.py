@@ -79,7 +79,7 @@ def check_scheduler(scheduler: str, workers: int = 1) -> None:
     if importlib.util.find_spec("distributed") is None:
         raise ValueError(
             f"scheduler={scheduler!r} needs Dask, which is not installed: "
-            "pip install 'reconrisk[cluster]', or dask and distributed"
+            "pip install -e 'lib/companion[cluster]', or dask and distributed"
         )
 
 
