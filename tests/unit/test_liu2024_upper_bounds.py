@@ -541,10 +541,10 @@ def test_the_pictures_show_the_shares_and_slopes_of_their_tables():
         "attack over sigma0": means("level", (1.0, 2.0)),
         "attack over ratio": means("ratio", (2.0, 9.0)),
         "attack over 1-p": means("left", (0.25, 0.5)),
-        "attack over m, pruned": pd.concat(
+        "attack over m pruned": pd.concat(
             [means("width", widths, defence=k) for k in ("none", "0.4", "0.8")]
         ),
-        "attack over m, both": means("width", widths, defence="both"),
+        "attack over m both": means("width", widths, defence="both"),
         "bound over m": means("width", widths),
         "bound over d": means("dimension", (16, 32)),
         "bound over B": means("batch", (2, 4)),

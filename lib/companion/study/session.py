@@ -182,7 +182,7 @@ class Study:
     Raises
     ------
     ValueError, TypeError, KeyError, FileNotFoundError
-        At once, if anything in it is unexhibit, mistyped or missing.
+        At once, if anything in it is unknown, mistyped or missing.
     """
 
     profile: str = "quick"

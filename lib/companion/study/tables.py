@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,8 @@ class Tables(Mapping[str, pd.DataFrame]):
     Attributes
     ----------
     frames : mapping of str to DataFrame
-        By name. A record keeps each as a CSV file: only numbers, booleans and texts in it.
+        By name. A record keeps each as a CSV file: only numbers, booleans and texts in it, and a
+        name that can be a file's.
     exact : sequence of str
         Names of the tables that hold no random number: their digests are compared by nbval.
     images : mapping of str to ndarray
@@ -58,6 +60,11 @@ class Tables(Mapping[str, pd.DataFrame]):
     parameters: Settings = field(default_factory=lambda: Settings({}))
     own_images: bool = False
     shown: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.frames:
+            if not re.fullmatch(r"[A-Za-z0-9][\w .-]*", name):
+                raise ValueError(f"a table's name must be able to be a file's; got {name!r}")
 
     @property
     def stand_in(self) -> bool:

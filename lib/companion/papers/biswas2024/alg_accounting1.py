@@ -28,7 +28,7 @@ PARAMETERS = {
     ),
 }
 SETTLES = ("E-D-03",)
-SHOWN = ("the first approach, step by step",)
+SHOWN = ("the first approach step by step",)
 
 #: concentration at which Table I names the approach that gives more
 _DISPUTED = 100.0

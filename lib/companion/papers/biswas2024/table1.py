@@ -25,7 +25,7 @@ from reconrisk import privacy
 
 PARAMETERS: dict[str, Parameter] = {}
 SETTLES = ("D-007", "D-008", "E-D-02")
-SHOWN = ("epsilon, recomputed",)
+SHOWN = ("epsilon recomputed",)
 
 #: delta, p and T
 _OTHERS = {
@@ -51,7 +51,7 @@ def measure(study: Context) -> Tables:
             "table": table,
             "other settings": _other_settings(printed["kappa"]),
             "straight line": _straight_line(),
-            "epsilon, recomputed": shown.assign(certified=[f"{v:.4g}" for v in certified]),
+            "epsilon recomputed": shown.assign(certified=[f"{v:.4g}" for v in certified]),
         },
         exact=("table",),
         ran=f"closed forms at their best free parameters; certified: {len(table)} enclosures.",

@@ -439,10 +439,10 @@ def _draw_bound(axis: Axes, table: pd.DataFrame, x: str, power: float, name: str
 
 def _draw_pruning(axis: Axes, tables: Tables, lightest: float, heaviest: float) -> None:
     """Draw what does not fall with the width, beside what does."""
-    pruned = tables["attack over m, pruned"]
+    pruned = tables["attack over m pruned"]
     for share, line in ((lightest, "-"), (heaviest, "--")):
         draw_means(axis, of_defence(pruned, f"{share:g}"), "width", _LOOKS["pruned"], line)
-    draw_means(axis, of_defence(tables["attack over m, both"], "both"), "width", _LOOKS["both"])
+    draw_means(axis, of_defence(tables["attack over m both"], "both"), "width", _LOOKS["both"])
     draw_means(axis, of_defence(pruned), "width", _LOOKS["none"])
     draw_order(axis, of_defence(pruned), "width", -0.5, last=True)
     set_logarithmic(axis, "width m: pruning, clipping", spread_widths(pruned))

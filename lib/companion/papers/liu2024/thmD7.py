@@ -30,7 +30,7 @@ PARAMETERS = {
     ),
 }
 SETTLES = ("E-E-13",)
-SHOWN = ("bounds over sigma sqrt(d/m)",)
+SHOWN = ("bounds over their order",)
 
 
 @measurement
@@ -50,7 +50,7 @@ def measure(study: Context) -> Tables:
     table["exact / loosened"] = table["exact"] / table["loosened"]
     return Tables(
         {
-            "bounds over sigma sqrt(d/m)": round_digits(table, 3),
+            "bounds over their order": round_digits(table, 3),
             "bounds": table,
             "second differences": _second_differences(),
             "traces": _traces(study),

@@ -48,10 +48,10 @@ def measure(study: Context) -> Tables:
         {
             "variance": pd.DataFrame(rows, columns=["T", "variance", "standard error", "eq. (10)"]),
             "risk": _risk_over_steps(lambda steps: math.sqrt(steps)),
-            "risk, sigma over root T": _risk_over_steps(lambda steps: 1 / math.sqrt(steps)),
+            "risk at sigma over root T": _risk_over_steps(lambda steps: 1 / math.sqrt(steps)),
             "composition": _composition(),
         },
-        exact=["risk", "risk, sigma over root T"],
+        exact=["risk", "risk at sigma over root T"],
         ran=f"{p.samples} averages of T reconstructions each at N = {p.dimension}, "
         f"T up to {max(p.steps)}.",
     )
@@ -97,7 +97,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             "errors off",
             tolerance=TOLERANCE,
         )
-    risks = [tables[name].set_index("T") for name in ("risk", "risk, sigma over root T")]
+    risks = [tables[name].set_index("T") for name in ("risk", "risk at sigma over root T")]
     kept, lost = ((risk.max() - risk.min() < 1e-9).all() for risk in risks)
     composition = tables["composition"]
     yield check(

@@ -115,7 +115,7 @@ def _grey_pictures(study: Context) -> dict[str, pd.DataFrame]:
     grey = {"MSE": metrics.mse(pictures, half), "PSNR": metrics.psnr(pictures, half, 1.0)}
     run = DPSGD(1.0, max_grad_norm=1e4)
     errors = released(study, pictures[0], run, 20, lambda x: metrics.mse(pictures[0], x), ("grey",))
-    return {"grey": pd.DataFrame(grey), "projection at C = 1e4": pd.DataFrame({"MSE": errors})}
+    return {"grey": pd.DataFrame(grey), "projection at large C": pd.DataFrame({"MSE": errors})}
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -255,7 +255,7 @@ def _grey(tables: Tables) -> Verdict:
         holds=grey["MSE"].max() >= large,
         corrected_holds=grey["MSE"].max() <= extreme == 0.25
         and grey["PSNR"].min() >= 10 * math.log10(4) - 1e-9
-        and tables["projection at C = 1e4"]["MSE"].min() > 0.9 * large,
+        and tables["projection at large C"]["MSE"].min() > 0.9 * large,
         ours=f"grey against {len(grey)} photographs: MSE at most {grey['MSE'].max():.3f}, PSNR at "
         f"least {grey['PSNR'].min():.1f} dB; it is better than {(table[MSE] > extreme).sum()} of "
         f"the {len(table)} rows",
