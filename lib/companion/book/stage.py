@@ -139,7 +139,8 @@ def copy_mathjax(target: Path) -> None:
     spec = find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
         raise RuntimeError(
-            "MathJax is missing: install the book's requirements, pip install -e 'lib/companion[book]'"
+            "MathJax is missing: install the book's requirements, "
+            "pip install -e 'lib/companion[book]'"
         )
     source = Path(spec.origin).parent / "static" / "mathjax"
     for name in MATHJAX:

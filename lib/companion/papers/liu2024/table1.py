@@ -81,8 +81,8 @@ def _attack_means(study: Context) -> dict[str, pd.DataFrame]:
         "sigma0": means_over(noise, "level"),
         "ratio": by_ratio(attack_sweep(study, "clipped")),
         "1-p": means_over(left, "left"),
-        "m, pruned": means_over(attack_sweep(study, "pruned"), "width"),
-        "m, both": means_over(attack_sweep(study, "clipped width"), "width"),
+        "m pruned": means_over(attack_sweep(study, "pruned"), "width"),
+        "m both": means_over(attack_sweep(study, "clipped width"), "width"),
     }
 
 
