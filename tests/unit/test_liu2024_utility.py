@@ -346,7 +346,7 @@ def trade_off() -> Tables:
         frames,
         exhibit="liu2024/fig3",
         profile="quick",
-        parameters=resolve("liu2024/fig3", parameters_of(fig3), "quick"),
+        parameters=resolve("liu2024/fig3", parameters_of("liu2024/fig3"), "quick"),
         stand_ins=("data = patches",),
     )
 

@@ -9,7 +9,6 @@ import importlib
 import json
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -148,18 +147,14 @@ def judge(rows):
         ("return SCALE", "from reconrisk.metrics import pixel\n        return SCALE", False),
     ],
 )
-def test_the_stamp_of_a_task_follows_the_code_that_it_runs(
-    project, monkeypatch, before, after, same
-):
-    monkeypatch.syspath_prepend(project.experiment.parent)
+def test_the_stamp_of_a_task_follows_the_code_that_it_runs(project, before, after, same):
     module = project.experiment.with_name("stamped_tasks.py")
     module.write_text(TASKS)
-    stamped = importlib.import_module("stamped_tasks")
+    stamped = importlib.import_module("companion.papers.ziller2024.stamped_tasks")
     first = code_stamp(stamped.task)
     assert before in TASKS and code_stamp(stamped.task) == first
     module.write_text(TASKS.replace(before, after))
     assert (code_stamp(stamped.task) == first) is same
-    sys.modules.pop("stamped_tasks")
 
 
 def test_the_stamp_of_a_task_follows_what_its_file_imports(tmp_path, monkeypatch):

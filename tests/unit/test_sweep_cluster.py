@@ -437,7 +437,7 @@ def test_the_environment_names_the_cluster_unless_told_otherwise(monkeypatch, tm
 
 def test_without_dask_the_message_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'reconrisk\[cluster\]'"):
+    with pytest.raises(ValueError, match=r"pip install -e 'lib/companion\[cluster\]'"):
         cluster.check_scheduler("local:2")
 
 

@@ -1,10 +1,8 @@
 """One folder a paper, one file an exhibit; found by their names.
 
-``COMPANION_PAPERS`` names further folders of papers outside the checkout, separated as in ``PATH``.
+``COMPANION_PAPERS`` names further folders of papers, separated as in ``PATH``; they come first.
 """
 
 import os
 
-__path__ += [
-    folder for folder in os.environ.get("COMPANION_PAPERS", "").split(os.pathsep) if folder
-]
+__path__[:0] = filter(None, os.environ.get("COMPANION_PAPERS", "").split(os.pathsep))

@@ -56,7 +56,7 @@ def code_stamp(function: Callable[..., Any]) -> str:
     """
     files = _closure(function.__module__, parents=False)
     text = "\n".join(
-        f"{name}\n{_normalised(path, path.stat().st_mtime_ns)}"
+        f"{name}\n{_normalised(path, path.stat().st_mtime_ns, name.startswith(_EXHIBITS))}"
         for name, path in files.items()
         if counts_in_tasks(name)
     )
@@ -84,14 +84,14 @@ def source(module: str) -> Path | None:
         origin = getattr(sys.modules.get(module), "__file__", None)
         return Path(origin) if origin and origin.endswith(".py") else None
     base = package_folder().joinpath(head, *rest)
-    for path in (base / "__init__.py", base.with_name(base.name + ".py")):
-        if path.is_file():
-            return path
-    for folder in importlib.import_module("companion.papers").__path__:
-        # papers may lie outside the checkout
-        path = Path(folder).joinpath(*rest[1:]).with_suffix(".py")
-        if head == "companion" and rest[:1] == ["papers"] and path.is_file():
-            return path
+    bases = [base]
+    if (head, *rest[:1]) == ("companion", "papers"):  # papers may lie outside the checkout
+        folders = importlib.import_module("companion.papers").__path__
+        bases = [*(Path(folder).joinpath(*rest[1:]) for folder in folders if rest[1:]), base]
+    for base in bases:
+        for path in (base / "__init__.py", base.with_name(base.name + ".py")):
+            if path.is_file():
+                return path
     return None
 
 
@@ -166,6 +166,7 @@ def _tree(path: Path, changed: int) -> ast.Module:
 
 # What a task's code is ----------------------------------------------------------------------------
 
+_EXHIBITS = "companion.papers."
 #: what an exhibit's file holds besides its experiment: a change of it changes no stored task
 _JUDGES_AND_DRAWS = frozenset(
     {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS"}
@@ -181,8 +182,9 @@ def counts_in_tasks(module: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _normalised(path: Path, changed: int) -> str:
-    kept = [s for s in _tree(path, changed).body if not (_bound(s) & _JUDGES_AND_DRAWS)]
+def _normalised(path: Path, changed: int, exhibit: bool) -> str:
+    left_out = _JUDGES_AND_DRAWS if exhibit else frozenset()
+    kept = [s for s in _tree(path, changed).body if not (_bound(s) & left_out)]
     return "\n".join(_plain(statement) for statement in kept)
 
 
