@@ -85,9 +85,8 @@ def empty_groups(by_group: dict[str, Counter[str]]) -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep each file and notebook on one worker of pytest-xdist, and all that need the book."""
     for item in items:
-        path = Path(item.path).relative_to(ROOT).as_posix()
-        group = "tests/book" if path.startswith("tests/book/") else path
-        item.add_marker(pytest.mark.xdist_group(group))
+        book = Path(item.path).is_relative_to(ROOT / "tests" / "book")
+        item.add_marker(pytest.mark.xdist_group("tests/book" if book else str(item.path)))
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,6 @@ the command that regenerates each exhibit.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import os
@@ -367,23 +366,16 @@ def _value(value: Any) -> str:
 
 
 def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
-    """The experiment's source, folded; every name of the library leads to its page."""
+    """The experiment's source, folded."""
     function = inspect.unwrap(exhibit.file.measure)
     lines, first = inspect.getsourcelines(function)
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
-    imports = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8")).body
-    preface = [
-        ast.unparse(node) for node in imports if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
     return [
         f"::::{{dropdown}} How it is measured: `measure` in {path.rpartition('/')[2]}",
         ":class-container: exhibit-source",
         "",
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",
         "",
-        "```{autolink-preface}",
-        *preface,
-        "```",
         "```python",
         textwrap.dedent("".join(lines)).rstrip(),
         "```",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from companion.study.exhibits import find_exhibit
 from companion.study.parameters import resolve
@@ -44,6 +46,8 @@ def write_tables(tables: Tables, folder: Path) -> None:
         "ran": tables.ran,
         "exact": list(tables.exact),
         "stand_ins": list(tables.stand_ins),
+        # a CSV file does not say whether 0.5 is a number or a text
+        "texts": {name: texts for name, table in tables.items() if (texts := _texts(table))},
         "images": {name: list(image.shape) for name, image in tables.images.items()},
     }
     text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
@@ -53,9 +57,13 @@ def write_tables(tables: Tables, folder: Path) -> None:
 def read_tables(folder: Path, exhibit_id: str) -> Tables:
     """Read tables back as ``measure`` gave them, their pictures replaced by grey ramps."""
     about = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
+    texts = {name.replace(" ", "-"): columns for name, columns in about.get("texts", {}).items()}
     exhibit = find_exhibit(exhibit_id)
     return Tables(
-        {path.stem: exact_table(path) for path in sorted(folder.glob("*.csv"))},
+        {
+            path.stem: _as_texts(exact_table(path), path, texts.get(path.stem, ()))
+            for path in sorted(folder.glob("*.csv"))
+        },
         exact=tuple(about["exact"]),
         images=dict(_ramps(about["images"])),
         ran=about["ran"],
@@ -66,6 +74,29 @@ def read_tables(folder: Path, exhibit_id: str) -> Tables:
         parameters=resolve(exhibit_id, exhibit.parameters, about["profile"], about["parameters"]),
         shown=tuple(getattr(exhibit.file, "SHOWN", ())),
     )
+
+
+def _texts(table: pd.DataFrame) -> list[str]:
+    """The columns that hold texts only, some of which read like numbers."""
+    return [
+        str(name)
+        for name, column in table.items()
+        if len(column)
+        and all(isinstance(entry, str) for entry in column)
+        and any(_is_number(entry) for entry in column)
+    ]
+
+
+def _is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def _as_texts(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    read = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return table.assign(**{name: read[name] for name in columns})
 
 
 def _ramps(shapes: Mapping[str, list[int]]) -> Iterator[tuple[str, np.ndarray]]:
