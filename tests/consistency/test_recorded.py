@@ -17,7 +17,6 @@ from companion.study.recorded import (
     RECORDED,
     NoPicture,
     judged_again,
-    lacking,
     recorded_ids,
     tables_of,
 )
@@ -52,10 +51,10 @@ OLDER = {
 def test_records_are_judged_again_and_drawn_from_their_tables(exhibit: str) -> None:
     record = read_record(ROOT / RECORDED / exhibit)
     found = find_exhibit(exhibit)
-    assert bool(lacking(exhibit, record)) is (exhibit in OLDER)
-    again = judged_again(exhibit, record)
-    assert {v.target for v in again} == (set() if exhibit in OLDER else found.targets)
-    assert [v for v in again if v.status == "failed"] == []
+    judging = judged_again(exhibit, record)
+    assert bool(judging.lacks) is (exhibit in OLDER)
+    assert {v.target for v in judging.verdicts} == found.targets
+    assert [v for v in judging.verdicts if v.status == "failed"] == []
     if found.is_drawn:
         tables = tables_of(exhibit, record)
         words = described(found.file, tables)["alt"]

@@ -20,10 +20,10 @@ from companion.study.recorded import (
     NoPicture,
     Recorded,
     differences,
+    judged_again,
     read_recorded,
     recorded_ids,
     tables_of,
-    verdicts_of,
 )
 from companion.study.records import RecordError, provenance, read_record, write_record
 from companion.study.results import Result
@@ -228,7 +228,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     assert [(d.name, d.ran, d.paper) for d in differences(record, known)] == [
         ("pictures", 7, paper)
     ]
-    block = recorded_block(known, record, verdicts_of(record), there)
+    block = recorded_block(known, record, judged_again(known.id, record), there)
     assert "a toy" in block and "1 min 30 s" in block and "`0123456789`" in block
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
@@ -243,7 +243,7 @@ def test_a_recorded_figure_has_caption_and_alternative_text(project):
     quick = read_tables(ROOT / FOLDER / "ziller2024/fig1", "ziller2024/fig1")
     known = write(project, "ziller2024/fig1", dict(quick), {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
-    block = recorded_block(known, record, verdicts_of(record), there, "recorded/x.png")
+    block = recorded_block(known, record, judged_again(known.id, record), there, "recorded/x.png")
     alt = next(line for line in block.splitlines() if line.startswith(":alt:"))
     assert len(alt.split()) > 8 and "/" not in alt and alt.endswith(".")
     caption = next(line for line in block.splitlines() if line.endswith("Verdict: reproduced."))

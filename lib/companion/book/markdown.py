@@ -11,6 +11,7 @@ from companion.study.typeset import typeset
 from companion.study.verdicts import STATUSES
 
 __all__ = [
+    "OPENED",
     "anchor",
     "badge",
     "duration",
@@ -20,6 +21,9 @@ __all__ = [
     "slug",
     "tally",
 ]
+
+#: verdicts to look at: what folds them is open at once
+OPENED = frozenset({"differs", "refuted", "failed"})
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
 _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")

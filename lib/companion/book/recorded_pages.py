@@ -12,15 +12,24 @@ from pathlib import Path
 
 import pandas as pd
 
-from companion.book.markdown import badge, duration, escape, exhibit_link, list_table, slug, tally
+from companion.book.markdown import (
+    OPENED,
+    badge,
+    duration,
+    escape,
+    exhibit_link,
+    list_table,
+    slug,
+    tally,
+)
 from companion.study import registry
 from companion.study.exhibits import Exhibit, described, find_exhibit
 from companion.study.recorded import (
     RECORDED,
+    Judging,
     NoPicture,
     Recorded,
     differences,
-    lacking,
     tables_of,
     unrecorded,
 )
@@ -65,7 +74,7 @@ def draw_recorded(exhibit: Exhibit, record: Record, path: Path) -> bool:
 def recorded_block(
     exhibit: Exhibit,
     record: Record,
-    verdicts: Sequence[Verdict],
+    judging: Judging,
     source: Callable[[str], str],
     picture: str = "",
 ) -> str:
@@ -76,20 +85,20 @@ def recorded_block(
     exhibit : Exhibit
         Whose parameters say what the paper's profile is.
     record : Record
-    verdicts : sequence of Verdict
-        Those that count, judged from its tables.
+    judging : Judging
+        The verdicts that count.
     source : callable
         From a file of the project to the address at which it can be read.
     picture : str
         The recorded figure's file, from the page that shows it; empty if there is none.
     """
     origin = record.provenance
-    status = overall(v for v in verdicts if v.target == exhibit.id)
+    status = overall(v for v in judging.verdicts if v.target == exhibit.id)
     about = (
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
         f"{_memory(record)}; code of commit `{origin.commit[:10]}`. {_data(record)} "
-        f"{_differing_sentence(exhibit, record)}{_frozen_sentence(exhibit, record)}"
+        f"{_differing_sentence(exhibit, record)}{_frozen_sentence(judging)}"
     )
     parts = [
         "::::::{div} recorded-run",
@@ -101,7 +110,7 @@ def recorded_block(
         parts += [*_figure(exhibit, record, picture, status), ""]
     else:
         parts += [escape(record.result["ran"]), ""]
-    parts += [*_details(exhibit, record, verdicts, source, about), "::::::"]
+    parts += [*_details(exhibit, record, judging.verdicts, source, about), "::::::"]
     return "\n".join(parts)
 
 
@@ -142,7 +151,7 @@ def _details(
     parts = [
         ":::::{dropdown} Its verdicts, provenance and tables",
         ":class-container: exhibit-details",
-        *[":open:"] * any(v.status in ("differs", "refuted", "failed") for v in verdicts),
+        *[":open:"] * any(v.status in OPENED for v in verdicts),
         "",
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
@@ -173,9 +182,8 @@ def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     return f"Parameters other than the paper profile's: {', '.join(words)}."
 
 
-def _frozen_sentence(exhibit: Exhibit, record: Record) -> str:
-    missing = lacking(exhibit.id, record)
-    return f" Its verdicts are those of the run: {escape(missing)}." if missing else ""
+def _frozen_sentence(judging: Judging) -> str:
+    return f" Its verdicts are those of the run: {escape(judging.lacks)}." if judging.lacks else ""
 
 
 def _text(value: object) -> str:
@@ -257,7 +265,7 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
         )
         header = ("Exhibit", "Run, data", "Parameters", "Verdicts")
         rows = [
-            _row(exhibit, record, recorded.verdicts(exhibit), source)
+            _row(exhibit, record, recorded.judgings[exhibit].verdicts, source)
             for exhibit, record in _in_order(recorded)
         ]
         parts.append(list_table(header, rows, widths=(18, 32, 28, 22), classes="records"))

@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 
 from companion.book.execute import notebooks_of
 from companion.book.gallery import Gallery, Shown, gallery, verdict_of
-from companion.book.markdown import badge, duration, escape, list_table, slug
+from companion.book.markdown import OPENED, badge, duration, escape, list_table, slug
 from companion.book.pages import standing, write_pages
 from companion.book.recorded_pages import draw_recorded, recorded_block
 from companion.study import registry
@@ -43,9 +43,6 @@ MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensio
 
 #: the style sheet of the generated pages.
 STYLES = Path(__file__).with_name("generated.css")
-
-#: verdicts of which the table is open at once.
-OPENED = {"differs", "refuted", "failed"}
 
 #: cells that set a notebook up; the book folds their code away.
 SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
@@ -185,8 +182,8 @@ def dress(
             if record is not None:
                 picture = (drawn or {}).get(exhibit_id, "")
                 known = find_exhibit(exhibit_id)
-                verdicts = everything.recorded.verdicts(exhibit_id)
-                block = recorded_block(known, record, verdicts, where.source, picture)
+                judging = everything.recorded.judgings[exhibit_id]
+                block = recorded_block(known, record, judging, where.source, picture)
                 cells.append(_markdown(block))
             cells += [*_captioned(cell, shown), _markdown(_footing(shown, seconds, where))]
     notebook.cells = cells
@@ -217,8 +214,8 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
 
 def _comparison(shown: Shown, everything: Gallery) -> str:
     """One sentence that says how the exhibit compares with its paper, from the verdict on it."""
-    recorded = shown.exhibit in everything.recorded.records
-    verdicts = everything.recorded.verdicts(shown.exhibit) if recorded else shown.verdicts
+    recorded = everything.recorded.judgings.get(shown.exhibit)
+    verdicts = recorded.verdicts if recorded is not None else shown.verdicts
     own = [v for v in verdicts if v.target == shown.exhibit]
     if not own:
         return ""

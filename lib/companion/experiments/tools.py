@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from scipy import stats
 
 from companion.study.session import Context
-from companion.study.sweep import run_sweep
 from reconrisk import DPSGD, arguments, datasets
 from reconrisk.attacks import Observation, known_scale, observe
 from reconrisk.metrics import PerceptualMetric, load_perceptual
@@ -28,7 +25,6 @@ __all__ = [
     "perceptual",
     "photographs",
     "reconstructions",
-    "run_tasks",
     "task_pictures",
     "tensor",
 ]
@@ -148,46 +144,3 @@ def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
 def perceptual(device: str) -> PerceptualMetric:
     """The perceptual metric, loaded once in each process."""
     return load_perceptual(device)
-
-
-#: results of this process, by seed, function and task
-_FINISHED: dict[str, Any] = {}
-
-
-def run_tasks(
-    context: Context,
-    function: Callable[..., Any],
-    tasks: Sequence[Mapping[str, Any]],
-    store: str,
-    label: str,
-) -> list[Any]:
-    """Results of a sweep's tasks, in their order; each task runs once in a process.
-
-    Parameters
-    ----------
-    context : Context
-        Its workers, checkpoints and seed.
-    function : callable
-        Of a module's top level, from a task and its seed to what JSON can hold.
-    tasks : sequence of mapping
-        Values that JSON can hold.
-    store : str
-        Folder below the checkpoints.
-    label : str
-        What the progress bar says.
-    """
-    name = f"{function.__module__}.{function.__qualname__}"
-    texts = [json.dumps(task, sort_keys=True) for task in tasks]
-    keys = [f"{context.seed} {name} {text}" for text in texts]
-    missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in _FINISHED}
-    rows = run_sweep(
-        function,
-        [json.loads(text) for text in missing.values()],
-        seed=context.seed,
-        workers=context.workers,
-        scheduler=context.scheduler,
-        store=context.checkpoints / store if context.checkpoints else None,
-        label=f"{context.exhibit}: {label}",
-    )
-    _FINISHED.update(zip(missing, rows, strict=True))
-    return [_FINISHED[k] for k in keys]

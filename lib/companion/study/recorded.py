@@ -7,7 +7,6 @@ beside it.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,15 +31,15 @@ __all__ = [
     "RECORDED",
     "Beside",
     "Difference",
+    "Judging",
     "NoPicture",
     "Recorded",
     "beside",
     "differences",
+    "judged_again",
     "problems_of",
     "read_recorded",
     "recorded_ids",
-    "judged_again",
-    "lacking",
     "settings_of",
     "tables_of",
     "unrecorded",
@@ -62,6 +61,23 @@ class Difference:
     name: str
     ran: Any
     paper: Any
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What judging a record's tables gave.
+
+    Attributes
+    ----------
+    verdicts : tuple of Verdict
+        Made anew, or those that were stored where the tables lack what judging needs.
+    lacks : str
+        What they lack, in words; empty for verdicts made anew. It is a fact about an older run,
+        which its page tells: record the exhibit again.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,10 +127,13 @@ class Recorded:
         By exhibit, those that can be read.
     problems : tuple of str
         What is wrong with them, or with those that cannot be read, in words.
+    judgings : mapping of str to Judging
+        By exhibit, the verdicts that count.
     """
 
     records: Mapping[str, Record] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    judgings: Mapping[str, Judging] = field(default_factory=dict)
 
     def on(self, target: str) -> list[tuple[str, Verdict]]:
         """Return every recorded verdict on a target with its exhibit."""
@@ -124,18 +143,9 @@ class Recorded:
     def _judged(self) -> dict[str, list[tuple[str, Verdict]]]:
         judged: dict[str, list[tuple[str, Verdict]]] = {}
         for exhibit in self.records:
-            for verdict in self.verdicts(exhibit):
+            for verdict in self.judgings[exhibit].verdicts:
                 judged.setdefault(verdict.target, []).append((exhibit, verdict))
         return judged
-
-    def verdicts(self, exhibit: str) -> tuple[Verdict, ...]:
-        """Return a record's verdicts, judged anew from its tables where those suffice."""
-        return self._verdicts[exhibit]
-
-    @functools.cached_property
-    def _verdicts(self) -> dict[str, tuple[Verdict, ...]]:
-        judged = {e: judged_again(e, r) for e, r in self.records.items()}
-        return {e: judged[e] or tuple(verdicts_of(r)) for e, r in self.records.items()}
 
     def status(self, target: str) -> str:
         """Return the worst recorded verdict on a target; empty if no record judges it."""
@@ -167,19 +177,21 @@ def read_recorded(project: str | Path) -> Recorded:
     """Read every record; what is wrong with one is reported and does not hide the others."""
     project = Path(project)
     records: dict[str, Record] = {}
+    judgings: dict[str, Judging] = {}
     problems: list[str] = []
     for exhibit in recorded_ids(project):
         path = (RECORDED / exhibit).as_posix()
         try:
             record = read_record(project / path)
-            found = list(problems_of(exhibit, record))
+            judging = judged_again(exhibit, record)
+            found = list(problems_of(exhibit, record, judging))
         except (RecordError, OSError, ValueError, KeyError, TypeError) as error:
             message = error.args[0] if isinstance(error, KeyError) and error.args else error
             problems.append(f"{path}: {message}")
             continue
-        records[exhibit] = record
+        records[exhibit], judgings[exhibit] = record, judging
         problems += [f"{path}: {problem}" for problem in found]
-    return Recorded(records, tuple(problems))
+    return Recorded(records, tuple(problems), judgings)
 
 
 def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Beside]:
@@ -230,24 +242,20 @@ def tables_of(exhibit: str, record: Record) -> Tables:
     )
 
 
-def judged_again(exhibit: str, record: Record) -> tuple[Verdict, ...]:
-    """Judge a record from its tables; empty if they lack what judging needs.
+def judged_again(exhibit: str, record: Record) -> Judging:
+    """Judge a record from its tables; its stored verdicts stand where those do not suffice.
 
-    What they lack is a fact about an older run, which its page tells: record the exhibit again.
+    Parameters that the exhibit no longer takes are a problem of the record, not of judging.
     """
+    stored = tuple(verdicts_of(record))
     try:
-        return judged(find_exhibit(exhibit).file, tables_of(exhibit, record))
-    except MissingTable:
-        return ()
-
-
-def lacking(exhibit: str, record: Record) -> str:
-    """Return what a record's tables lack for being judged again, in words; empty if nothing."""
+        tables = tables_of(exhibit, record)
+    except (TypeError, ValueError) as error:
+        return Judging(stored, str(error))
     try:
-        judged(find_exhibit(exhibit).file, tables_of(exhibit, record))
+        return Judging(judged(find_exhibit(exhibit).file, tables))
     except MissingTable as error:
-        return str(error.args[0])
-    return ""
+        return Judging(stored, str(error.args[0]))
 
 
 def verdicts_of(record: Record) -> list[Verdict]:
@@ -255,7 +263,7 @@ def verdicts_of(record: Record) -> list[Verdict]:
     return [Verdict(**verdict) for verdict in record.result["verdicts"]]
 
 
-def problems_of(exhibit: str, record: Record) -> Iterator[str]:
+def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]:
     """Yield what keeps a record from answering for its exhibit, as sentences.
 
     A verdict that failed or that no row asks for, parameters that the exhibit no longer has, has
@@ -267,7 +275,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
         return
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
-    yield from _verdict_problems(known, record)
+    yield from _verdict_problems(known, record, judging)
     # the reason of a failed verdict has been told
     verdicts = [
         v | {"why": ""} if v["status"] == "failed" else v for v in record.result["verdicts"]
@@ -278,7 +286,7 @@ def problems_of(exhibit: str, record: Record) -> Iterator[str]:
     yield from _parameter_problems(known, record)
 
 
-def _verdict_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
+def _verdict_problems(exhibit: Exhibit, record: Record, judging: Judging) -> Iterator[str]:
     verdicts, asked = verdicts_of(record), targets()
     for verdict in verdicts:
         if verdict.target not in asked:
@@ -290,9 +298,7 @@ def _verdict_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
         missing = sorted(exhibit.targets - judged_targets)
         more = sorted(judged_targets - exhibit.targets)
         yield f"no verdict on {missing}, and more than is asked for: {more}"
-    with contextlib.suppress(TypeError, ValueError):  # its parameters are told below
-        verdicts = list(judged_again(exhibit.id, record)) or verdicts
-    for verdict in verdicts:
+    for verdict in judging.verdicts:
         if verdict.status == "failed":
             yield f"{verdict.target} failed: {verdict.statement}: {verdict.why}"
 
