@@ -13,7 +13,7 @@ from torch.nn import functional
 from altered_tables import altered, recorded, statuses
 from companion.papers.liu2024 import defended_training, fig3, table2
 from companion.study import Tables
-from companion.study.exhibits import described, parameters_of
+from companion.study.exhibits import described, find_exhibit
 from companion.study.parameters import resolve
 from reconrisk.convnets import ConvNet, WideHead
 from reconrisk.mechanisms import (
@@ -346,7 +346,7 @@ def trade_off() -> Tables:
         frames,
         exhibit="liu2024/fig3",
         profile="quick",
-        parameters=resolve("liu2024/fig3", parameters_of("liu2024/fig3"), "quick"),
+        parameters=resolve("liu2024/fig3", find_exhibit("liu2024/fig3").parameters, "quick"),
         stand_ins=("data = patches",),
     )
 

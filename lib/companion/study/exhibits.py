@@ -44,8 +44,6 @@ __all__ = [
     "judged",
     "measurement",
     "papers_built",
-    "parameters_of",
-    "result_of",
     "stand_ins",
     "targets_of",
 ]
@@ -150,18 +148,13 @@ def papers_built() -> list[str]:
     return [p for p in registry.PAPERS if importlib.util.find_spec(f"{_PAPERS}.{p}") is not None]
 
 
-def parameters_of(exhibit_id: str) -> Mapping[str, Parameter]:
-    """Return the parameters of an exhibit."""
-    return find_exhibit(exhibit_id).parameters
-
-
 def find_exhibit(exhibit_id: str) -> Exhibit:
-    """Return the computation of an exhibit (for a panel, that of the whole figure).
+    """Return an exhibit by its id; for a panel, the whole figure.
 
     Raises
     ------
     KeyError
-        If there is no such exhibit, or none is registered for it yet.
+        If there is no such exhibit, or it has no file yet.
     """
     row = registry.exhibit(exhibit_id)
     for candidate in (exhibit_id, registry.parent_of(exhibit_id)):
@@ -269,9 +262,9 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
     return {"caption": caption, "alt": module.alt(tables)}
 
 
-def result_of(module: ModuleType, tables: Tables) -> Result:
-    """Judge an exhibit's tables; what comes out otherwise than expected is *failed*."""
-    return Result(
+def judge(module: ModuleType, tables: Tables) -> Result:
+    """Judge an exhibit's tables, see :meth:`Study.judge`."""
+    result = Result(
         id_of(module),
         judged(module, tables),
         tables,
@@ -285,11 +278,6 @@ def result_of(module: ModuleType, tables: Tables) -> Result:
         description=described(module, tables),
         stand_ins=tuple(tables.stand_ins),
     )
-
-
-def judge(module: ModuleType, tables: Tables) -> Result:
-    """Judge an exhibit's tables, see :meth:`Study.judge`."""
-    result = result_of(module, tables)
     raise_failed(result.verdicts)
     return result
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from companion.study import Context, Tables, Verdict, check, measurement, registry
-from companion.study.exhibits import parameters_of
+from companion.study import Context, Tables, Verdict, check, find_exhibit, measurement, registry
 
 #: the parameters that hold each printed setting; an exhibit has one of them, or two of a kind
 HELD_BY = {
@@ -54,7 +53,7 @@ def measure(study: Context) -> Tables:
 def profile_values(figure: str, metric: str, data: str) -> str:
     """The values of a printed setting in the paper profile of ``Figure 1b``; empty for none."""
     panel = f"hayes2023/fig{figure.removeprefix('Figure ').strip()}"
-    parameters = parameters_of(registry.parent_of(panel))
+    parameters = find_exhibit(panel).parameters
     values: list[float] = []
     for form in HELD_BY.get(metric, ()):
         name = form.format(data=DATA.get(data, data))
