@@ -49,11 +49,11 @@ refresh: $(READY) ## run every notebook with its own parameters and store the ou
 # --whole-suite fails the run if any group of tests ran nothing.
 test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings; JOBS workers
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk \
-	    -n "$(JOBS)" --dist loadgroup --doctest-modules --whole-suite \
+	    -n "$(JOBS)" --doctest-modules --whole-suite \
 	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
 
 check: lint ## what every commit passes, within 3 minutes: lint, types, import contracts, fast tests
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(FAST) -q -n "$(JOBS)" --dist loadgroup
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(FAST) -q -n "$(JOBS)"
 
 lint: $(READY) ## check style, types and which room imports which
 	@$(PY) -m ruff check .

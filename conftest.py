@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,11 +83,21 @@ def empty_groups(by_group: dict[str, Counter[str]]) -> list[str]:
     return [name for name in GROUPS if not by_group[name]["passed"] + by_group[name]["failed"]]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each file and notebook on one worker of pytest-xdist, and all that need the book."""
-    for item in items:
-        book = Path(item.path).is_relative_to(ROOT / "tests" / "book")
-        item.add_marker(pytest.mark.xdist_group("tests/book" if book else str(item.path)))
+def scope_of(nodeid: str) -> str:
+    """Return what runs whole on one worker: a file or notebook, and all that needs the book."""
+    path = nodeid.partition("::")[0]
+    return "tests/book" if path.startswith("tests/book/") else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal whole files to the workers of ``-n``: a notebook's cells share one kernel."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    return FileScheduling(config, log)
 
 
 @pytest.hookimpl(trylast=True)
