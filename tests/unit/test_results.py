@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study import Result, Study, Verdict, registry
+from companion.study import Result, Study, Verdict, check, registry, shared_by
 from companion.study.results import RESULT_MIME, digest
 
 TABLE = pd.DataFrame({"name": ["a", "b"], "n": [1, 2], "value": [0.1, -1e-300]})
@@ -62,6 +62,24 @@ def test_exact_tables_are_held_by_their_digest(project):
     expected = digest(result.tables["cells"])
     assert result.as_dict()["digests"] == {"cells": expected}
     assert expected in repr(result)
+
+
+def test_verdicts_in_the_same_words_share_a_row(project):
+    one = check("ziller2024/fig1", True, "both fall", ours="2")
+    result = Result(
+        "ziller2024/fig1",
+        [*shared_by(one, "ziller2024/fig1_mse"), check("A-001", True, "it is small")],
+    )
+    assert [line for line in repr(result).splitlines()[1:] if line] == [
+        "  ziller2024/fig1, ziller2024/fig1_mse: reproduced: both fall (ours 2)",
+        "  A-001: reproduced: it is small",
+    ]
+    assert result._repr_html_().count("<tr>") == 1 + 2
+    assert [v["target"] for v in result.as_dict()["verdicts"]] == [
+        "ziller2024/fig1",
+        "ziller2024/fig1_mse",
+        "A-001",
+    ]
 
 
 def test_texts_cannot_break_the_page(project):

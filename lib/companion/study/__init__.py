@@ -16,6 +16,7 @@ from companion.study.verdicts import (
     failures_kept,
     not_run,
     refute,
+    shared_by,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "measurement",
     "not_run",
     "refute",
+    "shared_by",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,14 +111,15 @@ class Result:
 
     def __repr__(self) -> str:
         lines = [f"{self.exhibit}: {self.status}"]
-        for v in self.verdicts:
+        for targets, v in _rows(self.verdicts):
             values = "; ".join(
                 f"{label} {value}"
                 for label, value in (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
                 if value
             )
             lines.append(
-                f"  {v.target}: {v.status}: {v.statement}" + (f" ({values})" * bool(values))
+                f"  {', '.join(targets)}: {v.status}: {v.statement}"
+                + (f" ({values})" * bool(values))
             )
             if v.why:
                 lines.append(f"      {v.why}")
@@ -125,7 +127,7 @@ class Result:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(_row(v) for v in self.verdicts)
+        rows = "".join(_row(targets, v) for targets, v in _rows(self.verdicts))
         return (
             '<div class="verdicts"><table><thead><tr><th>What</th><th>Verdict</th><th>Checked</th>'
             "<th>Ours</th><th>Paper</th></tr></thead><tbody>" + rows + "</tbody></table></div>"
@@ -143,7 +145,14 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _row(verdict: Verdict) -> str:
+def _rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[list[str], Verdict]]:
+    """What a table shows: verdicts that differ in nothing but their target share a row."""
+    for _, alike in itertools.groupby(verdicts, lambda v: replace(v, target="")):
+        group = list(alike)
+        yield [v.target for v in group], group[0]
+
+
+def _row(targets: Iterable[str], verdict: Verdict) -> str:
     cells = [
         html.escape(typeset(part)) for part in (verdict.statement, verdict.ours, verdict.paper)
     ]
@@ -153,7 +162,7 @@ def _row(verdict: Verdict) -> str:
         cells[2] += f'<div class="why">within {html.escape(typeset(verdict.tolerance))}</div>'
     slug = verdict.status.replace(" ", "-")
     return (
-        f"<tr><td>{html.escape(_label(verdict.target))}</td>"
+        f"<tr><td>{'<br>'.join(html.escape(_label(target)) for target in targets)}</td>"
         f'<td><span class="verdict verdict-{slug}">{verdict.status}</span></td>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + "</tr>"

@@ -33,6 +33,7 @@ __all__ = [
     "raise_failed",
     "refute",
     "rounded",
+    "shared_by",
 ]
 
 #: from best to worst; ``overall`` of several is the worst. No notebook stores the last two.
@@ -314,6 +315,23 @@ def _printed_statement(target: str, erratum: str) -> str:
 def not_run(target: str, statement: str, needs: str) -> Verdict:
     """State that something was not run here, and what it needs."""
     return Verdict(target, "not run here", statement, why=needs)
+
+
+def shared_by(verdict: Verdict, *targets: str) -> Iterator[Verdict]:
+    """Yield a verdict for its own target and, in the same words, for others.
+
+    For panels and claims that one computation settles; they share a row wherever verdicts are
+    shown.
+
+    Examples
+    --------
+    >>> one = check("mean_to_extreme/fig2", True, "both panels fall with the noise")
+    >>> [v.target for v in shared_by(one, "A-001")]
+    ['mean_to_extreme/fig2', 'A-001']
+    """
+    yield verdict
+    for target in targets:
+        yield replace(verdict, target=target)
 
 
 def overall(verdicts: Iterable[Verdict]) -> str:
