@@ -464,7 +464,7 @@ def attacked_targets(
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        from companion.papers.hayes2023.informed_adversary import scene_of
+        from companion.experiments.informed_adversary import scene_of
 
         task, swept = _few_targets(record, data_root, "attack_targets", epsilon)
         result = swept.compute(task)
@@ -501,8 +501,8 @@ def _mean_of_targets(
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
+    from companion.experiments.informed_adversary import scene_of, train_targets
     from companion.papers.hayes2023.gradient_reconstructions import match_targets
-    from companion.papers.hayes2023.informed_adversary import scene_of, train_targets
 
     epsilon = 100.0
     task, _ = _few_targets(record, data_root, "compare_losses", epsilon)

@@ -10,15 +10,11 @@ import pandas as pd
 import pytest
 import torch
 
+from companion.experiments.informed_adversary import preferred_candidates, scene_of, train_targets
 from companion.papers.beyond import one_scale
 from companion.papers.beyond.defended_records import read_first_layer
 from companion.papers.beyond.guesses import Guesses
-from companion.papers.beyond.informed_adversary import (
-    Scene,
-    attack_run,
-    candidates_preferred,
-    fit_record,
-)
+from companion.papers.beyond.informed_adversary import attack_run, fit_record
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.study import Study
 from made_tables import failed, made, statuses, with_column
@@ -174,8 +170,8 @@ def test_a_task_without_noise_to_speak_of_finds_its_records():
 
 
 def test_candidates_preferred_are_counted_without_the_target():
-    scene = Scene.of(small_task(epsilon=1.0))
-    ranks = candidates_preferred(scene, scene.train())
+    scene = scene_of(small_task(epsilon=1.0))
+    ranks = preferred_candidates(scene, train_targets(scene)[0])
     assert set(ranks) == {"above sum", "above likelihood"}
     for above in ranks.values():
         assert above.shape == (12,) and ((above >= 0) & (above < 50)).all()

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.experiments.informed_adversary import Scene
 from companion.experiments.tools import as_numpy
-from companion.papers.beyond.informed_adversary import Scene
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.study import Context
 from reconrisk.mechanisms import Clipping, EntryDropout, Pruning, defend
@@ -37,7 +37,8 @@ def defended_records(study: Context, scene: Scene, pool: np.ndarray) -> pd.DataF
     """
     p = study.parameters
     weights = {k: w.double()[None].cpu() for k, w in scene.initial().items()}
-    labels, records = torch.as_tensor(scene.images.labels[scene.pool]), torch.as_tensor(pool)
+    labels = torch.as_tensor(scene.images.labels[scene.positions("pool")])
+    records = torch.as_tensor(pool)
     mean = pool.mean(axis=0)
     rows = []
     for name, (update, transforms) in _defences(study, weights).items():

@@ -18,10 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.experiments.informed_adversary import scene_of
 from companion.experiments.tools import attack_repeatedly, data_folder, mean_and_error
 from companion.papers.beyond.defended_records import defended_records
 from companion.papers.beyond.guesses import RARELY, Guesses
-from companion.papers.beyond.informed_adversary import Scene, attack_run
+from companion.papers.beyond.informed_adversary import attack_run
 from companion.papers.beyond.run_parameters import HAYES, OURS
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.parameters import Settings
@@ -80,8 +81,8 @@ SMALL = 0.05
 def measure(study: Context) -> Tables:
     p = study.parameters
     tasks = run_tasks(study)
-    scene = Scene.of(tasks[0])
-    pool = scene.images.inputs[scene.pool].astype(float)
+    scene = scene_of(tasks[0])
+    pool = scene.images.inputs[scene.positions("pool")].astype(float)
     guesses, weights = Guesses.of(pool), scene.classifier.parameter_count
     rows = []
     for epsilon, found in zip(

@@ -12,10 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.experiments.informed_adversary import images_of, scene_of, train_targets
 from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import CHUNK
-from companion.papers.hayes2023.informed_adversary import images_of, scene_of, train_targets
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels

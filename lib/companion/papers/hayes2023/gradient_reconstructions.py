@@ -20,14 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import special
 
-from companion.experiments.tools import as_numpy, data_folder
-from companion.papers.hayes2023.informed_adversary import (
+from companion.experiments.informed_adversary import (
     Scene,
     images_of,
     preferred_candidates,
     scene_of,
     train_targets,
 )
+from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
 from companion.study import Context, Parameter, Tables
 from reconrisk import datasets, privacy
@@ -151,7 +151,7 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     task : dict
-        As in :func:`~companion.papers.hayes2023.informed_adversary.scene_of`, and ``iterations``,
+        As in :func:`~companion.experiments.informed_adversary.scene_of`, and ``iterations``,
         ``restarts``, ``rate`` and ``pool``.
 
     Returns
@@ -165,7 +165,7 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
     scene = scene_of(task)
     stored, pixels, labels = train_targets(scene)
     rebuilt = as_numpy(match_targets(scene, stored, labels).inputs)
-    pool = scene.positions("others")[: task["pool"]]
+    pool = scene.positions("pool")
     few = slice(0, LINEARISED if task["first"] == 0 else 0)
     weights = {name: w[:, few] for name, w in stored.weights.items()}
     variance = as_numpy(
@@ -175,7 +175,7 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
     return {
         "rebuilt": np.round(rebuilt, 6),
         "nearer": nearer_records(rebuilt, truth, scene.images.inputs[pool]),
-        **preferred_candidates(scene, stored, pool),
+        **preferred_candidates(scene, stored),
         "linearised": [float(row.mean()) for row in variance],
         "projected": [projected_error(x, row) for x, row in zip(truth[few], variance, strict=True)],
     }

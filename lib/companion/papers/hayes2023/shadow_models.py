@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.experiments.informed_adversary import Scene, images_of, scene_of
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.gradient_reconstructions import GREY, reconstruction_task
-from companion.papers.hayes2023.informed_adversary import Scene, images_of, scene_of
 from companion.study import Context, Parameter
 from reconrisk.attacks import baselines, model_based
 from reconrisk.datasets import LabelledImages
@@ -56,7 +56,7 @@ def attack_with_shadows(task: dict[str, Any]) -> dict[str, float]:
     Parameters
     ----------
     task : dict
-        As in :func:`~companion.papers.hayes2023.informed_adversary.scene_of`, and ``shadows``,
+        As in :func:`~companion.experiments.informed_adversary.scene_of`, and ``shadows``,
         ``reconstructor``, ``epochs``; the models attacked are those of the ``count`` targets.
 
     Returns

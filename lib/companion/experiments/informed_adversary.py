@@ -45,14 +45,17 @@ class Scene:
     task: dict[str, Any]
 
     def positions(self, who: str) -> np.ndarray:
-        """Positions of the known records, of all others, or of this task's targets."""
-        known = self.task["known"]
+        """Positions of the ``"known"`` records, all ``"others"``, the ``"pool"`` or ``"targets"``.
+
+        The pool is the records that candidates are drawn from, the targets first.
+        """
+        known, first, count = (self.task[name] for name in ("known", "first", "count"))
         if who == "known":
             return self.order[:known]
         others = self.order[known:]
-        if who == "others":
-            return others
-        return others[self.task["first"] : self.task["first"] + self.task["count"]]
+        if who == "pool":
+            return others[: self.task["pool"]]
+        return others if who == "others" else others[first : first + count]
 
     def records(self, positions: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Pixels, what the classifier is fed, and labels."""
@@ -84,7 +87,8 @@ def scene_of(task: dict[str, Any]) -> Scene:
     task : dict
         ``data``, ``data_root``, ``side``, ``features`` (0: none), ``hidden`` (0: none), ``known``,
         ``first`` and ``count`` (the targets), ``selection_seed``, ``noise_seed``, ``epsilon``,
-        ``delta``, ``steps``, ``max_grad_norm``, ``training_rate`` and ``device``.
+        ``delta``, ``steps``, ``max_grad_norm``, ``training_rate`` and ``device``; ``pool`` for
+        attacks with candidates.
     """
     images = images_of(task["data"], task["data_root"], task["side"])
     order = np.random.default_rng(task["selection_seed"]).permutation(len(images))
@@ -119,22 +123,19 @@ def train_targets(scene: Scene) -> tuple[Trajectories, torch.Tensor, torch.Tenso
     return stored, pixels, labels
 
 
-def preferred_candidates(
-    scene: Scene, stored: Trajectories, pool: np.ndarray
-) -> dict[str, np.ndarray]:
-    """How many of the pool the prior-aware attack scores above each target, by its score."""
-    _, fed, labels = scene.records(pool)
+def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.ndarray]:
+    """Count the pool's records that the prior-aware attack scores above each target, by score."""
+    _, fed, labels = scene.records(scene.positions("pool"))
     observer = StepScoresObserver(fed, labels, scene.run, scene.classifier.classes)
     for step in range(scene.run.steps):
         weights = {name: w[step] for name, w in stored.weights.items()}
         residual = {name: r[step] for name, r in stored.residuals.items()}
         observer(step, weights, residual, stored.takes_part[step])
     steps = observer.steps()
-    own = {int(p): column for column, p in enumerate(pool)}
-    columns = [own[int(p)] for p in scene.positions("targets")]
     ranks = {}
     for name, score in (("sum", sum_score), ("likelihood", likelihood_score)):
         scores = as_numpy(score(steps, scene.run))  # (targets, pool)
-        mine = scores[np.arange(len(columns)), columns]
+        own = np.arange(len(scores))
+        mine = scores[own, own + scene.task["first"]]
         ranks[f"above {name}"] = np.count_nonzero(scores > mine[:, None], axis=1)
     return ranks
