@@ -171,9 +171,11 @@ def test_a_labelled_exhibit_runs_on_images(call_command, images, tmp_path):
 def test_photographs_run_on_images(images):
     result = study.Study(data=images).run("mean_to_extreme/fig5")
     assert result.status == "holds on stand-in data"
-    assert "as photographs" in result.ran
+    assert "as photographs" in result.tables.ran
     original = datasets.own_images(images, side=224, colour=True, most=1).pictures()[0]
-    assert any(np.allclose(picture, original, atol=1e-6) for picture in result.images.values())
+    assert any(
+        np.allclose(picture, original, atol=1e-6) for picture in result.tables.images.values()
+    )
 
 
 def test_a_statement_that_fails_on_images_differs_and_loses_nothing(images, monkeypatch):

@@ -28,6 +28,7 @@ from companion.study.recorded import (
 from companion.study.records import RecordError, provenance, read_record, write_record
 from companion.study.results import Result
 from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.tables import Tables
 from companion.study.verdicts import check, failures_kept
 
 EXHIBIT = "ziller2024/table1"
@@ -42,17 +43,17 @@ def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, 
     session = Study(profile="paper", overrides={exhibit: overrides or {}}, data_root=project)
     with failures_kept():
         judged = [check(t, not failing, f"{t} is as it is", ours="1.25") for t in known.targets]
-    result = Result(
-        exhibit,
-        judged,
-        tables or {"small": pd.DataFrame({"x": [1.23456, float("nan")], "name": ["None", ""]})},
+    small = pd.DataFrame({"x": [1.23456, float("nan")], "name": ["None", ""]})
+    measured = Tables(
+        tables or {"small": small},
         ran="a toy",
+        exhibit=exhibit,
         profile="paper",
-        settings=dict(session.context(exhibit).parameters),
+        parameters=session.context(exhibit).parameters,
     )
     origin = provenance(session, exhibit, 90.0)
     origin = dataclasses.replace(origin, commit="0123456789abcdef", **changed)
-    write_record(result, project / RECORDED / exhibit, provenance=origin)
+    write_record(Result(measured, judged), project / RECORDED / exhibit, provenance=origin)
     return known
 
 

@@ -26,6 +26,7 @@ from companion.study.records import (
 )
 from companion.study.results import Result
 from companion.study.sources import code_stamp, source_files
+from companion.study.tables import Tables
 
 FIG1 = "ziller2024/fig1"
 MODULE = "companion.papers.ziller2024.fig1"
@@ -351,7 +352,8 @@ def test_writing_again_leaves_nothing_of_the_former_record(session, result, tmp_
     tmp_path = tmp_path / "out"
     write_record(result, tmp_path, b"x", provenance=made)
     (tmp_path / "mine.csv").write_text("a\n1\n")
-    renamed = dataclasses.replace(result, tables={"others": result.tables["draws"]})
+    others = dataclasses.replace(result.tables, frames={"others": result.tables["draws"]})
+    renamed = dataclasses.replace(result, tables=others)
     write_record(renamed, tmp_path, provenance=made)
     assert {p.name for p in tmp_path.iterdir()} == {"others.csv", "mine.csv", "record.json"}
     assert list(read_record(tmp_path).tables) == ["others"]
@@ -380,17 +382,17 @@ def test_damaged_records_are_refused(session, result, tmp_path):
 
 
 def test_wrong_names_are_refused(session, result, tmp_path):
-    made = provenance(session, FIG1, 1.0)
-    with pytest.raises(ValueError, match="cannot be a file name"):
-        bad = Result(FIG1, [], {"../x": result.tables["draws"]})
-        write_record(bad, tmp_path, provenance=made)
+    with pytest.raises(ValueError, match=r"able to be a file's; got '../x'"):
+        Tables({"../x": result.tables["draws"]})
+    other = Result(Tables({}, exhibit="ziller2024/table1"), [])
     with pytest.raises(ValueError, match="is not that of ziller2024/table1"):
-        write_record(Result("ziller2024/table1", []), tmp_path, provenance=made)
+        write_record(other, tmp_path, provenance=provenance(session, FIG1, 1.0))
     assert list(tmp_path.glob("record.json")) == []
 
 
 def test_a_table_with_spaces_in_its_name_gets_a_file(session, tmp_path):
-    result = Result(FIG1, [], {"any reconstruction": pd.DataFrame({"a": [1]})})
+    tables = Tables({"any reconstruction": pd.DataFrame({"a": [1]})}, exhibit=FIG1)
+    result = Result(tables, [])
     write_record(result, tmp_path, provenance=provenance(session, FIG1, 1.0))
     assert (tmp_path / "any-reconstruction.csv").read_text() == "a\n1\n"
     assert list(read_record(tmp_path).tables) == ["any-reconstruction"]

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study import Result, Study, Verdict, check, registry, shared_by
+from companion.study import Result, Study, Tables, Verdict, check, registry, shared_by
 from companion.study.results import RESULT_MIME, digest
 
+FIG1 = Tables({}, exhibit="ziller2024/fig1")
 TABLE = pd.DataFrame({"name": ["a", "b"], "n": [1, 2], "value": [0.1, -1e-300]})
 
 
@@ -67,7 +68,7 @@ def test_exact_tables_are_held_by_their_digest(project):
 def test_verdicts_in_the_same_words_share_a_row(project):
     one = check("ziller2024/fig1", True, "both fall", ours="2")
     result = Result(
-        "ziller2024/fig1",
+        FIG1,
         [*shared_by(one, "ziller2024/fig1_mse"), check("A-001", True, "it is small")],
     )
     assert [line for line in repr(result).splitlines()[1:] if line] == [
@@ -84,7 +85,7 @@ def test_verdicts_in_the_same_words_share_a_row(project):
 
 def test_texts_cannot_break_the_page(project):
     verdict = Verdict("ziller2024/fig1", "differs", "a < b & c", "<i>", "1", why="<script>")
-    page = Result("ziller2024/fig1", [verdict])._repr_html_()
+    page = Result(FIG1, [verdict])._repr_html_()
     assert "a &lt; b &amp; c" in page
     assert "<script>" not in page
     assert "<i>" not in page
@@ -93,10 +94,10 @@ def test_texts_cannot_break_the_page(project):
 def test_the_status_is_that_of_the_exhibit_itself(project):
     good = Verdict("ziller2024/fig1", "reproduced", "")
     bad = Verdict("ziller2024/fig1_mse", "differs", "", why="x")
-    result = Result("ziller2024/fig1", [good, bad])
+    result = Result(FIG1, [good, bad])
     assert result.status == "reproduced"
     assert list(result.of("ziller2024/fig1_mse")) == [bad]
-    assert Result("ziller2024/fig1", [bad]).status == "pending"
+    assert Result(FIG1, [bad]).status == "pending"
 
 
 def test_an_exhibit_must_judge_what_it_settles(project, monkeypatch):

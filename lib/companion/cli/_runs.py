@@ -269,7 +269,7 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
     if not plan.keeps_tasks and plan.tasks.is_dir():
         shutil.rmtree(plan.tasks)  # they served to resume this run, which is over
     status = "failed" if problem else result.status
-    return Ended(plan, status, duration(seconds), result.verdicts, result.ran, problem)
+    return Ended(plan, status, duration(seconds), result.verdicts, result.tables.ran, problem)
 
 
 def _drawn(result: Result, debug: bool) -> tuple[Any, str]:

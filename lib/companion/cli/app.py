@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from companion.cli import data
 from companion.cli._console import status_text
 from companion.cli._costs import costs
+from reconrisk.cli.application import application
 from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
@@ -44,23 +45,10 @@ class _BookCommands(TyperGroup):
         return typer.main.get_command(book.app)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from reconrisk import __version__
-
-        print(f"companion {__version__}")
-        raise typer.Exit
-
-
-app = typer.Typer(
-    name="companion",
-    help="Reconstruction risk: regenerate, judge and inspect the exhibits of five papers.",
-    epilog="Start with `companion list --paper ziller2024`, then `companion run ziller2024/table1`",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = application(
+    "companion",
+    "Reconstruction risk: regenerate, judge and inspect the exhibits of five papers.",
+    "Start with `companion list --paper ziller2024`, then `companion run ziller2024/table1`",
 )
 app.add_typer(
     typer.Typer(no_args_is_help=True),
@@ -102,22 +90,6 @@ Scheduler = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@app.callback()
-def options(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
-        ),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of a refusal too.")
-    ] = False,
-) -> None:
-    context.obj = debug
 
 
 # list -------------------------------------------------------------------------------------------

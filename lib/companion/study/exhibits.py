@@ -264,20 +264,7 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
 
 def judge(module: ModuleType, tables: Tables) -> Result:
     """Judge an exhibit's tables, see :meth:`Study.judge`."""
-    result = Result(
-        id_of(module),
-        judged(module, tables),
-        tables,
-        exact=tables.exact,
-        shown=tables.shown,
-        images=tables.images,
-        ran=tables.ran,
-        profile=tables.profile,
-        seed=tables.seed,
-        settings=dict(tables.parameters),
-        description=described(module, tables),
-        stand_ins=tuple(tables.stand_ins),
-    )
+    result = Result(tables, judged(module, tables), described(module, tables))
     raise_failed(result.verdicts)
     return result
 

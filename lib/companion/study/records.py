@@ -399,16 +399,15 @@ def write_record(
     Raises
     ------
     ValueError
-        If a table's name cannot be a file's name, or the provenance is another exhibit's.
+        If the provenance is another exhibit's.
     """
     if provenance.exhibit != result.exhibit:
         raise ValueError(f"the provenance of {provenance.exhibit} is not that of {result.exhibit}")
     files: dict[str, bytes] = {}
     for name, table in result.tables.items():
-        file = name.replace(" ", "-")
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", file):
-            raise ValueError(f"the table name {name!r} cannot be a file name")
-        files[f"{file}.csv"] = table.to_csv(index=False, lineterminator="\n").encode()
+        files[f"{name.replace(' ', '-')}.csv"] = table.to_csv(
+            index=False, lineterminator="\n"
+        ).encode()
     if figure is not None:
         files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
     folder = Path(folder)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import registry
+from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
@@ -41,44 +42,26 @@ def _canonical(entry: Any, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """One exhibit, computed.
+    """One exhibit, judged.
 
     Attributes
     ----------
-    exhibit : str
-        Its id.
+    tables : Tables
+        The data behind the figure, or the table itself, and what was measured.
     verdicts : sequence of Verdict
         For the exhibit, its panels, and the claims and errata it settles.
-    tables : mapping of str to DataFrame
-        The data behind the figure, or the table itself.
-    exact : sequence of str
-        Names of the tables that hold no random number: their digest is compared by nbval.
-    shown : sequence of str
-        Names of the tables that are shown as such (a table's exhibit has no picture).
-    images : mapping of str to ndarray
-        Pictures (height, width, 3) in [0, 1] before display; not stored in records.
-    ran : str
-        One sentence: what was run, on which data.
-    profile, seed, settings
-        What it was run with (filled in by the study).
     description : mapping
         Caption and alternative text of its picture.
-    stand_ins : sequence of str
-        What took the place of the paper's data or networks.
     """
 
-    exhibit: str
+    tables: Tables
     verdicts: Sequence[Verdict]
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    exact: Sequence[str] = ()
-    shown: Sequence[str] = ()
-    images: Mapping[str, np.ndarray] = field(default_factory=dict)
-    ran: str = ""
-    profile: str = ""
-    seed: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
     description: Mapping[str, str] = field(default_factory=dict)
-    stand_ins: Sequence[str] = ()
+
+    @property
+    def exhibit(self) -> str:
+        """Its id."""
+        return self.tables.exhibit
 
     @property
     def status(self) -> str:
@@ -96,17 +79,18 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """The part that is stored and compared: no array, no table, only digests of exact ones."""
+        tables = self.tables
         return {
             "exhibit": self.exhibit,
-            "profile": self.profile,
-            "seed": self.seed,
-            "settings": {k: _plain(v) for k, v in self.settings.items()},
-            "ran": self.ran,
+            "profile": tables.profile,
+            "seed": tables.seed,
+            "settings": {k: _plain(v) for k, v in tables.parameters.items()},
+            "ran": tables.ran,
             "status": self.status,
             "verdicts": [v.as_dict() for v in self.verdicts],
-            "digests": {name: digest(self.tables[name]) for name in self.exact},
+            "digests": {name: digest(tables[name]) for name in tables.exact},
             **self.description,
-            "stand_ins": list(self.stand_ins),
+            "stand_ins": list(tables.stand_ins),
         }
 
     def __repr__(self) -> str:
@@ -123,7 +107,7 @@ class Result:
             )
             if v.why:
                 lines.append(f"      {v.why}")
-        lines += [f"  data {name}: {digest(self.tables[name])}" for name in self.exact]
+        lines += [f"  data {name}: {digest(self.tables[name])}" for name in self.tables.exact]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
