@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
@@ -448,3 +450,50 @@ def test_list_table_keeps_cells_together() -> None:
     table = markdown.list_table(("A", "B"), [("x\n\ny", "")], widths=(1, 2), classes="c")
     assert "* - x\n\n    y\n  - \n" in table
     assert table.startswith(":::{list-table}") and table.endswith(":::\n")
+
+
+# Links in code ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def linked_names():
+    path = ROOT / "book" / "_ext" / "linked_names.py"
+    spec = importlib.util.spec_from_file_location("linked_names", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_imports_are_read_without_running_them(linked_names):
+    code = (
+        "%matplotlib inline\nimport numpy as np\nimport os.path\nfrom reconrisk import bounds as b"
+    )
+    assert linked_names.imports_of(code) == {"np": "numpy", "os": "os", "b": "reconrisk.bounds"}
+    assert linked_names.imports_of("this is no Python") == {}
+
+
+def test_names_become_links_and_attributes_and_keywords_do_not(linked_names):
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    code = "x = bounds.rero(run, rero=1).upper + other.rero + rero(bounds.rero.cache)"
+    html = highlight(code, PythonLexer(), HtmlFormatter())
+    found = linked_names.linked(html, {"bounds.rero": "api.html#a", "rero": "api.html#b"})
+    soup = BeautifulSoup(found, "html.parser")
+    assert soup.get_text() == BeautifulSoup(html, "html.parser").get_text()
+    assert [(a["href"], a.get_text()) for a in soup.find_all("a")] == [
+        ("api.html#a", "bounds.rero"),
+        ("api.html#b", "rero"),
+        ("api.html#a", "bounds.rero"),
+    ]
+
+
+def test_the_companions_own_names_lead_to_their_lines(linked_names):
+    file, line = linked_names.defined_in("companion.study.verdicts.check")
+    assert file == "lib/companion/study/verdicts.py"
+    assert (ROOT / file).read_text().splitlines()[line - 1].startswith("def check(")
+    assert linked_names.defined_in("companion.study.verdicts") == (file, 1)
+    assert linked_names.defined_in("companion.study.verdicts.STATUSES")[0] == file
+    assert linked_names.defined_in("companion.study.verdicts.nothing") is None
+    assert linked_names.defined_in("numpy.mean") is None

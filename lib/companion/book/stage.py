@@ -7,6 +7,7 @@ the command that regenerates each exhibit.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import os
@@ -103,6 +104,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     config["launch_buttons"]["jupyterhub_url"] = where.hub
     sphinx = config["sphinx"]["config"]
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
+    sphinx["source_address"] = where.source("")
     sphinx["linkcheck_anchors"] = False  # lines of a source file are no anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
@@ -363,9 +365,10 @@ def _value(value: Any) -> str:
 
 
 def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
-    """The experiment's source, folded."""
+    """The experiment's source with the imports it needs, folded."""
     function = inspect.unwrap(exhibit.file.measure)
     lines, first = inspect.getsourcelines(function)
+    code = textwrap.dedent("".join(lines)).rstrip()
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     return [
         f"::::{{dropdown}} How it is measured: `measure` in {path.rpartition('/')[2]}",
@@ -374,7 +377,21 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",
         "",
         "```python",
-        textwrap.dedent("".join(lines)).rstrip(),
+        *_imports_of(inspect.getsource(exhibit.file), code),
+        "",
+        code,
         "```",
         "::::",
     ]
+
+
+def _imports_of(module: str, code: str) -> list[str]:
+    """The imports of a module that a piece of its code uses, a line each."""
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    lines = []
+    for node in ast.parse(module).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node.names = [a for a in node.names if (a.asname or a.name) in used]
+            if node.names:
+                lines.append(ast.unparse(node))
+    return lines
