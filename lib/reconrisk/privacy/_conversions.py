@@ -122,6 +122,7 @@ def amplify(
     e = arguments.real("epsilon", epsilon, 0)
     d = arguments.real("delta", delta, 0, 1)
     q = arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+    e, d, q = np.broadcast_arrays(e, d, q)
     near = np.log1p(q * np.expm1(np.minimum(e, 30.0)))
     with np.errstate(divide="ignore"):
         far = np.logaddexp(np.log1p(-q), np.log(q) + e)
@@ -163,6 +164,7 @@ def compose(
     d = arguments.real("delta", delta, 0, 1)
     count = arguments.integer("steps", steps, 1)
     s = arguments.real("slack", slack, 0, 1)
+    e, d, count, s = np.broadcast_arrays(e, d, count, s)
     with np.errstate(divide="ignore", invalid="ignore"):
         drift = count * e * np.tanh(0.5 * e)
         spread = np.minimum(-np.log(s), np.log(np.e + np.sqrt(count) * e / s))
