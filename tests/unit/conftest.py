@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import companion.papers
+from shapes import enforce  # noqa: F401  every unit test is a test of shapes too
 
 EXHIBITS = """\
 id,paper_key,kind,place,title
