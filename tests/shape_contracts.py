@@ -63,7 +63,8 @@ CONTRACTS = {
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
-    "privacy.vmf_renyi_blocks": "*#b, *#b blocks, *#b blocks, *#b blocks -> *b",
+    "privacy.vmf_renyi_blocks": """
+        *#b, *#b blocks | (), *#b blocks | (), *#b blocks | () -> *b""",
     "privacy.vmf_renyi_sampled": "-> orders",
     "mechanisms.add_gaussian_noise": "{e ...} -> {e ...}",
     "mechanisms.add_vmf_noise": "{e ...}, () | e -> {e ...}",
@@ -148,7 +149,7 @@ CONTRACTS = {
     "attacks.sum_score": "StepScores -> K n",
     "attacks.tensor_attack": "-> TensorReconstruction",
     "attacks.top_score": "StepScores -> K n",
-    "attacks.total_variation": "*b _ _ -> *b",
+    "attacks.total_variation": "... _ _ -> ()",
     "attacks.train_linear_reconstructor": "K p, K d -> any",
     "attacks.train_reconstructor": "K p, K d -> any",
     "attacks.unmix": "P rows d -> Components",

@@ -154,9 +154,10 @@ def check(name: str, contract: Contract, given: Mapping[str, Any], returned: Any
         for parameter, spec in contract.takes.items():
             value = given.get(parameter)
             if spec.startswith("*#b") and value is not None:
-                spec = "..." + spec[3:]
                 shape = _shape(value)
-                leading.append(shape[: len(shape) - len(spec.split()) + 1])
+                choices = spec.split(" | ")
+                spec = "()" if shape == () and "()" in choices else "..." + choices[0][3:]
+                leading.append(shape[: max(0, len(shape) - len(spec.split()) + 1)])
             compare(parameter, value, spec)
         if leading:
             fits(_like(np.broadcast_shapes(*leading)), "*b")
@@ -178,12 +179,22 @@ def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace(instead: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Rebind every name of a loaded module of this project that is bound to a key."""
+    """Rebind every name and default of this project's loaded modules that is bound to a key."""
+
+    def new(value: Any) -> Any:
+        return instead.get(value, value) if inspect.isfunction(value) else value
+
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("reconrisk", "companion", "tests"):
             for key, value in list(vars(module).items()):
-                if inspect.isfunction(value) and value in instead:
+                if not inspect.isfunction(value):
+                    continue
+                if value in instead:
                     setattr(module, key, instead[value])
+                if value.__defaults__:
+                    value.__defaults__ = tuple(map(new, value.__defaults__))
+                if value.__kwdefaults__:
+                    value.__kwdefaults__ = {k: new(v) for k, v in value.__kwdefaults__.items()}
 
 
 @pytest.fixture(scope="session", autouse=True)
