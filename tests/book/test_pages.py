@@ -112,7 +112,23 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
         assert f"companion run {exhibit_id} --profile" in " ".join(page.get_text().split())
 
 
-@pytest.mark.parametrize("name", ["exhibits", "claims"])
+def test_names_in_an_exhibits_source_lead_to_where_they_are_described(book) -> None:
+    """Whatever a folded ``measure`` takes from a room of the library has its link."""
+    sources = [
+        fold.select_one(".highlight")
+        for page, soup in book.pages.items()
+        if page.startswith("notebooks/")
+        for fold in soup.select(".exhibit-source")
+    ]
+    assert len(sources) > 150
+    for code in sources:
+        text = code.get_text()
+        rooms = re.findall(r"from reconrisk import (.+)", text)
+        names = [room.strip() for line in rooms for room in line.split(",") if room.islower()]
+        used = {found for room in names for found in re.findall(rf"\b{room}\.\w+", text)}
+        assert used <= {a.get_text() for a in code.select("a.name")}, text[:200]
+
+
 def test_ledgers_list_everything(book, name: str) -> None:
     text = book.pages[f"book/generated/{name}.html"].get_text(" ")
     if name == "claims":
