@@ -129,6 +129,7 @@ def test_names_in_an_exhibits_source_lead_to_where_they_are_described(book) -> N
         assert used <= {a.get_text() for a in code.select("a.name")}, text[:200]
 
 
+@pytest.mark.parametrize("name", ["exhibits", "claims"])
 def test_ledgers_list_everything(book, name: str) -> None:
     text = book.pages[f"book/generated/{name}.html"].get_text(" ")
     if name == "claims":
