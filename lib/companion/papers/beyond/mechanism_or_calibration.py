@@ -1,7 +1,5 @@
 """Two mechanisms at equal mean cosine with the true gradient: utility and reconstruction agree."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ uniform direction and a log-uniform norm on ``[e^-L, e^L]`` it tends to that ver
 reconstruction does better everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

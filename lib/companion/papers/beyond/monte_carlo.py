@@ -1,7 +1,5 @@
 """Where Algorithm 1 stops being a bound: estimates of gamma over sqrt(T)/sigma."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

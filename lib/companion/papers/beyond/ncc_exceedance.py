@@ -1,7 +1,5 @@
 """How often single reconstructions exceed the printed bound on the NCC, exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

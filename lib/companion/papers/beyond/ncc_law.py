@@ -1,7 +1,5 @@
 """The exact law of the NCC of one record, with and without knowing the data."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

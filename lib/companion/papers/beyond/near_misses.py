@@ -1,7 +1,5 @@
 """How likely is a near miss: paper A's tail, what any use of it attains, and paper C's bound."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ speaks of such a run is computed for it, beside an attack on the trained models;
 :func:`reconrisk.risk.assess` has to say the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -21,12 +19,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import (
-    as_numpy,
-    attack_repeatedly,
-    data_folder,
-    mean_and_error,
-)
+from companion.experiments.tools import as_numpy, attack_repeatedly, data_folder, mean_and_error
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.papers.beyond.run_parameters import OURS, RUN
@@ -122,7 +115,7 @@ class Scene:
     run: DPSGD
 
     @classmethod
-    def of(cls, study: Context) -> Scene:
+    def of(cls, study: Context) -> "Scene":
         """Draw the records and tune the noise to the study's epsilon."""
         p = study.parameters
         folder = data_folder(study, p.data)

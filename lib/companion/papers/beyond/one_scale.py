@@ -6,8 +6,6 @@ every attack that it bounds is carried out on the same records. Defences without
 the same scale: what they do to one record's gradient, and what it still tells.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

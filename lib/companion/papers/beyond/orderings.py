@@ -1,7 +1,5 @@
 """Runs of DP-SGD ordered by each notion of risk, and where two notions disagree."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

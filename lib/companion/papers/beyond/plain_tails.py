@@ -1,7 +1,5 @@
 """Where the usual implementation of the MSE's tail is silently wrong."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Powers that errors grow with, and means over networks, with their intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Colour and marker of every reconstruction from X_hat, the same in every picture."""
 
-from __future__ import annotations
-
 from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE
 
 __all__ = ["STYLES"]

@@ -1,7 +1,5 @@
 """One record's clipped gradient at each of many models, as a function of the record."""
 
-from __future__ import annotations
-
 import math
 
 import torch

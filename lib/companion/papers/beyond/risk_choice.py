@@ -7,8 +7,6 @@ alone decides. That ratio stands for the utility. It leaves out the sampling of 
 where weights outnumber records) and how far optimisation gets in T steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 
@@ -35,12 +33,7 @@ PARAMETERS = {
         1e-2,
     ),
     "steps": Parameter(
-        "ints",
-        (1, 3, 10, 30, 100, 300),
-        (1, 3, 10, 30, 100, 300, 1000, 10_000),
-        _OURS,
-        "T",
-        1,
+        "ints", (1, 3, 10, 30, 100, 300), (1, 3, 10, 30, 100, 300, 1000, 10_000), _OURS, "T", 1
     ),
     "prior_successes": Parameter(
         "floats", (0.5, 0.1, 0.01), (0.5, 0.1, 0.01), _OURS, "kappa", 1e-9

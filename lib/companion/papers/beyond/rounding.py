@@ -1,7 +1,5 @@
 """Significant digits that every machine agrees on, where a root or a calibration leaves no more."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 __all__ = ["FOUR_DIGITS", "four_digits", "significant"]

@@ -1,7 +1,5 @@
 """Very small priors done right: the bound from the binomial tail, not from the printed power."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ On a network small enough for its Jacobian, least squares and bounds say which d
 information and which only hide it from descent.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -154,11 +152,7 @@ def fits(study: Context, small: Grid) -> pd.DataFrame:
     """Least squares and floors by setting, with gradient inversion of the same batches beside."""
     p, n = study.parameters, study.parameters.fitted_size
     settings = fitted_settings(p.local_steps)
-    shared = {
-        "grid": dataclasses.asdict(small),
-        "batch_size": n,
-        "batches": p.fitted_batches,
-    }
+    shared = {"grid": dataclasses.asdict(small), "batch_size": n, "batches": p.fitted_batches}
     tasks = [shared | {"setting": [s.defence, s.strength]} for s in settings]
     descended = run_grid(
         study, ["GradientInversion"], settings, [n], aware=(False, True), grid=small

@@ -1,7 +1,5 @@
 """The best possible attack under sub-sampling, beside the paper's Algorithms 2 and 3."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ attack, what removing low Hermite orders and least squares add to it, and the ex
 below all of them are its results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -336,11 +334,7 @@ def _least_singular_value(inputs: np.ndarray) -> float:
 
 
 def _again(
-    task: Mapping[str, Any],
-    case: Case,
-    start: TensorReconstruction,
-    error: float,
-    floor: float,
+    task: Mapping[str, Any], case: Case, start: TensorReconstruction, error: float, floor: float
 ) -> tuple[str, float]:
     """Try more random starts, then more neurons; return what helped and the first's error."""
     found = _fit(case, start, task["restarts"], task["restarts"] // 2, task["seed"] + 1)

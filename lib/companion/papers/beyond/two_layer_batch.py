@@ -1,7 +1,5 @@
 """How attacks on a two-layer network and their bound grow with the batch, and with 1/pi_min."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DP-SGD's error against the width of a two-layer network: noise alone, and after clipping."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Attacks on a two-layer network's noisy gradient, and what lies between the printed bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

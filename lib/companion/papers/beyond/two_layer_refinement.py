@@ -1,7 +1,5 @@
 """Three attacks on a two-layer network's gradient under every defence, beside the exact bound."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

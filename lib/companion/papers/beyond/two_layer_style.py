@@ -1,7 +1,5 @@
 """How attacks on two-layer networks look in every picture."""
 
-from __future__ import annotations
-
 from companion.style import BLUE, GREEN, ORANGE
 
 __all__ = ["ATTACKS", "BLACK"]

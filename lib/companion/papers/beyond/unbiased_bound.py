@@ -1,7 +1,5 @@
 """The bound of Guo et al. on unbiased attacks beside the exact errors of three attacks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The price of not knowing the scale: the MSE with the scale estimated over that with it known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

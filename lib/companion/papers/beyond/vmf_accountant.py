@@ -1,7 +1,5 @@
 """What a concentration of von Mises-Fisher noise really costs: two approaches and certified."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ is scaled to the sphere first; nothing can be subtracted, but each candidate's d
 Noise levels of the two mechanisms are held equal by the mean cosine of what they release.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence
@@ -139,10 +137,7 @@ def mean_length(batches: list[Batch]) -> float:
 
 
 def vmf_success(
-    batches: list[Batch],
-    concentrations: Sequence[float],
-    samples: int,
-    rng: np.random.Generator,
+    batches: list[Batch], concentrations: Sequence[float], samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Success of the best attack on each batch under VMF noise, simulated ``samples`` times."""
     return np.array(

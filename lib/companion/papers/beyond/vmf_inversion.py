@@ -1,7 +1,5 @@
 """Analytic inversion of one record under VMF and Gaussian noise: closed forms and attacks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Which mechanism protects better: six notions, with one of three things held equal."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The best attack on one of n candidates when gradients are released under VMF noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

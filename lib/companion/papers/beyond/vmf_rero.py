@@ -1,7 +1,5 @@
 """Bounds on any attacker's success under VMF noise, after a whole run and after one release."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Paper B's worst case, paper C's certified bound and the power of a membership test."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
