@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.papers.beyond.power_laws import root_mean_square
 from companion.papers.beyond.two_layer_attacks import (
@@ -64,26 +63,16 @@ SLACK = "bound's slack"
 def measure(study: Context) -> Tables:
     p = study.parameters
     networks = [task_of_network(study, number) for number in range(p.networks)]
-    noisy = attacked(
-        study,
-        attack_case,
-        [
-            {**network, "draw": place, "noise": noise, "release": {"noise_std": noise}}
-            for place, noise in enumerate(p.noises)
-            for network in networks
-        ],
-    ).drop(columns="release")
+    noisy_tasks = [
+        {**network, "draw": place, "noise": noise, "release": {"noise_std": noise}}
+        for place, noise in enumerate(p.noises)
+        for network in networks
+    ]
+    noisy = attacked(study, attack_case, noisy_tasks).drop(columns="release")
     defended = attacked(study, attack_case, defended_tasks(study, networks))
-    batches = attacked(
-        study,
-        bound_case,
-        [
-            {**network, "count": size}
-            for size in p.batch_sizes
-            for network in networks
-            if size <= p.dimension
-        ],
-    )
+    sizes = [size for size in p.batch_sizes if size <= p.dimension]
+    batch_tasks = [{**network, "count": size} for size in sizes for network in networks]
+    batches = attacked(study, bound_case, batch_tasks)
     shares = attacked(study, bound_case, share_tasks(study, networks))
     gaps = [
         {"defence": n, **gap_factors(own)} for n, own in defended.groupby("defence", sort=False)
@@ -117,7 +106,7 @@ def curves(noisy: pd.DataFrame) -> pd.DataFrame:
 
 
 def defended_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Defences with noise after them."""
+    """Tasks of defences that add noise at the end."""
     p = study.parameters
     defences: dict[str, dict[str, Any]] = {
         "none": {},
@@ -129,28 +118,25 @@ def defended_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[
         "pruning .9, same labels": {"labels": "same", "release": {"pruned": 0.9}},
         "3 local steps": {"local": local_steps(3, p.count, p.width)},
     }
+    again = {"restarts": 20, "widening": 2}
     return [
-        {
-            **network,
-            **how,
-            "restarts": 20,
-            "widening": 2,
-            "release": {**how.get("release", {}), "noise_std": p.noise},
-            "defence": name,
-        }
+        network
+        | how
+        | again
+        | {"release": {**how.get("release", {}), "noise_std": p.noise}, "defence": name}
         for name, how in defences.items()
         for network in networks
     ]
 
 
 def gap_factors(own: pd.DataFrame) -> dict[str, float]:
-    """Cut the way from the printed lower bound to the printed attack's error into factors.
+    """Factors between the printed lower bound and the printed attack's error.
 
     Parameters
     ----------
     own : DataFrame
         Runs of :func:`attack_case` under one defence with noise. Those in which least squares did
-        not get to the floor at once are left out: what they lack is starts, see the refinement.
+        not reach the floor at once are left out.
 
     Returns
     -------
@@ -162,14 +148,14 @@ def gap_factors(own: pd.DataFrame) -> dict[str, float]:
     """
     used = own[own["how"] == "at once"]
     chain = ("loosened", "floor", "least squares", "orders removed", "tensor")
-    ends = [root_mean_square(used[name]) for name in chain]
+    ends = np.array([root_mean_square(used[name]) for name in chain])
     names = (SLACK, "least squares", "without least squares", "with low orders")
-    factors = {name: ends[i + 1] / ends[i] for i, name in enumerate(names)}
+    factors = dict(zip(names, ends[1:] / ends[:-1], strict=True))
     return {**factors, "lower": ends[0], "upper": ends[-1], "networks": float(len(used))}
 
 
 def share_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Dropout and pruning of every share."""
+    """Tasks of dropout and pruning of every share."""
     p = study.parameters
     kinds = {
         "dropout": ("dropout", "mixed", p.count),
@@ -178,14 +164,9 @@ def share_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str
         "pruning, 2 records, labels the same": ("pruned", "same", 2),
     }
     return [
-        {
-            **network,
-            "kind": kind,
-            "share": share,
-            "count": count,
-            "labels": labels,
-            "release": {defence: share},
-        }
+        network
+        | {"kind": kind, "share": share, "count": count, "labels": labels}
+        | {"release": {defence: share}}
         for kind, (defence, labels, count) in kinds.items()
         for share in p.shares
         for network in networks
@@ -197,10 +178,8 @@ def floors_by_share(runs: pd.DataFrame) -> pd.DataFrame:
     start = runs[runs["share"] == runs["share"].min()].set_index(["kind", "network"])
     keys = pd.MultiIndex.from_frame(runs[["kind", "network"]])
     relative = runs.assign(
-        **{
-            name: runs[f"unit {name}"].to_numpy() / start.loc[keys, f"unit {name}"].to_numpy()
-            for name in ("floor", "loosened")
-        }
+        floor=runs["unit floor"].to_numpy() / start.loc[keys, "unit floor"].to_numpy(),
+        loosened=runs["unit loosened"].to_numpy() / start.loc[keys, "unit loosened"].to_numpy(),
     )
     grouped = relative.groupby(["kind", "share"], sort=False)
     table = grouped[["floor", "loosened"]].median()
@@ -219,17 +198,11 @@ def slack_by_batch(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def confusion_slack(activation: str, count: int) -> float:
-    """Exact over loosened bound in high dimension, for orthogonal records and equal residuals.
+    """Exact over loosened bound in high dimension, for ``count`` orthogonal records.
 
-    Across all records the information on each is ``a = E[s'(z)^2]``, and ``b = E[s'(z)]^2`` is what
-    two share: the square is ``a/B ((B - 1)/(a - b) + 1/(a + (B - 1) b))``, and tends to
-    ``E[s'^2]/Var(s')`` with the batch.
-
-    Parameters
-    ----------
-    activation : str
-    count : int
-        B >= 1.
+    With equal residuals. The information on each record is ``a = E[s'(z)^2]``, and two records
+    share ``b = E[s'(z)]^2``: the square is ``a/B ((B - 1)/(a - b) + 1/(a + (B - 1) b))``, and tends
+    to ``E[s'^2]/Var(s')`` with the batch size B.
     """
     s = special.activation(activation)
     a = special.normal_mean(lambda z: s.slope(z) ** 2, s.kinks)
@@ -247,9 +220,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-039",
         abs(ratio - 1.0) < NEAR and np.all(np.diff(slack) > 0) and slack[-1] > 2 * slack[0],
-        "While it is below 0.1 the exact Cramer-Rao bound is what least squares err by (mean "
-        "squares within a quarter), and the bound loosened to a trace lies below it by a factor "
-        "that grows with the batch",
+        "Least squares attain the exact Cramer-Rao bound where it is below 0.1 (mean squares "
+        "within a quarter); the bound loosened to a trace is smaller by a factor that grows with "
+        "the batch",
         ours=f"ratio of mean squares {rounded(ratio, error)}; factors "
         + ", ".join(f"{s:.1f}" for s in slack)
         + " for 1, 2, 4, 8 records",
@@ -259,8 +232,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "beyond/two_layer_floor",
         quiet["tensor"] > 100 * quiet["least squares"]
         and np.all(np.diff(tables["curves"]["floor"]) > 0),
-        "At the smallest noise the published attack errs more than a hundred times as much as "
-        "least squares: its error is its own, not the noise's",
+        "At the smallest noise the published attack's error is more than a hundred times that of "
+        "least squares; the exact bound rises with the noise",
         ours=f"{quiet['tensor']:.1f} against {quiet['least squares']:.0e}",
     )
     attack = np.log(gaps["without least squares"] * gaps["with low orders"])
@@ -268,9 +241,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-043",
         (share > 0.5).all() and (np.abs(np.square(gaps["least squares"]) - 1.0) < 2 * NEAR).all(),
-        "Between the printed lower bound and the printed attack's error, on a logarithmic "
-        "scale, more than half is the attack's slack under every defence, nearly all of the "
-        "rest the bound's own, and least squares close the gap to the exact bound",
+        "Under every defence more than half of the gap between the printed lower bound and the "
+        "printed attack's error, on a logarithmic scale, is the attack's slack, and least squares "
+        "are near the exact bound",
         ours=f"attack's share {100 * share.min():.0f}% to {100 * share.max():.0f}%; bound's "
         f"factor {gaps[SLACK].min():.1f} to {gaps[SLACK].max():.1f}",
     )
@@ -411,5 +384,5 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
     axes.set_title("what dropout and pruning leave")
     ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([], minor=True)
     _small_legend(axes, loc="upper left", fontsize=7.5)
