@@ -1,4 +1,4 @@
-"""One record's clipped gradient at each of many models, as a function of the record."""
+"""One record's clipped gradient at each of many models, differentiable in the record."""
 
 import math
 
@@ -12,7 +12,7 @@ __all__ = ["clipped_gradient"]
 def clipped_gradient(
     weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float = math.inf
 ) -> Weights:
-    """Return one record's clipped gradient at each of T models with a hidden layer.
+    """One record's clipped gradient at each of T models with a hidden layer.
 
     Parameters
     ----------
@@ -24,7 +24,6 @@ def clipped_gradient(
     Returns
     -------
     Weights, shape (T, ...)
-        Differentiable in the record.
     """
     responses = weights["hidden.weight"] @ record + weights["hidden.bias"]
     hidden = torch.nn.functional.elu(responses)

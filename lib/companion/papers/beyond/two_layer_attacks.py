@@ -250,7 +250,7 @@ def tensor_errors(case: Case) -> tuple[dict[str, float], TensorReconstruction]:
 def _fit(
     case: Case, start: TensorReconstruction, restarts: int, attempts: int, seed: int
 ) -> Refinement:
-    # the search ends at a fit as good as the noise allows; where noise hides the gradient wrong fits
+    # a fit as good as the noise allows ends the search; where noise hides the gradient, wrong fits
     # are that good, and none may end it
     hidden = 10.0 * case.noise_std**2 > float(np.mean(case.released.seen**2))
     return refine_records(
