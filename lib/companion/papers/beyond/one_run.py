@@ -36,7 +36,6 @@ from reconrisk.attacks import (
     success_by_prior_size,
     success_interval,
 )
-from reconrisk.datasets import LabelledImages
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, record_trajectories, train_many
@@ -92,16 +91,22 @@ def measure(study: Context) -> Tables:
     )
 
 
+#: pixels and labels
+Records = tuple[torch.Tensor, torch.Tensor]
+
+
 @dataclass(frozen=True)
 class Scene:
-    """The data, the network and the run that all five papers look at."""
+    """The records, the network and the run that all five papers look at."""
 
     study: Context
-    images: LabelledImages
-    test: LabelledImages
-    order: np.ndarray
     classifier: Classifier
     run: DPSGD
+    known: Records
+    #: the candidates; those attacked come first
+    pool: Records
+    test: Records
+    guesses: Guesses
 
     @classmethod
     def of(cls, study: Context) -> "Scene":
@@ -110,34 +115,21 @@ class Scene:
         folder = data_folder(study, p.data)
         root = Path(folder) if folder else None
         images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
-        sigma = privacy.noise_for_epsilon(
-            p.epsilon, p.delta, sampling_rate=p.sampling_rate, steps=p.steps
-        )
-        run = DPSGD(sigma, p.sampling_rate, p.steps, p.max_grad_norm)
         order = study.rng("records").permutation(len(images))
-        classifier = Classifier(images.dimension, p.hidden, images.classes)
-        return cls(study, images, test, order, classifier, run)
-
-    def records(self, first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pixels and labels of records by their place in the drawn order."""
-        chosen, device = self.order[first : first + count], self.study.device
-        return (
-            torch.as_tensor(self.images.inputs[chosen], device=device),
-            torch.as_tensor(self.images.labels[chosen], device=device),
+        known, pool, test_records = (
+            tuple(torch.as_tensor(v[chosen], device=study.device) for v in (own.inputs, own.labels))
+            for own, chosen in (
+                (images, order[: p.known]),
+                (images, order[p.known :][: p.pool]),
+                (test, slice(None)),
+            )
         )
-
-    @property
-    def known(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.records(0, self.study.parameters.known)
-
-    @property
-    def pool(self) -> tuple[torch.Tensor, torch.Tensor]:
-        p = self.study.parameters
-        return self.records(p.known, p.pool)
-
-    @functools.cached_property
-    def guesses(self) -> Guesses:
-        return Guesses.of(as_numpy(self.pool[0]))
+        sampled = {"sampling_rate": p.sampling_rate, "steps": p.steps}
+        sigma = privacy.noise_for_epsilon(p.epsilon, p.delta, **sampled)
+        run = DPSGD(sigma, **sampled, max_grad_norm=p.max_grad_norm)
+        classifier = Classifier(images.dimension, p.hidden, images.classes)
+        guesses = Guesses.of(as_numpy(pool[0]))
+        return cls(study, classifier, run, known, pool, test_records, guesses)
 
     @property
     def capacity(self) -> float:
@@ -396,9 +388,7 @@ def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
         answer("E", steps, "least RMSE of unbiased attacks (Cramer, Rao)", least),
         answer("C, E", steps, question, guesses.mean, "-", attack, matched, room),
     ]
-    device = scene.study.device
-    test = (torch.as_tensor(part, device=device) for part in (scene.test.inputs, scene.test.labels))
-    return answers, matched, float(accuracy(stored.final, *test).mean())
+    return answers, matched, float(accuracy(stored.final, *scene.test).mean())
 
 
 def two_layers(scene: Scene) -> Iterator[Answer]:
