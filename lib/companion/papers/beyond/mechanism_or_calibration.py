@@ -82,7 +82,7 @@ PRINTED_GUESSES = {
     "FashionMNIST": {"mean image": 0.545, "class means": 0.291, "black": 1.491},
 }
 
-#: at equal cosine the mechanisms may differ by this share of what all of the noise does
+#: at equal cosine the mechanisms may differ by this share of the fall from the most noise to none
 _SAME = 0.05
 #: and in accuracy by this, on average
 _SAME_ACCURACY = 0.06
@@ -105,7 +105,7 @@ def measure(study: Context) -> Tables:
         curves.append(_curve(run, releases, size))
         apart.append(_differences(run, releases, marks[-1], size))
         trained = _releases(p.trained_cosines, size, median)
-        trainings.append(_training(study, trained["VMF"] + trained["Gaussian"], size, epochs))
+        trainings.append(_training(study, trained, size, epochs))
     results = study.sweep(train_at_cosines, trainings, "networks over the cosine")
     utility = [_utility(*both) for both in zip(trainings, results, strict=True)]
     accuracy = [_accuracy_differences(*both) for both in zip(utility, marks, strict=True)]
@@ -137,7 +137,7 @@ def vmf_at_cosine(cosine: float) -> Release:
 def gaussian_at_cosine(cosine: float, batch_size: int, length: float) -> Release:
     """Gaussian noise that leaves a clipped average of a given length nearly this mean cosine.
 
-    With sigma to three digits: a draw must not hang on a computed number's last bit.
+    Sigma has three digits, so that no draw depends on the last bit of a computed number.
     """
     noise = math.sqrt(1 - cosine * cosine) / cosine * length / math.sqrt(DIMENSION)
     return Release("gaussian", significant(batch_size * noise, 3))
@@ -232,16 +232,16 @@ def _differences(
 
 
 def _training(
-    study: Context, releases: Sequence[Release], size: int, epochs: int
+    study: Context, releases: Mapping[str, list[Release]], size: int, epochs: int
 ) -> dict[str, Any]:
     """One task of :func:`train_at_cosines`."""
-    p = study.parameters
+    p, both = study.parameters, releases["VMF"] + releases["Gaussian"]
     return {
         "data": p.digits,
         "data_root": data_folder(study, p.digits),
         "batch_size": size,
         "epochs": epochs,
-        "releases": [{"kind": r.kind, "noise": r.noise} for r in releases],
+        "releases": [{"kind": r.kind, "noise": r.noise} for r in both],
         "networks": p.networks,
         "seed": study.seed_of("training", size),
         "device": study.device,
@@ -251,18 +251,8 @@ def _training(
 def train_at_cosines(task: dict[str, Any]) -> dict[str, Any]:
     """Train networks under both mechanisms at several noise levels; measure cosine and accuracy.
 
-    Parameters
-    ----------
-    task : dict
-        ``data``, ``data_root``, ``batch_size``, ``epochs``, ``releases``, ``networks`` (of each),
-        ``seed`` and ``device``.
-
-    Returns
-    -------
-    dict
-        Nested lists of shape (R, networks): ``"cosine"``, the average over about fifty steps of the
-        cosine of the released gradient with the clipped average, and ``"accuracy"``, the share of
-        test records that the trained network gets right.
+    Returns shares of shape (releases, networks): ``"cosine"`` of the released gradient with the
+    clipped average, averaged over about fifty steps, and ``"accuracy"`` on the test records.
     """
     train, test = (
         standardised(task["data"], task["data_root"], part, task["device"])
@@ -400,9 +390,6 @@ def _guesses(study: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "guess", "stored", "measured"])
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     yield from _same_curve(tables)
     yield _same_direction(tables)
@@ -487,8 +474,6 @@ def _no_better(tables: Tables) -> Verdict:
         f"{len(errors)} are worse than black",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "Gaussian and VMF noise over the mean cosine of the released gradient with the true one, at "

@@ -519,9 +519,6 @@ def bounds_one_by_one(
     return values
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     rows = tables["rows"]
     held = bounds_hold(rows[rows["holds"] != "-"])

@@ -290,9 +290,6 @@ def crossing(sigma: pd.Series, values: pd.Series, level: float) -> float:
     return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, defences = tables["notions"], tables["defences"]
     guesses = tables["guesses"].set_index("guess")["RMSE"]
@@ -365,8 +362,6 @@ def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, pd.Series]:
         "Cramer-Rao": small["least squares over bound"] >= 1 - room,
     }
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "One network, one data set, one run of DP-SGD over the noise multiplier. Lines: "

@@ -12,11 +12,7 @@ __all__ = ["exponents", "geometric_means", "regression_slope", "root_mean_square
 def exponents(own: pd.DataFrame, over: str, name: str) -> dict[str, float]:
     """Exponent of ``name`` as a power of the column ``over``, fitted to every network.
 
-    Returns
-    -------
-    dict
-        ``"exponent"``, the mean over networks, ``"error"`` (standard), ``"low"`` and ``"high"``
-        (the 95% interval, Student's t).
+    Returns the mean over networks, its standard error and the 95% interval (Student's t).
     """
     slopes = [
         np.polyfit(np.log(g[over].astype(float)), np.log(g[name]), 1)[0]

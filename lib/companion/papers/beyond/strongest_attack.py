@@ -174,33 +174,24 @@ def fits(study: Context, small: Grid) -> pd.DataFrame:
 
 
 def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack batches under one setting by least squares, and bound what any attack can do.
+    """Attack batches of one setting by least squares, in double precision, and bound any attack.
 
-    In double precision. Least squares start from the mean picture under a normal law of pictures
-    whose weight falls until only the update counts; under noise its weight follows from the noise.
+    Least squares start from the mean picture under a normal law of pictures, whose weight falls
+    until only the update counts; under noise its weight follows from the noise.
 
-    Parameters
-    ----------
-    task : dict
-        ``grid``, ``batch_size``, ``batches`` (how many) and ``setting``, defence and strength.
-
-    Returns
-    -------
-    dict
-        Lists by batch: ``"entries"`` visible, ``"unit"`` (Cramer-Rao error per pixel at noise of
-        one; -1 where it is infinite), ``"RMSE"`` by picture; and ``"floor"``, van Trees' bound per
-        pixel with the batches' mean information.
+    Returns lists by batch: ``"entries"`` visible, ``"unit"`` (Cramer-Rao error per pixel at noise
+    of one; -1 where it is infinite), ``"RMSE"`` by picture; and ``"floor"``, van Trees' bound per
+    pixel with the batches' mean information.
     """
     grid, setting = Grid(**task["grid"]), Setting(*task["setting"])
     network = network_of(grid).double()
     drawn = batches_of(grid, task["batch_size"])
-    images = drawn.images[: task["batches"]].double()
-    labels = drawn.labels[: task["batches"]]
+    images, labels = (part[: task["batches"]] for part in (drawn.images.double(), drawn.labels))
     some = dataclasses.replace(drawn, images=images, labels=labels)
     law = law_of_others(grid)
     released = updates_of(grid, network, some, setting)
     known = [
-        information(network, images[k], labels[k], released.take(slice(k, k + 1)), setting)
+        information(network, (images[k], labels[k]), released.take(slice(k, k + 1)), setting)
         for k in range(len(images))
     ]
     pixels = images[0, 0].numel()
@@ -229,13 +220,12 @@ def law_of_others(grid: Grid) -> NormalLaw:
 
 def information(
     network: torch.nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
+    batch: tuple[torch.Tensor, torch.Tensor],
     released: Released,
     setting: Setting,
 ) -> bounds.GradientInformation:
     """Information of one update's visible entries on its pictures, at noise of one."""
-    values, jacobian = update_jacobian(network, images, labels, local=released.local)
+    values, jacobian = update_jacobian(network, *batch, local=released.local)
     if released.visible is not None:
         seen = torch.cat([v.flatten() for v in released.visible.values()])
         values, jacobian = values[seen], jacobian[seen]
@@ -336,9 +326,6 @@ def two_layers(width: int, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["defence", "floor without noise"])
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, layers = tables["fits"].set_index("setting"), tables["two layers"]
     quiet, noisy = table[table["noise"] == 0], table[table["noise"] > 0]
@@ -407,8 +394,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{heavy['least squares']:.2f}",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "Left: errors of gradient inversion and of least squares on a small network, with the "

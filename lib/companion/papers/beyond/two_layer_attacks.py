@@ -113,28 +113,18 @@ def attacked(
 
 @dataclass(frozen=True)
 class Case:
-    """One network, one batch and what is released of its gradient.
-
-    Attributes
-    ----------
-    network : TwoLayer
-    inputs : ndarray, shape (B, d)
-        Of unit norm.
-    released : OutputGradient
-    joint : OutputGradient
-        Of all records as one batch, for the bounds; differs from ``released`` for several clients.
-    noise_std, max_grad_norm : float
-        Of the release; infinite for no clipping.
-    signed : bool
-        Whether the activation distinguishes a record from its negative.
-    """
+    """One network, one batch and what is released of its gradient."""
 
     network: TwoLayer
+    #: of unit norm, shape (B, d)
     inputs: np.ndarray
     released: OutputGradient
+    #: of all records as one batch, for the bounds; differs from ``released`` for several clients
     joint: OutputGradient
     noise_std: float
+    #: infinite for no clipping
     max_grad_norm: float
+    #: whether the activation distinguishes a record from its negative
     signed: bool
 
     def error(self, found: np.ndarray) -> float:
@@ -171,13 +161,10 @@ def draw_labels(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
 def draw_case(task: Mapping[str, Any]) -> Case:
     """Draw the network, the batch and the release that a task describes.
 
-    Parameters
-    ----------
-    task : mapping
-        ``dimension``, ``count`` (of records in a client's batch), ``width`` and ``seed``;
-        optionally ``activation``, ``labels``, ``records``, ``clients``, ``local`` (arguments of
-        ``LocalSteps``), ``release`` (arguments of ``release_output_gradient``) and ``draw``, which
-        seeds masks and noise on one network.
+    It has ``dimension``, ``count`` (of records in a client's batch), ``width`` and ``seed``, and
+    optionally ``activation``, ``labels``, ``records``, ``clients``, ``local`` (arguments of
+    ``LocalSteps``), ``release`` (arguments of ``release_output_gradient``) and ``draw``, which
+    seeds masks and noise on one network.
     """
     draws, clients = np.random.default_rng([task["seed"], 0]), task.get("clients", 1)
     count, activation = task["count"] * clients, task.get("activation", "elu")
@@ -202,12 +189,9 @@ def draw_case(task: Mapping[str, Any]) -> Case:
 def floors(case: Case) -> dict[str, float]:
     """The Cramer-Rao bound of a case, at unit noise and at its own.
 
-    Returns
-    -------
-    dict
-        ``"unit floor"``, exact, for an attacker who knows the norms but neither labels nor output
-        weights; ``"unit loosened"``, loosened to a trace as in the paper; ``"floor"`` and
-        ``"loosened"``, both at the noise of the case.
+    ``"unit floor"`` is exact, for an attacker who knows the norms but neither labels nor output
+    weights; ``"unit loosened"`` is loosened to a trace as in the paper; ``"floor"`` and
+    ``"loosened"`` are both at the noise of the case.
     """
     rows = gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
     information = bounds.gradient_information(rows)
@@ -277,18 +261,10 @@ def _recovered(case: Case, error: float, floor: float) -> bool:
 def attack_case(task: dict[str, Any]) -> dict[str, Any]:
     """Attack one network's gradient in every way, and bound the error.
 
-    Parameters
-    ----------
-    task : dict
-        As :func:`draw_case` reads it, and optionally ``restarts`` and ``widening``: how many more
-        random starts, and how many times more neurons, least squares get where they fail.
-
-    Returns
-    -------
-    dict
-        Errors (``"tensor"``, ``"orders removed"``, ``"least squares"``), how the records were
-        recovered (``"how"``: at once, more starts, more neurons, or not; undetermined where the
-        floor is infinite), the gradient's ``"norm"``, and the floors.
+    Besides what :func:`draw_case` reads, the task may have ``restarts`` and ``widening``: how many
+    more random starts, and how many times more neurons, least squares get where they fail.
+    Returns the errors, how the records were recovered (``"how"``: at once, more starts, more
+    neurons, or not; undetermined where the floor is infinite), the gradient's norm, and the floors.
     """
     case = draw_case(task)
     row, start = tensor_errors(case)

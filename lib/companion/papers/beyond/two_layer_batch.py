@@ -160,8 +160,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-# Picture -----------------------------------------------------------------------------------------
-
 CAPTION = (
     "Errors over the batch size of orthogonal records, labels random or all one (geometric "
     "means over networks, 95% intervals; its span: of the space that the attack places the records "

@@ -130,21 +130,12 @@ def defended_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[
 
 
 def gap_factors(own: pd.DataFrame) -> dict[str, float]:
-    """Factors between the printed lower bound and the printed attack's error.
+    """Factors from the printed lower bound to the printed attack's error, and both ends.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Runs of :func:`attack_case` under one defence with noise. Those in which least squares did
-        not reach the floor at once are left out.
-
-    Returns
-    -------
-    dict
-        ``"bound's slack"``: exact over loosened bound; ``"least squares"``: their error over the
-        exact bound; ``"without least squares"`` and ``"with low orders"``: the errors of the tensor
-        attack with the orders removed over the former, and of the published attack over that.
-        All of root mean squares over the networks. And the loosened bound and the last error.
+    ``own`` are runs of :func:`attack_case` under one defence with noise; those in which least
+    squares did not reach the floor at once are left out. Root mean squares over the networks:
+    exact over loosened bound, least squares over the exact bound, the tensor attack with orders
+    removed over least squares, and the published attack over that.
     """
     used = own[own["how"] == "at once"]
     chain = ("loosened", "floor", "least squares", "orders removed", "tensor")
@@ -248,8 +239,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"factor {gaps[SLACK].min():.1f} to {gaps[SLACK].max():.1f}",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "A two-layer network's noisy gradient. Above left: errors over the noise (root mean "

@@ -173,8 +173,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-# Picture -----------------------------------------------------------------------------------------
-
 CAPTION = (
     "Errors of three attacks on the gradient of a two-layer network under every defence: "
     "median over networks and the range up to the largest. Black: the exact Cramér–Rao bound of "

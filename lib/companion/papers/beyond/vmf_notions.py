@@ -206,9 +206,6 @@ def two_digits(value: float, at_least: bool = False) -> str:
     return f"{float(f'{value:.2g}'):,.0f}" if value >= 99.5 else f"{value:.2g}"
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["notions"]
     found = winners(table)
