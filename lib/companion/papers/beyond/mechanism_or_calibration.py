@@ -40,34 +40,37 @@ from reconrisk.training import (
 )
 
 _OURS = "not printed: our own"
+_COSINES = (0.005, 0.03, 0.12, 0.4, 0.75, 0.94, 0.99, 0.9999)
+_PAPER_COSINES = (
+    0.005,
+    0.02,
+    0.05,
+    0.12,
+    0.25,
+    0.4,
+    0.6,
+    0.75,
+    0.88,
+    0.94,
+    0.97,
+    0.99,
+    0.999,
+    0.9999,
+)
+_ATTACKED = "mean cosines with the true gradient at which batches are attacked, smallest first"
+_TRAINED = (0.005, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 0.9)
+_PAPER_TRAINED = (0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25, 0.5, 0.75, 0.9, 0.97)
+_NETWORKS = "mean cosines at which networks are trained, smallest first"
 
 PARAMETERS = {
     "digits": Parameter("str", "digits", "MNIST", "MNIST", "labelled data set of digits"),
-    "batch_sizes": Parameter(
-        "ints", (16, 128), (16, 128), "16, 32, 64, 128", "records of a batch", low=2
-    ),
+    "batch_sizes": Parameter("ints", (16, 128), (16, 128), "16, 32, 64, 128", "in a batch", low=2),
     "draws": Parameter("int", 8, 12, _OURS, "batches attacked at each batch size", low=3),
     "iterations": Parameter("int", 150, 2000, "10,000", "iterations of the attack", low=10),
-    "cosines": Parameter(
-        "floats",
-        (0.005, 0.03, 0.12, 0.4, 0.75, 0.94, 0.99, 0.9999),
-        (0.005, 0.02, 0.05, 0.12, 0.25, 0.4, 0.6, 0.75, 0.88, 0.94, 0.97, 0.99, 0.999, 0.9999),
-        _OURS,
-        "mean cosines with the true gradient at which batches are attacked, smallest first",
-        low=1e-4,
-    ),
-    "trained_cosines": Parameter(
-        "floats",
-        (0.005, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 0.9),
-        (0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25, 0.5, 0.75, 0.9, 0.97),
-        _OURS,
-        "mean cosines at which networks are trained, smallest first",
-        low=1e-4,
-    ),
+    "cosines": Parameter("floats", _COSINES, _PAPER_COSINES, _OURS, _ATTACKED, low=1e-4),
+    "trained_cosines": Parameter("floats", _TRAINED, _PAPER_TRAINED, _OURS, _NETWORKS, low=1e-4),
     "networks": Parameter("int", 4, 4, _OURS, "networks trained at each setting", low=3),
-    "epochs": Parameter(
-        "ints", (4, 20), (3, 3), "3", "epochs of training at each batch size", low=1
-    ),
+    "epochs": Parameter("ints", (4, 20), (3, 3), "3", "epochs for each batch size", low=1),
 }
 SETTLES = ("O-029", "O-030", "E-D-20")
 

@@ -19,9 +19,7 @@ _SHARES = (0.003, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
 PARAMETERS = {
     "dimensions": Parameter("ints", _SIZES, _SIZES, _OURS, "N, smallest first", low=3),
     "scales": Parameter("floats", _SCALES, _SCALES, _OURS, "a", low=0.1),
-    "shares": Parameter(
-        "floats", _SHARES, _SHARES, _OURS, "MSE over the record's mean square", low=1e-12
-    ),
+    "shares": Parameter("floats", _SHARES, _SHARES, _OURS, "MSE over mean square", low=1e-12),
     "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of medians from limits", 0),
 }
 SETTLES = ("O-054",)

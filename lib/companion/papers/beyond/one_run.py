@@ -56,9 +56,7 @@ PARAMETERS = {
     "iterations": Parameter("int", 200, 600, OURS, "iterations of gradient matching", low=1),
     "draws": Parameter("int", 400, 2000, OURS, "draws of each noise on one direction", low=20),
     "wide_batch": Parameter("int", 3, 5, OURS, "records of the two-layer network's batch", low=1),
-    "wide_width": Parameter(
-        "int", 20_000, 100_000, OURS, "width of the two-layer network", low=100
-    ),
+    "wide_width": Parameter("int", 20_000, 100_000, OURS, "width of that network", low=100),
 }
 SETTLES = ("O-058",)
 SHOWN = ("five answers",)

@@ -29,24 +29,18 @@ from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import conversion_success, success_interval
 
 _LIU = "as Liu et al."
+_EPSILONS = (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5)
+_PAPER_EPSILONS = (*_EPSILONS[:7], 3e3, *_EPSILONS[7:])
+_LEVELS = "epsilons that set the noise levels, smallest first"
 PARAMETERS = {
     "data": RUN["data"],
     "hidden": RUN["hidden"],
     "known": Parameter("int", 299, 999, HAYES, "records known to the attacker", low=1),
     "pool": Parameter("int", 400, 2000, OURS, "records that candidates are drawn from", low=50),
     "targets": Parameter("int", 48, 200, OURS, "records attacked at each noise level", low=8),
-    "ranked": Parameter(
-        "int", 200, 200, OURS, "records of the prior-aware attack, these included", low=8
-    ),
+    "ranked": Parameter("int", 200, 200, OURS, "records of the prior-aware attack, in all", low=8),
     "fitted": Parameter("int", 8, 4, OURS, "of these, fitted by least squares", low=4),
-    "epsilons": Parameter(
-        "floats",
-        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5),
-        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 3e3, 1e4, 1e5),
-        OURS,
-        "epsilons that set the noise levels, smallest first",
-        low=1e-2,
-    ),
+    "epsilons": Parameter("floats", _EPSILONS, _PAPER_EPSILONS, OURS, _LEVELS, low=1e-2),
     "delta": RUN["delta"],
     "steps": Parameter("int", 20, 100, "100 (Hayes et al.)", "full-batch steps", low=1),
     "max_grad_norm": Parameter("float", 0.1, 0.1, HAYES, "C, clipping norm", low=1e-9),
@@ -56,9 +50,7 @@ PARAMETERS = {
     "prior_size": Parameter("int", 8, 8, "8", "candidates of the prior-aware attack", low=2),
     "iterations": Parameter("int", 300, 600, OURS, "iterations of gradient matching", low=1),
     "rate": Parameter("float", 0.05, 0.05, OURS, "its learning rate", low=1e-9),
-    "analytic_repeats": Parameter(
-        "int", 100, 100, OURS, "runs of the analytic attack on each target", low=10
-    ),
+    "analytic_repeats": Parameter("int", 100, 100, OURS, "analytic attacks on each target", low=10),
     "pruned": Parameter("floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries pruned", 0.0),
     "dropped": Parameter(
         "floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries dropped at random", low=0.0

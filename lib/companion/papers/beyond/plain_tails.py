@@ -18,9 +18,7 @@ _DEVIATIONS = (2.0, 5.0, 8.0, 20.0, 60.0)
 
 PARAMETERS = {
     "dimensions": Parameter("ints", _DIMENSIONS, _DIMENSIONS, _OURS, "N", 1),
-    "deviations": Parameter(
-        "floats", _DEVIATIONS, _DEVIATIONS, _OURS, "standard deviations below the mean", 0.1
-    ),
+    "deviations": Parameter("floats", _DEVIATIONS, _DEVIATIONS, _OURS, "below the mean", 0.1),
 }
 SETTLES = ("O-011",)
 SHOWN = ("with SciPy",)

@@ -47,16 +47,10 @@ from reconrisk.two_layer import LocalSteps, TwoLayer, gradient_jacobians, releas
 
 PARAMETERS = {
     **DEFENDED_GRID,
-    "small_side": Parameter(
-        "int", 8, 8, OURS, "pixels a side where least squares and ranks are computed", low=8
-    ),
-    "small_channels": Parameter(
-        "int", 16, 16, OURS, "of the first stage of the small network", low=1
-    ),
+    "small_side": Parameter("int", 8, 8, OURS, "pixels a side for the small network", low=8),
+    "small_channels": Parameter("int", 16, 16, OURS, "channels of its first stage", low=1),
     "small_wide": Parameter("int", 256, 256, OURS, "neurons of its wide layer", low=1),
-    "small_images": Parameter(
-        "int", 8, 40, OURS, "private pictures whose batches are bounded", low=4
-    ),
+    "small_images": Parameter("int", 8, 40, OURS, "private pictures of its batches", low=4),
     "ranked_sizes": Parameter(
         "ints", (2, 4), (1, 2, 4, 8), "2, 4, 8", "batch sizes whose rank is computed", low=1
     ),

@@ -28,29 +28,16 @@ from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import bounds, special
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
+_PRINTED = "0.3, 0.5, 0.7, 0.9, 0.99"
+_NOISES = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_PAPER_NOISES = (0.001, 0.003, 0.01, 0.03, *_NOISES[2:])
 PARAMETERS = {
     **shape_parameters((12, 32), (3, 4), (6000, 16000)),
     "networks": networks_parameter(6, 12),
-    "noises": Parameter(
-        "floats",
-        (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        OURS,
-        "standard deviations of the noise on every entry",
-        low=1e-6,
-    ),
+    "noises": Parameter("floats", _NOISES, _PAPER_NOISES, OURS, "noise on every entry", low=1e-6),
     "noise": Parameter("float", 0.1, 0.1, OURS, "the same where defences are compared", low=0),
-    "batch_sizes": Parameter(
-        "ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "batch sizes", low=1
-    ),
-    "shares": Parameter(
-        "floats",
-        _SHARES,
-        _SHARES,
-        "0.3, 0.5, 0.7, 0.9, 0.99",
-        "shares that pruning or dropout removes",
-        low=0,
-    ),
+    "batch_sizes": Parameter("ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "B", low=1),
+    "shares": Parameter("floats", _SHARES, _SHARES, _PRINTED, "shares removed", low=0),
 }
 SETTLES = ("O-039", "O-043")
 

@@ -29,12 +29,8 @@ from reconrisk.attacks import success_interval
 PARAMETERS = {
     **shape_parameters((12, 32), (3, 4), (6000, 16000)),
     "networks": networks_parameter(6, 12),
-    "restarts": Parameter(
-        "int", 16, 40, OURS, "random starts where the first seven did not lead to a fit", low=1
-    ),
-    "widening": Parameter(
-        "int", 4, 4, OURS, "times more neurons for networks that still fail", low=2
-    ),
+    "restarts": Parameter("int", 16, 40, OURS, "further random starts where all fits fail", low=1),
+    "widening": Parameter("int", 4, 4, OURS, "times more neurons where these fail", low=2),
 }
 SETTLES = ("O-037", "O-038", "O-044")
 SHOWN = ("cures",)

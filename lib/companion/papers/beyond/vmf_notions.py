@@ -39,9 +39,7 @@ PARAMETERS = {
     ),
     "prior_size": Parameter("int", 10, 10, _OURS, "n, candidates", 2),
     "digits": vmf_batches.DIGITS,
-    "batches": Parameter(
-        "int", 40, 400, _OURS, "batches, each with its candidates and weights", 10
-    ),
+    "batches": Parameter("int", 40, 400, _OURS, "batches, each with candidates and weights", 10),
     "releases": Parameter("int", 400, 1000, _OURS, "simulated outputs of each batch", 20),
 }
 SETTLES = ("O-036",)
