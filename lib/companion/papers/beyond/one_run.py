@@ -524,8 +524,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/one_run",
         held.all() and right > 3 / classes,
-        "the run trains a classifier, and on it every bound of the five papers holds for "
-        "the attack beside it",
+        "the run trains a classifier, and every bound of the five papers holds for its attack",
         ours=f"{held.sum()} of {len(held)} bounds and exact values hold",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,

@@ -1,4 +1,4 @@
-"""One DP-SGD run through every notion of reconstruction risk, other defences beside it.
+"""One DP-SGD run through every notion of reconstruction risk, and defences without noise.
 
 A small network is trained by full-batch DP-SGD; the adversary knows all records but one, as in
 Hayes et al. At each noise multiplier every bound of this study is computed for that run, and every
@@ -156,7 +156,7 @@ def informed_attacks(
 
 
 def unbiased_attack(found: Mapping[str, Any]) -> dict[str, float]:
-    """The Cramer-Rao bound and least squares, as root mean squares and in units of each other."""
+    """The Cramer-Rao bound and the error of least squares, root mean squares, and their ratio."""
     bound, error = (np.asarray(found[name], dtype=float) for name in ("bound", "error"))
     mean, spread = mean_and_error(np.mean(error**2, axis=1) / np.mean(bound, axis=1))
     return {
@@ -302,7 +302,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-051",
         all(held.all() for held in kept.values()) and len(ratio) > 0,
-        "at every noise level every bound holds for the attack beside it: ReRo, epsilon and "
+        "at every noise level every bound holds for its attack: ReRo, epsilon and "
         "Bayes' capacity for the prior-aware attack, ReRo of a near miss for gradient matching, "
         "the prior-free tail for the analytic attack, Cramer-Rao for least squares at small noise",
         ours=", ".join(f"{name} {held.sum()} of {len(held)}" for name, held in kept.items())
@@ -332,7 +332,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, pd.Series]:
-    """For each bound, whether it holds for the attack beside it, at every noise level."""
+    """For each bound, whether it holds for its attack, at every noise level."""
     sure, n = STANDARD_ERRORS, p.prior_size
     aware = np.maximum(
         table["prior-aware"] - sure * table["prior-aware error"],

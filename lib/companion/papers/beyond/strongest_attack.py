@@ -134,7 +134,7 @@ def fitted_settings(local_steps: Sequence[int]) -> list[Setting]:
 
 
 def fits(study: Context, small: Grid) -> pd.DataFrame:
-    """Least squares and floors by setting, with gradient inversion of the same batches beside."""
+    """Least squares, floors and gradient inversion of the same batches, by setting."""
     p, n = study.parameters, study.parameters.fitted_size
     settings = fitted_settings(p.local_steps)
     shared = {"grid": dataclasses.asdict(small), "batch_size": n, "batches": p.fitted_batches}

@@ -128,12 +128,11 @@ class Case:
     signed: bool
 
     def error(self, found: np.ndarray) -> float:
-        """Root mean square over the records of the distances, in the best order."""
         return rms_error(self.inputs, found, signs=not self.signed)
 
 
 def rms_error(inputs: np.ndarray, found: np.ndarray, *, signs: bool = False) -> float:
-    """Root mean square over the records of the distances, in the best order (Definition D.1)."""
+    """Root mean square of the records' distances in the best order (Definition D.1)."""
     return float(np.sqrt(match(inputs, found, signs=signs).mse * inputs.shape[1]))
 
 
@@ -150,7 +149,7 @@ def draw_records(kind: str, count: int, dimension: int, rng: np.random.Generator
 
 
 def draw_labels(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels of one sign (``"same"``), of both in turns (``"mixed"``), or ``"random"`` ones."""
+    """Labels of one sign (``"same"``), alternating (``"mixed"``), or ``"random"`` ones."""
     if kind == "same":
         return np.ones(count)
     if kind == "mixed":

@@ -1,4 +1,4 @@
-"""How attacks on a two-layer network and their bound grow with the batch, and with 1/pi_min."""
+"""Growth of attacks' errors on a two-layer network, and of the bound, with B and 1/pi_min."""
 
 from collections.abc import Iterator
 from typing import Any

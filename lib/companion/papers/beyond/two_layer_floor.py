@@ -1,4 +1,4 @@
-"""Attacks on a two-layer network's noisy gradient, and what lies between the printed bounds."""
+"""Attacks on a two-layer network's noisy gradient, and the gap between the printed bounds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -159,18 +159,17 @@ def floors_by_share(runs: pd.DataFrame) -> pd.DataFrame:
         floor=runs["unit floor"].to_numpy() / start.loc[keys, "unit floor"].to_numpy(),
         loosened=runs["unit loosened"].to_numpy() / start.loc[keys, "unit loosened"].to_numpy(),
     )
-    grouped = relative.groupby(["kind", "share"], sort=False)
-    table = grouped[["floor", "loosened"]].median()
-    table["low"], table["high"] = grouped["floor"].min(), grouped["floor"].max()
-    table["infinite"] = grouped["floor"].apply(lambda f: float(np.isinf(f).mean()))
-    return table.reset_index()
+    return (
+        relative.groupby(["kind", "share"], sort=False)[["floor", "loosened"]]
+        .median()
+        .reset_index()
+    )
 
 
 def slack_by_batch(runs: pd.DataFrame) -> pd.DataFrame:
     """Exact over loosened bound by batch size, with the spread over networks."""
-    ratio = runs.assign(slack=runs["unit floor"] / runs["unit loosened"]).groupby("count")
-    table = ratio[["slack", "unit floor", "unit loosened"]].mean()
-    table["low"], table["high"] = ratio["slack"].min(), ratio["slack"].max()
+    slack = (runs["unit floor"] / runs["unit loosened"]).groupby(runs["count"])
+    table = pd.DataFrame({"slack": slack.mean(), "low": slack.min(), "high": slack.max()})
     table["limit"] = [confusion_slack("elu", int(size)) for size in table.index]
     return table.reset_index()
 
@@ -266,7 +265,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def _small_legend(axes: Axes, **how: Any) -> None:
-    """A legend of one panel that takes no room from the others in the layout."""
+    """A legend of one panel that the layout of the others ignores."""
     axes.legend(**how).set_in_layout(False)
 
 

@@ -1,4 +1,4 @@
-"""How attacks on two-layer networks, and powers that errors grow with, look in every picture."""
+"""Colours of attacks on two-layer networks; panels of errors and of fitted exponents."""
 
 from collections.abc import Mapping
 

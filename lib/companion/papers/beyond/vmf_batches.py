@@ -61,7 +61,7 @@ class Batch:
 
     @functools.cached_property
     def cosines(self) -> np.ndarray:
-        """Between those directions, shape (n, n)."""
+        """Cosines between those directions, shape (n, n)."""
         return _products(self.directions)
 
     @functools.cached_property

@@ -167,7 +167,7 @@ def smaller(gaussian: float, vmf: float, margin: float) -> str:
 
 
 def winners(table: pd.DataFrame) -> pd.DataFrame:
-    """Who protects better at any noise multiplier, by notion and by what is held equal."""
+    """Mechanisms that protect better at some noise multiplier, by notion and by what is equal."""
     found = table.assign(winner=[protects_better(row) for row in table.to_dict("records")])
     named = found.groupby(["held equal", "notion"], sort=False)["winner"].agg(
         lambda own: " or ".join(sorted(set(own)))
@@ -238,18 +238,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _side(ever: Mapping[str, set[str]], notions: Sequence[str] = tuple(NOTIONS)) -> set[str]:
-    """Who ever protects better under some notions."""
+    """Mechanisms that ever protect better under some notions."""
     return set().union(*(ever[NOTIONS[key]] for key in notions)) - {"neither", "held equal"}
 
 
 def _more_useful(own: pd.DataFrame) -> set[str]:
-    """Whose releases have the larger mean cosine."""
+    """Mechanisms whose releases have the larger mean cosine."""
     pairs = zip(own["Gaussian cosine"], own["VMF cosine"], strict=True)
     return {smaller(-gaussian, -vmf, CLOSE * gaussian) for gaussian, vmf in pairs}
 
 
 def _counts(found: pd.DataFrame, held: Sequence[str]) -> str:
-    """Winners counted, for each thing that is held equal."""
+    """Counts of winners, for each notion held equal."""
     texts = []
     for name in held:
         counts = found[name].value_counts()
