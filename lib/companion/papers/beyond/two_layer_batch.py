@@ -161,13 +161,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "Errors over the batch size of orthogonal records, labels random or all one (geometric "
-    "means over networks, 95% intervals; its span: of the space that the attack places the records "
-    "in), and the fitted exponents with their intervals beside "
-    "those of the printed bounds, one and zero. Below: orthogonal, random and digit records of one "
-    "dimension: the attack's error with low orders removed, and the exact Cramér–Rao bound, over "
-    "one over the smallest singular value of the batch; marker size grows with the batch. Dashed: "
-    "the printed power, two."
+    "Errors over the batch size of orthogonal records, labels random or all one (geometric means "
+    "over networks, 95% intervals; its span: of the space that the attack places the records in), "
+    "and the fitted exponents with their intervals beside those of the printed bounds, one and "
+    "zero. Below: orthogonal, random and digit records of one dimension: the attack's error with "
+    "low orders removed, and the exact Cramér–Rao bound, over one over the smallest singular value "
+    "of the batch; marker size grows with the batch. Dashed: the printed power, two."
 )
 
 
