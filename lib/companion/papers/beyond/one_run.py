@@ -379,12 +379,12 @@ def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
     surely = success_interval(near, len(errors), 1 - 2 * RARELY)[0]
     certified, attack = bounds.rero(run, guesses.kappa).upper, "gradient matching"
     least = math.sqrt(float(np.median(variances)))
-    prior, steps = "all but the record, and its distribution", "no prior; the network; the steps"
+    prior, knows = "all but the record, and its distribution", "no prior; the network; the steps"
     question, room = "RMSE; the mean picture has the value on the left", error / (2 * matched)
     answers = [
         answer("C", prior, "probability of a near miss", certified, "at most", attack, surely),
-        answer("E", steps, "least RMSE of unbiased attacks (Cramer, Rao)", least),
-        answer("C, E", steps, question, guesses.mean, "-", attack, matched, room),
+        answer("E", knows, "least RMSE of unbiased attacks (Cramer, Rao)", least),
+        answer("C, E", knows, question, guesses.mean, "-", attack, matched, room),
     ]
     return answers, matched, float(accuracy(stored.final, *scene.test).mean())
 
