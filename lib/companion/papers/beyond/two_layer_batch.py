@@ -184,7 +184,11 @@ def alt(tables: Tables) -> str:
     )
 
 
-_RECORDS = {"orthogonal": (GREY, "s"), "random": (PURPLE, "v"), "digits": (ORANGE, "o")}
+_RECORDS = {
+    "orthogonal": ("orthogonal records", GREY, "s"),
+    "random": ("random records", PURPLE, "v"),
+    "digits": ("digits", ORANGE, "o"),
+}
 _MEASURED = {
     "tensor": ("tensor attack", BLUE, "s"),
     "tensor span": ("its span", "#56B4E9", "D"),
@@ -200,9 +204,8 @@ def draw(tables: Tables) -> Figure:
     for axis, (labels, title) in zip(axes[0], titles.items(), strict=False):
         own = tables["errors"].query(f"labels == '{labels}'")
         draw_errors(axis, "B", own, _MEASURED)
-        axis.plot(
-            own["B"], own["orders removed"].iloc[0] * own["B"] / own["B"].iloc[0], ":", color=GREY
-        )
+        slope_one = own["orders removed"].iloc[0] * own["B"] / own["B"].iloc[0]
+        axis.plot(own["B"], slope_one, ":", color=GREY)
         axis.set(xlabel="batch size", ylabel="error", title=title)
         axis.set_xticks(own["B"], [str(size) for size in own["B"]])
         axis.set_xticks([], minor=True)
@@ -212,21 +215,15 @@ def draw(tables: Tables) -> Figure:
         last.axvline(printed, color=GREY, linestyle=":")
     last.set_xlabel("exponent of B")
     last.set_title("filled: random labels; hollow: +1", fontsize=9)
-    quantities = {
-        "orders removed": "error, low orders removed",
-        "unit floor": "exact bound, unit noise",
-    }
-    for axis, (name, label) in zip(axes[1], quantities.items(), strict=False):
+    for axis, name in zip(axes[1], ("orders removed", "unit floor"), strict=False):
         _kinds_panel(axis, tables["kinds"], name)
-        axis.set_ylabel(label)
+    axes[1][0].set_ylabel("error, low orders removed")
+    axes[1][1].set_ylabel("exact bound, unit noise")
     _pi_panel(axes[1][2], tables["pi exponents"])
     handles = [
         *(legend_line(label, c, "-", m) for label, c, m in _MEASURED.values()),
         legend_line("slope one", GREY, ":"),
-        *(
-            legend_line(k if k == "digits" else f"{k} records", c, "", m)
-            for k, (c, m) in _RECORDS.items()
-        ),
+        *(legend_line(label, c, "", m) for label, c, m in _RECORDS.values()),
         legend_line(r"slope two: $1/\pi_{\min}^2$", GREY, "--"),
     ]
     legend_above(figure, handles, 5)
@@ -234,7 +231,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def _kinds_panel(axes: Axes, table: pd.DataFrame, name: str) -> None:
-    for kind, (colour, marker) in _RECORDS.items():
+    for kind, (_, colour, marker) in _RECORDS.items():
         own = table[table["records"] == kind]
         look = {"s": 8 + 5 * own["count"], "marker": marker, "color": colour, "alpha": 0.7}
         axes.scatter(1 / own["pi_min"], own[name], linewidths=0, **look)

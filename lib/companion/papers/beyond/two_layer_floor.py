@@ -282,9 +282,8 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel=r"noise $\sigma$", ylabel="RMSE of the records")
     axes.set_title("errors and bounds over the noise")
     axes.set_ylim(0.3 * float(table["loosened"].min()), 8)
-    _small_legend(
-        axes, loc="lower right", fontsize=7, handlelength=2.2, labelspacing=0.25, borderaxespad=0.1
-    )
+    look = {"fontsize": 7, "handlelength": 2.2, "labelspacing": 0.25, "borderaxespad": 0.1}
+    _small_legend(axes, loc="lower right", **look)
 
 
 _PARTS = {
@@ -348,14 +347,8 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
             height = np.full(np.sum(~seen), top * 0.76**place)
             hollow: dict[str, Any] = {"markerfacecolor": "white", "clip_on": False}
             axes.plot(kept[~seen], height, "^", color=colour, ms=7, **hollow)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1.15, 0.008),
-        ylim=(0.85, top),
-        xlabel="share of entries kept",
-        ylabel="bound, against none",
-    )
+    axes.set(xscale="log", yscale="log", xlim=(1.15, 0.008), ylim=(0.85, top))
+    axes.set(xlabel="share of entries kept", ylabel="bound, against none")
     axes.set_title("what dropout and pruning leave")
     ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
