@@ -347,16 +347,11 @@ def laws_of_the_direction() -> pd.DataFrame:
     rows = []
     for cosine in map(float, np.sort(grid)):
         law = cosine_laws(DIMENSION, cosine)
-        rows.append(
-            {
-                "cosine": cosine,
-                # four digits: on every machine the rounding errors are smaller
-                "distance": significant(law.distance, 4),
-                "ratio of variances": round(law.std_gaussian**2 / law.std_vmf**2, 6),
-                "in the limit": (1 - cosine**2 / 2) * (1 + cosine**2),
-            }
-        )
-    return pd.DataFrame(rows)
+        # rounded to digits on which all machines agree
+        distance, ratio = significant(law.distance, 4), law.std_gaussian**2 / law.std_vmf**2
+        limit = (1 - cosine**2 / 2) * (1 + cosine**2)
+        rows.append((cosine, distance, round(ratio, 6), limit))
+    return pd.DataFrame(rows, columns=["cosine", "distance", "ratio of variances", "in the limit"])
 
 
 def printed_errors() -> pd.DataFrame:
@@ -542,25 +537,16 @@ def draw(tables: Tables) -> Figure:
 def _over_cosine(axes: Axes, table: pd.DataFrame, name: str, **look: Any) -> None:
     for mechanism, colour in MECHANISMS.items():
         own = table[table["mechanism"] == mechanism].sort_values("cosine")
-        axes.errorbar(
-            stretched(own["cosine"]),
-            own[name],
-            yerr=1.96 * own[f"{name} error"],
-            color=colour,
-            marker=_MARKERS[mechanism],
-            markersize=4,
-            linewidth=1.2,
-            elinewidth=1,
-            capsize=2,
-            **look,
-        )
+        line = {"color": colour, "marker": _MARKERS[mechanism], "ms": 4, "lw": 1.2, "elinewidth": 1}
+        room = 1.96 * own[f"{name} error"]
+        axes.errorbar(stretched(own["cosine"]), own[name], yerr=room, capsize=2, **(line | look))
 
 
 def _printed_ticks(axes: Axes, marks: pd.DataFrame) -> None:
     """Where the printed pairs lie, along the lower edge."""
     edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+    height = np.full(len(marks), 0.03)
     for mechanism, colour in MECHANISMS.items():
-        height = np.full(len(marks), 0.03)
         axes.plot(stretched(marks[mechanism]), height, "|", ms=11, mew=1.4, color=colour, **edge)
 
 
