@@ -267,8 +267,8 @@ def test_pictures_of_one_run():
 def test_parts_of_the_run():
     assert one_run.share_and_error(np.array([True, False])) == (0.5, math.sqrt(0.5 / 2))
     assert one_run.share_and_error(np.zeros(4)) == (0.0, 0.25)
-    row = one_run.answer("C", "all", "what", 0.5, "at most", "attack", 0.4, 0.1)
-    rows = [row, one_run.answer("D", "", "x", 1.0)]
+    row = one_run.Answer("C", "all", "what", 0.5, "at most", "attack", 0.4, 0.1)
+    rows = [row, one_run.Answer("D", "", "x", 1.0)]
     shown = one_run.shown_answers(pd.DataFrame(rows, columns=one_run.ANSWER))
     assert shown["measured"].tolist() == ["≤ 0.4", ""]
 

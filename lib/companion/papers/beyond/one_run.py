@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -143,24 +143,22 @@ class Scene:
 
 # One row for each question -----------------------------------------------------------------------
 
-#: columns of the answers; *holds* says how the attack compares: at most, at least, equal or not (-)
 ANSWER = ["paper", "the attacker knows", "question", "bound", "holds", "attack", "measured"]
 ANSWER += ["standard error"]
-Answer = tuple[str, str, str, float, str, str, float, float]
 
 
-def answer(
-    paper: str,
-    knows: str,
-    question: str,
-    bound: float,
-    holds: str = "-",
-    attack: str = "",
-    measured: float = 0.0,
-    error: float = 0.0,
-) -> Answer:
+class Answer(NamedTuple):
     """A bound and the attack it binds, measured."""
-    return paper, knows, question, bound, holds, attack, measured, error
+
+    paper: str
+    knows: str
+    question: str
+    bound: float
+    #: how the attack compares: at most, at least, equal, or not at all (-)
+    holds: str = "-"
+    attack: str = ""
+    measured: float = 0.0
+    error: float = 0.0
 
 
 def share_and_error(hits: np.ndarray) -> tuple[float, float]:
@@ -175,10 +173,10 @@ def membership(scene: Scene) -> Iterator[Answer]:
     inside, outside = (membership_scores(scene, present) for present in (True, False))
     (caught, e1), (false, e2) = share_and_error(inside > 0), share_and_error(outside > 0)
     epsilon = privacy.epsilon(scene.run, delta).upper
-    yield answer("all", knows, f"epsilon at delta = {delta:g}", epsilon)
+    yield Answer("all", knows, f"epsilon at delta = {delta:g}", epsilon)
     most = privacy.delta(scene.run, 0.0).upper
     attacked = ("at most", "likelihood ratio", caught - false, math.hypot(e1, e2))
-    yield answer("B, C", knows, "advantage of a membership test", most, *attacked)
+    yield Answer("B, C", knows, "advantage of a membership test", most, *attacked)
 
 
 def membership_scores(scene: Scene, present: bool) -> np.ndarray:
@@ -237,16 +235,16 @@ def candidates(scene: Scene) -> Iterator[Answer]:
         attacked = ("at most", "prior-aware", share, error)
         certified = bounds.rero(run, 1 / n).upper
         best = float(bounds.bayes_success_subsampled(run, n))
-        yield answer("C", knows, f"success with {n} candidates", certified, *attacked)
-        yield answer("ours", knows, "the same, orthogonal gradients", best)
+        yield Answer("C", knows, f"success with {n} candidates", certified, *attacked)
+        yield Answer("ours", knows, "the same, orthogonal gradients", best)
         if column != 1:
             continue
         fano = float(bounds.fano_success(scene.information(n), n))
         whole = float(bounds.rero_gaussian(run.noise_multiplier, 1 / n, steps=run.steps))
-        yield answer("C", knows, "the same, by Fano's inequality", fano, *attacked)
-        yield answer("B", knows, "the same, without the credit for sampling", whole, *attacked)
+        yield Answer("C", knows, "the same, by Fano's inequality", fano, *attacked)
+        yield Answer("B", knows, "the same, without the credit for sampling", whole, *attacked)
         gain = ("at most", "prior-aware", math.log(max(share, 1e-12) * n))
-        yield answer("D", knows, "log gain over a guess, by capacity", scene.capacity, *gain)
+        yield Answer("D", knows, "log gain over a guess, by capacity", scene.capacity, *gain)
 
 
 def _participation(run: DPSGD) -> tuple[np.ndarray, np.ndarray]:
@@ -300,11 +298,11 @@ def analytic(scene: Scene) -> Iterator[Answer]:
         mean = float(np.mean([values[name] for values in exact]))
         own = np.array([values[name] for values in measured], dtype=float)
         value = share_and_error(own.ravel()) if name == "tail" else mean_of_records(own)
-        yield answer(paper, knows, question, mean, "equal", attack, *value)
+        yield Answer(paper, knows, question, mean, "equal", attack, *value)
     least = _expected(run, lambda k: bounds.mse_lower_bound(sigma, k))
     value = mean_of_records(np.array([values["MSE"] for values in measured]))
     question = "least MSE of unbiased attacks (Guo et al.)"
-    yield answer("C", known_steps, question, least, "at least", "analytic", *value)
+    yield Answer("C", known_steps, question, least, "at least", "analytic", *value)
 
 
 def averaged_reconstructions(
@@ -382,9 +380,9 @@ def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
     prior, knows = "all but the record, and its distribution", "no prior; the network; the steps"
     question, room = "RMSE; the mean picture has the value on the left", error / (2 * matched)
     answers = [
-        answer("C", prior, "probability of a near miss", certified, "at most", attack, surely),
-        answer("E", knows, "least RMSE of unbiased attacks (Cramer, Rao)", least),
-        answer("C, E", knows, question, guesses.mean, "-", attack, matched, room),
+        Answer("C", prior, "probability of a near miss", certified, "at most", attack, surely),
+        Answer("E", knows, "least RMSE of unbiased attacks (Cramer, Rao)", least),
+        Answer("C, E", knows, question, guesses.mean, "-", attack, matched, room),
     ]
     return answers, matched, float(accuracy(stored.final, *scene.test).mean())
 
@@ -411,7 +409,7 @@ def two_layers(scene: Scene) -> Iterator[Answer]:
         ("the same, refined", floor, "at least", "least squares", plain["least squares"]),
         ("the same, this run's clipping and noise", bound["floor"], "-", "tensor attack", noisy),
     ):
-        yield answer("E", knows, question, least, holds, attack, error)
+        yield Answer("E", knows, question, least, holds, attack, error)
 
 
 def vmf_noise(scene: Scene) -> Iterator[Answer]:
@@ -434,13 +432,13 @@ def vmf_noise(scene: Scene) -> Iterator[Answer]:
         ("Gaussian", float(bounds.direction_cosine_gaussian(size, sigma)), gaussian),
     )
     whether, which = "all but whether the record is there", "all but which of the candidates it is"
-    yield answer("D", whether, f"epsilon of VMF noise, concentration {kappa:.3g}", epsilon)
-    yield answer("D", which, f"success with {n} candidates under it", certified)
+    yield Answer("D", whether, f"epsilon of VMF noise, concentration {kappa:.3g}", epsilon)
+    yield Answer("D", which, f"success with {n} candidates under it", certified)
     for name, exact, drawn in cosines:
         question = f"mean cosine, {name} noise"
         attacked = ("equal", "what is released", *mean_and_error(drawn))
-        yield answer("D", "a unit gradient's direction", question, exact, *attacked)
-    yield answer("D", "any prior, any gain", "log capacity of VMF noise", capacity)
+        yield Answer("D", "a unit gradient's direction", question, exact, *attacked)
+    yield Answer("D", "any prior, any gain", "log capacity of VMF noise", capacity)
 
 
 def shown_answers(table: pd.DataFrame) -> pd.DataFrame:
