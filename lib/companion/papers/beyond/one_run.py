@@ -36,6 +36,7 @@ from reconrisk.attacks import (
     success_by_prior_size,
     success_interval,
 )
+from reconrisk.datasets import LabelledImages
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, record_trajectories, train_many
@@ -114,20 +115,18 @@ class Scene:
         root = Path(folder) if folder else None
         images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
         order = study.rng("records").permutation(len(images))
-        known, pool, test_records = (
-            tuple(torch.as_tensor(v[chosen], device=study.device) for v in (own.inputs, own.labels))
-            for own, chosen in (
-                (images, order[: p.known]),
-                (images, order[p.known :][: p.pool]),
-                (test, slice(None)),
-            )
-        )
+
+        def records(own: LabelledImages, chosen: np.ndarray | slice) -> Records:
+            inputs, labels = own.inputs[chosen], own.labels[chosen]
+            return tuple(torch.as_tensor(part, device=study.device) for part in (inputs, labels))
+
+        known, pool = records(images, order[: p.known]), records(images, order[p.known :][: p.pool])
         sampled = {"sampling_rate": p.sampling_rate, "steps": p.steps}
         sigma = privacy.noise_for_epsilon(p.epsilon, p.delta, **sampled)
         run = DPSGD(sigma, **sampled, max_grad_norm=p.max_grad_norm)
         classifier = Classifier(images.dimension, p.hidden, images.classes)
         guesses = Guesses.of(as_numpy(pool[0]))
-        return cls(study, classifier, run, known, pool, test_records, guesses)
+        return cls(study, classifier, run, known, pool, records(test, slice(None)), guesses)
 
     @property
     def capacity(self) -> float:
