@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Choose noise by risk
 #
-# Epsilon is a means. If what you fear is that somebody picks the right record out of ten, ask for that, and let the noise
-# follow. {func}`reconrisk.risk.least_noise` finds the least noise at which one entry of the report meets a limit.
+# Epsilon is a means to an end. If you want to limit the chance that an attacker picks the right record out of ten, set that
+# limit and compute the noise from it. {func}`reconrisk.risk.least_noise` finds the least noise at which one entry of the report
+# meets a limit.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -23,7 +24,7 @@ device = "cpu"  # or "cuda"
 data_root = ""  # folder with the paper's data (paper profile)
 
 # %% [markdown]
-# ## The run, but for its noise
+# ## The run, except for its noise
 
 # %%
 from reconrisk import risk
@@ -33,30 +34,30 @@ record = risk.record(dimension=784, data_range=1.0, data_norm=9.2)
 print(f"q = {run.sampling_rate:.5f}, T = {run.steps}")
 
 # %% [markdown]
-# ## Four wishes
+# ## Four limits
 #
-# A limit on epsilon, as everybody sets one; on the success with ten candidates; on that with a thousand; and on the error
-# that a prior-free server is left with, at least the mean square of a pixel.
+# One on epsilon, as usual; one on the success with ten candidates; one on the success with a thousand; and one on the error of
+# an attacker without a prior, which must be at least the mean square of a pixel.
 
 # %%
-wishes = {
+limits = {
     "epsilon at most 8": ("epsilon", 8.0, None),
     "one of ten found at most one time in four": ("rero", 0.25, 10),
     "one of a thousand at most one time in a hundred": ("rero", 0.01, 1000),
     "prior-free MSE at least 9.2^2/784": ("mse", 9.2**2 / 784, None),
 }
 found = {
-    wish: risk.least_noise(kind, limit, run, record, at=at)
-    for wish, (kind, limit, at) in wishes.items()
+    name: risk.least_noise(kind, limit, run, record, at=at)
+    for name, (kind, limit, at) in limits.items()
 }
-for wish, least in found.items():
-    print(f"{wish:<50} sigma = {least.noise_multiplier:.3f}")
+for name, least in found.items():
+    print(f"{name:<50} sigma = {least.noise_multiplier:.3f}")
 
 # %% [markdown]
 # ## All of them
 #
-# The largest noise meets all wishes, because every entry falls as the noise grows. Look at the report at that noise before
-# you take it.
+# The largest of the four noise multipliers meets all limits, because every entry falls as the noise grows. Look at the report
+# at that noise before you use it.
 
 # %%
 sigma = max(least.noise_multiplier for least in found.values())
@@ -68,9 +69,9 @@ for key in ("epsilon", "rero[prior_size=10]", "rero[prior_size=1000]", "mse", "p
 # %% [markdown]
 # ## What noise costs
 #
-# The limit on ten candidates asks for less noise than an epsilon of eight would suggest, or for more: that depends on sampling
-# rate and steps ({ref}`Iso-risk <exhibit-beyond-iso_risk>`). What it costs in accuracy, only training tells. Here the same small network on small
-# digits, eight runs at each noise.
+# Whether the limit on ten candidates needs less noise than an epsilon of eight depends on the sampling rate and the number of
+# steps ({ref}`Iso-risk <exhibit-beyond-iso_risk>`). What it costs in accuracy, only training shows: here a small network on
+# small digits, eight runs at each noise.
 
 # %%
 import torch

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Add an attack
 #
-# An attack here is a function with a fixed form, and a driver that trains, hides the truth and counts. Two attacks are
-# written below, one with candidates and one without, and each is judged against the bound that no attack of its kind can beat.
-# If yours beats one, look for the fault: first in what it was given, then in the bound.
+# An attack here is a function with a fixed signature; a driver trains the models, draws the hidden record and counts the
+# successes. Two attacks are written below, one with candidates and one without. Each is compared with a bound that no attack of
+# its kind can exceed. If yours exceeds one, look for the mistake: first in what the attack was given, then in the bound.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -27,8 +27,8 @@ data_root = ""  # folder with the paper's data (paper profile)
 # ## With candidates: a score
 #
 # {func}`reconrisk.attacks.prior_aware_attack` trains a model for every trial, scores all candidates and names the best. A score
-# takes what was seen at all steps, {class}`reconrisk.attacks.StepScores`, and returns one number for each candidate. This one
-# drops the steps in which a candidate fits worst, on the thought that the record was not sampled there.
+# takes what was observed at all steps, {class}`reconrisk.attacks.StepScores`, and returns one number for each candidate. This
+# one omits the steps in which a candidate fits worst, because the record was probably not sampled there.
 
 # %%
 import torch
@@ -62,9 +62,9 @@ guesses = prior_aware_attack(
 )
 
 # %% [markdown]
-# ### Judge it
+# ### Compare it with the bound
 #
-# Four standard errors, as everywhere in this book.
+# With four standard errors, as everywhere in this book.
 
 # %%
 bound = bounds.rero(run, 1 / 10).upper
@@ -80,13 +80,13 @@ for name in ("new", "sum", "likelihood"):
 print("better than the likelihood:", guesses.success("new") > guesses.success("likelihood"))
 
 # %% [markdown]
-# It finds something, it keeps to the bound, and it is no better than the likelihood, as nothing is: the likelihood is optimal
-# ({prf:ref}`the theorem <prf-beyond-subsampled>` and what stands before it).
+# It beats a guess, it stays below the bound, and it is no better than the likelihood, which is optimal
+# ({prf:ref}`the theorem <prf-beyond-subsampled>` and the text before it).
 #
 # ## Without candidates: an estimator
 #
-# {func}`reconrisk.attacks.observe` takes DP-SGD steps through the server's own layer; an attack is a function of what was observed. This one
-# shrinks, then clips to the range of pixels.
+# {func}`reconrisk.attacks.observe` takes DP-SGD steps through the server's own layer; an attack is a function of the
+# observation. This one shrinks, then clips to the range of pixels.
 
 # %%
 import numpy as np
@@ -102,20 +102,21 @@ def shrunken_and_clipped(observation: Observation, sigma: float) -> torch.Tensor
 step = DPSGD(noise_multiplier=0.1)
 records = inputs[:1000].double()
 seen = observe(records, step, torch.Generator().manual_seed(seed))
-errors = {
+estimates = {
     "row mean": known_scale(seen),
     "new": shrunken_and_clipped(seen, step.noise_multiplier),
 }
-mse = {name: (x - records).square().mean(dim=1).numpy() for name, x in errors.items()}
+mse = {name: (x - records).square().mean(dim=1).numpy() for name, x in estimates.items()}
 for name, values in mse.items():
     print(f"{name:<9} mean MSE {values.mean():.3f}")
 
 # %% [markdown]
-# ### Judge it
+# ### Compare it with the bound
 #
-# No function of the observation has a smaller worst relative error than the shrunken row mean
-# ({prf:ref}`prf-beyond-minimax`). That is a statement about all records; digits have no dark pixel below zero, and knowing that is
-# knowledge. The new attack may be better on them, and is. A bound that it must keep to is paper C's, with the prior success of a ball among digits.
+# No function of the observation has a smaller worst-case relative error than the shrunken row mean
+# ({prf:ref}`prf-beyond-minimax`). The worst case is over all records; that pixels of digits are never negative is further
+# knowledge, and with it the new attack may be better, and is. It cannot exceed paper C's bound, here with the prior success of a
+# ball among digits.
 
 # %%
 from scipy.spatial.distance import cdist
@@ -132,8 +133,8 @@ allowed = float(bounds.rero_gaussian(0.1, kappa))
 print("near misses within what is allowed:", (mse["new"] <= radius**2).mean() <= allowed)
 
 # %% [markdown]
-# ## Into the library
+# ## Add it to the library
 #
-# A file in `lib/reconrisk/attacks/`, its name in the package's list, a row in
-# `reconrisk.attacks.THREAT_MODELS` that says what it sees, changes and knows (the book's table of threat models is made
-# from it), and a test that holds it to a bound. {doc}`06_add_a_paper` goes on from there.
+# Write a file in `lib/reconrisk/attacks/`, put its name into the package's list, add a row to
+# `reconrisk.attacks.THREAT_MODELS` that says what the attack sees, changes and knows (the book's table of threat models is made
+# from it), and a test that compares it with a bound. The next step is {doc}`06_add_a_paper`.

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Add a paper to the book
 #
-# The project's folder `templates/paper` holds the smallest paper there can be: one table with three printed numbers and a
-# picture, one claim. A test adds it to a copy of the project, runs it, then changes a printed number and sees it fail. Below
-# are the same steps by hand.
+# The folder `templates/paper` holds the smallest possible paper: one table with three printed numbers and a picture, and one
+# claim. A test adds it to a copy of the project, runs it, then changes a printed number and checks that the run fails. Below are
+# the same steps by hand.
 #
 # | step | file in the template | where it goes |
 # | --- | --- | --- |
@@ -26,7 +26,7 @@
 # | the notebook | `notebook.py` | `notebooks/KEY/` |
 #
 # `python templates/paper/add.py CHECKOUT` copies the files, appends the rows, and adds the paper's title to the registry and
-# its two pages to the table of contents. It prints the nine files that it touches.
+# its two pages to the table of contents. It prints the nine files that it changes.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -37,7 +37,7 @@ data_root = ""  # folder with the paper's data (paper profile)
 # %% [markdown]
 # ## Printed numbers
 #
-# A number is recorded as it is printed, because its last digit decides what agreement means.
+# A number is recorded as it is printed, because its last digit determines the tolerance of the comparison.
 
 # %%
 from companion.study import registry
@@ -49,9 +49,9 @@ print((template / "data" / "table1.csv").read_text())
 # ## The exhibit
 #
 # One file, named by the exhibit's id. `measure` gets a context (parameters, seed, data) and returns tables; `judge` gets tables,
-# live or recorded, and yields verdicts; `draw` makes the picture from the same tables. Nobody types a verdict: `compare` holds
-# numbers to the printed digits, `check` a statement to a predicate, `refute` wants the printed statement to fail and the
-# corrected one to hold.
+# live or recorded, and yields verdicts; `draw` makes the picture from the same tables. Verdicts are computed, never typed:
+# `compare` compares numbers to the printed digits, `check` evaluates a predicate, and `refute` requires that the printed
+# statement fails and the corrected one holds.
 
 # %%
 print((template / "table1.py").read_text())
@@ -59,8 +59,8 @@ print((template / "table1.py").read_text())
 # %% [markdown]
 # ## What a verdict does
 #
-# The comparison of the template, with its own numbers and with one that was changed. A comparison that fails says so and
-# raises nothing, so that recorded and altered tables can be judged too; `raise_failed` stops a notebook.
+# The template's comparison, with its own numbers and with one changed. A failed comparison returns a failed verdict and raises
+# nothing, so that recorded and altered tables can be judged too; `raise_failed` stops a notebook.
 
 # %%
 import numpy as np
@@ -78,8 +78,8 @@ except VerdictError as error:
     print(error)
 
 # %% [markdown]
-# ## What the tests ask of a new paper
+# ## What the tests require of a new paper
 #
-# An exhibit, a claim or an erratum without a verdict fails a test, and so do a statement without a place on the paper's page, a
-# number that was compared more loosely than it is printed, a picture without alternative text and an import against
-# the order of the rooms. {doc}`../../book/developer` has the list.
+# A test fails if an exhibit, a claim or an erratum has no verdict, if a statement has no place on the paper's page, if a number
+# was compared more loosely than it is printed, if a picture has no alternative text, or if an import violates the order of the
+# packages. {doc}`../../book/developer` has the list.

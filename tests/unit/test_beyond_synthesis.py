@@ -267,10 +267,9 @@ def test_pictures_of_one_run():
 def test_parts_of_the_run():
     assert one_run.share_and_error(np.array([True, False])) == (0.5, math.sqrt(0.5 / 2))
     assert one_run.share_and_error(np.zeros(4)) == (0.0, 0.25)
-    row = one_run.Answer("C", "all", "what", 0.5, "at most", "attack", 0.4, 0.1).row()
-    assert list(row) == ["paper", "the attacker knows", "question", "bound", "holds", "attack",
-                         "measured", "standard error"]  # fmt: skip
-    shown = one_run.shown_answers(pd.DataFrame([row, one_run.Answer("D", "", "x", 1.0).row()]))
+    row = one_run.Answer("C", "all", "what", 0.5, "at most", "attack", 0.4, 0.1)
+    rows = [row, one_run.Answer("D", "", "x", 1.0)]
+    shown = one_run.shown_answers(pd.DataFrame(rows, columns=one_run.ANSWER))
     assert shown["measured"].tolist() == ["≤ 0.4", ""]
 
 

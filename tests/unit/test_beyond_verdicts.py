@@ -449,7 +449,7 @@ FALSE = [
     ("subsampled_success", "success", put("Algorithm 2", 0.12), {"subsampled_success"}),
     ("subsampled_success", "step by step", put("deviations", 5.0), {"O-022"}),
     ("small_priors", "priors", times("by integers", 1.001), {"small_priors", "O-024"}),
-    ("small_priors", "simulated", put("deviations", 5.0), {"O-024"}),
+    ("small_priors", "simulated", put("deviations", 5.0), {"small_priors", "O-024"}),
     ("small_priors", "curves", like("printed bound", "bound"), {"small_priors", "O-024"}),
     ("data_bound", "success", times("likelihood", 2.0), {"data_bound", "O-023"}),
     ("data_bound", "success", like("data bound", "bound"), {"data_bound", "O-023"}),

@@ -1,7 +1,5 @@
 """Two mechanisms at equal mean cosine with the true gradient: utility and reconstruction agree."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,17 +25,9 @@ from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
 from companion.papers.beyond.direction_laws import cosine_laws
 from companion.papers.beyond.gradient_lengths import gradient_lengths
 from companion.papers.beyond.rounding import significant
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-)
-from companion.study.verdicts import rounded
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.registry import printed
+from companion.study.verdicts import rounded, shared_by
 from companion.style import GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 from reconrisk import privacy
 from reconrisk.attacks import class_means
@@ -50,34 +40,37 @@ from reconrisk.training import (
 )
 
 _OURS = "not printed: our own"
+_COSINES = (0.005, 0.03, 0.12, 0.4, 0.75, 0.94, 0.99, 0.9999)
+_PAPER_COSINES = (
+    0.005,
+    0.02,
+    0.05,
+    0.12,
+    0.25,
+    0.4,
+    0.6,
+    0.75,
+    0.88,
+    0.94,
+    0.97,
+    0.99,
+    0.999,
+    0.9999,
+)
+_ATTACKED = "mean cosines with the true gradient at which batches are attacked, smallest first"
+_TRAINED = (0.005, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 0.9)
+_PAPER_TRAINED = (0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25, 0.5, 0.75, 0.9, 0.97)
+_NETWORKS = "mean cosines at which networks are trained, smallest first"
 
 PARAMETERS = {
     "digits": Parameter("str", "digits", "MNIST", "MNIST", "labelled data set of digits"),
-    "batch_sizes": Parameter(
-        "ints", (16, 128), (16, 128), "16, 32, 64, 128", "records of a batch", low=2
-    ),
+    "batch_sizes": Parameter("ints", (16, 128), (16, 128), "16, 32, 64, 128", "in a batch", low=2),
     "draws": Parameter("int", 8, 12, _OURS, "batches attacked at each batch size", low=3),
     "iterations": Parameter("int", 150, 2000, "10,000", "iterations of the attack", low=10),
-    "cosines": Parameter(
-        "floats",
-        (0.005, 0.03, 0.12, 0.4, 0.75, 0.94, 0.99, 0.9999),
-        (0.005, 0.02, 0.05, 0.12, 0.25, 0.4, 0.6, 0.75, 0.88, 0.94, 0.97, 0.99, 0.999, 0.9999),
-        _OURS,
-        "mean cosines with the true gradient at which batches are attacked, smallest first",
-        low=1e-4,
-    ),
-    "trained_cosines": Parameter(
-        "floats",
-        (0.005, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 0.9),
-        (0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25, 0.5, 0.75, 0.9, 0.97),
-        _OURS,
-        "mean cosines at which networks are trained, smallest first",
-        low=1e-4,
-    ),
+    "cosines": Parameter("floats", _COSINES, _PAPER_COSINES, _OURS, _ATTACKED, low=1e-4),
+    "trained_cosines": Parameter("floats", _TRAINED, _PAPER_TRAINED, _OURS, _NETWORKS, low=1e-4),
     "networks": Parameter("int", 4, 4, _OURS, "networks trained at each setting", low=3),
-    "epochs": Parameter(
-        "ints", (4, 20), (3, 3), "3", "epochs of training at each batch size", low=1
-    ),
+    "epochs": Parameter("ints", (4, 20), (3, 3), "3", "epochs for each batch size", low=1),
 }
 SETTLES = ("O-029", "O-030", "E-D-20")
 
@@ -92,7 +85,7 @@ PRINTED_GUESSES = {
     "FashionMNIST": {"mean image": 0.545, "class means": 0.291, "black": 1.491},
 }
 
-#: at equal cosine the mechanisms may differ by this share of what all of the noise does
+#: at equal cosine the mechanisms may differ by this share of the fall from the most noise to none
 _SAME = 0.05
 #: and in accuracy by this, on average
 _SAME_ACCURACY = 0.06
@@ -108,15 +101,14 @@ def measure(study: Context) -> Tables:
         lengths = _clipped_lengths(study, size)
         median = float(np.median(lengths))
         releases = _releases(p.cosines, size, median)
-        everything = releases["VMF"] + releases["Gaussian"]
         budget = {"draws": p.draws, "iterations": p.iterations}
-        (run,) = attacked(study, [attack_task(study, p.digits, size, everything, **budget)])
-        pairs = _printed_pairs(lengths, size)
+        every = releases["VMF"] + releases["Gaussian"]
+        (run,) = attacked(study, [attack_task(study, p.digits, size, every, **budget)])
+        marks.append(_printed_pairs(lengths, size))
         curves.append(_curve(run, releases, size))
-        marks.append(pairs)
-        apart.append(_differences(run, releases, pairs, size))
+        apart.append(_differences(run, releases, marks[-1], size))
         trained = _releases(p.trained_cosines, size, median)
-        trainings.append(_training(study, trained["VMF"] + trained["Gaussian"], size, epochs))
+        trainings.append(_training(study, trained, size, epochs))
     results = study.sweep(train_at_cosines, trainings, "networks over the cosine")
     utility = [_utility(*both) for both in zip(trainings, results, strict=True)]
     accuracy = [_accuracy_differences(*both) for both in zip(utility, marks, strict=True)]
@@ -148,7 +140,7 @@ def vmf_at_cosine(cosine: float) -> Release:
 def gaussian_at_cosine(cosine: float, batch_size: int, length: float) -> Release:
     """Gaussian noise that leaves a clipped average of a given length nearly this mean cosine.
 
-    With sigma to three digits: a draw must not hang on a computed number's last bit.
+    Sigma has three digits, so that no draw depends on the last bit of a computed number.
     """
     noise = math.sqrt(1 - cosine * cosine) / cosine * length / math.sqrt(DIMENSION)
     return Release("gaussian", significant(batch_size * noise, 3))
@@ -177,17 +169,11 @@ def _printed_pairs(lengths: np.ndarray, size: int) -> pd.DataFrame:
     """Mean cosines of the pairs of Tables V and VI; of Gaussian noise to O(1/p)."""
     rows = []
     for pair in studied_pairs():
-        noise = pair.noise_multiplier / size * math.sqrt(DIMENSION)
-        rows.append(
-            {
-                "n": size,
-                "sigma": pair.noise_multiplier,
-                "kappa": pair.concentration,
-                "Gaussian": float(np.mean(lengths / np.hypot(lengths, noise))),
-                "VMF": float(privacy.vmf_mean_cosine(DIMENSION, pair.concentration)),
-            }
-        )
-    table = pd.DataFrame(rows)
+        sigma, kappa = pair.noise_multiplier, pair.concentration
+        gaussian = np.mean(lengths / np.hypot(lengths, sigma / size * math.sqrt(DIMENSION)))
+        vmf = privacy.vmf_mean_cosine(DIMENSION, kappa)
+        rows.append((size, sigma, kappa, float(gaussian), float(vmf)))
+    table = pd.DataFrame(rows, columns=["n", "sigma", "kappa", "Gaussian", "VMF"])
     return table.assign(ratio=table["Gaussian"] / table["VMF"])
 
 
@@ -202,9 +188,8 @@ def _curve(run: Attacked, releases: Mapping[str, list[Release]], size: int) -> p
             row: dict[str, Any] = {"n": size, "mechanism": mechanism, "noise": release.noise}
             for name in ("cosine", *_MEASURES):
                 row[name], row[f"{name} error"] = mean_and_error(run.of(name, release))
-            for guess in ("mean image", "class means"):
-                row[guess] = float(run.values[guess].mean())
-            rows.append(row)
+            guesses = {g: float(run.values[g].mean()) for g in ("mean image", "class means")}
+            rows.append(row | guesses)
     return pd.DataFrame(rows)
 
 
@@ -216,7 +201,7 @@ def _smooth(cosine: np.ndarray) -> np.ndarray:
 def _differences(
     run: Attacked, releases: Mapping[str, list[Release]], pairs: pd.DataFrame, size: int
 ) -> pd.DataFrame:
-    """VMF less Gaussian, in shares of the whole fall: at equal cosine, and at the printed pairs.
+    """VMF less Gaussian, as shares of the whole fall: at equal cosine, at the printed pairs.
 
     Batches, networks and first candidates are the same for both mechanisms: every draw gives one
     difference, averaged over the cosines.
@@ -230,47 +215,36 @@ def _differences(
     for name in _MEASURES:
         vmf, gaussian = of(name, "VMF"), of(name, "Gaussian")
         whole = float((vmf[0] - vmf[-1] + gaussian[0] - gaussian[-1]).mean()) / 2
-        draws = range(vmf.shape[1])
         equal = [
             np.interp(places["Gaussian"][:, k], places["VMF"][:, k], vmf[:, k]) - gaussian[:, k]
-            for k in draws
+            for k in range(vmf.shape[1])
         ]
         at_pairs = [
             np.interp(_smooth(pairs[m].to_numpy()), places[m].mean(axis=1), v.mean(axis=1))
             for m, v in (("VMF", vmf), ("Gaussian", gaussian))
         ]
         value, error = mean_and_error(np.mean(equal, axis=1) / whole)
-        room = float(stats.t.ppf(0.975, len(draws) - 1)) * error
-        rows.append(
-            {
-                "n": size,
-                "measure": name,
-                "equal cosine": value,
-                "error": error,
-                "low": value - room,
-                "high": value + room,
-                "largest": float(np.abs(np.mean(equal, axis=0)).max() / abs(whole)),
-                "printed pairs": float(np.mean(at_pairs[0] - at_pairs[1]) / whole),
-                "whole": whole,
-            }
-        )
-    return pd.DataFrame(rows)
+        room = float(stats.t.ppf(0.975, len(equal) - 1)) * error
+        printed_pairs = float(np.mean(at_pairs[0] - at_pairs[1]) / whole)
+        rows.append((size, name, value, error, value - room, value + room, printed_pairs))
+    columns = ["n", "measure", "equal cosine", "error", "low", "high", "printed pairs"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 # Trained networks --------------------------------------------------------------------------------
 
 
 def _training(
-    study: Context, releases: Sequence[Release], size: int, epochs: int
+    study: Context, releases: Mapping[str, list[Release]], size: int, epochs: int
 ) -> dict[str, Any]:
     """One task of :func:`train_at_cosines`."""
-    p = study.parameters
+    p, both = study.parameters, releases["VMF"] + releases["Gaussian"]
     return {
         "data": p.digits,
         "data_root": data_folder(study, p.digits),
         "batch_size": size,
         "epochs": epochs,
-        "releases": [{"kind": r.kind, "noise": r.noise} for r in releases],
+        "releases": [{"kind": r.kind, "noise": r.noise} for r in both],
         "networks": p.networks,
         "seed": study.seed_of("training", size),
         "device": study.device,
@@ -278,20 +252,10 @@ def _training(
 
 
 def train_at_cosines(task: dict[str, Any]) -> dict[str, Any]:
-    """Train networks under both mechanisms over the noise; measure cosine and accuracy.
+    """Train networks under both mechanisms at several noise levels; measure cosine and accuracy.
 
-    Parameters
-    ----------
-    task : dict
-        ``data``, ``data_root``, ``batch_size``, ``epochs``, ``releases``, ``networks`` (of each),
-        ``seed`` and ``device``.
-
-    Returns
-    -------
-    dict
-        Nested lists of shape (R, networks): ``"cosine"``, the average over about fifty steps of the
-        cosine of the released gradient with the clipped average, and ``"accuracy"``, the share of
-        test records that the trained network gets right.
+    Returns shares of shape (releases, networks): ``"cosine"`` of the released gradient with the
+    clipped average, averaged over about fifty steps, and ``"accuracy"`` on the test records.
     """
     train, test = (
         standardised(task["data"], task["data_root"], part, task["device"])
@@ -338,22 +302,19 @@ def train_at_cosines(task: dict[str, Any]) -> dict[str, Any]:
 
 def _utility(task: Mapping[str, Any], result: Mapping[str, Any]) -> pd.DataFrame:
     """Accuracy over the cosine, one row a release."""
-    rows = []
-    for release, cosine, accuracy in zip(
-        task["releases"], result["cosine"], result["accuracy"], strict=True
-    ):
-        value, error = mean_and_error(accuracy)
-        rows.append(
-            {
-                "n": task["batch_size"],
-                "mechanism": "VMF" if release["kind"] == "vmf" else "Gaussian",
-                "noise": release["noise"],
-                "cosine": float(np.mean(cosine)),
-                "accuracy": value,
-                "accuracy error": error,
-            }
+    results = zip(task["releases"], result["cosine"], result["accuracy"], strict=True)
+    rows = [
+        (
+            task["batch_size"],
+            "VMF" if release["kind"] == "vmf" else "Gaussian",
+            release["noise"],
+            float(np.mean(cosine)),
+            *mean_and_error(accuracy),
         )
-    return pd.DataFrame(rows)
+        for release, cosine, accuracy in results
+    ]
+    columns = ["n", "mechanism", "noise", "cosine", "accuracy", "accuracy error"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _accuracy_differences(table: pd.DataFrame, pairs: pd.DataFrame) -> dict[str, Any]:
@@ -368,12 +329,12 @@ def _accuracy_differences(table: pd.DataFrame, pairs: pd.DataFrame) -> dict[str,
     inside = places["Gaussian"][(places["Gaussian"] >= low) & (places["Gaussian"] <= high)]
     gap = at("Gaussian", inside) - at("VMF", inside)
     errors = [at(m, inside, "accuracy error") for m in ("Gaussian", "VMF")]
-    printed = [at(m, np.log(pairs[m].to_numpy())) for m in ("Gaussian", "VMF")]
+    at_pairs = [at(m, np.log(pairs[m].to_numpy())) for m in ("Gaussian", "VMF")]
     return {
         "n": table["n"].iloc[0],
         "equal cosine": float(gap.mean()),
         "error": float(np.sqrt(np.sum(np.square(errors)))) / len(inside),
-        "printed pairs": float((printed[0] - printed[1]).mean()),
+        "printed pairs": float((at_pairs[0] - at_pairs[1]).mean()),
     }
 
 
@@ -381,47 +342,35 @@ def _accuracy_differences(table: pd.DataFrame, pairs: pd.DataFrame) -> dict[str,
 
 
 def laws_of_the_direction() -> pd.DataFrame:
-    """Distance of the two laws of the direction over the mean cosine."""
+    """Distance between the two laws of the direction over the mean cosine."""
     grid = np.concatenate([[0.0055, 0.0291, 0.5**0.5], 1 / (1 + np.geomspace(200, 1e-3, 36))])
     rows = []
     for cosine in map(float, np.sort(grid)):
         law = cosine_laws(DIMENSION, cosine)
-        rows.append(
-            {
-                "cosine": cosine,
-                # four digits: what rounding leaves of the difference on every machine
-                "distance": significant(law.distance, 4),
-                "ratio of variances": round(law.std_gaussian**2 / law.std_vmf**2, 6),
-                "in the limit": (1 - cosine**2 / 2) * (1 + cosine**2),
-            }
-        )
-    return pd.DataFrame(rows)
+        # rounded to digits on which all machines agree
+        distance, ratio = significant(law.distance, 4), law.std_gaussian**2 / law.std_vmf**2
+        limit = (1 - cosine**2 / 2) * (1 + cosine**2)
+        rows.append((cosine, distance, round(ratio, 6), limit))
+    return pd.DataFrame(rows, columns=["cosine", "distance", "ratio of variances", "in the limit"])
 
 
 def printed_errors() -> pd.DataFrame:
     """Printed MSEs at batch size 128 beside guesses that see no gradient."""
-    two, six = (registry.printed(f"{KEY}/{table}") for table in ("table2", "table6"))
+    two, six = (printed(f"{KEY}/{table}") for table in ("table2", "table6"))
     six = six[six["batch_size"].astype(int) == 128]
-    noises = six["kappa_vmf"].where(six["mechanism"] == "VMF", six["sigma_gauss"])
-    both = pd.concat(
-        [
-            two.assign(noise=two["noise_parameter_printed"].astype(str)),
-            six.assign(noise=noises.astype(str)),
-        ]
-    )
-    rows = []
-    for name, guesses in PRINTED_GUESSES.items():
-        own = both[(both["dataset"] == name) & (both["metric"] == "MSE")]
-        columns = (own["mechanism"].astype(str), own["noise"], own["value"].astype(float))
-        for mechanism, noise, value in zip(*columns, strict=True):
-            setting = {"data": name, "mechanism": mechanism, "noise": noise, "MSE": value}
-            rows.append(setting | guesses)
+    noise = six["kappa_vmf"].where(six["mechanism"] == "VMF", six["sigma_gauss"]).astype(str)
+    both = [two.assign(noise=two["noise_parameter_printed"].astype(str)), six.assign(noise=noise)]
+    errors = pd.concat(both).query("metric == 'MSE'")
+    errors = errors[["dataset", "mechanism", "noise", "value"]].astype(str).astype({"value": float})
+    errors.columns = ["data", "mechanism", "noise", "MSE"]
     # Table II repeats two rows of Table VI
-    return pd.DataFrame(rows).drop_duplicates(["data", "mechanism", "noise"], ignore_index=True)
+    errors = errors.drop_duplicates(["data", "mechanism", "noise"])
+    parts = [errors[errors["data"] == n].assign(**own) for n, own in PRINTED_GUESSES.items()]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _guesses(study: Context) -> pd.DataFrame:
-    """The stored errors of guesses, and as the paper's data give them where they are at hand."""
+    """Stored errors of guesses, beside those on the paper's data where the run reads them."""
     rows = []
     for name, guesses in PRINTED_GUESSES.items():
         measured = {}
@@ -439,9 +388,6 @@ def _guesses(study: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "guess", "stored", "measured"])
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     yield from _same_curve(tables)
     yield _same_direction(tables)
@@ -456,37 +402,29 @@ def _same_curve(tables: Tables) -> Iterator[Verdict]:
     useful = (trained["equal cosine"].abs() < _SAME_ACCURACY).all() and (
         trained["printed pairs"] > 2 * _SAME_ACCURACY
     ).all()
-    tolerance = f"{100 * _SAME:g}% of the fall in MSE and SSIM; {_SAME_ACCURACY:g} in accuracy"
-    shared: dict[str, Any] = {"tolerance": tolerance, "stand_in": tables.stand_in}
     ratio = tables["printed pairs"]["ratio"]
     shares = [f"n = {n}: {v:.0%}" for n, v in zip(mse["n"], mse["printed pairs"], strict=True)]
-    yield check(
-        "beyond/mechanism_or_calibration",
-        rebuilt and useful,
-        "over the mean cosine both mechanisms lie on one curve, in MSE, SSIM and accuracy; the "
-        "printed pairs are far apart on it",
-        ours=f"printed pairs' cosines differ {ratio.min():.0f}- to {ratio.max():.0f}-fold, which "
-        f"is worth, in MSE, {'; '.join(shares)} of the fall",
-        **shared,
-    )
     errors = [
         f"n = {n:g}: {rounded(100 * value, 100 * error)}% of the whole fall, 95% interval within "
         f"{max(abs(low), abs(high)):.1%}"
         for n, value, error, low, high in mse[["n", "equal cosine", "error", "low", "high"]].values
     ]
     accuracy = [
-        f"n = {n:g}: {rounded(value, error)}, at the printed pairs {printed:.1f}"
-        for n, value, error, printed in trained.values
+        f"n = {n:g}: {rounded(value, error)}, at the printed pairs {at_pairs:.1f}"
+        for n, value, error, at_pairs in trained.values
     ]
-    yield check(
-        "O-030",
+    verdict = check(
+        "beyond/mechanism_or_calibration",
         rebuilt and useful,
-        "on the same batches, networks and first candidates, at equal mean cosine, MSE, SSIM and "
-        "accuracy agree",
+        "on the same batches, networks and first candidates MSE, SSIM and accuracy agree at equal "
+        "mean cosine; the printed pairs are far apart",
         ours=f"VMF less Gaussian MSE: {'; '.join(errors)}. Gaussian less VMF accuracy: "
-        f"{'; '.join(accuracy)}",
-        **shared,
+        f"{'; '.join(accuracy)}. Printed pairs: cosines differ {ratio.min():.0f}- to "
+        f"{ratio.max():.0f}-fold, MSE by {'; '.join(shares)} of the fall",
+        tolerance=f"{100 * _SAME:g}% of the fall in MSE and SSIM; {_SAME_ACCURACY:g} in accuracy",
+        stand_in=tables.stand_in,
     )
+    yield from shared_by(verdict, "O-030")
 
 
 def _same_direction(tables: Tables) -> Verdict:
@@ -508,10 +446,10 @@ def _same_direction(tables: Tables) -> Verdict:
 
 
 def _no_better(tables: Tables) -> Verdict:
-    """Neither is VMF better, nor are the printed pictures reconstructions."""
-    apart, printed = tables["differences"], tables["printed errors"]
+    """Whether VMF is no better, and the printed pictures are no reconstructions."""
+    apart, errors = tables["differences"], tables["printed errors"]
     equal = apart.loc[apart["measure"].isin(["mse", "matched mse"]), "equal cosine"]
-    defended = printed[(printed["mechanism"] != "None") | (printed["noise"] != "-")]
+    defended = errors[(errors["mechanism"] != "None") | (errors["noise"] != "-")]
     guesses = tables["guesses"].dropna(subset="measured")
     means = [
         f"{name} {guess['mean image']:.2f} and {guess['class means']:.2f}"
@@ -520,22 +458,20 @@ def _no_better(tables: Tables) -> Verdict:
     ranges = [
         f"{name} {part['MSE'].min():.2f} undefended, from "
         f"{defended.loc[defended['data'] == name, 'MSE'].min():.2f} on defended"
-        for name, part in printed.groupby("data", sort=False)
+        for name, part in errors.groupby("data", sort=False)
     ]
     return refute(
         "E-D-20",
         holds=(equal > _SAME).any(),
         corrected_holds=(equal.abs() < _SAME).all()
-        and (printed["MSE"] > printed["class means"]).all()
+        and (errors["MSE"] > errors["class means"]).all()
         and (defended["MSE"] > defended["mean image"]).all()
         and ((guesses["measured"] - guesses["stored"]).abs() < 6e-4).all(),
         ours=f"MSE of the mean picture of all and of the class: {'; '.join(means)}",
-        paper=f"{'; '.join(ranges)}; {(printed['MSE'] > printed['black']).sum()} of "
-        f"{len(printed)} are worse than black",
+        paper=f"{'; '.join(ranges)}; {(errors['MSE'] > errors['black']).sum()} of "
+        f"{len(errors)} are worse than black",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "Gaussian and VMF noise over the mean cosine of the released gradient with the true one, at "
@@ -601,25 +537,16 @@ def draw(tables: Tables) -> Figure:
 def _over_cosine(axes: Axes, table: pd.DataFrame, name: str, **look: Any) -> None:
     for mechanism, colour in MECHANISMS.items():
         own = table[table["mechanism"] == mechanism].sort_values("cosine")
-        axes.errorbar(
-            stretched(own["cosine"]),
-            own[name],
-            yerr=1.96 * own[f"{name} error"],
-            color=colour,
-            marker=_MARKERS[mechanism],
-            markersize=4,
-            linewidth=1.2,
-            elinewidth=1,
-            capsize=2,
-            **look,
-        )
+        line = {"color": colour, "marker": _MARKERS[mechanism], "ms": 4, "lw": 1.2, "elinewidth": 1}
+        room = 1.96 * own[f"{name} error"]
+        axes.errorbar(stretched(own["cosine"]), own[name], yerr=room, capsize=2, **(line | look))
 
 
 def _printed_ticks(axes: Axes, marks: pd.DataFrame) -> None:
     """Where the printed pairs lie, along the lower edge."""
     edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+    height = np.full(len(marks), 0.03)
     for mechanism, colour in MECHANISMS.items():
-        height = np.full(len(marks), 0.03)
         axes.plot(stretched(marks[mechanism]), height, "|", ms=11, mew=1.4, color=colour, **edge)
 
 

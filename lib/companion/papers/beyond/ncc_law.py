@@ -1,6 +1,4 @@
-"""The exact law of the NCC of one record, with and without knowing the data."""
-
-from __future__ import annotations
+"""The exact distribution of the NCC of one record, with and without knowing the data."""
 
 import functools
 from collections.abc import Iterator
@@ -51,7 +49,7 @@ def measure(study: Context) -> Tables:
 
     records = datasets.digits()[: p.digits]
     contrasts = np.linalg.norm(records - records.mean(axis=1, keepdims=True), axis=1)
-    contrasts = contrasts / np.linalg.norm(records, axis=1)
+    contrasts /= np.linalg.norm(records, axis=1)
     thresholds = np.linspace(0.05, 0.95, 10)
     data_free = bounds.ncc_tail(thresholds, 64, sigma)
     real = bounds.ncc_tail(thresholds, 64, sigma, contrast=contrasts[:, None])
@@ -86,7 +84,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/ncc_law",
         follows and covered,
-        "the NCC has an exact (eta, gamma)-ReRo statement, with and without the data",
+        "the NCC has an exact (eta, gamma)-ReRo bound, with and without the data",
         ours=f"smallest p-value {smallest:.2g}; log P(NCC >= 0.5) at N = 150528, "
         f"sigma = 0.1 without the data: {far:.1f}",
         tolerance=f"p > {SIGNIFICANCE:g}",

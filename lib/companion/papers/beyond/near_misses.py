@@ -1,7 +1,5 @@
 """How likely is a near miss: paper A's tail, what any use of it attains, and paper C's bound."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -21,9 +19,7 @@ _SHARES = (0.003, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
 PARAMETERS = {
     "dimensions": Parameter("ints", _SIZES, _SIZES, _OURS, "N, smallest first", low=3),
     "scales": Parameter("floats", _SCALES, _SCALES, _OURS, "a", low=0.1),
-    "shares": Parameter(
-        "floats", _SHARES, _SHARES, _OURS, "MSE over the record's mean square", low=1e-12
-    ),
+    "shares": Parameter("floats", _SHARES, _SHARES, _OURS, "MSE over mean square", low=1e-12),
     "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of medians from limits", 0),
 }
 SETTLES = ("O-054",)
@@ -72,14 +68,14 @@ def median(law: str, dimension: int, scale: float) -> float:
     def above(log_share: float) -> float:
         return log_tail(law, math.exp(log_share), dimension, scale) + math.log(2.0)
 
-    # just below all of the record's square, from where on the zero picture succeeds
+    # just below the record's mean square, at which the zero picture succeeds
     most = 20.0 if law in ("row mean (A)", "shrunken") else -1e-9
     return math.exp(optimize.brentq(above, -60.0, most, xtol=1e-12))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, table, thresholds = tables.parameters, tables["exponents"], tables["thresholds"]
-    # room for rounding in logarithms of this size
+    # rounding in logarithms of this size
     room = 1e-12 * table[list(LAWS)].abs().max(axis=1)
     pairs = (
         ("row mean (A)", "any use of it"),
@@ -90,9 +86,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/near_misses",
         held == 3 * len(table),
-        "on the sphere paper A's tail and its shrunken version lie below the bound for "
-        "every use of the released picture, and that below paper C's with the prior "
-        "success of a ball",
+        "on the sphere paper A's tail and its shrunken version lie below the bound for every use "
+        "of the released picture, and this bound below paper C's with the prior success of a ball",
         ours=f"{held} of {3 * len(table)} log-probabilities in order",
     )
     off = (thresholds["median"] / thresholds["limit"] - 1).abs().groupby(thresholds["N"]).max()
@@ -102,9 +97,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (np.diff(off) < 0).all()
         and off.iloc[-1] < p.room
         and (limits["any network (C)"] < limits["shrunken"]).all(),
-        "as N grows with N sigma^2 = a^2 fixed, near misses change from impossible to "
-        "certain at a share of a^2, a^2/(1 + a^2) and a^2/(1 + a^2) of the record's mean "
-        "square, and paper C's bound at exp(-1/a^2), below all of them",
+        "as N grows with N sigma^2 = a^2 fixed, the medians tend to a^2, a^2/(1 + a^2) (twice) "
+        "and, below these, exp(-1/a^2) of the record's mean square",
         ours="medians off by at most "
         + ", ".join(f"{value:.1g} (N = {n:,})" for n, value in off.items()),
         tolerance=f"{p.room:g} in the largest dimension",
@@ -159,18 +153,10 @@ def draw(tables: Tables) -> Figure:
         row[1].plot(fine, limits, color=colour, linestyle=style, lw=1.2)
         own = thresholds[(thresholds["law"] == law) & (thresholds["N"] == largest)]
         row[1].plot(own["scale"], own["median"], marker, color=colour, ms=6, mfc="none", label=law)
-    row[0].set(
-        xscale="log",
-        ylim=(-2.6, 0.1),
-        xlabel="MSE as a share of the mean square",
-        ylabel="log-probability / N",
-    )
-    row[1].set(
-        xscale="log",
-        yscale="log",
-        xlabel=r"$a = \sigma\sqrt{N}$",
-        ylabel="share at which the law is one half",
-    )
+    row[0].set(xscale="log", ylim=(-2.6, 0.1), ylabel="log-probability / N")
+    row[0].set_xlabel("MSE as a share of the mean square")
+    row[1].set(xscale="log", yscale="log", xlabel=r"$a = \sigma\sqrt{N}$")
+    row[1].set_ylabel("share at which the law is one half")
     for axis in row:
         axis.legend(loc="lower right")
     return figure

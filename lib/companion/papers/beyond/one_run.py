@@ -2,18 +2,15 @@
 
 A small classifier is trained by DP-SGD with Poisson sampling. Every bound of this study that
 speaks of such a run is computed for it, beside an attack on the trained models; the report of
-:func:`reconrisk.risk.assess` has to say the same.
+:func:`reconrisk.risk.assess` must agree.
 """
 
-from __future__ import annotations
-
-import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,12 +18,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import (
-    as_numpy,
-    attack_repeatedly,
-    data_folder,
-    mean_and_error,
-)
+from companion.experiments.tools import as_numpy, attack_repeatedly, data_folder, mean_and_error
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.papers.beyond.run_parameters import OURS, RUN
@@ -65,9 +57,7 @@ PARAMETERS = {
     "iterations": Parameter("int", 200, 600, OURS, "iterations of gradient matching", low=1),
     "draws": Parameter("int", 400, 2000, OURS, "draws of each noise on one direction", low=20),
     "wide_batch": Parameter("int", 3, 5, OURS, "records of the two-layer network's batch", low=1),
-    "wide_width": Parameter(
-        "int", 20_000, 100_000, OURS, "width of the two-layer network", low=100
-    ),
+    "wide_width": Parameter("int", 20_000, 100_000, OURS, "width of that network", low=100),
 }
 SETTLES = ("O-058",)
 SHOWN = ("five answers",)
@@ -77,90 +67,66 @@ SHOWN = ("five answers",)
 def measure(study: Context) -> Tables:
     p = study.parameters
     scene = Scene.of(study)
-    run, classifier = scene.run, scene.classifier
+    classifier = scene.classifier
     network, matched, right = without_prior(scene)
-    table = pd.DataFrame(
-        [
-            *membership(scene),
-            *candidates(scene),
-            *analytic(scene),
-            *network,
-            *vmf_noise(scene),
-            *two_layers(scene),
-        ]
-    )
-    guesses = {
-        "mean picture": scene.guesses.mean,
-        "nearest neighbour": scene.guesses.neighbour,
-        "gradient matching": matched,
-    }
+    rows = [*membership(scene), *candidates(scene), *analytic(scene)]
+    rows += [*network, *vmf_noise(scene), *two_layers(scene)]
+    table = pd.DataFrame(rows, columns=ANSWER)
+    guesses = [("mean picture", scene.guesses.mean), ("nearest neighbour", scene.guesses.neighbour)]
+    guesses.append(("gradient matching", matched))
     return Tables(
         {
             "five answers": shown_answers(table),
             "rows": table,
             "report": report_beside_bounds(scene),
-            "guesses": pd.DataFrame(guesses.items(), columns=["guess", "RMSE"]),
+            "guesses": pd.DataFrame(guesses, columns=["guess", "RMSE"]),
             "accuracy": pd.DataFrame({"test accuracy": [right], "classes": [classifier.classes]}),
         },
         ran=f"{p.data}, {classifier.inputs}-{p.hidden}-{classifier.classes} network of "
         f"{classifier.parameter_count:,} weights, {p.known + 1:,} records, q = "
         f"{p.sampling_rate:g}, T = {p.steps}, C = {p.max_grad_norm:g}, sigma = "
-        f"{run.noise_multiplier:.3f}; {p.trials} models for the prior-aware attack, twice "
+        f"{scene.run.noise_multiplier:.3f}; {p.trials} models for the prior-aware attack, twice "
         f"{p.tests} for the membership test, {p.attacked} records attacked without a prior.",
     )
 
 
+#: pixels and labels
+Records = tuple[torch.Tensor, torch.Tensor]
+
+
 @dataclass(frozen=True)
 class Scene:
-    """The data, the network and the run that all five papers look at."""
+    """The records, the network and the run that all five papers look at."""
 
     study: Context
-    images: LabelledImages
-    test: LabelledImages
-    order: np.ndarray
     classifier: Classifier
     run: DPSGD
+    known: Records
+    #: the candidates; those attacked come first
+    pool: Records
+    test: Records
+    guesses: Guesses
 
     @classmethod
-    def of(cls, study: Context) -> Scene:
+    def of(cls, study: Context) -> "Scene":
         """Draw the records and tune the noise to the study's epsilon."""
         p = study.parameters
         folder = data_folder(study, p.data)
         root = Path(folder) if folder else None
         images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
-        sigma = privacy.noise_for_epsilon(
-            p.epsilon, p.delta, sampling_rate=p.sampling_rate, steps=p.steps
-        )
-        run = DPSGD(sigma, p.sampling_rate, p.steps, p.max_grad_norm)
         order = study.rng("records").permutation(len(images))
+
+        def records(own: LabelledImages, chosen: np.ndarray | slice) -> Records:
+            inputs, labels = own.inputs[chosen], own.labels[chosen]
+            return tuple(torch.as_tensor(part, device=study.device) for part in (inputs, labels))
+
+        known, pool = records(images, order[: p.known]), records(images, order[p.known :][: p.pool])
+        sampled = {"sampling_rate": p.sampling_rate, "steps": p.steps}
+        sigma = privacy.noise_for_epsilon(p.epsilon, p.delta, **sampled)
+        run = DPSGD(sigma, **sampled, max_grad_norm=p.max_grad_norm)
         classifier = Classifier(images.dimension, p.hidden, images.classes)
-        return cls(study, images, test, order, classifier, run)
-
-    def records(self, first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pixels and labels of records by their place in the drawn order."""
-        chosen, device = self.order[first : first + count], self.study.device
-        return (
-            torch.as_tensor(self.images.inputs[chosen], device=device),
-            torch.as_tensor(self.images.labels[chosen], device=device),
-        )
-
-    @property
-    def known(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.records(0, self.study.parameters.known)
-
-    @property
-    def pool(self) -> tuple[torch.Tensor, torch.Tensor]:
-        p = self.study.parameters
-        return self.records(p.known, p.pool)
-
-    @functools.cached_property
-    def guesses(self) -> Guesses:
-        return Guesses.of(as_numpy(self.pool[0]))
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """What every training of this scene shares."""
-        return {"learning_rate": self.study.parameters.training_rate}
+        guesses = Guesses.of(as_numpy(pool[0]))
+        return cls(study, classifier, run, known, pool, records(test, slice(None)), guesses)
 
     @property
     def capacity(self) -> float:
@@ -169,16 +135,18 @@ class Scene:
         return self.run.steps * float(bounds.bayes_capacity_gaussian(size, sigma, 1.0))
 
     def information(self, n: int) -> float:
-        """Of n candidates at most two clipping norms apart, without the credit for sampling."""
+        """Bound on the information about one of n candidates, without credit for sampling."""
         sigma, steps = self.run.noise_multiplier, self.run.steps
         return float(bounds.mutual_information_bound(sigma, n, 2.0, steps))
 
 
 # One row for each question -----------------------------------------------------------------------
 
+ANSWER = ["paper", "the attacker knows", "question", "bound", "holds", "attack", "measured"]
+ANSWER += ["standard error"]
 
-@dataclass(frozen=True)
-class Answer:
+
+class Answer(NamedTuple):
     """A bound and the attack it binds, measured."""
 
     paper: str
@@ -191,57 +159,31 @@ class Answer:
     measured: float = 0.0
     error: float = 0.0
 
-    def row(self) -> dict[str, Any]:
-        """The answer as a row of the table."""
-        names = {"knows": "the attacker knows", "error": "standard error"}
-        return {names.get(k, k): v for k, v in dataclasses.asdict(self).items()}
-
 
 def share_and_error(hits: np.ndarray) -> tuple[float, float]:
     """A share of independent trials and its standard error, at least that of one hit."""
-    values = np.asarray(hits, dtype=float)
-    p, n = float(values.mean()), len(values)
+    p, n = float(np.mean(hits)), len(hits)
     return p, math.sqrt(max(p * (1 - p), 1 / n) / n)
 
 
-def membership(scene: Scene) -> Iterator[dict[str, Any]]:
+def membership(scene: Scene) -> Iterator[Answer]:
     """Whether the record took part."""
-    p = scene.study.parameters
-    inside, outside = (membership_scores(scene, present, p.tests) for present in (True, False))
+    delta, knows = scene.study.parameters.delta, "all but whether the record is there"
+    inside, outside = (membership_scores(scene, present) for present in (True, False))
     (caught, e1), (false, e2) = share_and_error(inside > 0), share_and_error(outside > 0)
-    knows = "all but whether the record is there"
-    epsilon = privacy.epsilon(scene.run, p.delta).upper
-    yield Answer("all", knows, f"epsilon at delta = {p.delta:g}", epsilon).row()
-    yield Answer(
-        "B, C",
-        knows,
-        "advantage of a membership test",
-        privacy.delta(scene.run, 0.0).upper,
-        "at most",
-        "likelihood ratio",
-        caught - false,
-        math.hypot(e1, e2),
-    ).row()
+    epsilon = privacy.epsilon(scene.run, delta).upper
+    yield Answer("all", knows, f"epsilon at delta = {delta:g}", epsilon)
+    most = privacy.delta(scene.run, 0.0).upper
+    attacked = ("at most", "likelihood ratio", caught - false, math.hypot(e1, e2))
+    yield Answer("B, C", knows, "advantage of a membership test", most, *attacked)
 
 
-def membership_scores(scene: Scene, present: bool, trials: int) -> np.ndarray:
-    """Log-likelihood ratios of the membership test on trained models, one model for each.
+def membership_scores(scene: Scene, present: bool) -> np.ndarray:
+    """Log-likelihood ratios of the membership test, one for each trained model.
 
-    All other records are known. Where the record is absent another one is in its place, which is
-    known as well.
-
-    Parameters
-    ----------
-    scene : Scene
-        What is trained, and the run.
-    present : bool
-        Whether the tested record is in the data.
-    trials : int
-
-    Returns
-    -------
-    ndarray, shape (trials,)
+    All other records are known. Where the record is absent, another known one takes its place.
     """
+    p = scene.study.parameters
     inputs, labels = scene.pool
     tested, other = (inputs[0], labels[0]), (inputs[1], labels[1])
     observer = StepScoresObserver(
@@ -263,17 +205,17 @@ def membership_scores(scene: Scene, present: bool, trials: int) -> np.ndarray:
         scene.classifier,
         scene.run,
         *scene.known,
-        target[0].expand(trials, -1),
-        target[1].expand(trials),
+        target[0].expand(p.tests, -1),
+        target[1].expand(p.tests),
+        learning_rate=p.training_rate,
         generator=scene.study.generator("membership", present),
         observe=observe,
-        **scene.training,
     )
     return as_numpy(likelihood_score(observer.steps(), scene.run))[:, 0]
 
 
-def candidates(scene: Scene) -> Iterator[dict[str, Any]]:
-    """Which of n candidates took part; for the second n, by every bound that says something."""
+def candidates(scene: Scene) -> Iterator[Answer]:
+    """Which of n candidates took part; for the second n, by every bound on it."""
     p, run = scene.study.parameters, scene.run
     guesses = prior_aware_attack(
         scene.classifier,
@@ -282,8 +224,8 @@ def candidates(scene: Scene) -> Iterator[dict[str, Any]]:
         *scene.pool,
         prior_size=max(p.prior_sizes),
         trials=p.trials,
+        learning_rate=p.training_rate,
         generator=scene.study.generator("prior-aware"),
-        **scene.training,
     )
     right = as_numpy(success_by_prior_size(guesses, "likelihood", p.prior_sizes))
     for column, n in enumerate(p.prior_sizes):
@@ -292,30 +234,19 @@ def candidates(scene: Scene) -> Iterator[dict[str, Any]]:
         attacked = ("at most", "prior-aware", share, error)
         certified = bounds.rero(run, 1 / n).upper
         best = float(bounds.bayes_success_subsampled(run, n))
-        yield Answer("C", knows, f"success with {n} candidates", certified, *attacked).row()
-        yield Answer("ours", knows, "the same, orthogonal gradients", best).row()
+        yield Answer("C", knows, f"success with {n} candidates", certified, *attacked)
+        yield Answer("ours", knows, "the same, orthogonal gradients", best)
         if column != 1:
             continue
         fano = float(bounds.fano_success(scene.information(n), n))
         whole = float(bounds.rero_gaussian(run.noise_multiplier, 1 / n, steps=run.steps))
-        gain = math.log(max(share, 1e-12) * n)
-        for paper, question, bound in (
-            ("C", "the same, by Fano's inequality", fano),
-            ("B", "the same, without the credit for sampling", whole),
-        ):
-            yield Answer(paper, knows, question, bound, *attacked).row()
-        yield Answer(
-            "D",
-            knows,
-            "log gain over a guess, by capacity",
-            scene.capacity,
-            "at most",
-            "prior-aware",
-            gain,
-        ).row()
+        yield Answer("C", knows, "the same, by Fano's inequality", fano, *attacked)
+        yield Answer("B", knows, "the same, without the credit for sampling", whole, *attacked)
+        gain = ("at most", "prior-aware", math.log(max(share, 1e-12) * n))
+        yield Answer("D", knows, "log gain over a guess, by capacity", scene.capacity, *gain)
 
 
-def _parts_taken(run: DPSGD) -> tuple[np.ndarray, np.ndarray]:
+def _participation(run: DPSGD) -> tuple[np.ndarray, np.ndarray]:
     """In how many steps a record takes part, if in any, and with what probability."""
     counts = np.arange(1, run.steps + 1)
     weights = stats.binom.pmf(counts, run.steps, run.sampling_rate)
@@ -324,18 +255,16 @@ def _parts_taken(run: DPSGD) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _expected(run: DPSGD, value: Callable[[np.ndarray], Any]) -> float:
-    """Mean of a value of the number of steps over its law."""
-    counts, weights = _parts_taken(run)
+    """Expected value of a function of the number of steps in which a record takes part."""
+    counts, weights = _participation(run)
     return float(weights @ np.asarray(value(counts), dtype=float))
 
 
-def analytic(scene: Scene) -> Iterator[dict[str, Any]]:
-    """Paper A's attack: the server's own layer, steps averaged in which the record took part."""
+def analytic(scene: Scene) -> Iterator[Answer]:
+    """Paper A's attack on the server's own layer, averaged over the steps with the record."""
     p, run, threshold = scene.study.parameters, scene.run, scene.guesses.threshold
     sigma, n = run.noise_multiplier, scene.classifier.inputs
-    names = ("MSE", "PSNR", "NCC", "shrunken", "tail")
-    measured: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    exact: dict[str, list[float]] = {name: [] for name in names}
+    measured, exact = [], []
     for place, record in enumerate(as_numpy(scene.pool[0][: p.attacked])):
         rebuilt, factor = averaged_reconstructions(scene, record, place)
         truth = np.broadcast_to(record, rebuilt.shape)
@@ -347,6 +276,7 @@ def analytic(scene: Scene) -> Iterator[dict[str, Any]]:
             "shrunken": metrics.mse(truth, factor[:, None] * rebuilt),
             "tail": errors <= threshold,
         }
+        measured.append(found)
         norm, contrast = float(np.linalg.norm(record)), bounds.contrast_of(record)
         laws = {
             "MSE": functools.partial(bounds.expected_mse, sigma, norm),
@@ -355,28 +285,23 @@ def analytic(scene: Scene) -> Iterator[dict[str, Any]]:
             "shrunken": functools.partial(bounds.expected_mse_shrunk, n, sigma, norm),
             "tail": functools.partial(bounds.mse_tail, threshold, n, sigma, norm),
         }
-        for name in names:
-            measured[name].append(np.asarray(found[name]))
-            exact[name].append(_expected(run, laws[name]))
-    knows = "no prior; its own layer; the steps"
-    mean = {name: float(np.mean(values)) for name, values in exact.items()}
-    of_records = {name: mean_of_records(measured[name]) for name in names[:4]}
-    near = share_and_error(np.concatenate(measured["tail"]))
-    for paper, question, name, attack, values in (
-        *(("A, B", f"mean {k}", k, "analytic", of_records[k]) for k in ("MSE", "PSNR", "NCC")),
-        ("A", "probability of a near miss", "tail", "analytic", near),
-        ("ours", "mean MSE, shrunken", "shrunken", "shrunken", of_records["shrunken"]),
+        exact.append({name: _expected(run, law) for name, law in laws.items()})
+    knows, known_steps = "no prior; its own layer; the steps", "no prior; the steps"
+    for paper, question, name, attack in (
+        ("A, B", "mean MSE", "MSE", "analytic"),
+        ("A, B", "mean PSNR", "PSNR", "analytic"),
+        ("A, B", "mean NCC", "NCC", "analytic"),
+        ("A", "probability of a near miss", "tail", "analytic"),
+        ("ours", "mean MSE, shrunken", "shrunken", "shrunken"),
     ):
-        yield Answer(paper, knows, question, mean[name], "equal", attack, *values).row()
-    yield Answer(
-        "C",
-        "no prior; the steps",
-        "least MSE of unbiased attacks (Guo et al.)",
-        _expected(run, lambda k: bounds.mse_lower_bound(sigma, k)),
-        "at least",
-        "analytic",
-        *of_records["MSE"],
-    ).row()
+        mean = float(np.mean([values[name] for values in exact]))
+        own = np.array([values[name] for values in measured], dtype=float)
+        value = share_and_error(own.ravel()) if name == "tail" else mean_of_records(own)
+        yield Answer(paper, knows, question, mean, "equal", attack, *value)
+    least = _expected(run, lambda k: bounds.mse_lower_bound(sigma, k))
+    value = mean_of_records(np.array([values["MSE"] for values in measured]))
+    question = "least MSE of unbiased attacks (Guo et al.)"
+    yield Answer("C", known_steps, question, least, "at least", "analytic", *value)
 
 
 def averaged_reconstructions(
@@ -384,13 +309,12 @@ def averaged_reconstructions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reconstructions from all steps with the record, and the shrinking factor of each."""
     p, run = scene.study.parameters, scene.run
-    counts, weights = _parts_taken(run)
+    counts, weights = _participation(run)
     drawn = scene.study.rng("parts", place).choice(counts, size=p.repeats, p=weights)
     parts, factors = [], []
     for count, times in zip(*np.unique(drawn, return_counts=True), strict=True):
         # the mean of k steps' reconstructions is one with k times less variance
-        sigma = run.noise_multiplier / math.sqrt(count)
-        key = ("analytic", place, int(count))
+        sigma, key = run.noise_multiplier / math.sqrt(count), ("analytic", place, int(count))
         parts.append(
             attack_repeatedly(scene.study, record, sigma, run.max_grad_norm, times, key=key)
         )
@@ -399,15 +323,14 @@ def averaged_reconstructions(
     return np.concatenate(parts), np.concatenate(factors)
 
 
-def mean_of_records(parts: Iterable[np.ndarray]) -> tuple[float, float]:
-    """Mean over records and repeats, and its error given the records."""
-    values = np.asarray(list(parts), dtype=float)
+def mean_of_records(values: np.ndarray) -> tuple[float, float]:
+    """Mean over records and repeats, (records, repeats), and its error given the records."""
     error = math.sqrt(float(np.mean(values.var(axis=1, ddof=1))) / values.size)
     return float(values.mean()), error
 
 
-def without_prior(scene: Scene) -> tuple[list[dict[str, Any]], float, float]:
-    """Attackers of the honest network: gradient matching, and the bound of Cramer and Rao.
+def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
+    """Gradient matching on the honest network, and the bound of Cramer and Rao.
 
     Returns the rows, the root mean squared error of gradient matching, and the models' accuracy.
     """
@@ -419,12 +342,12 @@ def without_prior(scene: Scene) -> tuple[list[dict[str, Any]], float, float]:
         *scene.known,
         inputs,
         labels,
+        learning_rate=p.training_rate,
         generator=scene.study.generator("trajectories"),
-        **scene.training,
     )
     errors, variances = [], []
     for k in range(len(inputs)):
-        # the attacker is told in which steps the record took part
+        # the attacker knows in which steps the record took part
         steps = torch.nonzero(stored.takes_part[:, k])[:, 0]
         if not len(steps):
             errors.append(guesses.mean**2)
@@ -451,41 +374,19 @@ def without_prior(scene: Scene) -> tuple[list[dict[str, Any]], float, float]:
     matched = math.sqrt(mean)
     near = int(np.count_nonzero(np.asarray(errors) <= guesses.threshold))
     surely = success_interval(near, len(errors), 1 - 2 * RARELY)[0]
-    knows = "no prior; the network; the steps"
+    certified, attack = bounds.rero(run, guesses.kappa).upper, "gradient matching"
+    least = math.sqrt(float(np.median(variances)))
+    prior, knows = "all but the record, and its distribution", "no prior; the network; the steps"
+    question, room = "RMSE; the mean picture has the value on the left", error / (2 * matched)
     answers = [
-        Answer(
-            "C",
-            "all but the record, and its distribution",
-            "probability of a near miss",
-            bounds.rero(run, guesses.kappa).upper,
-            "at most",
-            "gradient matching",
-            surely,
-        ),
-        Answer(
-            "E",
-            knows,
-            "least RMSE of unbiased attacks (Cramer, Rao)",
-            math.sqrt(float(np.median(variances))),
-        ),
-        Answer(
-            "C, E",
-            knows,
-            "RMSE; the mean picture has the value on the left",
-            guesses.mean,
-            "-",
-            "gradient matching",
-            matched,
-            error / (2 * matched),
-        ),
+        Answer("C", prior, "probability of a near miss", certified, "at most", attack, surely),
+        Answer("E", knows, "least RMSE of unbiased attacks (Cramer, Rao)", least),
+        Answer("C, E", knows, question, guesses.mean, "-", attack, matched, room),
     ]
-    device = scene.study.device
-    test = (torch.as_tensor(part, device=device) for part in (scene.test.inputs, scene.test.labels))
-    right = float(accuracy(stored.final, *test).mean())
-    return [answer.row() for answer in answers], matched, right
+    return answers, matched, float(accuracy(stored.final, *scene.test).mean())
 
 
-def two_layers(scene: Scene) -> Iterator[dict[str, Any]]:
+def two_layers(scene: Scene) -> Iterator[Answer]:
     """Paper E's two-layer network: a batch of digits, with and without the run's noise."""
     p, study = scene.study.parameters, scene.study
     task = {
@@ -500,24 +401,22 @@ def two_layers(scene: Scene) -> Iterator[dict[str, Any]]:
     (plain,) = study.sweep(attack_case, [task], "networks", threads=1)
     (bound,) = study.sweep(bound_case, [private], "networks", threads=1)
     (found,) = study.sweep(moments_case, [private], "networks", threads=1)
-    floor = plain["floor"]
-    tensor, squares, noisy = plain["tensor"], plain["least squares"], found["tensor"]
-    for question, least, holds, attack, measured in (
-        ("distance of unit records, no noise", floor, "at least", "tensor attack", tensor),
-        ("the same, refined", floor, "at least", "least squares", squares),
+    knows, floor = "the network; one batch's gradient", plain["floor"]
+    noisy = found["tensor"]
+    for question, least, holds, attack, error in (
+        ("distance of unit records, no noise", floor, "at least", "tensor attack", plain["tensor"]),
+        ("the same, refined", floor, "at least", "least squares", plain["least squares"]),
         ("the same, this run's clipping and noise", bound["floor"], "-", "tensor attack", noisy),
     ):
-        knows = "the network; one batch's gradient"
-        yield Answer("E", knows, question, least, holds, attack, measured).row()
+        yield Answer("E", knows, question, least, holds, attack, error)
 
 
-def vmf_noise(scene: Scene) -> Iterator[dict[str, Any]]:
+def vmf_noise(scene: Scene) -> Iterator[Answer]:
     """Paper D's mechanism at the concentration of the same certified epsilon."""
     p, run = scene.study.parameters, scene.run
     size, sigma = scene.classifier.parameter_count, run.noise_multiplier
-    kappa = math.sqrt(size) / (2 * sigma)
+    kappa, n = math.sqrt(size) / (2 * sigma), p.prior_sizes[0]
     how: dict[str, Any] = {"sampling_rate": run.sampling_rate, "steps": run.steps}
-    n = p.prior_sizes[0]
     rng = scene.study.rng("turned")
     direction = np.zeros(size)
     direction[0] = 1.0
@@ -532,41 +431,31 @@ def vmf_noise(scene: Scene) -> Iterator[dict[str, Any]]:
         ("Gaussian", float(bounds.direction_cosine_gaussian(size, sigma)), gaussian),
     )
     whether, which = "all but whether the record is there", "all but which of the candidates it is"
-    question = f"epsilon of VMF noise, concentration {kappa:.3g}"
-    yield Answer("D", whether, question, epsilon).row()
-    yield Answer("D", which, f"success with {n} candidates under it", certified).row()
+    yield Answer("D", whether, f"epsilon of VMF noise, concentration {kappa:.3g}", epsilon)
+    yield Answer("D", which, f"success with {n} candidates under it", certified)
     for name, exact, drawn in cosines:
-        yield Answer(
-            "D",
-            "a unit gradient's direction",
-            f"mean cosine, {name} noise",
-            exact,
-            "equal",
-            "what is released",
-            *mean_and_error(drawn),
-        ).row()
-    yield Answer("D", "any prior, any gain", "log capacity of VMF noise", capacity).row()
+        question = f"mean cosine, {name} noise"
+        attacked = ("equal", "what is released", *mean_and_error(drawn))
+        yield Answer("D", "a unit gradient's direction", question, exact, *attacked)
+    yield Answer("D", "any prior, any gain", "log capacity of VMF noise", capacity)
 
 
 def shown_answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with as many digits as a reader wants."""
+    """The table to three digits, with a sign for how each attack compares."""
     signs = {"at most": "≤", "at least": "≥", "equal": "=", "-": ""}
     measured = [
         f"{signs[holds]} {value:.3g}".strip() if attack else ""
         for holds, attack, value in table[["holds", "attack", "measured"]].itertuples(index=False)
     ]
-    return table[["paper", "the attacker knows", "question"]].assign(
-        bound=[f"{value:.3g}" for value in table["bound"]],
-        attack=table["attack"],
-        measured=measured,
-    )
+    bound = table["bound"].map("{:.3g}".format)
+    return table[ANSWER[:3]].assign(bound=bound, attack=table["attack"], measured=measured)
 
 
 # The report --------------------------------------------------------------------------------------
 
 
 def report_beside_bounds(scene: Scene) -> pd.DataFrame:
-    """What the report says beside what the bounds say; lower ends where both are enclosures."""
+    """The report's values beside the bounds'; lower ends where both are enclosures."""
     p, run = scene.study.parameters, scene.run
     pool = as_numpy(scene.pool[0])
     weakest = float(np.linalg.norm(pool, axis=1).min())
@@ -586,20 +475,17 @@ def report_beside_bounds(scene: Scene) -> pd.DataFrame:
     rows = []
     for name, value in bounds_one_by_one(scene, weakest, contrast).items():
         entry = report[name]
-        row = {"entry": name, "report": math.nan, "here": math.nan}
         if isinstance(value, Enclosure):
-            row |= {"report": entry.upper, "here": value.upper}
-            row |= {"report lower": entry.lower, "here lower": value.lower}
+            rows.append((name, entry.upper, value.upper, entry.lower, value.lower))
         else:
-            row |= {"report": entry.value, "here": float(value)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+            rows.append((name, entry.value, float(value), math.nan, math.nan))
+    return pd.DataFrame(rows, columns=["entry", "report", "here", "report lower", "here lower"])
 
 
 def bounds_one_by_one(
     scene: Scene, norm: float, contrast: float
-) -> Mapping[str, float | np.ndarray | Enclosure]:
-    """What the bounds say, by the report's own names for it."""
+) -> dict[str, float | np.ndarray | Enclosure]:
+    """The bounds on the run, by the report's names."""
     p, run = scene.study.parameters, scene.run
     n, sigma, threshold = scene.classifier.inputs, run.noise_multiplier, scene.guesses.threshold
     sampled = (run.steps, run.sampling_rate)
@@ -628,9 +514,6 @@ def bounds_one_by_one(
     return values
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     rows = tables["rows"]
     held = bounds_hold(rows[rows["holds"] != "-"])
@@ -638,8 +521,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/one_run",
         held.all() and right > 3 / classes,
-        "the run trains a classifier, and on it every bound of the five papers holds for "
-        "the attack beside it",
+        "the run trains a classifier, and every bound of the five papers holds for its attack",
         ours=f"{held.sum()} of {len(held)} bounds and exact values hold",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
@@ -649,7 +531,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-058",
         agrees.all() and len(report) >= 10,
-        "the risk report says of this run what is computed here one by one",
+        "every value in the risk report on this run is that of the bound called by itself",
         ours=f"{agrees.sum()} of {len(report)} values agree"
         + "".join(f"; not {entry}" for entry in report["entry"][~agrees]),
         tolerance="1e-9, or within both enclosures",
@@ -658,7 +540,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def bounds_hold(rows: pd.DataFrame) -> pd.Series:
-    """Whether each measured value is where its bound says, to four standard errors."""
+    """Whether each bound holds for its measured value, to four standard errors."""
     over, room = rows["measured"] - rows["bound"], STANDARD_ERRORS * rows["standard error"]
     held = {"at most": over <= room, "at least": over >= -room, "equal": over.abs() <= room}
     return pd.Series({k: bool(held[kind][k]) for k, kind in rows["holds"].items()})
@@ -666,9 +548,10 @@ def bounds_hold(rows: pd.DataFrame) -> pd.Series:
 
 def report_agrees(report: pd.DataFrame) -> pd.Series:
     """Whether enclosures overlap, and other values are equal."""
-    said, ours = report["report"], report["here"]
-    overlap = (report["report lower"] <= ours) & (report["here lower"] <= said)
-    equal = (said == ours) | ((said - ours).abs() <= 1e-9 * np.maximum(said.abs(), ours.abs()))
+    theirs, ours = report["report"], report["here"]
+    overlap = (report["report lower"] <= ours) & (report["here lower"] <= theirs)
+    room = 1e-9 * np.maximum(theirs.abs(), ours.abs())
+    equal = (theirs == ours) | ((theirs - ours).abs() <= room)
     return overlap.where(report["here lower"].notna(), equal)
 
 
@@ -682,10 +565,9 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    chances = _chances(tables["rows"])
+    chances, errors = _chances(tables["rows"]), _errors(tables)
     below = int((chances["measured"] <= chances["bound"]).sum())
     guess = tables["guesses"].set_index("guess")["RMSE"]["mean picture"]
-    errors = _errors(tables)
     worse = sum(value > guess for value in errors.values())
     return (
         "Left: rows for the membership test, for each number of candidates and for a near miss; in "
@@ -724,21 +606,10 @@ def draw(tables: Tables) -> Figure:
     best = rows.loc[rows["question"] == "the same, orthogonal gradients", "bound"]
     at = place[chances["question"].str.contains("candidates").to_numpy()]
     row[0].plot(best, at, "D", mfc="none", color=GREY, label="orthogonal gradients", ms=6)
-    row[0].errorbar(
-        chances["measured"],
-        place,
-        xerr=4 * chances["standard error"],
-        color=ORANGE,
-        marker="o",
-        linestyle="",
-        capsize=2,
-        ms=5,
-        label="measured",
-    )
-    names = chances["question"].str.replace(
-        "probability of a | of a membership test", "", regex=True
-    )
-    row[0].set_yticks(place, names)
+    look: dict[str, Any] = {"color": ORANGE, "fmt": "o", "capsize": 2, "ms": 5, "label": "measured"}
+    row[0].errorbar(chances["measured"], place, xerr=4 * chances["standard error"], **look)
+    prose = "probability of a | of a membership test"
+    row[0].set_yticks(place, chances["question"].str.replace(prose, "", regex=True))
     row[0].set(xlim=(-0.03, 1.05), ylim=(-0.6, len(place) + 0.6), xlabel="probability")
     bars = np.arange(len(errors))[::-1]
     row[1].barh(bars, list(errors.values()), height=0.5, color=COLOURS[4])

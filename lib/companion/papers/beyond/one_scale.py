@@ -1,12 +1,10 @@
-"""One DP-SGD run through every notion of reconstruction risk, other defences beside it.
+"""One DP-SGD run through every notion of reconstruction risk, and defences without noise.
 
-A small network is trained by full-batch DP-SGD; the adversary knows all records but one, as Hayes
-et al. have it. At each noise multiplier every bound of this study is computed for that run, and
-every attack that it bounds is carried out on the same records. Defences without noise are put on
-the same scale: what they do to one record's gradient, and what it still tells.
+A small network is trained by full-batch DP-SGD; the adversary knows all records but one, as in
+Hayes et al. At each noise multiplier every bound of this study is computed for that run, and every
+attack that it bounds is carried out on the same records. Defences without noise are measured on
+the same records: what one record's defended gradient still reveals.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -23,34 +21,28 @@ from companion.experiments.tools import attack_repeatedly, data_folder, mean_and
 from companion.papers.beyond.defended_records import defended_records
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.informed_adversary import attack_run
-from companion.papers.beyond.run_parameters import HAYES, OURS
+from companion.papers.beyond.run_parameters import HAYES, OURS, RUN
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.parameters import Settings
 from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import conversion_success, success_interval
 
 _LIU = "as Liu et al."
+_EPSILONS = (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5)
+_PAPER_EPSILONS = (*_EPSILONS[:7], 3e3, *_EPSILONS[7:])
+_LEVELS = "epsilons that set the noise levels, smallest first"
 PARAMETERS = {
-    "data": Parameter("str", "digits", "MNIST", HAYES, "labelled images: digits (8x8) or MNIST"),
-    "hidden": Parameter("int", 10, 10, HAYES, "width of the hidden layer", low=1),
+    "data": RUN["data"],
+    "hidden": RUN["hidden"],
     "known": Parameter("int", 299, 999, HAYES, "records known to the attacker", low=1),
     "pool": Parameter("int", 400, 2000, OURS, "records that candidates are drawn from", low=50),
     "targets": Parameter("int", 48, 200, OURS, "records attacked at each noise level", low=8),
-    "ranked": Parameter(
-        "int", 200, 200, OURS, "records of the prior-aware attack, these included", low=8
-    ),
+    "ranked": Parameter("int", 200, 200, OURS, "records of the prior-aware attack, in all", low=8),
     "fitted": Parameter("int", 8, 4, OURS, "of these, fitted by least squares", low=4),
-    "epsilons": Parameter(
-        "floats",
-        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5),
-        (0.3, 1.0, 4.0, 10.0, 50.0, 200.0, 1e3, 3e3, 1e4, 1e5),
-        OURS,
-        "epsilons that set the noise levels, smallest first",
-        low=1e-2,
-    ),
-    "delta": Parameter("float", 1e-5, 1e-5, HAYES, "delta", low=1e-100),
+    "epsilons": Parameter("floats", _EPSILONS, _PAPER_EPSILONS, OURS, _LEVELS, low=1e-2),
+    "delta": RUN["delta"],
     "steps": Parameter("int", 20, 100, "100 (Hayes et al.)", "full-batch steps", low=1),
     "max_grad_norm": Parameter("float", 0.1, 0.1, HAYES, "C, clipping norm", low=1e-9),
     "training_rate": Parameter(
@@ -59,9 +51,7 @@ PARAMETERS = {
     "prior_size": Parameter("int", 8, 8, "8", "candidates of the prior-aware attack", low=2),
     "iterations": Parameter("int", 300, 600, OURS, "iterations of gradient matching", low=1),
     "rate": Parameter("float", 0.05, 0.05, OURS, "its learning rate", low=1e-9),
-    "analytic_repeats": Parameter(
-        "int", 100, 100, OURS, "runs of the analytic attack on each target", low=10
-    ),
+    "analytic_repeats": Parameter("int", 100, 100, OURS, "analytic attacks on each target", low=10),
     "pruned": Parameter("floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries pruned", 0.0),
     "dropped": Parameter(
         "floats", (0.5, 0.9), (0.5, 0.9), _LIU, "shares of entries dropped at random", low=0.0
@@ -71,9 +61,9 @@ PARAMETERS = {
 }
 SETTLES = ("O-051", "O-052")
 
-#: an advantage over guessing, or a probability of a near miss, that is taken as none
+#: an advantage over guessing, or a probability of a near miss, that counts as none
 NONE = 0.1
-#: bounds on unbiased reconstructions are held against least squares where they are this small
+#: the Cramer-Rao bound is compared with least squares where it is at most this
 SMALL = 0.05
 
 
@@ -85,9 +75,8 @@ def measure(study: Context) -> Tables:
     pool = scene.images.inputs[scene.positions("pool")].astype(float)
     guesses, weights = Guesses.of(pool), scene.classifier.parameter_count
     rows = []
-    for epsilon, found in zip(
-        p.epsilons, study.sweep(attack_run, tasks, "noise", threads=1), strict=True
-    ):
+    results = study.sweep(attack_run, tasks, "noise", threads=1)
+    for epsilon, found in zip(p.epsilons, results, strict=True):
         sigma = privacy.noise_for_epsilon(epsilon, p.delta, steps=p.steps)
         run = DPSGD(sigma, steps=p.steps, max_grad_norm=p.max_grad_norm)
         rows.append(
@@ -98,19 +87,15 @@ def measure(study: Context) -> Tables:
         )
     notions = pd.DataFrame(rows)
     defences = defended_records(study, scene, pool)
-    norm = float(np.linalg.norm(pool, axis=1).min())
+    shared = (weights, guesses, pool.shape[1], float(np.linalg.norm(pool, axis=1).min()))
+    errors = [("mean image", guesses.mean), ("nearest neighbour", guesses.neighbour)]
     return Tables(
         {
             "notions": notions,
-            "curves": bound_curves(p, notions["sigma"], weights, guesses, pool.shape[1], norm),
-            "thresholds": thresholds(p, notions, weights, guesses, pool.shape[1], norm),
+            "curves": bound_curves(p, notions["sigma"], *shared),
+            "thresholds": thresholds(p, notions, *shared),
             "defences": defences,
-            "guesses": pd.DataFrame(
-                {
-                    "guess": ["mean image", "nearest neighbour"],
-                    "RMSE": [guesses.mean, guesses.neighbour],
-                }
-            ),
+            "guesses": pd.DataFrame(errors, columns=["guess", "RMSE"]),
         },
         ran=f"{p.data}, {scene.classifier.inputs}-{p.hidden}-10 network, {p.steps} full-batch "
         f"steps, {p.known} known records, {p.targets} targets at each of {len(p.epsilons)} noise "
@@ -137,7 +122,7 @@ def run_tasks(study: Context) -> list[dict[str, Any]]:
 
 
 def bounds_of_run(run: DPSGD, p: Settings, weights: int, guesses: Guesses) -> dict[str, float]:
-    """What the bounds say of one run."""
+    """The bounds on one run."""
     capacity = float(bounds.bayes_capacity_gaussian(weights, run.noise_multiplier, 1.0))
     return {
         "sigma": run.noise_multiplier,
@@ -152,9 +137,10 @@ def informed_attacks(
     found: Mapping[str, Any], others: int, prior_size: int, guesses: Guesses
 ) -> dict[str, float]:
     """Success among candidates, and errors of gradient matching."""
-    above = {name: np.asarray(found[f"above {name}"]) for name in ("likelihood", "sum")}
-    success = {name: conversion_success(n, others, prior_size) for name, n in above.items()}
-    aware, by_sum = (mean_and_error(success[name]) for name in ("likelihood", "sum"))
+    aware, by_sum = (
+        mean_and_error(conversion_success(np.asarray(found[f"above {score}"]), others, prior_size))
+        for score in ("likelihood", "sum")
+    )
     mse = np.asarray(found["mse"])
     mean, error = mean_and_error(mse)
     near = int(np.count_nonzero(mse <= guesses.threshold))
@@ -171,7 +157,7 @@ def informed_attacks(
 
 
 def unbiased_attack(found: Mapping[str, Any]) -> dict[str, float]:
-    """The Cramer-Rao bound and least squares, as root mean squares and in units of each other."""
+    """The Cramer-Rao bound and the error of least squares, root mean squares, and their ratio."""
     bound, error = (np.asarray(found[name], dtype=float) for name in ("bound", "error"))
     mean, spread = mean_and_error(np.mean(error**2, axis=1) / np.mean(bound, axis=1))
     return {
@@ -185,33 +171,31 @@ def unbiased_attack(found: Mapping[str, Any]) -> dict[str, float]:
 def analytic_attack(
     study: Context, run: DPSGD, epsilon: float, pool: np.ndarray, guesses: Guesses
 ) -> dict[str, float]:
-    """The server's own layer in place of the network: the row mean's law, and the row mean."""
+    """The row mean of the server's own layer, which replaces the network, and its exact law."""
     p = study.parameters
+    sigma, size = run.noise_multiplier, pool.shape[1]
     # the mean of T steps' reconstructions is one with T times less variance
-    averaged = run.noise_multiplier / math.sqrt(p.steps)
-    size, squares, expected, tails = pool.shape[1], [], [], []
+    attack = (sigma / math.sqrt(p.steps), p.max_grad_norm, p.analytic_repeats)
+    squares, expected, tails = [], [], []
     for target, record in enumerate(pool[: p.targets]):
-        key = ("analytic", epsilon, target)
-        rebuilt = attack_repeatedly(
-            study, record, averaged, p.max_grad_norm, p.analytic_repeats, key=key
-        )
+        rebuilt = attack_repeatedly(study, record, *attack, key=("analytic", epsilon, target))
         squares.append(np.mean((rebuilt - record) ** 2, axis=1))
         norm = float(np.linalg.norm(record))
-        expected.append(float(bounds.expected_mse(run.noise_multiplier, norm, p.steps)))
-        tails.append(_tail(run.noise_multiplier, p.steps, guesses, size, norm))
+        expected.append(float(bounds.expected_mse(sigma, norm, p.steps)))
+        tails.append(_tail(sigma, p.steps, guesses, size, norm))
     mse = np.asarray(squares)
     root = math.sqrt(float(mse.mean()))
     weakest = float(np.linalg.norm(pool, axis=1).min())
+    variance = float(np.mean(mse.var(axis=1, ddof=1)))
     return {
         "analytic RMSE": root,
-        "analytic RMSE error": math.sqrt(float(np.mean(mse.var(axis=1, ddof=1))) / mse.size)
-        / (2 * root),
+        "analytic RMSE error": math.sqrt(variance / mse.size) / (2 * root),
         "analytic, expected": math.sqrt(float(np.mean(expected))),
         "analytic near": float(np.mean(mse <= guesses.threshold)),
         "analytic near, exact": float(np.mean(tails)),
         # shares of one record's repeats are binomial; records differ
         "analytic near error": math.sqrt(float(np.mean([t * (1 - t) for t in tails])) / mse.size),
-        "prior-free tail": _tail(run.noise_multiplier, p.steps, guesses, size, weakest),
+        "prior-free tail": _tail(sigma, p.steps, guesses, size, weakest),
     }
 
 
@@ -219,13 +203,13 @@ def _tail(sigma: float, steps: int, guesses: Guesses, dimension: int, norm: floa
     return float(bounds.mse_tail(guesses.threshold, dimension, sigma, norm, steps))
 
 
-# Where the danger ends ---------------------------------------------------------------------------
+# Noise that is enough ----------------------------------------------------------------------------
 
 
 def bound_curves(
     p: Settings, levels: pd.Series, weights: int, guesses: Guesses, dimension: int, norm: float
 ) -> pd.DataFrame:
-    """The bounds in closed form between the levels that were run; the smallest norm's tail."""
+    """The bounds in closed form between the noise levels; the tail at the smallest norm."""
     sigma = np.geomspace(0.7 * levels.min(), 1.4 * levels.max(), 61)
     capacity = p.steps * bounds.bayes_capacity_gaussian(weights, sigma, 1.0)
     epsilon = [privacy.epsilon(DPSGD(s, steps=p.steps), p.delta).upper for s in sigma]
@@ -246,19 +230,16 @@ def bound_curves(
 def thresholds(
     p: Settings, levels: pd.DataFrame, weights: int, guesses: Guesses, dimension: int, norm: float
 ) -> pd.DataFrame:
-    """The noise multiplier from which each notion says that nothing is to be feared.
+    """The noise multiplier from which each notion sees no risk.
 
-    Probabilities: an advantage of a tenth over the guess. Errors: no better than the mean image, or
-    than the nearest other record.
+    Probabilities: an advantage of at most a tenth over the guess. Errors: no better than the mean
+    image, or than the nearest other record.
     """
     n, steps = p.prior_size, p.steps
 
     def least(value: Callable[[float], float], level: float) -> float:
         """Where a falling function of sigma reaches a level."""
         return math.exp(optimize.brentq(lambda u: value(math.exp(u)) - level, -12.0, 16.0))
-
-    def capacity(sigma: float) -> float:
-        return steps * float(bounds.bayes_capacity_gaussian(weights, sigma, 1.0))
 
     def rero(kappa: float) -> float:
         level = min(kappa + NONE, 0.999)
@@ -267,17 +248,18 @@ def thresholds(
     def measured(column: str, level: float) -> float:
         return crossing(levels["sigma"], levels[column], level)
 
-    def tail(sigma: float) -> float:
-        return _tail(sigma, steps, guesses, dimension, norm)
-
+    capacity = least(
+        lambda s: steps * float(bounds.bayes_capacity_gaussian(weights, s, 1.0)), math.log(n)
+    )
+    tail = least(lambda s: _tail(s, steps, guesses, dimension, norm), NONE)
     rows = [
         ("bound", "epsilon = 1", privacy.noise_for_epsilon(1.0, p.delta, steps=steps)),
         ("bound", "epsilon = 10", privacy.noise_for_epsilon(10.0, p.delta, steps=steps)),
-        ("bound", "capacity = prior size", least(capacity, math.log(n))),
+        ("bound", "capacity = prior size", capacity),
         ("bound", "ReRo, candidates", rero(1 / n)),
         ("attack", "prior-aware attack", measured("prior-aware", 1 / n + NONE)),
         ("bound", "ReRo, near miss", rero(guesses.kappa)),
-        ("bound", "prior-free tail", least(tail, NONE)),
+        ("bound", "prior-free tail", tail),
         ("attack", "analytic attack: mean image", measured("analytic RMSE", guesses.mean)),
         ("bound", "Cramer-Rao: mean image", measured("Cramer-Rao", guesses.mean)),
         ("attack", "gradient matching: mean image", measured("RMSE", guesses.mean)),
@@ -301,9 +283,6 @@ def crossing(sigma: pd.Series, values: pd.Series, level: float) -> float:
     return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, defences = tables["notions"], tables["defences"]
     guesses = tables["guesses"].set_index("guess")["RMSE"]
@@ -314,8 +293,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "beyond/one_scale",
         all(by_noise[name].is_monotonic_decreasing for name in falling)
         and most > guesses["nearest neighbour"] > least,
-        "every notion falls as the noise grows, and over the range shown the best attack goes "
-        "from better than the nearest other record to worse",
+        "every notion falls as the noise grows, and gradient matching, better than the nearest "
+        "other record under the least noise, is worse under the most",
         ours=f"RMSE {least:.2f} to {most:.2f}, nearest neighbour "
         f"{guesses['nearest neighbour']:.2f}, mean image {guesses['mean image']:.2f}",
     )
@@ -324,7 +303,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-051",
         all(held.all() for held in kept.values()) and len(ratio) > 0,
-        "at every noise level every bound holds for the attack beside it: ReRo, epsilon and "
+        "at every noise level every bound holds for its attack: ReRo, epsilon and "
         "Bayes' capacity for the prior-aware attack, ReRo of a near miss for gradient matching, "
         "the prior-free tail for the analytic attack, Cramer-Rao for least squares at small noise",
         ours=", ".join(f"{name} {held.sum()} of {len(held)}" for name, held in kept.items())
@@ -341,9 +320,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and (whole["values read"] == 1).all()
         and (defences["largest error of those"] < 1e-9).all()
         and (whole["Cramer-Rao"] == 0).all(),
-        "defences without noise have no finite epsilon and leave the prior-aware attack always "
-        "right, so that ReRo is one; after clipping and local steps the record is read off "
-        "exactly; pruning and entry dropout take values away, and those left are read exactly",
+        "under defences without noise the prior-aware attack is always right; after clipping and "
+        "local steps the record is read off exactly; after pruning and entry dropout the values "
+        "that remain are read exactly",
         ours="values read and RMSE of the whole: "
         + ", ".join(
             f"{row['values read']:.0%} and {row['RMSE']:.2g} ({row['defence']})"
@@ -354,7 +333,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, pd.Series]:
-    """For each bound, whether it holds for the attack beside it, at every noise level."""
+    """For each bound, whether it holds for its attack, at every noise level."""
     sure, n = STANDARD_ERRORS, p.prior_size
     aware = np.maximum(
         table["prior-aware"] - sure * table["prior-aware error"],
@@ -377,13 +356,11 @@ def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, pd.Series]:
     }
 
 
-# Picture -----------------------------------------------------------------------------------------
-
 CAPTION = (
     "One network, one data set, one run of DP-SGD over the noise multiplier. Lines: "
     "bounds; marks: attacks, with four standard errors. Top: finding the record among candidates; "
-    "the error of reconstructions; coming near the record. Bottom: epsilon and capacity; the noise "
-    "from which each notion sees nothing to fear (an advantage of a tenth, or no better than a "
+    "the error of reconstructions; near misses. Bottom: epsilon and capacity; the noise "
+    "from which each notion sees no risk (an advantage of a tenth, or no better than a "
     "guess); the error that reading the first layer leaves under defences without noise, whose "
     "epsilon is infinite and whose ReRo is one. Grey: nearest neighbour and mean image."
 )
@@ -399,9 +376,6 @@ def alt(tables: Tables) -> str:
         f"spread over {powers:.1f} powers of ten: {sigma.idxmin()} at {sigma.min():.2g}, "
         f"{sigma.idxmax()} at {sigma.max():.0f}. Bars: no error for {', '.join(exact)}."
     )
-
-
-SKY = COLOURS[4]
 
 
 @drawing
@@ -422,43 +396,32 @@ def draw(tables: Tables) -> Figure:
 
 
 def _marks(
-    axis: Axes, table: pd.DataFrame, name: str, error: str, colour: str, marker: str, label: str
+    axis: Axes, table: pd.DataFrame, name: str, colour: str, marker: str, label: str
 ) -> None:
-    spread = 4 * table[error] if error else None
-    look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "", "ms": 5}
-    axis.errorbar(table["sigma"], table[name], yerr=spread, capsize=2, label=label, **look)
-
-
-def _lines(axis: Axes, curves: pd.DataFrame, *lines: tuple[str, str, str, str]) -> None:
-    for name, colour, style, label in lines:
-        axis.plot(curves["sigma"], curves[name], color=colour, linestyle=style, label=label)
+    look: dict[str, Any] = {"color": colour, "fmt": marker, "ms": 5, "capsize": 2, "label": label}
+    room = 4 * table[f"{name} error"] if f"{name} error" in table else None
+    axis.errorbar(table["sigma"], table[name], yerr=room, **look)
 
 
 def _candidates(axis: Axes, table: pd.DataFrame, curves: pd.DataFrame, count: int) -> None:
-    _lines(
-        axis,
-        curves,
-        ("by capacity", PURPLE, ":", "Bayes' capacity"),
-        ("by epsilon", GREEN, "--", "epsilon"),
-        ("ReRo", BLUE, "-", "ReRo"),
-    )
-    _marks(axis, table, "prior-aware", "prior-aware error", ORANGE, "o", "prior-aware attack")
+    x = curves["sigma"]
+    axis.plot(x, curves["by capacity"], ":", color=PURPLE, label="Bayes' capacity")
+    axis.plot(x, curves["by epsilon"], "--", color=GREEN, label="epsilon")
+    axis.plot(x, curves["ReRo"], color=BLUE, label="ReRo")
+    _marks(axis, table, "prior-aware", ORANGE, "o", "prior-aware attack")
     axis.axhline(1 / count, color=GREY, linewidth=1)
     axis.set(ylim=(0, 1.05), ylabel=f"success with {count} candidates")
     axis.legend(loc="lower left", bbox_to_anchor=(0.0, 0.12))
 
 
 def _errors(axis: Axes, table: pd.DataFrame, guesses: pd.DataFrame) -> None:
-    _lines(
-        axis,
-        table,
-        ("Cramer-Rao", BLUE, "-", "Cramer-Rao"),
-        ("analytic, expected", SKY, "-", "analytic attack, expected"),
-    )
-    _marks(axis, table, "analytic RMSE", "analytic RMSE error", SKY, "v", "analytic attack")
+    x, expected = table["sigma"], table["analytic, expected"]
+    axis.plot(x, table["Cramer-Rao"], color=BLUE, label="Cramer-Rao")
+    axis.plot(x, expected, color=SKY, label="analytic attack, expected")
+    _marks(axis, table, "analytic RMSE", SKY, "v", "analytic attack")
     small = table[table["Cramer-Rao"] < 1]
-    _marks(axis, small, "least squares", "", GREEN, "s", "least squares")
-    _marks(axis, table, "RMSE", "RMSE error", ORANGE, "o", "gradient matching")
+    _marks(axis, small, "least squares", GREEN, "s", "least squares")
+    _marks(axis, table, "RMSE", ORANGE, "o", "gradient matching")
     for style, row in zip(("-.", ":"), guesses.itertuples(), strict=True):
         axis.axhline(row.RMSE, color=GREY, linestyle=style, linewidth=1.1, label=row.guess)
     axis.set(yscale="log", ylim=(2e-3, 3), ylabel="RMSE")
@@ -466,25 +429,18 @@ def _errors(axis: Axes, table: pd.DataFrame, guesses: pd.DataFrame) -> None:
 
 
 def _near_misses(axis: Axes, table: pd.DataFrame, curves: pd.DataFrame) -> None:
-    _lines(
-        axis,
-        curves,
-        ("ReRo of a near miss", BLUE, "-", "ReRo"),
-        ("prior-free tail", SKY, "-", "prior-free tail"),
-    )
-    _marks(axis, table, "analytic near", "analytic near error", SKY, "v", "analytic attack")
-    _marks(axis, table, "near", "", ORANGE, "o", "gradient matching")
+    x = curves["sigma"]
+    axis.plot(x, curves["ReRo of a near miss"], color=BLUE, label="ReRo")
+    axis.plot(x, curves["prior-free tail"], color=SKY, label="prior-free tail")
+    _marks(axis, table, "analytic near", SKY, "v", "analytic attack")
+    _marks(axis, table, "near", ORANGE, "o", "gradient matching")
     axis.set(ylim=(-0.03, 1.05), ylabel="probability of a near miss")
     axis.legend(loc="center left", fontsize=7.5, handlelength=1.2)
 
 
 def _sizes(axis: Axes, curves: pd.DataFrame) -> None:
-    _lines(
-        axis,
-        curves,
-        ("epsilon", GREEN, "--", "epsilon"),
-        ("log capacity", PURPLE, ":", "log capacity"),
-    )
+    axis.plot(curves["sigma"], curves["epsilon"], "--", color=GREEN, label="epsilon")
+    axis.plot(curves["sigma"], curves["log capacity"], ":", color=PURPLE, label="log capacity")
     axis.set(yscale="log", ylabel="nats")
     axis.legend(loc="upper right")
 
@@ -495,23 +451,17 @@ def _thresholds(axis: Axes, table: pd.DataFrame) -> None:
         own = (table["kind"] == kind).to_numpy()
         axis.plot(table["sigma"][own], place[own], marker, color=colour, ms=6, label=kind)
     axis.set_yticks(place, table["notion"], fontsize=8)
-    axis.set(xscale="log", xlabel="noise multiplier from which nothing is to fear")
+    axis.set(xscale="log", xlabel="noise multiplier from which no risk is seen")
     axis.legend(loc="lower right")
 
 
 def _defences(axis: Axes, table: pd.DataFrame, guesses: pd.DataFrame) -> None:
     place = np.arange(len(table))[::-1]
     axis.barh(place, table["RMSE"], color=PURPLE, height=0.55)
-    for at, row in zip(place, table.to_dict("records"), strict=True):
-        axis.annotate(
-            f"{row['values read']:.0%} read",
-            (row["RMSE"], at),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )
+    look: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+    look |= {"fontsize": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}}
+    for y, error, read in zip(place, table["RMSE"], table["values read"], strict=True):
+        axis.annotate(f"{read:.0%} read", (error, y), **look)
     axis.set_yticks(place, table["defence"], fontsize=8)
     for style, guess in zip(("-.", ":"), guesses.itertuples(), strict=True):
         axis.axvline(guess.RMSE, color=GREY, linestyle=style, linewidth=1.1)

@@ -1,9 +1,7 @@
 """Runs of DP-SGD ordered by each notion of risk, and where two notions disagree."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -34,7 +32,7 @@ def measure(study: Context) -> Tables:
     rows = []
     for (q, steps), epsilon in itertools.product(zip(p.rates, p.steps, strict=True), p.epsilons):
         sigma = privacy.noise_for_epsilon(epsilon, p.delta, sampling_rate=q, steps=steps)
-        # a little apart, so that no two runs have one epsilon and its order is an order
+        # with a little more noise, so that no two runs have the same epsilon
         for factor in (1.0, p.apart):
             run = DPSGD(factor * sigma, q, steps)
             known = {"q": q, "T": steps, "sigma": run.noise_multiplier}
@@ -53,7 +51,7 @@ def measure(study: Context) -> Tables:
 
 
 def risks(run: DPSGD, delta: float, parameters: int) -> dict[str, float]:
-    """Each notion of one run, larger where it sees more risk."""
+    """Each notion's value for one run, larger where the risk is higher."""
     taken = max(1.0, run.sampling_rate * run.steps)
     sigma = run.noise_multiplier
     return {
@@ -79,7 +77,7 @@ def rank_correlations(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def reversals(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """Pairs of notions that order two runs oppositely by at least one per cent each, in words."""
+    """Pairs of notions that order two runs oppositely by at least one per cent, and the runs."""
     found = []
     for first, second in itertools.combinations(_notions(runs), 2):
         a, b = runs[first].to_numpy(), runs[second].to_numpy()
@@ -89,15 +87,13 @@ def reversals(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
         # the pair with the largest product of the two gaps
         with np.errstate(divide="ignore"):
             size = np.where(worse, np.log(a[:, None] / a) * np.log(b / b[:, None]), 0.0)
-        pair = [int(k) for k in np.unravel_index(int(size.argmax()), size.shape)]
-        found.append((first, second, _in_words(runs, pair)))
+        pair = np.unravel_index(size.argmax(), size.shape)
+        found.append((first, second, " against ".join(_in_words(runs.iloc[k]) for k in pair)))
     return found
 
 
-def _in_words(runs: pd.DataFrame, pair: Sequence[int]) -> str:
-    return " against ".join(
-        f"q = {runs['q'][k]:g}, T = {runs['T'][k]:,}, sigma = {runs['sigma'][k]:.2f}" for k in pair
-    )
+def _in_words(run: pd.Series) -> str:
+    return f"q = {run['q']:g}, T = {run['T']:,.0f}, sigma = {run['sigma']:.2f}"
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -107,7 +103,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/orderings",
         all(own[name].is_monotonic_decreasing for own in families for name in names),
-        "all notions order runs alike that differ in the noise only",
+        "all notions order runs that differ only in the noise alike",
         ours=f"{len(names)} notions, {len(runs)} runs in {len(families)} families",
     )
     found = {(first, second) for first, second, _ in reversals(runs)}
@@ -115,9 +111,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-059",
         len(found) >= pairs - 1 and ("epsilon", "prior-free") in found,
-        "across sampling rates and numbers of steps any two notions, but for one pair of "
-        "them at most, order some runs oppositely: the run with the larger value of the "
-        "first has the smaller value of the second",
+        "across sampling rates and numbers of steps all pairs of notions, except at most one, "
+        "order some runs oppositely",
         ours=f"{len(found)} of {pairs} pairs of notions; lowest rank correlation "
         f"{rank_correlations(runs).min(axis=None):.2f}",
     )
@@ -161,11 +156,7 @@ def draw(tables: Tables) -> Figure:
         look = {"marker": marker, "color": colour, "ms": 4}
         label = f"q = {q:g}, T = {steps:,}"
         row[1].plot(own["epsilon"], own["prior-free"] ** -0.5, label=label, **look)
-    row[1].set(
-        xscale="log",
-        yscale="log",
-        xlabel=r"$\varepsilon$",
-        ylabel=r"noise of the averaged record, $\sigma/\sqrt{qT}$",
-    )
+    row[1].set(xscale="log", yscale="log", xlabel=r"$\varepsilon$")
+    row[1].set_ylabel(r"noise of the averaged record, $\sigma/\sqrt{qT}$")
     row[1].legend(loc="lower left")
     return figure

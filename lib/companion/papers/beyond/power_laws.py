@@ -1,6 +1,4 @@
-"""Powers that errors grow with, and means over networks, with their intervals."""
-
-from __future__ import annotations
+"""Exponents of power laws, and means over networks, with their intervals."""
 
 from collections.abc import Sequence
 
@@ -12,19 +10,9 @@ __all__ = ["exponents", "geometric_means", "regression_slope", "root_mean_square
 
 
 def exponents(own: pd.DataFrame, over: str, name: str) -> dict[str, float]:
-    """Fit a power law to every network, and its exponent's 95% interval over the networks.
+    """Exponent of ``name`` as a power of the column ``over``, fitted to every network.
 
-    Parameters
-    ----------
-    own : DataFrame
-        With columns ``network``, ``over`` and ``name``.
-    over, name : str
-        The column that varies and the one that is thought to be a power of it.
-
-    Returns
-    -------
-    dict
-        ``"exponent"``, ``"error"`` (standard), ``"low"`` and ``"high"`` (Student's t).
+    Returns the mean over networks, its standard error and the 95% interval (Student's t).
     """
     slopes = [
         np.polyfit(np.log(g[over].astype(float)), np.log(g[name]), 1)[0]
@@ -35,17 +23,19 @@ def exponents(own: pd.DataFrame, over: str, name: str) -> dict[str, float]:
 
 
 def _with_interval(values: np.ndarray) -> dict[str, float]:
-    middle, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-    room = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    error = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return _interval(float(values.mean()), error, len(values) - 1)
+
+
+def _interval(middle: float, error: float, freedom: int) -> dict[str, float]:
+    room = float(stats.t.ppf(0.975, freedom)) * error
     return {"exponent": middle, "error": error, "low": middle - room, "high": middle + room}
 
 
 def regression_slope(x: pd.Series, y: pd.Series) -> dict[str, float]:
-    """Return the power of ``x`` that ``y`` grows with, by regression, as :func:`exponents` does."""
+    """Exponent of ``y`` as a power of ``x`` by regression, as :func:`exponents` returns it."""
     fit = stats.linregress(np.log(x), np.log(y))
-    slope, error = float(fit.slope), float(fit.stderr)
-    room = float(stats.t.ppf(0.975, len(x) - 2)) * error
-    return {"exponent": slope, "error": error, "low": slope - room, "high": slope + room}
+    return _interval(float(fit.slope), float(fit.stderr), len(x) - 2)
 
 
 def geometric_means(own: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:

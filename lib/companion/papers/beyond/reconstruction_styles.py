@@ -1,12 +1,8 @@
 """Colour and marker of every reconstruction from X_hat, the same in every picture."""
 
-from __future__ import annotations
-
-from companion.style import BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 __all__ = ["STYLES"]
-
-_, _, _, _, _SKY, _RED = COLOURS
 
 #: colour and marker by the name of the reconstruction
 STYLES = {
@@ -15,6 +11,6 @@ STYLES = {
     "James-Stein": (PURPLE, "D"),
     "clipped to [0, 1]": (GREEN, "^"),
     "offset 1/2": (ORANGE, "v"),
-    "offset 1/2, clipped": (_SKY, "P"),
-    "scaled direction": (_RED, "*"),
+    "offset 1/2, clipped": (SKY, "P"),
+    "scaled direction": (RED, "*"),
 }

@@ -1,6 +1,4 @@
-"""One record's clipped gradient at each of many models, as a function of the record."""
-
-from __future__ import annotations
+"""One record's clipped gradient at each of many models, differentiable in the record."""
 
 import math
 
@@ -14,19 +12,9 @@ __all__ = ["clipped_gradient"]
 def clipped_gradient(
     weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float = math.inf
 ) -> Weights:
-    """Return one record's clipped gradient at each of T models with a hidden layer.
+    """One record's clipped gradient at each of T models with a hidden layer, shape (T, ...).
 
-    Parameters
-    ----------
-    weights : Weights, shape (T, ...)
-    record : Tensor, shape (d,)
-    label : Tensor, scalar
-    max_grad_norm : float
-
-    Returns
-    -------
-    Weights, shape (T, ...)
-        Differentiable in the record.
+    ``weights`` have shape (T, ...), ``record`` (d,) and ``label`` ().
     """
     responses = weights["hidden.weight"] @ record + weights["hidden.bias"]
     hidden = torch.nn.functional.elu(responses)

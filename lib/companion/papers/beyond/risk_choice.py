@@ -1,13 +1,11 @@
 """Hyperparameters of least risk at equal epsilon and equal signal-to-noise.
 
 After T steps with a learning rate proportional to 1/T the weights have moved by the mean of the
-privatised gradients. Its noise has standard deviation ``sigma C / (q n sqrt(T))`` per coordinate,
-so that the data's average gradient stands out by ``q sqrt(T) / sigma`` times what the data set
-alone decides. That ratio stands for the utility. It leaves out the sampling of the batch (little,
-where weights outnumber records) and how far optimisation gets in T steps.
+privatised gradients, with noise of standard deviation ``sigma C / (q n sqrt(T))`` per coordinate.
+The signal-to-noise ratio is ``q sqrt(T) / sigma`` times a factor of the data set, and stands for
+the utility. It ignores the sampling of the batch (little, where weights outnumber records) and how
+far optimisation gets in T steps.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
@@ -23,28 +21,14 @@ from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "our own exhibit"
+_STEPS, _PRIORS = (1, 3, 10, 30, 100, 300), (0.5, 0.1, 0.01)
+_RATIO = "signal-to-noise ratio over that of the full batch"
 
 PARAMETERS = {
     "epsilons": Parameter("floats", (1.0, 4.0, 10.0), (1.0, 4.0, 10.0), _OURS, "epsilon", 1e-2),
-    "shares": Parameter(
-        "floats",
-        (0.5, 0.8),
-        (0.5, 0.8, 0.95),
-        _OURS,
-        "signal-to-noise ratio over that of the full batch",
-        1e-2,
-    ),
-    "steps": Parameter(
-        "ints",
-        (1, 3, 10, 30, 100, 300),
-        (1, 3, 10, 30, 100, 300, 1000, 10_000),
-        _OURS,
-        "T",
-        1,
-    ),
-    "prior_successes": Parameter(
-        "floats", (0.5, 0.1, 0.01), (0.5, 0.1, 0.01), _OURS, "kappa", 1e-9
-    ),
+    "shares": Parameter("floats", (0.5, 0.8), (0.5, 0.8, 0.95), _OURS, _RATIO, 1e-2),
+    "steps": Parameter("ints", _STEPS, (*_STEPS, 1000, 10_000), _OURS, "T", 1),
+    "prior_successes": Parameter("floats", _PRIORS, _PRIORS, _OURS, "kappa", 1e-9),
     "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-100),
 }
 SETTLES = ("O-017",)
@@ -116,8 +100,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/risk_choice",
         (table["of full batch"] < 1).all() and moved.min() > 1.005,
-        "runs of equal epsilon and equal signal-to-noise differ in risk, and all of them risk less "
-        "than the full batch, which has more signal",
+        "runs of equal epsilon and equal signal-to-noise ratio differ in risk, and all have less "
+        "risk than the full batch, which has more signal",
         ours=f"the excess of gamma over kappa differs by factors of {moved.min():.2f} to "
         f"{moved.max():.2f} over T",
     )
@@ -133,7 +117,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _best(tables: Tables) -> list[int]:
-    """The numbers of steps at which some family risks least."""
+    """The numbers of steps at which some family has the least risk."""
     table = tables["choices"].sort_values("T")
     least = table.groupby(_FAMILY)["of full batch"].idxmin()
     return sorted(table.loc[least, "T"].unique())

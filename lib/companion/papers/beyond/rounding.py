@@ -1,12 +1,10 @@
-"""Significant digits that every machine agrees on, where a root or a calibration leaves no more."""
-
-from __future__ import annotations
+"""Rounding of roots and calibrations to the digits on which all machines agree."""
 
 from collections.abc import Mapping
 
 __all__ = ["FOUR_DIGITS", "four_digits", "significant"]
 
-#: what rounding to four digits may undo of a monotone order, relative
+#: relative error allowed in a monotone order of values rounded to four digits
 FOUR_DIGITS = 1e-3
 
 

@@ -1,7 +1,5 @@
 """Parameters of the run of DP-SGD that several exhibits look at."""
 
-from __future__ import annotations
-
 from companion.study import Parameter
 
 __all__ = ["HAYES", "OURS", "RUN"]

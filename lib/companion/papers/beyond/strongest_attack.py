@@ -1,10 +1,8 @@
-"""The best attack for each defence and its lead, and what is hidden from all attackers or gone.
+"""The best attack on each defence, its lead, and what the defence hides or removes.
 
 On a network small enough for its Jacobian, least squares and bounds say which defences remove
-information and which only hide it from descent.
+information and which only hide it from gradient descent.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -49,16 +47,10 @@ from reconrisk.two_layer import LocalSteps, TwoLayer, gradient_jacobians, releas
 
 PARAMETERS = {
     **DEFENDED_GRID,
-    "small_side": Parameter(
-        "int", 8, 8, OURS, "pixels a side where least squares and ranks are computed", low=8
-    ),
-    "small_channels": Parameter(
-        "int", 16, 16, OURS, "of the first stage of the small network", low=1
-    ),
+    "small_side": Parameter("int", 8, 8, OURS, "pixels a side for the small network", low=8),
+    "small_channels": Parameter("int", 16, 16, OURS, "channels of its first stage", low=1),
     "small_wide": Parameter("int", 256, 256, OURS, "neurons of its wide layer", low=1),
-    "small_images": Parameter(
-        "int", 8, 40, OURS, "private pictures whose batches are bounded", low=4
-    ),
+    "small_images": Parameter("int", 8, 40, OURS, "private pictures of its batches", low=4),
     "ranked_sizes": Parameter(
         "ints", (2, 4), (1, 2, 4, 8), "2, 4, 8", "batch sizes whose rank is computed", low=1
     ),
@@ -70,10 +62,10 @@ SETTLES = ("O-047", "O-048", "O-049", "O-050", "E-E-43", "E-E-44")
 
 #: defences that an aware attacker sees in the update, or knows the size of
 _SEEN = ("GradDrop", "GradPrune", "LocalAggregation", "GradNoise")
-#: an error of pixels in [0, 1] below which a picture counts as recovered; where a direction is
-#: hardly determined, least squares take long to end
+#: an error of pixels in [0, 1] below which a picture counts as recovered: least squares converge
+#: slowly along directions that are hardly determined
 RECOVERED = 1e-2
-#: shares of an update at which the rank is followed
+#: shares of an update that are removed where the rank is computed
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 
 
@@ -105,40 +97,31 @@ def measure(study: Context) -> Tables:
 
 
 def leads(cells: pd.DataFrame) -> pd.DataFrame:
-    """For every setting the attack of lowest mean RMSE, the next, and how far they are apart.
+    """For every setting the attack of lowest mean RMSE, the next, and the difference.
 
-    Attackers of either reading; the lead's interval is Student's over the batches.
+    Attackers who ignore the defence and who know it; the interval is Student's over the batches.
     """
     cells = cells.assign(name=cells["attack"].where(~cells["aware"], cells["attack"] + ", aware"))
     same = cells["aware"] & ~cells["defence"].isin(_SEEN)
     rows = []
     for (n, setting), own in cells[~same].groupby(["batch size", "setting"], sort=False):
         by_batch = own.groupby(["name", "batch"], sort=False)["RMSE"].mean().unstack("batch")
-        # who knows no more than the other is the same attack: count each result once
+        # an attack to which the knowledge adds nothing counts once
         by_batch = by_batch.round(12).drop_duplicates()
         best, second = by_batch.mean(axis=1).sort_values(kind="stable").index[:2]
         lead, room = with_interval((by_batch.loc[second] - by_batch.loc[best]).to_numpy())
-        rows.append(
-            {
-                "batch size": n,
-                "setting": setting,
-                "best": best,
-                "RMSE": float(by_batch.loc[best].mean()),
-                "second": second,
-                "second RMSE": float(by_batch.loc[second].mean()),
-                "lead": lead,
-                "low": lead - room,
-                "high": lead + room,
-            }
-        )
-    return pd.DataFrame(rows)
+        best_error, second_error = (float(by_batch.loc[name].mean()) for name in (best, second))
+        interval = (lead, lead - room, lead + room)
+        rows.append((n, setting, best, best_error, second, second_error, *interval))
+    columns = ["batch size", "setting", "best", "RMSE", "second", "second RMSE"]
+    return pd.DataFrame(rows, columns=[*columns, "lead", "low", "high"])
 
 
 # Least squares and bounds on a small network -----------------------------------------------------
 
 
 def fitted_settings(local_steps: Sequence[int]) -> list[Setting]:
-    """The settings that least squares attack: the ends of every defence's range."""
+    """The settings that least squares attack, at the ends of each defence's range."""
     ends = {
         "None": (0.0,),
         "GradClip": (2.0,),
@@ -151,43 +134,32 @@ def fitted_settings(local_steps: Sequence[int]) -> list[Setting]:
 
 
 def fits(study: Context, small: Grid) -> pd.DataFrame:
-    """Least squares and floors by setting, with gradient inversion of the same batches beside."""
+    """Least squares, floors and gradient inversion of the same batches, by setting."""
     p, n = study.parameters, study.parameters.fitted_size
     settings = fitted_settings(p.local_steps)
-    shared = {
-        "grid": dataclasses.asdict(small),
-        "batch_size": n,
-        "batches": p.fitted_batches,
-    }
+    shared = {"grid": dataclasses.asdict(small), "batch_size": n, "batches": p.fitted_batches}
     tasks = [shared | {"setting": [s.defence, s.strength]} for s in settings]
     descended = run_grid(
         study, ["GradientInversion"], settings, [n], aware=(False, True), grid=small
-    )
-    descended = descended[descended["batch"] < p.fitted_batches]
+    ).query(f"batch < {p.fitted_batches}")
     inverted = descended.groupby(["setting", "aware"], sort=False)["RMSE"].mean()
     rows = []
-    for setting, found in zip(
-        settings, study.sweep(fit_and_bound, tasks, "fits", threads=1), strict=True
-    ):
+    results = study.sweep(fit_and_bound, tasks, "fits", threads=1)
+    for setting, found in zip(settings, results, strict=True):
         unit, errors = np.asarray(found["unit"]), np.asarray(found["RMSE"])
         determined = bool((unit >= 0).all())
         noise = setting.strength if setting.defence == "GradNoise" else 0.0
         rows.append(
             {
                 "setting": setting.title,
-                "defence": setting.defence,
-                "strength": setting.strength,
                 "entries": int(np.mean(found["entries"])),
                 "unknowns": n * 3 * small.side**2,
-                "rank": int(np.min(found["rank"])),
                 "determined": determined,
                 "noise": noise,
                 "Cramer-Rao": noise * float(unit.mean()) if determined else np.inf,
                 "van Trees": found["floor"],
-                "spread": found["spread"],
                 "least squares": float(errors.mean()),
                 "largest": float(errors.max()),
-                "smallest": float(errors.min()),
                 "oblivious inversion": float(inverted[setting.title, False]),
                 "aware inversion": float(inverted[setting.title, True]),
             }
@@ -196,36 +168,24 @@ def fits(study: Context, small: Grid) -> pd.DataFrame:
 
 
 def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack batches under one setting by least squares, and bound what any attack can do.
+    """Attack batches of one setting by least squares, in double precision, and bound any attack.
 
-    In double precision. Least squares start from the mean picture, with a normal law of pictures
-    whose weight is lowered until only the update counts; under noise with the weight that the
-    noise's size gives it.
+    Least squares start from the mean picture under a normal law of pictures, whose weight falls
+    until only the update counts; under noise its weight follows from the noise.
 
-    Parameters
-    ----------
-    task : dict
-        ``grid``, whose seeds settings share, ``batch_size``, ``batches`` (how many) and
-        ``setting``, defence and strength.
-
-    Returns
-    -------
-    dict
-        Lists by batch: ``"entries"`` visible, ``"rank"`` of the Jacobian, ``"unit"`` (Cramer-Rao
-        error per pixel at noise of one; -1 where it is infinite), ``"RMSE"`` by picture; and
-        ``"floor"``, van Trees' bound per pixel with the batches' mean information, and
-        ``"spread"``, the law's own deviation per pixel.
+    Returns lists by batch: ``"entries"`` visible, ``"unit"`` (Cramer-Rao error per pixel at noise
+    of one; -1 where it is infinite), ``"RMSE"`` by picture; and ``"floor"``, van Trees' bound per
+    pixel with the batches' mean information.
     """
     grid, setting = Grid(**task["grid"]), Setting(*task["setting"])
     network = network_of(grid).double()
     drawn = batches_of(grid, task["batch_size"])
-    images = drawn.images[: task["batches"]].double()
-    labels = drawn.labels[: task["batches"]]
+    images, labels = (part[: task["batches"]] for part in (drawn.images.double(), drawn.labels))
     some = dataclasses.replace(drawn, images=images, labels=labels)
     law = law_of_others(grid)
     released = updates_of(grid, network, some, setting)
     known = [
-        information(network, images[k], labels[k], released.take(slice(k, k + 1)), setting)
+        information(network, (images[k], labels[k]), released.take(slice(k, k + 1)), setting)
         for k in range(len(images))
     ]
     pixels = images[0, 0].numel()
@@ -238,11 +198,9 @@ def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
     found = fitted(network, released, labels, tuple(images.shape[2:]), setting, law)
     return {
         "entries": [info.entries for info in known],
-        "rank": [rank_of(info.matrix) for info in known],
         "unit": [float(u) if np.isfinite(u) else -1.0 for u in unit],
         "RMSE": rmse(as_numpy(images.flatten(2)), as_numpy(found.flatten(2).clamp(0, 1))),
         "floor": float(bounds.van_trees_error(mean, noise, law.covariance)) / pixels**0.5,
-        "spread": float(np.sqrt(np.trace(law.covariance) / pixels)),
     }
 
 
@@ -256,13 +214,12 @@ def law_of_others(grid: Grid) -> NormalLaw:
 
 def information(
     network: torch.nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
+    batch: tuple[torch.Tensor, torch.Tensor],
     released: Released,
     setting: Setting,
 ) -> bounds.GradientInformation:
-    """What the visible entries of one update say of its pictures, at noise of one."""
-    values, jacobian = update_jacobian(network, images, labels, local=released.local)
+    """Information of one update's visible entries on its pictures, at noise of one."""
+    values, jacobian = update_jacobian(network, *batch, local=released.local)
     if released.visible is not None:
         seen = torch.cat([v.flatten() for v in released.visible.values()])
         values, jacobian = values[seen], jacobian[seen]
@@ -271,9 +228,9 @@ def information(
 
 
 def rank_of(matrix: np.ndarray) -> int:
-    """Directions in pixels that move the update: ranks of such networks leave no doubt.
+    """Number of directions in pixels that change the update.
 
-    Squared singular values are either above 1e-12 of the largest or of rounding's size.
+    Squared singular values are above 1e-12 of the largest, or rounding errors.
     """
     values = np.linalg.eigvalsh(matrix)
     return int(np.sum(values > 1e-13 * values[-1]))
@@ -315,7 +272,7 @@ def fitted(
 
 
 def ranks(grid: Grid, sizes: Sequence[int]) -> pd.DataFrame:
-    """Rank over the share that is pruned or dropped, of the first batch of each size."""
+    """Rank of the first batch of each size over the share that is pruned or dropped."""
     network = network_of(grid).double()
     rows = []
     for n in sizes:
@@ -337,7 +294,7 @@ def ranks(grid: Grid, sizes: Sequence[int]) -> pd.DataFrame:
 
 
 def two_layers(width: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Error per unit of noise on a two-layer network under each defence, infinite if undetermined.
+    """Error without noise on a two-layer network under each defence, infinite if undetermined.
 
     Labels are known, as they are to the attacks on deep networks.
     """
@@ -358,15 +315,9 @@ def two_layers(width: int, rng: np.random.Generator) -> pd.DataFrame:
         info = bounds.gradient_information(gradient_jacobians(network, x, released))
         if name == "GradClip":
             info = info.clipped(2.0)
-        unit, quiet = (
-            float(bounds.cramer_rao_error(info, noise, x, unit_norm=True)) for noise in (1.0, 0.0)
-        )
-        rows.append((name, info.entries, len(info.matrix), unit, quiet))
-    columns = ["defence", "entries", "unknowns", "error at unit noise", "floor without noise"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-# Verdicts ----------------------------------------------------------------------------------------
+        floor = float(bounds.cramer_rao_error(info, 0.0, x, unit_norm=True))
+        rows.append((name, floor))
+    return pd.DataFrame(rows, columns=["defence", "floor without noise"])
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -381,25 +332,24 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/strongest_attack",
         (exact == quiet["determined"]).all() and floors and (noisy["Cramer-Rao"] > 0).all(),
-        "least squares recover every picture where the visible entries determine the batch, "
-        "and no other; noise is what leaves a floor where the batch is determined",
+        "without noise least squares recover every picture where the visible entries determine "
+        "the batch, and no other; with noise the bounds are positive",
         ours=f"{exact.sum()} of {len(quiet)} settings without noise recovered",
         stand_in=tables.stand_in,
     )
     yield check(
         "O-047",
         (layers["floor without noise"] == 0).all() and (tables["leads"]["lead"] >= 0).all(),
-        "the best attack and its lead are given for every setting; on two-layer networks the "
-        "floor without noise is zero under every defence",
+        "the best attack leads in every setting; on two-layer networks the floor without noise "
+        "is zero under every defence",
         ours=f"{len(tables['leads'])} cells; {len(layers)} defences",
         stand_in=tables.stand_in,
     )
     yield check(
         "O-048",
         exact.drop(most.name).all(),
-        "clipping, local steps, and the loss of 90 per cent of the entries, at random or "
-        "the smallest, leave updates of a small convolutional network that determine the "
-        "batch, and least squares recover it",
+        "after clipping, local steps, and dropping or pruning of 90 per cent of the entries "
+        "least squares recover the batch from a small convolutional network's update",
         ours=f"errors below {RECOVERED:g}",
         stand_in=tables.stand_in,
     )
@@ -409,8 +359,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (kept["rank"] <= kept[["entries", "unknowns"]].min(axis=1)).all()
         and (kept.loc[kept["share"] == 0.99, "determined"] < 1).all()
         and not most["determined"],
-        "with 99 per cent pruned fewer entries than pixels are left, and the batch is not "
-        "determined",
+        "with 99 per cent pruned fewer entries than pixels remain, and they do not determine "
+        "the batch",
         ours=f"{int(most['entries'])} entries, {int(most['unknowns'])} pixels",
         stand_in=tables.stand_in,
     )
@@ -418,9 +368,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-050",
         better and floors,
-        "where the batch is determined noise alone leaves a floor, for the unbiased, and for "
-        "all on average over a normal law of pictures; knowing that law brings least squares "
-        "to less than seven tenths of the error that inversion leaves",
+        "noise leaves a floor for every attack on average over a normal law of pictures; least "
+        "squares that know this law have less than seven tenths of the error of inversion",
         ours=f"at .1: {heavy['least squares']:.2f}, inversion {heavy['oblivious inversion']:.1f}",
         stand_in=tables.stand_in,
     )
@@ -439,8 +388,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{heavy['least squares']:.2f}",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "Left: errors of gradient inversion and of least squares on a small network, with the "

@@ -1,11 +1,9 @@
 """Attacks on two-layer networks under defences, as tasks of sweeps.
 
-A network, its batch and what is released of its gradient are described by one task; the tensor
-attack, what removing low Hermite orders and least squares add to it, and the exact Cramer-Rao bound
-below all of them are its results.
+A task describes a network, its batch and what is released of the gradient. Results are the errors
+of the tensor attack, as published and with low Hermite orders removed, and of least squares, and
+the exact Cramer-Rao bound.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,9 +56,9 @@ __all__ = [
 ATTACKS = ("tensor", "orders removed", "least squares")
 OURS = "not printed: our own"
 
-#: a root mean squared error of unit records below this is recovery: rounding leaves 1e-12 at most
+#: root mean squared error of recovered unit records; rounding alone leaves 1e-12 at most
 EXACT = 1e-6
-#: under noise, an error of at most so many times the floor
+#: the same under noise, in multiples of the floor
 _NEAR = 2.0
 
 
@@ -84,7 +82,7 @@ def networks_parameter(quick: int, paper: int) -> Parameter:
 
 
 def task_of_network(study: Context, number: int) -> dict[str, Any]:
-    """What every task of an exhibit shares; a network and its records are one number's."""
+    """What the tasks on one network share; the number seeds the network and its records."""
     p = study.parameters
     return {
         "dimension": p.dimension,
@@ -96,7 +94,7 @@ def task_of_network(study: Context, number: int) -> dict[str, Any]:
 
 
 def local_steps(steps: int, count: int, width: int) -> list[float]:
-    """Local steps that move the outputs by about a third of a residual each, inner rate 1."""
+    """Local steps that each change the outputs by about a third of a residual, inner rate 1."""
     return [steps, 0.3 / (count * width), 1.0]
 
 
@@ -115,37 +113,26 @@ def attacked(
 
 @dataclass(frozen=True)
 class Case:
-    """One network, one batch and what is released of its gradient.
-
-    Attributes
-    ----------
-    network : TwoLayer
-    inputs : ndarray, shape (B, d)
-        Of unit norm.
-    released : OutputGradient
-    joint : OutputGradient
-        Made of all records as one batch, for the bounds: as ``released`` but for several clients.
-    noise_std, max_grad_norm : float
-        Of the release; infinite for no clipping.
-    signed : bool
-        Whether the activation lets a record be told from its negative.
-    """
+    """One network, one batch and what is released of its gradient."""
 
     network: TwoLayer
+    #: of unit norm, shape (B, d)
     inputs: np.ndarray
     released: OutputGradient
+    #: of all records as one batch, for the bounds; differs from ``released`` for several clients
     joint: OutputGradient
     noise_std: float
+    #: infinite for no clipping
     max_grad_norm: float
+    #: whether the activation distinguishes a record from its negative
     signed: bool
 
     def error(self, found: np.ndarray) -> float:
-        """Root mean square over the records of the distances, in the best order."""
         return rms_error(self.inputs, found, signs=not self.signed)
 
 
 def rms_error(inputs: np.ndarray, found: np.ndarray, *, signs: bool = False) -> float:
-    """Root mean square over the records of the distances, in the best order (Definition D.1)."""
+    """Root mean square of the records' distances in the best order (Definition D.1)."""
     return float(np.sqrt(match(inputs, found, signs=signs).mse * inputs.shape[1]))
 
 
@@ -162,7 +149,7 @@ def draw_records(kind: str, count: int, dimension: int, rng: np.random.Generator
 
 
 def draw_labels(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels of one sign (``"same"``), of both in turns (``"mixed"``), or ``"random"`` ones."""
+    """Labels of one sign (``"same"``), alternating (``"mixed"``), or ``"random"`` ones."""
     if kind == "same":
         return np.ones(count)
     if kind == "mixed":
@@ -173,19 +160,15 @@ def draw_labels(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
 def draw_case(task: Mapping[str, Any]) -> Case:
     """Draw the network, the batch and the release that a task describes.
 
-    Parameters
-    ----------
-    task : mapping
-        ``dimension``, ``count`` (of records in a client's batch), ``width`` and ``seed``; and, if
-        not the usual: ``activation``, ``labels``, ``records``, ``clients``, ``local`` (arguments of
-        ``LocalSteps``), ``release`` (arguments of ``release_output_gradient``), and ``draw``, a
-        number that tells draws of masks and noise on one network from each other.
+    It has ``dimension``, ``count`` (of records in a client's batch), ``width`` and ``seed``, and
+    optionally ``activation``, ``labels``, ``records``, ``clients``, ``local`` (arguments of
+    ``LocalSteps``), ``release`` (arguments of ``release_output_gradient``) and ``draw``, which
+    seeds masks and noise on one network.
     """
     draws, clients = np.random.default_rng([task["seed"], 0]), task.get("clients", 1)
-    count = task["count"] * clients
+    count, activation = task["count"] * clients, task.get("activation", "elu")
     x = draw_records(task.get("records", "random"), count, task["dimension"], draws)
     y = draw_labels(task.get("labels", "mixed"), count, draws)
-    activation = task.get("activation", "elu")
     network = TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
     how = dict(task.get("release", {}))
     local = LocalSteps(*task["local"]) if "local" in task else None
@@ -197,26 +180,17 @@ def draw_case(task: Mapping[str, Any]) -> Case:
         released = aggregate_gradients(
             [release_output_gradient(network, own, labels) for own, labels in parts]
         )
-    return Case(
-        network,
-        x,
-        released,
-        joint,
-        how.get("noise_std", 0.0),
-        how.get("max_grad_norm", np.inf),
-        special.tensor_orders(activation)[0] == 2,
-    )
+    signed = special.tensor_orders(activation)[0] == 2
+    clipping = how.get("max_grad_norm", np.inf)
+    return Case(network, x, released, joint, how.get("noise_std", 0.0), clipping, signed)
 
 
 def floors(case: Case) -> dict[str, float]:
     """The Cramer-Rao bound of a case, at unit noise and at its own.
 
-    Returns
-    -------
-    dict
-        ``"unit floor"``, exact, for an attacker who knows the norms and neither labels nor output
-        weights; ``"unit loosened"``, the paper's loosening to a trace; ``"floor"`` and
-        ``"loosened"``, the same at the noise of the case.
+    ``"unit floor"`` is exact, for an attacker who knows the norms but neither labels nor output
+    weights; ``"unit loosened"`` is loosened to a trace as in the paper; ``"floor"`` and
+    ``"loosened"`` are both at the noise of the case.
     """
     rows = gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
     information = bounds.gradient_information(rows)
@@ -237,7 +211,7 @@ def floors(case: Case) -> dict[str, float]:
 def _up_to_scale(
     information: bounds.GradientInformation, known: int, residuals: np.ndarray
 ) -> bounds.GradientInformation:
-    """Leave out the residuals' common scale, on which a clipped gradient does not depend."""
+    """Remove the residuals' common scale, on which a clipped gradient does not depend."""
     basis = linalg.block_diag(np.eye(known), linalg.null_space(residuals[None]))
     return replace(
         information, matrix=basis.T @ information.matrix @ basis, pull=information.pull @ basis
@@ -259,8 +233,8 @@ def tensor_errors(case: Case) -> tuple[dict[str, float], TensorReconstruction]:
 def _fit(
     case: Case, start: TensorReconstruction, restarts: int, attempts: int, seed: int
 ) -> Refinement:
-    # what noise explains is a band, and once it hides the gradient wrong fits are in it too: then
-    # no fit ends the search
+    # a fit as good as the noise allows ends the search; where noise hides the gradient, wrong fits
+    # are that good, and none may end it
     hidden = 10.0 * case.noise_std**2 > float(np.mean(case.released.seen**2))
     return refine_records(
         case.network,
@@ -274,36 +248,28 @@ def _fit(
 
 
 def _starts(case: Case, start: TensorReconstruction, first: Refinement) -> Iterator[Refinement]:
-    """Fits that took masks for noise; those in the span only if the first does not lead on."""
+    """Fits that treat masks as noise; those in the span only if the first does not succeed."""
     yield first
     yield from refine_in_span(case.network, case.released, start, restarts=6)
 
 
 def _recovered(case: Case, error: float, floor: float) -> bool:
-    return error <= max(EXACT, _NEAR * floor) if np.isfinite(floor) else error <= EXACT
+    return error <= max(EXACT, _NEAR * floor if np.isfinite(floor) else 0.0)
 
 
 def attack_case(task: dict[str, Any]) -> dict[str, Any]:
     """Attack one network's gradient in every way, and bound the error.
 
-    Parameters
-    ----------
-    task : dict
-        As :func:`draw_case` reads it, and ``restarts`` and ``widening``: how many more random
-        starts, and how many times more neurons, least squares get where they fail; zero for none.
-
-    Returns
-    -------
-    dict
-        Errors (``"tensor"``, ``"orders removed"``, ``"least squares"``), ``"recovered"``, what it
-        took (``"how"``: at once, more starts, more neurons, or not; undetermined where the floor is
-        infinite), and the floors.
+    Besides what :func:`draw_case` reads, the task may have ``restarts`` and ``widening``: how many
+    more random starts, and how many times more neurons, least squares get where they fail.
+    Returns the errors, how the records were recovered (``"how"``: at once, more starts, more
+    neurons, or not; undetermined where the floor is infinite), the gradient's norm, and the floors.
     """
     case = draw_case(task)
     row, start = tensor_errors(case)
     masked = case.released.record_dropout > 0
-    # without noise nothing bounds the error once the records are determined
-    none = {"unit floor": 0.0, "unit loosened": 0.0, "floor": 0.0, "loosened": 0.0}
+    # the bound does not cover masks by record; without noise it is zero
+    none = dict.fromkeys(("unit floor", "unit loosened", "floor", "loosened"), 0.0)
     bound = none if masked else floors(case)
     found = _fit(case, start, 6, 6, task["seed"])
     row["without masks"] = case.error(found.inputs)
@@ -320,13 +286,13 @@ def attack_case(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def bound_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the floors alone of a task that :func:`draw_case` reads, and ``pi_min``."""
+    """Floors of a task that :func:`draw_case` reads, and ``pi_min``."""
     case = draw_case(task)
     return {**floors(case), "pi_min": _least_singular_value(case.inputs)}
 
 
 def moments_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensor attacks' errors, and those of their spans, on a task; and ``pi_min``."""
+    """Errors of the tensor attacks and of their spans on a task, and ``pi_min``."""
     case = draw_case(task)
     return {**tensor_errors(case)[0], "pi_min": _least_singular_value(case.inputs)}
 
@@ -336,19 +302,13 @@ def _least_singular_value(inputs: np.ndarray) -> float:
 
 
 def _again(
-    task: Mapping[str, Any],
-    case: Case,
-    start: TensorReconstruction,
-    error: float,
-    floor: float,
+    task: Mapping[str, Any], case: Case, start: TensorReconstruction, error: float, floor: float
 ) -> tuple[str, float]:
-    """Try more random starts, then more neurons; return what helped and the first's error."""
+    """Try more random starts, then more neurons; return what helped, and the error."""
     found = _fit(case, start, task["restarts"], task["restarts"] // 2, task["seed"] + 1)
-    more = case.error(found.inputs)
-    if _recovered(case, more, floor):
+    if _recovered(case, case.error(found.inputs), floor):
         return "more starts", error
-    wide = {**task, "width": task["width"] * task["widening"]}
-    wider = draw_case(wide)
+    wider = draw_case({**task, "width": task["width"] * task["widening"]})
     _, start = tensor_errors(wider)
     found = _fit(wider, start, task["restarts"], task["restarts"] // 2, task["seed"] + 2)
     if _recovered(wider, wider.error(found.inputs), floors(wider)["floor"]):

@@ -1,6 +1,4 @@
-"""How attacks on a two-layer network and their bound grow with the batch, and with 1/pi_min."""
-
-from __future__ import annotations
+"""Growth of attacks' errors on a two-layer network, and of the bound, with B and 1/pi_min."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.papers.beyond.power_laws import exponents, geometric_means, regression_slope
 from companion.papers.beyond.two_layer_attacks import (
@@ -20,7 +17,7 @@ from companion.papers.beyond.two_layer_attacks import (
     networks_parameter,
     task_of_network,
 )
-from companion.papers.beyond.two_layer_style import BLACK
+from companion.papers.beyond.two_layer_style import BLACK, draw_errors, draw_exponents
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.verdicts import rounded
 from companion.style import (
@@ -87,16 +84,11 @@ def measure(study: Context) -> Tables:
 
 
 def batch_tasks(study: Context, width: int) -> list[dict[str, Any]]:
-    """Batches of orthogonal records: their smallest singular value is one whatever their size."""
+    """Batches of orthogonal records, whose smallest singular value is one whatever their number."""
     p = study.parameters
     return [
-        {
-            **task_of_network(study, number),
-            "width": width,
-            "count": size,
-            "labels": labels,
-            "records": "orthogonal",
-        }
+        task_of_network(study, number)
+        | {"width": width, "count": size, "labels": labels, "records": "orthogonal"}
         for labels in ("random", "same")
         for size in p.batch_sizes
         if size <= p.dimension
@@ -105,17 +97,13 @@ def batch_tasks(study: Context, width: int) -> list[dict[str, Any]]:
 
 
 def kind_tasks(study: Context) -> list[dict[str, Any]]:
-    """Records of three kinds, at the digits' dimension."""
+    """Batches of three kinds of records, at the digits' dimension."""
     p = study.parameters
+    digits = {"dimension": 64, "width": p.record_width}
     return [
-        {
-            **task_of_network(study, number),
-            "dimension": 64,
-            "width": p.record_width,
-            "count": size,
-            "records": kind,
-            "labels": "random",
-        }
+        task_of_network(study, number)
+        | digits
+        | {"count": size, "records": kind, "labels": "random"}
         for kind in KINDS
         for size in p.batch_sizes
         if size > 1
@@ -135,17 +123,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "beyond/two_layer_batch",
         (by.loc[["orders removed", "floor"], "low"] > 0).all()
         and (by.loc["tensor", "exponent"] > 0.5).all(),
-        "The tensor attack's error and the exact Cramer-Rao bound grow with the batch size, of "
-        "orthogonal records, too: the fitted exponents' intervals lie above zero",
+        "For orthogonal records the tensor attack's error and the exact Cramer-Rao bound grow "
+        "with the batch size",
         ours=fitted,
         tolerance="95% intervals",
     )
     yield check(
         "O-040",
         (by.loc[list(SLOW), "high"] < 0.75).all(),
-        "With the low orders removed the tensor attack's error, the spans' of both attacks and "
-        "the exact Cramer-Rao bound grow with the batch size by exponents below 0.75, labels "
-        "random or the same; the published attack's own grows about linearly",
+        "The tensor attack's error with the low orders removed, the errors of both attacks' spans "
+        "and the exact Cramer-Rao bound grow with exponents of the batch size below 0.75, labels "
+        "random or the same",
         ours=fitted,
         paper="1 (upper bound), 0 (lower bound)",
         tolerance="95% intervals",
@@ -160,8 +148,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (by_kind > by_size).all()
         and steep.loc["unit floor", "low"] > 0
         and (steep["high"] < 1.5).all(),
-        "From orthogonal records to digits, at one batch size, error and exact bound grow by "
-        "more than over the batch sizes: by a power of 1/pi_min well below the upper bound's 2",
+        "From orthogonal records to digits, at one batch size, error and exact bound grow by more "
+        "than over the batch sizes, with an exponent of 1/pi_min below 1.5",
         ours="; ".join(
             f"{name}: digits {by_kind[name]:.1f} times, batch {by_size[name]:.1f} times, exponent "
             f"{rounded(steep.loc[name, 'exponent'], steep.loc[name, 'error'])}"
@@ -172,16 +160,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-# Picture -----------------------------------------------------------------------------------------
-
 CAPTION = (
-    "Errors over the batch size of orthogonal records, labels random or all one (geometric "
-    "means over networks, 95% intervals; its span: of the space that the attack places the records "
-    "in), and the fitted exponents with their intervals beside "
-    "those of the printed bounds, one and zero. Below: orthogonal, random and digit records of one "
-    "dimension: the attack's error with low orders removed, and the exact Cramér–Rao bound, over "
-    "one over the smallest singular value of the batch; marker size grows with the batch. Dashed: "
-    "the printed power, two."
+    "Errors over the batch size of orthogonal records, labels random or all one (geometric means "
+    "over networks, 95% intervals; its span: of the space that the attack places the records in), "
+    "and the fitted exponents with their intervals beside those of the printed bounds, one and "
+    "zero. Below: orthogonal, random and digit records of one dimension: the attack's error with "
+    "low orders removed, and the exact Cramér–Rao bound, over one over the smallest singular value "
+    "of the batch; marker size grows with the batch. Dashed: the printed power, two."
 )
 
 
@@ -199,7 +184,11 @@ def alt(tables: Tables) -> str:
     )
 
 
-_RECORDS = {"orthogonal": (GREY, "s"), "random": (PURPLE, "v"), "digits": (ORANGE, "o")}
+_RECORDS = {
+    "orthogonal": ("orthogonal records", GREY, "s"),
+    "random": ("random records", PURPLE, "v"),
+    "digits": ("digits", ORANGE, "o"),
+}
 _MEASURED = {
     "tensor": ("tensor attack", BLUE, "s"),
     "tensor span": ("its span", "#56B4E9", "D"),
@@ -213,58 +202,36 @@ def draw(tables: Tables) -> Figure:
     figure, axes = panels(2, 3, 3.3, 2.9)
     titles = {"random": "random labels", "same": "all labels +1"}
     for axis, (labels, title) in zip(axes[0], titles.items(), strict=False):
-        _errors_panel(axis, tables["errors"][tables["errors"]["labels"] == labels])
-        axis.set_title(title)
-    _exponent_panel(axes[0][2], tables["exponents"])
-    quantities = {
-        "orders removed": "error, low orders removed",
-        "unit floor": "exact bound, unit noise",
-    }
-    for axis, (name, label) in zip(axes[1], quantities.items(), strict=False):
+        own = tables["errors"].query(f"labels == '{labels}'")
+        draw_errors(axis, "B", own, _MEASURED)
+        slope_one = own["orders removed"].iloc[0] * own["B"] / own["B"].iloc[0]
+        axis.plot(own["B"], slope_one, ":", color=GREY)
+        axis.set(xlabel="batch size", ylabel="error", title=title)
+        axis.set_xticks(own["B"], [str(size) for size in own["B"]])
+        axis.set_xticks([], minor=True)
+    last = axes[0][2]
+    draw_exponents(last, tables["exponents"], _MEASURED, "labels", ("random", "same"))
+    for printed in (0.0, 1.0):
+        last.axvline(printed, color=GREY, linestyle=":")
+    last.set_xlabel("exponent of B")
+    last.set_title("filled: random labels; hollow: +1", fontsize=9)
+    for axis, name in zip(axes[1], ("orders removed", "unit floor"), strict=False):
         _kinds_panel(axis, tables["kinds"], name)
-        axis.set_ylabel(label)
+    axes[1][0].set_ylabel("error, low orders removed")
+    axes[1][1].set_ylabel("exact bound, unit noise")
     _pi_panel(axes[1][2], tables["pi exponents"])
     handles = [
         *(legend_line(label, c, "-", m) for label, c, m in _MEASURED.values()),
         legend_line("slope one", GREY, ":"),
-        *(
-            legend_line(k if k == "digits" else f"{k} records", c, "", m)
-            for k, (c, m) in _RECORDS.items()
-        ),
+        *(legend_line(label, c, "", m) for label, c, m in _RECORDS.values()),
         legend_line(r"slope two: $1/\pi_{\min}^2$", GREY, "--"),
     ]
     legend_above(figure, handles, 5)
     return figure
 
 
-def _errors_panel(axes: Axes, own: pd.DataFrame) -> None:
-    sizes = own["B"].to_numpy()
-    line: dict[str, Any] = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9, "linewidth": 1.3}
-    for name, (_, colour, marker) in _MEASURED.items():
-        room = [own[name] - own[f"{name} low"], own[f"{name} high"] - own[name]]
-        axes.errorbar(sizes, own[name], yerr=room, color=colour, marker=marker, **line)
-    axes.plot(sizes, float(own["orders removed"].iloc[0]) * sizes / sizes[0], ":", color=GREY)
-    axes.set(xscale="log", yscale="log", xlabel="batch size", ylabel="error")
-    axes.set_xticks(sizes, [str(b) for b in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _exponent_panel(axes: Axes, table: pd.DataFrame) -> None:
-    by = table.set_index(["quantity", "labels"])
-    for i, (name, (_, colour, marker)) in enumerate(_MEASURED.items()):
-        for shift, labels, face in ((-0.15, "random", colour), (0.15, "same", "white")):
-            own, y = by.loc[(name, labels)], len(_MEASURED) - 1 - i - shift
-            axes.plot([own["low"], own["high"]], [y, y], color=colour, linewidth=1.4)
-            axes.plot(own["exponent"], y, marker, color=colour, ms=5, markerfacecolor=face)
-    for printed in (0.0, 1.0):
-        axes.axvline(printed, color=GREY, linestyle=":")
-    axes.set_yticks(range(len(_MEASURED))[::-1], [label for label, _, _ in _MEASURED.values()])
-    axes.set(xlabel="exponent of B", ylim=(-0.6, len(_MEASURED) - 0.4))
-    axes.set_title("filled: random labels; hollow: +1", fontsize=9)
-
-
 def _kinds_panel(axes: Axes, table: pd.DataFrame, name: str) -> None:
-    for kind, (colour, marker) in _RECORDS.items():
+    for kind, (_, colour, marker) in _RECORDS.items():
         own = table[table["records"] == kind]
         look = {"s": 8 + 5 * own["count"], "marker": marker, "color": colour, "alpha": 0.7}
         axes.scatter(1 / own["pi_min"], own[name], linewidths=0, **look)
@@ -275,21 +242,19 @@ def _kinds_panel(axes: Axes, table: pd.DataFrame, name: str) -> None:
     axes.set(xscale="log", yscale="log", xlabel=r"$1/\pi_{\min}$")
     ticks = [t for t in (1, 2, 3, 5, 10, 20) if t <= 1.2 * far[1]]
     axes.set_xticks(ticks, [str(t) for t in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([], minor=True)
 
 
 def _pi_panel(axes: Axes, table: pd.DataFrame) -> None:
-    looks = {
-        "orders removed": ("error, low orders removed", GREEN, "^"),
-        "unit floor": ("exact bound", BLACK, "o"),
-    }
-    places = np.arange(len(table))[::-1]
-    for y, (_, own) in zip(places, table.iterrows(), strict=True):
-        _, colour, marker = looks[own["quantity"]]
-        axes.plot([own["low"], own["high"]], [y, y], color=colour, linewidth=1.4)
-        axes.plot(own["exponent"], y, marker, color=colour, ms=5)
+    names = {"orders removed": "error, low orders removed", "floor": "exact bound"}
+    labels = []
+    for y, row in zip(range(len(table))[::-1], table.to_dict("records"), strict=True):
+        quantity = row["quantity"].removeprefix("unit ")
+        _, colour, marker = _MEASURED[quantity]
+        axes.plot([row["low"], row["high"]], [y, y], color=colour, linewidth=1.4)
+        axes.plot(row["exponent"], y, marker, color=colour, ms=5)
+        labels.append(f"{names[quantity]},\nB = {row['B']:g}")
     axes.axvline(2.0, color=GREY, linestyle="--")
     axes.axvline(0.0, color=GREY, linestyle=":")
-    pairs = zip(table["quantity"], table["B"], strict=True)
-    axes.set_yticks(places, [f"{looks[q][0]},\nB = {size:g}" for q, size in pairs], fontsize=8)
+    axes.set_yticks(range(len(table))[::-1], labels, fontsize=8)
     axes.set(xlabel=r"exponent of $1/\pi_{\min}$", ylim=(-0.6, len(table) - 0.4))

@@ -1,13 +1,9 @@
 """DP-SGD's error against the width of a two-layer network: noise alone, and after clipping."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.papers.beyond.power_laws import exponents, geometric_means
 from companion.papers.beyond.two_layer_attacks import (
@@ -20,7 +16,7 @@ from companion.papers.beyond.two_layer_attacks import (
     task_of_network,
 )
 from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
-from companion.papers.beyond.two_layer_style import BLACK
+from companion.papers.beyond.two_layer_style import BLACK, draw_errors, draw_exponents
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.verdicts import rounded
 from companion.style import GREY, drawing, legend_above, legend_line, panels
@@ -53,7 +49,7 @@ def measure(study: Context) -> Tables:
         for number in range(p.networks)
     ]
     runs = attacked(study, attack_case, tasks)
-    # a start in the wrong place, that more starts would mend, says nothing of the width
+    # a failure that more starts would mend says nothing about the width
     used = runs[runs["how"] == "at once"]
     errors = [
         {"defence": name, "width": width, "networks": len(own), **geometric_means(own, MEASURED)}
@@ -83,8 +79,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         abs(clipped.loc["norm", "exponent"] - 0.5) < 0.05
         and abs(alone.loc["floor", "exponent"] + 0.5) < 0.1
         and abs(alone.loc["least squares", "exponent"] + 0.5) < 0.2,
-        "Under noise alone floor and least squares fall with the root of the width; the "
-        "gradient's norm grows with it, and so does the noise relative to a clipped gradient",
+        "Under noise alone the exact bound and the error of least squares fall like the inverse "
+        "root of the width; the gradient's norm grows like its root",
         ours=", ".join(
             fitted(fit)
             for fit in (alone.loc["floor"], alone.loc["least squares"], clipped.loc["norm"])
@@ -94,8 +90,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-041",
         abs(clipped.loc["floor", "exponent"]) < 0.1
         and abs(clipped.loc["least squares", "exponent"]) < 0.2,
-        "Under clipping with noise neither the exact bound nor the error of least squares "
-        "depends on the width; the exponents are zero to within 0.1 and 0.2",
+        "Under clipping with noise the exact bound and the error of least squares have exponents "
+        "of the width within 0.1 and 0.2 of zero",
         ours=", ".join(
             f"{name} {fitted(clipped.loc[name])}"
             for name in ("least squares", "floor", "orders removed", "norm")
@@ -132,43 +128,23 @@ def draw(tables: Tables) -> Figure:
     figure, (row,) = panels(1, 3, 3.4, 3.0)
     top = 1.3 * float(errors[[f"{n} high" for n in ATTACKS]].to_numpy().max())
     low = 0.7 * float(errors["least squares low"].min())
-    line = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9, "linewidth": 1.3}
     for axis, defence in zip(row, ("noise", "clipping and noise"), strict=False):
         own = errors[errors["defence"] == defence].sort_values("width")
         axis.plot(own["width"], own["floor"], color=BLACK, linewidth=2.2)
-        for name, (_, colour, marker) in STYLES.items():
-            room = [own[name] - own[f"{name} low"], own[f"{name} high"] - own[name]]
-            axis.errorbar(own["width"], own[name], yerr=room, color=colour, marker=marker, **line)
-        axis.set(xscale="log", yscale="log", ylim=(low, top))
-        axis.set(xlabel="width m", ylabel="RMSE of the records", title=defence)
+        draw_errors(axis, "width", own, STYLES)
+        axis.set(ylim=(low, top), xlabel="width m", ylabel="RMSE of the records", title=defence)
         ticks = list(own["width"])[:: 2 if len(own) > 4 else 1]
         axis.set_xticks(ticks, [f"{w:,}" for w in ticks])
-        axis.xaxis.set_minor_locator(NullLocator())
-    _exponents_panel(row[2], tables["exponents"])
+        axis.set_xticks([], minor=True)
+    looks = {"norm": ("gradient's norm", GREY, "D"), "floor": ("exact bound", BLACK, "o")}
+    looks |= {name: (name, colour, marker) for name, (_, colour, marker) in STYLES.items()}
+    draw_exponents(row[2], tables["exponents"], looks, "defence", ("clipping and noise", "noise"))
+    for place in (-0.5, 0.0, 0.5):
+        row[2].axvline(place, color=GREY, linestyle=":", linewidth=1)
+    row[2].set_xlabel("exponent of m")
     handles = [
         *(legend_line(label, colour, "-", m) for label, colour, m in STYLES.values()),
         legend_line("exact Cramér–Rao bound", BLACK, "-", linewidth=2.2),
     ]
     legend_above(figure, handles, 4)
     return figure
-
-
-def _exponents_panel(axes: Axes, fits: pd.DataFrame) -> None:
-    names = {
-        "norm": ("gradient's norm", GREY, "D"),
-        "floor": ("exact bound", BLACK, "o"),
-        **{name: (name, colour, marker) for name, (_, colour, marker) in STYLES.items()},
-    }
-    by = fits.set_index(["quantity", "defence"])
-    for i, (name, (_, colour, marker)) in enumerate(names.items()):
-        for shift, defence, face in (
-            (-0.15, "clipping and noise", colour),
-            (0.15, "noise", "white"),
-        ):
-            own, y = by.loc[(name, defence)], len(names) - 1 - i - shift
-            axes.plot([own["low"], own["high"]], [y, y], color=colour, linewidth=1.4)
-            axes.plot(own["exponent"], y, marker, color=colour, ms=5, markerfacecolor=face)
-    for place in (-0.5, 0.0, 0.5):
-        axes.axvline(place, color=GREY, linestyle=":", linewidth=1)
-    axes.set_yticks(range(len(names))[::-1], [label for label, _, _ in names.values()])
-    axes.set(xlabel="exponent of m", ylim=(-0.6, len(names) - 0.4))

@@ -1,6 +1,4 @@
-"""Attacks on a two-layer network's noisy gradient, and what lies between the printed bounds."""
-
-from __future__ import annotations
+"""Attacks on a two-layer network's noisy gradient, and the gap between the printed bounds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.papers.beyond.power_laws import root_mean_square
 from companion.papers.beyond.two_layer_attacks import (
@@ -31,29 +28,16 @@ from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import bounds, special
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
+_PRINTED = "0.3, 0.5, 0.7, 0.9, 0.99"
+_NOISES = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_PAPER_NOISES = (0.001, 0.003, 0.01, 0.03, *_NOISES[2:])
 PARAMETERS = {
     **shape_parameters((12, 32), (3, 4), (6000, 16000)),
     "networks": networks_parameter(6, 12),
-    "noises": Parameter(
-        "floats",
-        (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        OURS,
-        "standard deviations of the noise on every entry",
-        low=1e-6,
-    ),
+    "noises": Parameter("floats", _NOISES, _PAPER_NOISES, OURS, "noise on every entry", low=1e-6),
     "noise": Parameter("float", 0.1, 0.1, OURS, "the same where defences are compared", low=0),
-    "batch_sizes": Parameter(
-        "ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "batch sizes", low=1
-    ),
-    "shares": Parameter(
-        "floats",
-        _SHARES,
-        _SHARES,
-        "0.3, 0.5, 0.7, 0.9, 0.99",
-        "shares that pruning or dropout removes",
-        low=0,
-    ),
+    "batch_sizes": Parameter("ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "B", low=1),
+    "shares": Parameter("floats", _SHARES, _SHARES, _PRINTED, "shares removed", low=0),
 }
 SETTLES = ("O-039", "O-043")
 
@@ -66,26 +50,16 @@ SLACK = "bound's slack"
 def measure(study: Context) -> Tables:
     p = study.parameters
     networks = [task_of_network(study, number) for number in range(p.networks)]
-    noisy = attacked(
-        study,
-        attack_case,
-        [
-            {**network, "draw": place, "noise": noise, "release": {"noise_std": noise}}
-            for place, noise in enumerate(p.noises)
-            for network in networks
-        ],
-    ).drop(columns="release")
+    noisy_tasks = [
+        {**network, "draw": place, "noise": noise, "release": {"noise_std": noise}}
+        for place, noise in enumerate(p.noises)
+        for network in networks
+    ]
+    noisy = attacked(study, attack_case, noisy_tasks).drop(columns="release")
     defended = attacked(study, attack_case, defended_tasks(study, networks))
-    batches = attacked(
-        study,
-        bound_case,
-        [
-            {**network, "count": size}
-            for size in p.batch_sizes
-            for network in networks
-            if size <= p.dimension
-        ],
-    )
+    sizes = [size for size in p.batch_sizes if size <= p.dimension]
+    batch_tasks = [{**network, "count": size} for size in sizes for network in networks]
+    batches = attacked(study, bound_case, batch_tasks)
     shares = attacked(study, bound_case, share_tasks(study, networks))
     gaps = [
         {"defence": n, **gap_factors(own)} for n, own in defended.groupby("defence", sort=False)
@@ -119,7 +93,7 @@ def curves(noisy: pd.DataFrame) -> pd.DataFrame:
 
 
 def defended_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Defences with noise after them."""
+    """Tasks of defences that add noise at the end."""
     p = study.parameters
     defences: dict[str, dict[str, Any]] = {
         "none": {},
@@ -131,47 +105,35 @@ def defended_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[
         "pruning .9, same labels": {"labels": "same", "release": {"pruned": 0.9}},
         "3 local steps": {"local": local_steps(3, p.count, p.width)},
     }
+    again = {"restarts": 20, "widening": 2}
     return [
-        {
-            **network,
-            **how,
-            "restarts": 20,
-            "widening": 2,
-            "release": {**how.get("release", {}), "noise_std": p.noise},
-            "defence": name,
-        }
+        network
+        | how
+        | again
+        | {"release": {**how.get("release", {}), "noise_std": p.noise}, "defence": name}
         for name, how in defences.items()
         for network in networks
     ]
 
 
 def gap_factors(own: pd.DataFrame) -> dict[str, float]:
-    """Cut the way from the printed lower bound to the printed attack's error into factors.
+    """Factors from the printed lower bound to the printed attack's error, and both ends.
 
-    Parameters
-    ----------
-    own : DataFrame
-        Runs of :func:`attack_case` under one defence with noise. Those in which least squares did
-        not get to the floor at once are left out: what they lack is starts, see the refinement.
-
-    Returns
-    -------
-    dict
-        ``"bound's slack"``: exact over loosened bound; ``"least squares"``: their error over the
-        exact bound; ``"without least squares"`` and ``"with low orders"``: the errors of the tensor
-        attack with the orders removed over the former, and of the published attack over that.
-        All of root mean squares over the networks. And the loosened bound and the last error.
+    ``own`` are runs of :func:`attack_case` under one defence with noise; those in which least
+    squares did not reach the floor at once are left out. Root mean squares over the networks:
+    exact over loosened bound, least squares over the exact bound, the tensor attack with orders
+    removed over least squares, and the published attack over that.
     """
     used = own[own["how"] == "at once"]
     chain = ("loosened", "floor", "least squares", "orders removed", "tensor")
-    ends = [root_mean_square(used[name]) for name in chain]
+    ends = np.array([root_mean_square(used[name]) for name in chain])
     names = (SLACK, "least squares", "without least squares", "with low orders")
-    factors = {name: ends[i + 1] / ends[i] for i, name in enumerate(names)}
+    factors = dict(zip(names, ends[1:] / ends[:-1], strict=True))
     return {**factors, "lower": ends[0], "upper": ends[-1], "networks": float(len(used))}
 
 
 def share_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Dropout and pruning of every share."""
+    """Tasks of dropout and pruning of every share."""
     p = study.parameters
     kinds = {
         "dropout": ("dropout", "mixed", p.count),
@@ -180,14 +142,9 @@ def share_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str
         "pruning, 2 records, labels the same": ("pruned", "same", 2),
     }
     return [
-        {
-            **network,
-            "kind": kind,
-            "share": share,
-            "count": count,
-            "labels": labels,
-            "release": {defence: share},
-        }
+        network
+        | {"kind": kind, "share": share, "count": count, "labels": labels}
+        | {"release": {defence: share}}
         for kind, (defence, labels, count) in kinds.items()
         for share in p.shares
         for network in networks
@@ -199,39 +156,30 @@ def floors_by_share(runs: pd.DataFrame) -> pd.DataFrame:
     start = runs[runs["share"] == runs["share"].min()].set_index(["kind", "network"])
     keys = pd.MultiIndex.from_frame(runs[["kind", "network"]])
     relative = runs.assign(
-        **{
-            name: runs[f"unit {name}"].to_numpy() / start.loc[keys, f"unit {name}"].to_numpy()
-            for name in ("floor", "loosened")
-        }
+        floor=runs["unit floor"].to_numpy() / start.loc[keys, "unit floor"].to_numpy(),
+        loosened=runs["unit loosened"].to_numpy() / start.loc[keys, "unit loosened"].to_numpy(),
     )
-    grouped = relative.groupby(["kind", "share"], sort=False)
-    table = grouped[["floor", "loosened"]].median()
-    table["low"], table["high"] = grouped["floor"].min(), grouped["floor"].max()
-    table["infinite"] = grouped["floor"].apply(lambda f: float(np.isinf(f).mean()))
-    return table.reset_index()
+    return (
+        relative.groupby(["kind", "share"], sort=False)[["floor", "loosened"]]
+        .median()
+        .reset_index()
+    )
 
 
 def slack_by_batch(runs: pd.DataFrame) -> pd.DataFrame:
     """Exact over loosened bound by batch size, with the spread over networks."""
-    ratio = runs.assign(slack=runs["unit floor"] / runs["unit loosened"]).groupby("count")
-    table = ratio[["slack", "unit floor", "unit loosened"]].mean()
-    table["low"], table["high"] = ratio["slack"].min(), ratio["slack"].max()
+    slack = (runs["unit floor"] / runs["unit loosened"]).groupby(runs["count"])
+    table = pd.DataFrame({"slack": slack.mean(), "low": slack.min(), "high": slack.max()})
     table["limit"] = [confusion_slack("elu", int(size)) for size in table.index]
     return table.reset_index()
 
 
 def confusion_slack(activation: str, count: int) -> float:
-    """Exact over loosened bound in high dimension, for orthogonal records and equal residuals.
+    """Exact over loosened bound in high dimension, for ``count`` orthogonal records.
 
-    Across all records the information on each is ``a = E[s'(z)^2]``, and ``b = E[s'(z)]^2`` is what
-    two share: the square is ``a/B ((B - 1)/(a - b) + 1/(a + (B - 1) b))``, and tends to
-    ``E[s'^2]/Var(s')`` with the batch.
-
-    Parameters
-    ----------
-    activation : str
-    count : int
-        B >= 1.
+    With equal residuals. The information on each record is ``a = E[s'(z)^2]``, and two records
+    share ``b = E[s'(z)]^2``: the square is ``a/B ((B - 1)/(a - b) + 1/(a + (B - 1) b))``, and tends
+    to ``E[s'^2]/Var(s')`` with the batch size B.
     """
     s = special.activation(activation)
     a = special.normal_mean(lambda z: s.slope(z) ** 2, s.kinks)
@@ -249,9 +197,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-039",
         abs(ratio - 1.0) < NEAR and np.all(np.diff(slack) > 0) and slack[-1] > 2 * slack[0],
-        "While it is below 0.1 the exact Cramer-Rao bound is what least squares err by (mean "
-        "squares within a quarter), and the bound loosened to a trace lies below it by a factor "
-        "that grows with the batch",
+        "Least squares attain the exact Cramer-Rao bound where it is below 0.1 (mean squares "
+        "within a quarter); the bound loosened to a trace is smaller by a factor that grows with "
+        "the batch",
         ours=f"ratio of mean squares {rounded(ratio, error)}; factors "
         + ", ".join(f"{s:.1f}" for s in slack)
         + " for 1, 2, 4, 8 records",
@@ -261,8 +209,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "beyond/two_layer_floor",
         quiet["tensor"] > 100 * quiet["least squares"]
         and np.all(np.diff(tables["curves"]["floor"]) > 0),
-        "At the smallest noise the published attack errs more than a hundred times as much as "
-        "least squares: its error is its own, not the noise's",
+        "At the smallest noise the published attack's error is more than a hundred times that of "
+        "least squares; the exact bound rises with the noise",
         ours=f"{quiet['tensor']:.1f} against {quiet['least squares']:.0e}",
     )
     attack = np.log(gaps["without least squares"] * gaps["with low orders"])
@@ -270,15 +218,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-043",
         (share > 0.5).all() and (np.abs(np.square(gaps["least squares"]) - 1.0) < 2 * NEAR).all(),
-        "Between the printed lower bound and the printed attack's error, on a logarithmic "
-        "scale, more than half is the attack's slack under every defence, nearly all of the "
-        "rest the bound's own, and least squares close the gap to the exact bound",
+        "Under every defence more than half of the gap between the printed lower bound and the "
+        "printed attack's error, on a logarithmic scale, is the attack's slack, and least squares "
+        "are near the exact bound",
         ours=f"attack's share {100 * share.min():.0f}% to {100 * share.max():.0f}%; bound's "
         f"factor {gaps[SLACK].min():.1f} to {gaps[SLACK].max():.1f}",
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "A two-layer network's noisy gradient. Above left: errors over the noise (root mean "
@@ -319,7 +265,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def _small_legend(axes: Axes, **how: Any) -> None:
-    """A legend of one panel that takes no room from the others in the layout."""
+    """A legend of one panel that the layout of the others ignores."""
     axes.legend(**how).set_in_layout(False)
 
 
@@ -336,9 +282,8 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel=r"noise $\sigma$", ylabel="RMSE of the records")
     axes.set_title("errors and bounds over the noise")
     axes.set_ylim(0.3 * float(table["loosened"].min()), 8)
-    _small_legend(
-        axes, loc="lower right", fontsize=7, handlelength=2.2, labelspacing=0.25, borderaxespad=0.1
-    )
+    look = {"fontsize": 7, "handlelength": 2.2, "labelspacing": 0.25, "borderaxespad": 0.1}
+    _small_legend(axes, loc="lower right", **look)
 
 
 _PARTS = {
@@ -402,16 +347,10 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
             height = np.full(np.sum(~seen), top * 0.76**place)
             hollow: dict[str, Any] = {"markerfacecolor": "white", "clip_on": False}
             axes.plot(kept[~seen], height, "^", color=colour, ms=7, **hollow)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1.15, 0.008),
-        ylim=(0.85, top),
-        xlabel="share of entries kept",
-        ylabel="bound, against none",
-    )
+    axes.set(xscale="log", yscale="log", xlim=(1.15, 0.008), ylim=(0.85, top))
+    axes.set(xlabel="share of entries kept", ylabel="bound, against none")
     axes.set_title("what dropout and pruning leave")
     ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([], minor=True)
     _small_legend(axes, loc="upper left", fontsize=7.5)

@@ -1,7 +1,5 @@
 """The bound of Guo et al. on unbiased attacks beside the exact errors of three attacks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -20,9 +18,7 @@ _OURS = "not printed: our own"
 _SIGMAS, _SQUARES = (0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0), (0.02, 0.1, 0.3)
 PARAMETERS = {
     "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", low=0.05),
-    "mean_squares": Parameter(
-        "floats", _SQUARES, _SQUARES, _OURS, "mean square of a pixel", low=1e-9
-    ),
+    "mean_squares": Parameter("floats", _SQUARES, _SQUARES, _OURS, "pixel's mean square", low=1e-9),
     "dimension": Parameter("int", 784, 784, _OURS, "N", low=1),
     "samples": Parameter("int", 4000, 40_000, _OURS, "steps of the one-pixel layer", low=100),
     "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance from limits", low=0),
@@ -38,27 +34,21 @@ def measure(study: Context) -> Tables:
         pixel, error = read_one_pixel(sigma, p.samples, study.generator("pixel", place))
         for square in p.mean_squares:
             norm = math.sqrt(square * p.dimension)
-            rows.append(
-                {
-                    "sigma": sigma,
-                    "mean square": square,
-                    "bound": float(bounds.mse_lower_bound(sigma)),
-                    "row mean": float(bounds.expected_mse(sigma, norm)),
-                    "shrunken": float(bounds.expected_mse_shrunk(p.dimension, sigma, norm)),
-                    "one pixel": sigma**2 / 4,
-                    "one pixel, measured": pixel,
-                    "one pixel, error": error,
-                }
-            )
+            least = float(bounds.mse_lower_bound(sigma))
+            mean = float(bounds.expected_mse(sigma, norm))
+            shrunken = float(bounds.expected_mse_shrunk(p.dimension, sigma, norm))
+            rows.append((sigma, square, least, mean, shrunken, sigma**2 / 4, pixel, error))
+    columns = ["sigma", "mean square", "bound", "row mean", "shrunken"]
+    columns += ["one pixel", "one pixel, measured", "one pixel, error"]
     return Tables(
-        {"errors": pd.DataFrame(rows)},
+        {"errors": pd.DataFrame(rows, columns=columns)},
         ran=f"closed forms for N = {p.dimension} pixels; the one-pixel layer on {p.samples:,} "
         "steps of DP-SGD at each noise.",
     )
 
 
 def read_one_pixel(sigma: float, samples: int, generator: torch.Generator) -> tuple[float, float]:
-    """Measured error of reading one pixel with the whole clipping norm, and its error."""
+    """MSE of reading one pixel that uses the whole clipping norm, and its standard error."""
     like = {"dtype": torch.float64, "device": generator.device}
     values = torch.linspace(0, 1, samples, **like)[:, None]
     # x - 1/2 is at most 1/2 long: nothing is clipped, and the noise is sigma/2
@@ -71,9 +61,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p, table = tables.parameters, tables["errors"]
     bound, heaviest = table["bound"], table["sigma"].max()
     heavy = table["sigma"] == heaviest
-    factor, least = table["row mean"] / bound, 4 * p.dimension * table["mean square"]
-    meets = (factor / least)[heavy].max()
     norms = p.dimension * table["mean square"]
+    factor, least = table["row mean"] / bound, 4 * norms
+    meets = (factor / least)[heavy].max()
     yield check(
         "beyond/unbiased_bound",
         (factor >= least * (1 - 1e-12)).all() and meets < 1 + p.room,
@@ -93,9 +83,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and gap < 1 + p.room
         and (table["shrunken"][heavy] < bound.max()).all()
         and violated.any(),
-        "a layer that spends the clipping norm on one pixel has the error sigma^2 R^2 / 4, "
-        "which the bound meets under heavy noise: what it misses of paper A's attack is "
-        "the number of pixels. The shrunken row mean, which is biased, goes below it",
+        "a layer that spends the clipping norm on one pixel has the error sigma^2 R^2 / 4, which "
+        "the bound meets under heavy noise. The shrunken row mean, which is biased, is below it",
         ours=f"one pixel over the bound {gap:.4f} at sigma = {heaviest:g}; shrunken below the "
         f"bound at {violated.sum()} of {len(table)} settings",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
@@ -131,16 +120,9 @@ def draw(tables: Tables) -> Figure:
     one = table[table["mean square"] == squares[0]]
     axis.plot(one["sigma"], one["bound"], color=ORANGE, lw=2.2, label="bound of Guo et al.")
     axis.plot(one["sigma"], one["one pixel"], color=PURPLE, label="one pixel")
-    axis.errorbar(
-        one["sigma"],
-        one["one pixel, measured"],
-        yerr=4 * one["one pixel, error"],
-        color=PURPLE,
-        linestyle="",
-        marker="o",
-        ms=4,
-        capsize=2,
-    )
+    look = {"color": PURPLE, "fmt": "o", "ms": 4, "capsize": 2}
+    room = 4 * one["one pixel, error"]
+    axis.errorbar(one["sigma"], one["one pixel, measured"], yerr=room, **look)
     for square, width in zip(squares, (0.9, 1.5, 2.1), strict=False):
         own, last = table[table["mean square"] == square], square == squares[-1]
         for name, label, colour, style in (
@@ -149,12 +131,7 @@ def draw(tables: Tables) -> Figure:
         ):
             look = {"color": colour, "linestyle": style, "lw": width}
             axis.plot(own["sigma"], own[name], label=label if last else None, **look)
-    axis.set(
-        xscale="log",
-        yscale="log",
-        ylim=(1e-6, 1e6),
-        xlabel=r"noise multiplier $\sigma$",
-        ylabel="MSE per pixel",
-    )
+    axis.set(xscale="log", yscale="log", ylim=(1e-6, 1e6))
+    axis.set(xlabel=r"noise multiplier $\sigma$", ylabel="MSE per pixel")
     axis.legend(loc="upper left", fontsize=8)
     return figure

@@ -1,7 +1,5 @@
 """The price of not knowing the scale: the MSE with the scale estimated over that with it known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -18,18 +16,12 @@ from reconrisk.attacks import observe, with_estimated_scale
 _OURS = "our own exhibit"
 _SIGMAS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.3)
 _SCALED_NORMS = (0.5, 1.0, 2.83, 10.0)
+_SCALED = "a times the median norm, sqrt(u); N^(1/4) = 2.83 is best"
 
 PARAMETERS = {
     "records": Parameter("int", 2000, 20_000, _OURS, "digits rebuilt (with repetition)", 100),
     "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 1e-12),
-    "scaled_norms": Parameter(
-        "floats",
-        _SCALED_NORMS,
-        _SCALED_NORMS,
-        _OURS,
-        "a times the median norm, sqrt(u); N^(1/4) = 2.83 is best",
-        1e-12,
-    ),
+    "scaled_norms": Parameter("floats", _SCALED_NORMS, _SCALED_NORMS, _OURS, _SCALED, 1e-12),
     "rows": Parameter("int", 4, 4, _OURS, "M", 1),
 }
 SETTLES = ("O-009",)
@@ -52,9 +44,9 @@ def measure(study: Context) -> Tables:
             observed = observe(inputs, run, generator, rows=p.rows, bias=True, input_scale=scale)
             rebuilt = as_numpy(with_estimated_scale(observed))
             ratio = metrics.mse(records, rebuilt) / (sigma * norms) ** 2
-            # to first order in sigma the rows keep the noise sigma^2 (||X||^2 + 1/a^2), because the
-            # bias takes its share of the gradient's norm, and the estimated scale has the relative
-            # error sigma sqrt(a^2 ||X||^2 + 1), which multiplies the whole record
+            # to first order in sigma the rows have the noise sigma^2 (||X||^2 + 1/a^2), because the
+            # bias is part of the gradient's norm, and the estimated scale has the relative error
+            # sigma sqrt(a^2 ||X||^2 + 1), which multiplies the whole record
             u = (scale * norms) ** 2
             first_order = 1 + 1 / u + (1 + u) / dimension
             residual = ratio - first_order
@@ -90,8 +82,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and low["share above four times"] == 0
         and high["share above four times"] > 0.05
         and low["first order"] < 1.05 * least,
-        "a suitable input scale makes the unknown scale cheap at small sigma, until its estimate "
-        "itself drowns in noise",
+        "with a suitable input scale the estimated scale costs little at small sigma; at large "
+        "sigma its estimate fails",
         ours=f"first-order price {low['first order']:.3f}, median {low['median ratio']:.2f} at "
         f"sigma = {low['sigma']:g}; more than four times that for none there and for "
         f"{high['share above four times']:.0%} at {high['sigma']:g}",
@@ -100,7 +92,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-009",
         agrees,
-        "the first-order price 1 + 1/u + (1 + u)/N is measured",
+        "at small sigma the measured price is 1 + 1/u + (1 + u)/N",
         ours=f"{len(small)} settings, largest deviation {small['z-score'].abs().max():.1f} "
         "standard errors",
         tolerance="5 standard errors",

@@ -1,12 +1,10 @@
-"""Batches of real gradients and one missing record: what an informed adversary has to tell apart.
+"""Batches of real gradients with one unknown record, and an informed adversary's success on them.
 
 The adversary knows the weights, all other records of the batch and n candidates for the missing
 one. Under Gaussian noise it subtracts what it knows. Under von Mises-Fisher noise the batch's sum
 is scaled to the sphere first; nothing can be subtracted, but each candidate's direction is known.
-Noise levels of the two mechanisms are held equal by the mean cosine of what they release.
+Noise levels of the two mechanisms are matched by the mean cosine of their releases.
 """
-
-from __future__ import annotations
 
 import functools
 import math
@@ -46,23 +44,13 @@ DIGITS = Parameter(
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch without its target, and n candidates for it.
-
-    Attributes
-    ----------
-    weights : mapping of str to Tensor
-    rows : Tensor of integers, shape (B - 1,)
-        The known records.
-    candidates : Tensor of integers, shape (n,)
-    known : Tensor, shape (p,)
-        Sum of the known records' clipped gradients.
-    gradients : Tensor, shape (n, p)
-        Each candidate's.
-    """
+    """One batch without its target, and n candidates for it."""
 
     weights: dict[str, torch.Tensor]
+    #: places of the known records, shape (B - 1,), and of the candidates, shape (n,)
     rows: torch.Tensor
     candidates: torch.Tensor
+    #: sum of the known records' clipped gradients, shape (p,), and each candidate's, shape (n, p)
     known: torch.Tensor
     gradients: torch.Tensor
 
@@ -73,7 +61,7 @@ class Batch:
 
     @functools.cached_property
     def cosines(self) -> np.ndarray:
-        """Between those directions, shape (n, n)."""
+        """Cosines between those directions, shape (n, n)."""
         return _products(self.directions)
 
     @functools.cached_property
@@ -109,9 +97,9 @@ def draw_batches(
         size = batch_size - 1 + prior_size
         rows = torch.randperm(len(data.labels), generator=generator, device=generator.device)[:size]
         own = clipped_gradients(weights, data.inputs[rows], data.labels[rows], generator)
-        known, others = rows[: batch_size - 1], rows[batch_size - 1 :]
+        known, others = slice(batch_size - 1), slice(batch_size - 1, None)
         batches.append(
-            Batch(weights, known, others, own[: batch_size - 1].sum(dim=0), own[batch_size - 1 :])
+            Batch(weights, rows[known], rows[others], own[known].sum(dim=0), own[others])
         )
     return batches
 
@@ -123,13 +111,9 @@ def clipped_gradients(
     generator: torch.Generator,
 ) -> torch.Tensor:
     """Every record's gradient, all layers as one vector clipped to length one, shape (n, p)."""
-    released = release_gradients(
-        weights,
-        inputs[:, None],
-        labels[:, None],
-        [Release("clip", by_layer=False)] * len(labels),
-        generator=generator,
-    )
+    clips = [Release("clip", by_layer=False)] * len(labels)
+    batches = (weights, inputs[:, None], labels[:, None])
+    released = release_gradients(*batches, clips, generator=generator)
     return torch.cat([g.flatten(1) for g in released.values()], dim=1)
 
 
@@ -139,17 +123,13 @@ def mean_length(batches: list[Batch]) -> float:
 
 
 def vmf_success(
-    batches: list[Batch],
-    concentrations: Sequence[float],
-    samples: int,
-    rng: np.random.Generator,
+    batches: list[Batch], concentrations: Sequence[float], samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Success of the best attack on each batch under VMF noise, simulated ``samples`` times."""
+    pairs = zip(batches, concentrations, strict=True)
+    dimension = federated.DIMENSION
     return np.array(
-        [
-            vmf_attack_success(b.cosines, federated.DIMENSION, kappa, samples, rng)[0]
-            for b, kappa in zip(batches, concentrations, strict=True)
-        ]
+        [vmf_attack_success(b.cosines, dimension, k, samples, rng)[0] for b, k in pairs]
     )
 
 
@@ -157,16 +137,12 @@ def gaussian_success(
     batches: list[Batch], noise_multiplier: float, samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """The same under Gaussian noise, where the known records are subtracted."""
-    return np.array(
-        [
-            bounds.bayes_success_simulated(b.products / noise_multiplier**2, samples, rng)[0]
-            for b in batches
-        ]
-    )
+    scaled = (b.products / noise_multiplier**2 for b in batches)
+    return np.array([bounds.bayes_success_simulated(s, samples, rng)[0] for s in scaled])
 
 
 def noise_of_cosine(dimension: int, cosine: float) -> float:
-    """Standard deviation, over the vector's length, of Gaussian noise of a mean cosine."""
+    """Standard deviation of Gaussian noise on a unit vector that gives a mean cosine."""
 
     def excess(log_s: float) -> float:
         found = bounds.direction_cosine_gaussian(dimension, math.exp(log_s))
@@ -176,6 +152,6 @@ def noise_of_cosine(dimension: int, cosine: float) -> float:
 
 
 def concentration_of_cosine(dimension: int, noise_std: float) -> float:
-    """Concentration of the noise with the mean cosine of Gaussian noise on a unit vector."""
+    """Concentration that gives the mean cosine of Gaussian noise on a unit vector."""
     cosine = bounds.direction_cosine_gaussian(dimension, noise_std)
     return float(privacy.vmf_concentration(dimension, cosine))

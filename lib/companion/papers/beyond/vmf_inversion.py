@@ -1,7 +1,5 @@
 """Analytic inversion of one record under VMF and Gaussian noise: closed forms and attacks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -21,17 +19,11 @@ from companion.style import GREEN, GREY, MECHANISMS, PURPLE, drawing, panels
 from reconrisk import DPSGD, attacks, bounds, privacy
 
 _OURS = "our own exhibit"
+_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PARAMETERS = {
     "digits": vmf_batches.DIGITS,
     "rows": Parameter("int", 50, 50, "50 units", "M, rows of the layer: p = 256 M", 1),
-    "signals": Parameter(
-        "floats",
-        (0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        _OURS,
-        "concentration over sqrt(p)",
-        1e-2,
-    ),
+    "signals": Parameter("floats", _SIGNALS, (0.25, *_SIGNALS), _OURS, "kappa / sqrt(p)", 1e-2),
     "records": Parameter("int", 100, 1000, _OURS, "pictures attacked at every setting", 20),
 }
 SETTLES = ("O-035",)
@@ -57,13 +49,9 @@ def measure(study: Context) -> Tables:
 
 
 def equal_gaussian(held: str, p: int, kappa: float) -> float:
-    """Noise multiplier that equals a concentration in one respect, one release of one record.
+    """Noise multiplier that matches a concentration in one respect, for one release of one record.
 
-    Parameters
-    ----------
-    held : {"cosine", "epsilon", "capacity"}
-    p : int
-    kappa : float
+    ``held`` is ``"cosine"``, ``"epsilon"`` or ``"capacity"``.
     """
     if held == "cosine":
         return vmf_batches.noise_of_cosine(p, float(privacy.vmf_mean_cosine(p, kappa)))
@@ -92,31 +80,25 @@ def closed_forms(rows: int, n: int, signals: tuple[float, ...]) -> pd.DataFrame:
         }
         for held in ("epsilon", "capacity", "cosine"):
             sigma = equal_gaussian(held, p, kappa)
-            table.append(
-                {
-                    "signal": signal,
-                    "concentration": kappa,
-                    "held equal": held,
-                    "Gaussian noise": sigma,
-                    **vmf,
-                    "Gaussian cosine": float(bounds.direction_cosine_gaussian(n, sigma)),
-                    "Gaussian error": float(bounds.direction_error_gaussian(n, sigma)),
-                    "Gaussian unbiased": n * sigma**2,
-                    "twice the noise": float(bounds.direction_error_gaussian(n, 2.0 * sigma)),
-                }
-            )
+            row = {"signal": signal, "concentration": kappa, "held equal": held}
+            row |= {"Gaussian noise": sigma, **vmf}
+            row["Gaussian cosine"] = float(bounds.direction_cosine_gaussian(n, sigma))
+            row["Gaussian error"] = float(bounds.direction_error_gaussian(n, sigma))
+            row["Gaussian unbiased"] = n * sigma**2
+            row["twice the noise"] = float(bounds.direction_error_gaussian(n, 2.0 * sigma))
+            table.append(row)
     return pd.DataFrame(table)
 
 
 def attacked_pictures(study: Context, pictures: np.ndarray, closed: pd.DataFrame) -> pd.DataFrame:
-    """Attack pictures through the released gradients, at equal mean cosine."""
+    """Attacks on released gradients at equal mean cosine, beside the closed forms."""
     p = study.parameters
     chosen = pictures[study.rng("records").permutation(len(pictures))[: p.records]]
     records = torch.as_tensor(chosen, dtype=torch.float64, device=study.device)
     table = []
     for _, row in closed[closed["held equal"] == "cosine"].iterrows():
         signal = row["signal"]
-        # a record longer than C = 1 in M rows is clipped, so that the row mean's noise is sigma |X|
+        # a record of norm above C = 1 in M rows is clipped: the row mean's noise is sigma |X|
         run = DPSGD(float(row["Gaussian noise"]))
         vmf, gaussian = (study.generator(name, signal) for name in ("vmf", "gaussian"))
         for mechanism, seen in (
@@ -139,10 +121,10 @@ def attacked_pictures(study: Context, pictures: np.ndarray, closed: pd.DataFrame
 
 
 def length_of_record(study: Context, pictures: np.ndarray) -> pd.DataFrame:
-    """Whether the record's length shows: the same draws for X and 3 X; the ratio with a bias."""
+    """Whether the same draws release the length of X and 3 X; the length found with a bias."""
     p = study.parameters
     records = torch.as_tensor(pictures[: p.records], dtype=torch.float64, device=study.device)
-    # far beyond private noise, where the ratio of two noisy means has a sensible median
+    # little noise, so that the ratio of two noisy means has a stable median
     kappa = 200.0 * math.sqrt(p.rows * records.shape[1])
     rows = []
     for factor in (1.0, 3.0):
@@ -152,9 +134,8 @@ def length_of_record(study: Context, pictures: np.ndarray) -> pd.DataFrame:
             for x in (longer, records)
         )
         kept = float((seen - first).abs().max())
-        biased = attacks.observe_vmf(
-            longer, kappa, study.generator("bias", factor), rows=p.rows, bias=True
-        )
+        generator = study.generator("bias", factor)
+        biased = attacks.observe_vmf(longer, kappa, generator, rows=p.rows, bias=True)
         ratio = attacks.with_estimated_scale(biased).norm(dim=1) / longer.norm(dim=1)
         rows.append((factor, float(kept > 1e-12), float(ratio.median())))
     return pd.DataFrame(rows, columns=["factor", "length kept", "median ratio with bias"])
@@ -174,8 +155,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and (doubled < 1e-4 + epsilon["gradient cosine"] ** 2).all()
         and (epsilon["VMF error"] > epsilon["Gaussian error"]).all()
         and weaker < 0.02,
-        "at equal mean cosine of the gradient the record's direction comes back with the "
-        "same error under both; at equal epsilon VMF leaves the error of Gaussian noise "
+        "at equal mean cosine of the gradient the record's direction is recovered with the same "
+        "error under both mechanisms; at equal epsilon VMF noise has the error of Gaussian noise "
         "of twice sigma, to second order in the gradient's mean cosine",
         ours=f"errors differ by at most {same:.4f} and {doubled.max():.4f} of the squared length",
         tolerance="0.001 and the squared mean cosine",
@@ -185,8 +166,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-035",
         worst < STANDARD_ERRORS and (length["length kept"] == 0.0).all() and off < 0.1,
-        "measured cosines and errors of attacked pictures are those of the closed forms; "
-        "without a bias the record's length is lost under VMF, with one it comes back",
+        "measured cosines and errors agree with the closed forms; under VMF noise the record's "
+        "length is lost without a bias, and recovered with one",
         ours=f"{len(measured)} means within {worst:.1f} standard errors; length with a "
         f"bias within {100 * off:.0f}% at the median",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
@@ -219,9 +200,6 @@ def alt(tables: Tables) -> str:
     )
 
 
-_TWO_SIDED = 1.96
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     closed, measured = tables["closed forms"], tables["measured"]
@@ -230,16 +208,9 @@ def draw(tables: Tables) -> Figure:
     row[0].plot(own["signal"], own["VMF cosine"], color=GREY, label="closed form")
     for name, marker, aside in (("Gaussian", "o", 0.96), ("VMF", "s", 1.04)):
         part = measured[(measured["mechanism"] == name) & (measured["what"] == "cosine")]
-        row[0].errorbar(
-            aside * part["signal"],
-            part["measured"],
-            _TWO_SIDED * part["standard error"],
-            fmt=marker,
-            ms=4.5,
-            capsize=2,
-            color=MECHANISMS[name],
-            label=name,
-        )
+        look = {"fmt": marker, "ms": 4.5, "capsize": 2, "color": MECHANISMS[name], "label": name}
+        room = 1.96 * part["standard error"]
+        row[0].errorbar(aside * part["signal"], part["measured"], room, **look)
     row[1].plot(own["signal"], own["VMF error"], color=MECHANISMS["VMF"], label="VMF")
     for style, colour, marker, held in (
         ("--", MECHANISMS["Gaussian"], "o", "epsilon"),

@@ -1,6 +1,4 @@
-"""Which mechanism protects better: six notions, with one of three things held equal."""
-
-from __future__ import annotations
+"""Which mechanism protects better, under six notions, with one of three held equal."""
 
 import functools
 import math
@@ -31,7 +29,7 @@ NOTIONS = {
 }
 #: relative difference below which neither protects better, computed and simulated
 CLOSE, CLOSE_SIMULATED = 0.01, 0.05
-#: enclosures of epsilon end near 690 nats; a larger concentration costs at least what this does
+#: largest concentration whose epsilon is enclosed (up to 690 nats); a larger one costs no less
 LARGEST = 600.0
 
 _OURS = "our own exhibit"
@@ -41,9 +39,7 @@ PARAMETERS = {
     ),
     "prior_size": Parameter("int", 10, 10, _OURS, "n, candidates", 2),
     "digits": vmf_batches.DIGITS,
-    "batches": Parameter(
-        "int", 40, 400, _OURS, "batches, each with its candidates and weights", 10
-    ),
+    "batches": Parameter("int", 40, 400, _OURS, "batches, each with candidates and weights", 10),
     "releases": Parameter("int", 400, 1000, _OURS, "simulated outputs of each batch", 20),
 }
 SETTLES = ("O-036",)
@@ -53,9 +49,8 @@ SHOWN = ("protects better", "values")
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    batches = vmf_batches.draw_batches(
-        study, p.digits, federated.BATCH_SIZE, p.batches, p.prior_size
-    )
+    size = federated.BATCH_SIZE
+    batches = vmf_batches.draw_batches(study, p.digits, size, p.batches, p.prior_size)
     length = vmf_batches.mean_length(batches)
     table = pd.DataFrame(
         row
@@ -76,13 +71,9 @@ def measure(study: Context) -> Tables:
 
 
 def equal_concentrations(sigma: float, length: float) -> dict[str, float]:
-    """Concentrations that equal a noise multiplier in epsilon, in capacity and in mean cosine.
+    """Concentrations that match a noise multiplier in epsilon, in capacity and in mean cosine.
 
-    Parameters
-    ----------
-    sigma : float
-    length : float
-        Of the batch's sum of clipped gradients.
+    ``length`` is that of the batch's sum of clipped gradients.
     """
     capacity = gaussian_capacity(sigma)
 
@@ -111,12 +102,9 @@ def both_mechanisms(
     where, prior = p.noise_multipliers.index(sigma), 1.0 / p.prior_size
     pair = fair_pair(sigma)
     noise = sigma / vmf_batches.mean_length(batches)
-    gaussian = vmf_batches.gaussian_success(
-        batches, sigma, p.releases, study.rng("gaussian", where)
-    )
-    vmf = vmf_batches.vmf_success(
-        batches, [kappa] * len(batches), p.releases, study.rng("vmf", where, held)
-    )
+    rng, kappas = study.rng("gaussian", where), [kappa] * len(batches)
+    gaussian = vmf_batches.gaussian_success(batches, sigma, p.releases, rng)
+    vmf = vmf_batches.vmf_success(batches, kappas, p.releases, study.rng("vmf", where, held))
     certified = bounds.rero_vmf(min(kappa, LARGEST), DIMENSION, prior, **RUN).lower
     pairs = {
         "epsilon": (middle(pair.gaussian), _least_epsilon(kappa, pair)),
@@ -148,7 +136,7 @@ def both_mechanisms(
 
 
 def _least_epsilon(concentration: float, pair: FairPair) -> float:
-    """Certified epsilon, or at large concentrations what it is at least."""
+    """Certified epsilon, or a lower bound on it at large concentrations."""
     if concentration == pair.concentration:
         return middle(pair.vmf)
     return _vmf_epsilon(min(concentration, LARGEST))
@@ -179,7 +167,7 @@ def smaller(gaussian: float, vmf: float, margin: float) -> str:
 
 
 def winners(table: pd.DataFrame) -> pd.DataFrame:
-    """Who protects better at any noise multiplier, by notion and by what is held equal."""
+    """Mechanisms that protect better at some noise multiplier, by notion and by what is equal."""
     found = table.assign(winner=[protects_better(row) for row in table.to_dict("records")])
     named = found.groupby(["held equal", "notion"], sort=False)["winner"].agg(
         lambda own: " or ".join(sorted(set(own)))
@@ -188,7 +176,7 @@ def winners(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown_values(table: pd.DataFrame) -> pd.DataFrame:
-    """The numbers, a column for each thing held equal, with the digits that they support."""
+    """The values to two digits, with a column for each notion held equal."""
     rows = []
     for sigma, at_sigma in table.groupby("sigma", sort=False):
         held = {name: own for name, own in at_sigma.groupby("held equal", sort=False)}
@@ -209,14 +197,11 @@ def shown_values(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def two_digits(value: float, at_least: bool = False) -> str:
-    """Two significant digits, rounded down if more is possible; no exponent for whole numbers."""
+    """Two significant digits, rounded down for a lower bound; no exponent for whole numbers."""
     if at_least:
         unit = 10.0 ** (math.floor(math.log10(value)) - 1)
         return "> " + two_digits(math.floor(value / unit) * unit)
     return f"{float(f'{value:.2g}'):,.0f}" if value >= 99.5 else f"{value:.2g}"
-
-
-# Verdicts ----------------------------------------------------------------------------------------
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -233,9 +218,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and useful["epsilon"] == {"Gaussian"}
         and _side(ever["capacity"]) == {"Gaussian"}
         and useful["capacity"] == {"VMF"},
-        "at equal epsilon VMF, at equal capacity Gaussian noise protects better under "
-        "every notion that tells them apart, and each time its releases are the less "
-        "useful",
+        "at equal epsilon VMF noise, at equal capacity Gaussian noise protects better under every "
+        "notion in which the two differ, and each time its releases are the less useful",
         ours=_counts(found, ("epsilon", "capacity")),
         stand_in=tables.stand_in,
     )
@@ -245,8 +229,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         not _side(ever["cosine"], ("named", "direction"))
         and all(_side(ever["cosine"], (key,)) == {"Gaussian"} for key in certificates)
         and _side(ever["cosine"], ("capacity",)) == {"VMF"},
-        "at equal mean cosine neither attack tells the mechanisms apart, every certificate "
-        "that does favours Gaussian noise and capacity favours VMF",
+        "at equal mean cosine the mechanisms do not differ under either attack; certificates, "
+        "where they differ, favour Gaussian noise, and capacity favours VMF noise",
         ours=_counts(found, ("cosine",)),
         tolerance=f"1%; where simulated 5% or {STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
@@ -254,18 +238,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _side(ever: Mapping[str, set[str]], notions: Sequence[str] = tuple(NOTIONS)) -> set[str]:
-    """Who ever protects better under some notions."""
+    """Mechanisms that ever protect better under some notions."""
     return set().union(*(ever[NOTIONS[key]] for key in notions)) - {"neither", "held equal"}
 
 
 def _more_useful(own: pd.DataFrame) -> set[str]:
-    """Whose releases have the larger mean cosine."""
+    """Mechanisms whose releases have the larger mean cosine."""
     pairs = zip(own["Gaussian cosine"], own["VMF cosine"], strict=True)
     return {smaller(-gaussian, -vmf, CLOSE * gaussian) for gaussian, vmf in pairs}
 
 
 def _counts(found: pd.DataFrame, held: Sequence[str]) -> str:
-    """Winners counted, for each thing that is held equal."""
+    """Counts of winners, for each notion held equal."""
     texts = []
     for name in held:
         counts = found[name].value_counts()

@@ -1,7 +1,5 @@
 """Bounds on any attacker's success under VMF noise, after a whole run and after one release."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.experiments import federated
-from companion.experiments.fair_pairs import fair_pair, middle
+from companion.experiments.fair_pairs import fair_pair
+from companion.papers.beyond import vmf_batches
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import GREEN, GREY, MECHANISMS, drawing, legend_above, legend_line, panels
@@ -24,14 +23,10 @@ RUN: dict[str, Any] = {"sampling_rate": federated.SAMPLING_RATE, "steps": federa
 TESTED_RATE = 0.4
 
 _OURS = "our own exhibit"
+_SIGMAS, _PAPER_SIGMAS = (1.23, 0.461, 0.229), (1.23, 0.66, 0.461, 0.42, 0.321, 0.282, 0.229, 0.204)
 PARAMETERS = {
     "noise_multipliers": Parameter(
-        "floats",
-        (1.23, 0.461, 0.229),
-        (1.23, 0.66, 0.461, 0.42, 0.321, 0.282, 0.229, 0.204),
-        "fifteen, from 1.23 to .174 (Table IV)",
-        "sigma of the pairs (of Table IV)",
-        0.1,
+        "floats", _SIGMAS, _PAPER_SIGMAS, vmf_batches.PAIRS, "sigma of the pairs (of Table IV)", 0.1
     ),
     "prior_points": Parameter("int", 41, 121, _OURS, "prior successes from 1e-6 to .99", 5),
     "simulated_steps": Parameter("int", 6, 20, _OURS, "releases of the simulated test", 1),
@@ -46,9 +41,10 @@ def measure(study: Context) -> Tables:
     # prior successes, even in their logarithms up to 0.1 and in themselves from there
     low = np.geomspace(1e-6, 0.1, p.prior_points // 2, endpoint=False)
     prior = np.concatenate([low, np.linspace(0.1, 0.99, p.prior_points - p.prior_points // 2)])
-    curves = pd.concat([run_curves(s, prior) for s in p.noise_multipliers], ignore_index=True)
-    single = [one_release_curves(s, prior) for s in p.noise_multipliers]
-    one_release = pd.concat(single, ignore_index=True)
+    curves, one_release = (
+        pd.concat([compute(sigma, prior) for sigma in p.noise_multipliers], ignore_index=True)
+        for compute in (run_curves, one_release_curves)
+    )
     return Tables(
         {
             "curves": curves,
@@ -74,21 +70,14 @@ def run_curves(sigma: float, prior: np.ndarray) -> pd.DataFrame:
     printed = {pair.noise_multiplier: pair.concentration for pair in federated.pairs()}
     if sigma not in printed:
         raise ValueError(f"noise_multipliers must be among those of Table IV; got {sigma!r}")
-    fair = fair_pair(sigma)
-    vmf = {
-        name: bounds.rero_vmf_curve(kappa, DIMENSION, prior, **RUN)[1]
-        for name, kappa in (("printed", printed[sigma]), ("fair", fair.concentration))
-    }
+    fair = fair_pair(sigma).concentration
     return pd.DataFrame(
         {
             "sigma": sigma,
-            "epsilon": middle(fair.gaussian),
-            "printed concentration": printed[sigma],
-            "fair concentration": fair.concentration,
             "prior": prior,
             "Gaussian": bounds.rero_curve(DPSGD(sigma, **RUN), prior)[1],
-            "VMF, printed": vmf["printed"],
-            "VMF, fair": vmf["fair"],
+            "VMF, printed": bounds.rero_vmf_curve(printed[sigma], DIMENSION, prior, **RUN)[1],
+            "VMF, fair": bounds.rero_vmf_curve(fair, DIMENSION, prior, **RUN)[1],
         }
     )
 
@@ -99,7 +88,6 @@ def one_release_curves(sigma: float, prior: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "sigma": sigma,
-            "concentration": kappa,
             "prior": prior,
             "Gaussian": bounds.rero_gaussian(sigma, prior),
             "Gaussian, twice the noise": bounds.rero_gaussian(2.0 * sigma, prior),
@@ -112,7 +100,7 @@ def one_release_curves(sigma: float, prior: np.ndarray) -> pd.DataFrame:
 
 
 def simulated_test(study: Context) -> pd.DataFrame:
-    """Power of the best test on simulated cosines, its level estimated, against the enclosure."""
+    """Power of the best test on simulated cosines, at an estimated level, beside the enclosure."""
     p, q = study.parameters, TESTED_RATE
     rows = []
     for dimension, kappa in ((10, 2.0), (1000, 40.0)):
@@ -138,7 +126,7 @@ def simulated_test(study: Context) -> pd.DataFrame:
 def _test_error(
     kappa: float, dimension: int, prior: float, run: dict[str, Any], trials: int
 ) -> float:
-    """Standard error of the simulated power: its own, and that of its level times the slope."""
+    """Standard error of the simulated power, with that of its level times the slope."""
     step = 0.2 * min(prior, 1.0 - prior)
     low, high = bounds.rero_vmf_curve(kappa, dimension, [prior - step, prior + step], **run)
     slope = max((high[1] - low[0]) / (2.0 * step), 0.0)
@@ -177,18 +165,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/vmf_rero",
         fair < 0.02 and (curves["VMF, printed"] > curves["Gaussian"]).all() and sharper,
-        "at every prior success: at equal epsilon the bounds of a run agree to 2%; at the "
-        "printed pairs that of VMF is the larger; of one release without sub-sampling the "
-        "bound against the uniform law is below that of the opposite pair",
+        "at every prior success the bounds of a run agree to 2% at equal epsilon, and VMF's is the "
+        "larger at the printed pairs; for one release without sub-sampling the bound against the "
+        "uniform law is below that against the opposite pair",
         ours=f"equal epsilon: within {100 * fair:.1f}%; printed pairs: up to "
         f"{_largest_gap(curves):.2f} above",
     )
     yield check(
         "O-033",
         inside < STANDARD_ERRORS and outside <= 0.0 and sharper,
-        "the enclosure holds the closed form in three dimensions and a simulated test's "
-        "power; two opposite directions attain the bound of one release, which is that of "
-        "Gaussian noise with sigma = sqrt(p)/kappa",
+        "the enclosure contains the closed form in three dimensions and a simulated test's power; "
+        "two opposite directions attain the bound of one release, which is that of Gaussian noise "
+        "with sigma = sqrt(p)/kappa",
         ours=f"simulation within {inside:.1f} standard errors; two opposite directions "
         f"within 1e-9; Gaussian noise within {100 * float(halved):.1f}%",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
@@ -225,9 +213,9 @@ def draw(tables: Tables) -> Figure:
     curves, single = tables["curves"], tables["one release"]
     gaussian, vmf = MECHANISMS["Gaussian"], MECHANISMS["VMF"]
     figure, (row,) = panels(1, 3, 3.5, 3.5)
-    sigmas = list(dict.fromkeys(curves["sigma"]))
+    sigmas = list(curves["sigma"].unique())
     # at most three: the first, the middle and the last
-    shown = sigmas if len(sigmas) <= 3 else [sigmas[0], sigmas[len(sigmas) // 2], sigmas[-1]]
+    shown = dict.fromkeys((sigmas[0], sigmas[len(sigmas) // 2], sigmas[-1]))
     styles = dict(zip(shown, ("-", "--", ":"), strict=False))
     for sigma, style in styles.items():
         for axis, name, table in (
