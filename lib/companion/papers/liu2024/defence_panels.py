@@ -1,7 +1,5 @@
 """Drawing errors by setting: what Tables 4, 7 and 8 and Figures 2 and 4 share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,18 +12,8 @@ from companion.papers.liu2024.defence_errors import MATCHED, UNMATCHED
 from companion.study import Tables
 from companion.style import ATTACKS, COLOURS, DEFENCES, GREY, legend_line
 
-__all__ = ["PAIR", "draw_spread", "how_many", "label_settings", "settings_of"]
-
 #: colours of the proposed attack with and without feature matching
 PAIR = {MATCHED: ATTACKS["Ours"]["color"], UNMATCHED: COLOURS[4]}
-_SHORT = {
-    "None": "none",
-    "GradClip": "clip",
-    "GradNoise": "noise",
-    "GradDrop": "drop",
-    "GradPrune": "prune",
-    "LocalAggregation": "local",
-}
 _REFERENCES = {"grey": "--", "mean image": ":"}
 
 #: title, defence and short name
@@ -34,15 +22,13 @@ NamedSetting = tuple[str, str, str]
 
 def settings_of(table: pd.DataFrame) -> list[NamedSetting]:
     """Title, defence and short name of each setting, in the table's order."""
-    rows = table[["setting", "defence", "strength"]].drop_duplicates()
-    return [
-        (
-            row.setting,
-            row.defence,
-            _SHORT[row.defence] + ("" if row.defence == "None" else f" {row.strength:g}"),
-        )
-        for row in rows.itertuples()
-    ]
+    named = []
+    for row in table[["setting", "defence", "strength"]].drop_duplicates().itertuples():
+        short = row.defence.removeprefix("Grad").removesuffix("Aggregation").lower()
+        if row.defence != "None":
+            short += f" {row.strength:g}"
+        named.append((row.setting, row.defence, short))
+    return named
 
 
 def label_settings(axis: Axes, settings: Sequence[NamedSetting], last: bool) -> None:
@@ -57,7 +43,7 @@ def label_settings(axis: Axes, settings: Sequence[NamedSetting], last: bool) -> 
 
 
 def how_many(count: float, total: float) -> str:
-    """Say a share in a word that another machine's rounding leaves true."""
+    """A share in a word that rounding on another machine does not change."""
     share = count / total
     words = {"none": 0.0, "few": 0.35, "about half": 0.65, "most": 0.999}
     return next((word for word, most in words.items() if share <= most), "all")
@@ -68,11 +54,7 @@ def draw_spread(
 ) -> tuple[Figure, list[SubFigure]]:
     """Draw one attack's RMSE with deviations by setting, a row for each batch size.
 
-    Returns
-    -------
-    Figure
-    list of SubFigure
-        Empty parts below, of the heights ``extra``.
+    Returns the figure and empty parts below, of the heights ``extra``.
     """
     printed, ours = tables["printed"], tables["ours"]
     references = tables["references"].set_index("attack")["RMSE"]

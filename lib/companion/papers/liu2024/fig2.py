@@ -85,7 +85,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "E-019",
         better > 4 * error,
         "and the proposed attack's error is smaller by more than four standard errors",
-        otherwise="On this network it is not.",
+        differs="On this network it is not.",
     )
 
 

@@ -369,7 +369,7 @@ def _noise_or_pruning(tables: Tables) -> Verdict:
         "most .02, pruning has the smaller loss in two of three or more.",
         ours=f"{round(10 * few / max(1, many)) * 10}%",
         paper=f"{few_in_print} of {many_in_print}",
-        otherwise="It is so in print. In ours light noise protects as much as pruning and costs as "
+        differs="It is so in print. In ours light noise protects as much as pruning and costs as "
         "little: only the strongest noise is dear."
         if in_print
         else "",
@@ -421,7 +421,7 @@ def _harder_with_training(tables: Tables) -> Verdict:
         "standard errors from the first to the last.",
         ours=", ".join(rounded(r, e) for r, e in zip(own["RMSE"], own["RMSE error"], strict=True)),
         paper=", ".join(f"{v:g}" for v in own["printed"]),
-        otherwise="With few pictures and a small network the errors after one, two and three "
+        differs="With few pictures and a small network the errors after one, two and three "
         "epochs differ by less than they spread over the pictures, as the printed ones do: their "
         "deviations are .04 to .09.",
     )

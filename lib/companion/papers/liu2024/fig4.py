@@ -57,7 +57,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (gains["PSNR"] > 0).mean() > 0.9,
         "on our runs it raises the PSNR in more than nine cells of ten",
         ours=gains_beyond_error(gains),
-        otherwise="On this network matching them holds the pictures back.",
+        differs="On this network matching them holds the pictures back.",
     )
 
 

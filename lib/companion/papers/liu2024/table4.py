@@ -180,7 +180,7 @@ def _most_settings(tables: Tables, ours: pd.DataFrame, printed: pd.DataFrame) ->
         "on our runs the proposed attack is lowest in most settings",
         ours=f"of {count}: Ours in {'most' if most else 'fewer than half'}",
         paper=f"{wins['Ours']} of {cells}",
-        otherwise="Where a record is alone in its bin Robbing the Fed reads it off exactly, and "
+        differs="Where a record is alone in its bin Robbing the Fed reads it off exactly, and "
         "inversion without matched features does better on this network.",
     )
 
@@ -207,7 +207,7 @@ def _best_defences(tables: Tables, ours: pd.DataFrame, printed: pd.DataFrame) ->
         pair_is_best(strongest_by_defence(ours)),
         "on our runs pruning and noise leave the largest lowest RMSE at every batch size",
         ours=_dropped_and_pruned(ours),
-        otherwise="Entries dropped at random hide as well, at 90 per cent mostly better than "
+        differs="Entries dropped at random hide as well, at 90 per cent mostly better than "
         "pruning, as they must where the smallest carry least; in print they hide as little as no "
         "defence.",
     )

@@ -100,7 +100,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             "E-034",
             local >= pruned,
             "on our runs five local steps leave at least the error of pruning nine entries of ten",
-            otherwise="How much local steps hide is a matter of their rate, which is not printed; "
+            differs="How much local steps hide is a matter of their rate, which is not printed; "
             "at ours they hide less.",
         )
     yield _incompatible(tables["both errors"])

@@ -123,7 +123,7 @@ def _gains(tables: Tables) -> Iterator[Verdict]:
         (our_light["RMSE"] >= 0.05).all(),
         "on our runs by at least .05",
         ours=gains_beyond_error(our_light),
-        otherwise=nothing,
+        differs=nothing,
     )
     yield check(
         "E-031",
@@ -153,7 +153,7 @@ def _gains(tables: Tables) -> Iterator[Verdict]:
         (our_clipped["RMSE"] >= 0.03).all(),
         "on our runs by at least .03 at every batch size",
         ours=gains_beyond_error(our_clipped),
-        otherwise=nothing,
+        differs=nothing,
     )
 
 
