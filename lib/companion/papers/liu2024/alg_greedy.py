@@ -86,10 +86,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "Greedy matching of features to their noisy copies, compared with the best of all permutations. "
-    "Left: squared cosine of greedy matching over that of the best permutation. Right: share of "
-    "right pairs, solid greedy, dashed best. With noise up to the features' own norm the two "
-    "agree; with more, greedy matching finds fewer right pairs."
+    "Greedy matching of features to their noisy copies and the best of all permutations. Left: "
+    "squared cosine of greedy matching over that of the best permutation. Right: share of right "
+    "pairs, solid greedy, dashed best. With noise up to the features' own norm the two agree; "
+    "with more, greedy matching finds fewer right pairs."
 )
 
 
