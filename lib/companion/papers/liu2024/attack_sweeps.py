@@ -87,19 +87,9 @@ def what_ran(study: Context) -> str:
 
 
 def attack_sweep(study: Context, name: str) -> pd.DataFrame:
-    """Errors of the attack over one factor of Table 1.
+    """Errors of the attack over one factor of Table 1, as :func:`_tasks` names it.
 
-    Parameters
-    ----------
-    study : Context
-        Of an exhibit with :data:`PARAMETERS`.
-    name : {"width", "dimension", "batch", "noise", "clipped", "clipped width", "dropout", \
-"pruned", "overlap"}
-
-    Returns
-    -------
-    DataFrame
-        One row for each network and defence, see :func:`.tensor_errors.attack_task`.
+    One row for each network and defence, see :func:`.tensor_errors.attack_task`.
     """
     return run_networks(study, attack_task, _tasks(study, name), f"attacks, {name}")
 

@@ -14,6 +14,8 @@ from companion.study import Context, Parameter, Tables, Verdict
 
 #: the proposed attack of Table 7, and that of Table 8, without feature matching
 MATCHED, UNMATCHED = "Ours", "w/o FM"
+#: the attacks of Table 4, in its order
+PRINTED = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
 SIZES = {"batch_sizes": Parameter("ints", (2, 4, 8), (2, 4, 8), "2, 4, 8", "pictures a batch", 1)}
 _CELL = ["batch size", "defence", "strength", "setting"]
 

@@ -66,35 +66,23 @@ def draw_spread(
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     colour = PAIR[attack]
     axes = parts[0].subplots(len(sizes), 1, sharey=True, squeeze=False)[:, 0]
-    looks = (
-        (ours, -0.13, "o", {"color": colour}),
-        (printed, 0.13, "D", {"color": GREY, "markerfacecolor": "white"}),
-    )
+    looks = ((ours, -0.13, "o", colour, colour), (printed, 0.13, "D", GREY, "white"))
+    bars = {"markersize": 5, "elinewidth": 0.9, "capsize": 2}
     for axis, n in zip(axes, sizes, strict=True):
-        for table, shift, marker, look in looks:
+        for table, shift, marker, dark, fill in looks:
             mine = table[table["batch size"] == n].set_index("setting").reindex(titles)
-            axis.errorbar(
-                np.arange(len(titles)) + shift,
-                mine["RMSE"],
-                yerr=mine["RMSE sd"],  # one printed deviation, .71, runs out of the panel
-                fmt=marker,
-                markersize=5,
-                elinewidth=0.9,
-                capsize=2,
-                **look,
-            )
+            places, sd = np.arange(len(titles)) + shift, mine["RMSE sd"]  # one, .71, is cut off
+            look = {"fmt": marker, "color": dark, "markerfacecolor": fill, **bars}
+            axis.errorbar(places, mine["RMSE"], yerr=sd, **look)
         for name, style in _REFERENCES.items():
             axis.axhline(references[name], color=GREY, linestyle=style, linewidth=1)
         label_settings(axis, settings, n == sizes[-1])
         axis.set(ylim=(0, 0.62), xlim=(-0.6, len(settings) - 0.4))
         axis.set_ylabel(f"RMSE, n = {n}")
-    parts[0].legend(
-        handles=[
-            legend_line("run here", colour, "", "o"),
-            legend_line("printed", GREY, "", "D", markerfacecolor="white"),
-            *(legend_line(name, GREY, style) for name, style in _REFERENCES.items()),
-        ],
-        loc="outside upper center",
-        ncols=4,
-    )
+    handles = [
+        legend_line("run here", colour, "", "o"),
+        legend_line("printed", GREY, "", "D", markerfacecolor="white"),
+        *(legend_line(name, GREY, style) for name, style in _REFERENCES.items()),
+    ]
+    parts[0].legend(handles=handles, loc="outside upper center", ncols=4)
     return figure, list(parts[1:])

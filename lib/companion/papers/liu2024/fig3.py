@@ -20,7 +20,7 @@ from companion.experiments.client_grid import (
 )
 from companion.experiments.clients import seeded
 from companion.experiments.tools import mean_and_error
-from companion.papers.liu2024.defence_errors import SIZES, printed_errors
+from companion.papers.liu2024.defence_errors import PRINTED, SIZES, printed_errors
 from companion.papers.liu2024.defended_training import (
     LOCAL,
     NONE,
@@ -70,8 +70,6 @@ PARAMETERS = {
 SETTLES = ("E-009", "E-025", "E-026", "E-033", "E-037", "E-E-40")
 SHOWN = ("equal loss",)
 
-#: the attacks of Table 4
-ATTACKS = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
 CELL = ["defence", "strength", "batch size"]
 #: losses within this factor count as equal
 EQUAL = 1.15
@@ -126,7 +124,7 @@ def _points(study: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
     # a client would choose the rate that suits the defence
     tuned = main.assign(tuned=np.minimum(main["loss"], small["loss"]))
     settings = trained_settings()
-    errors = run_grid(study, ATTACKS, settings, p.batch_sizes)
+    errors = run_grid(study, PRINTED, settings, p.batch_sizes)
     names = [name.strip() for name in p.aware.split(",")]
     # five local steps are attacked without repeating them only
     known = [setting for setting in settings if setting != LOCAL[1]]

@@ -80,20 +80,7 @@ LEAST_SIDE = 32
 
 @dataclass(frozen=True)
 class Bench:
-    """What every run on the same pictures and network shares.
-
-    Attributes
-    ----------
-    data, data_root, side, images
-        Pictures: which, where from, pixels a side, how many are private.
-    network, channels, wide, trained_neurons, activation
-        Of :func:`~companion.experiments.clients.make_network`.
-    iterations : int
-    painter, decoder_steps, auxiliary : int
-        Width of the untrained network; steps and pictures of the decoder's training.
-    selection_seed, network_seed, start_seed : int
-    device : str
-    """
+    """What every run on the same pictures and network shares: :data:`BENCH`, seeds, device."""
 
     data: str
     data_root: str

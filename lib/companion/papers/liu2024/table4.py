@@ -14,6 +14,7 @@ from companion.experiments.client_grid import GRID, Grid, run_grid
 from companion.experiments.clients import pictures, printed_settings
 from companion.experiments.tools import as_numpy, mean_and_error
 from companion.papers.liu2024.defence_errors import (
+    PRINTED,
     SIZES,
     errors_without_gradient,
     lowest_errors,
@@ -37,8 +38,6 @@ PARAMETERS = {**GRID, **SIZES}
 SETTLES = ("E-020", "E-021", "E-022", "E-E-01", "E-E-20")
 SHOWN = ("what each defence changes",)
 
-#: the table's attacks, in its order
-PRINTED = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
 #: batches on which Robbing the Fed is judged by batch size, and how many are attacked at once
 BATCHES, AT_ONCE = 2000, 250
 
@@ -48,15 +47,11 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     attacks = (*PRINTED, "Analytic")
     ours = mean_errors(run_grid(study, attacks, printed_settings("table4"), p.batch_sizes))
-    printed, references = printed_errors("table4"), errors_without_gradient(study)
-    mean_image = references.set_index("attack").loc["mean image", "RMSE"]
-    above = printed.loc[printed["RMSE"] > mean_image, ["attack", "batch size", "setting", "RMSE"]]
     return Tables(
         {
             "ours": ours,
-            "printed": printed,
-            "references": references,
-            "printed cells above the mean image": above.reset_index(drop=True),
+            "printed": printed_errors("table4"),
+            "references": errors_without_gradient(study),
             "what each defence changes": _changes(ours),
             "Robbing the Fed by batch size": imprints_by_batch(study),
         },
@@ -294,26 +289,24 @@ def draw(tables: Tables) -> Figure:
     printed, ours = tables["printed"], tables["ours"]
     sizes = list(dict.fromkeys(ours["batch size"]))
     settings = settings_of(printed)
+    titles = [title for title, *_ in settings]
     figure, axes = panels(len(sizes), 2, width=6.0, height=1.75)
     sides = (("printed", printed, None), ("run here", ours, mean_image_error(tables)))
     for row, n in zip(axes, sizes, strict=True):
         for axis, (title, table, limit) in zip(row, sides, strict=True):
-            _numbers(axis, table[table["batch size"] == n], settings, limit)
+            _numbers(axis, table[table["batch size"] == n], titles, limit)
             label_settings(axis, settings, n == sizes[-1])
             axis.set_title(f"{title}, batch size {n}" if n == sizes[0] else f"batch size {n}")
     return figure
 
 
 def _numbers(
-    axis: Axes,
-    table: pd.DataFrame,
-    settings: Sequence[tuple[str, str, str]],
-    mean_image: float | None,
+    axis: Axes, table: pd.DataFrame, titles: Sequence[str], mean_image: float | None
 ) -> None:
     """Numbers on a scale of blue, the lowest of each column framed."""
     attacks = list(dict.fromkeys(table["attack"]))
     wide = table.pivot_table(index="attack", columns="setting", values="RMSE", sort=False)
-    values = wide.reindex(index=attacks, columns=[title for title, *_ in settings]).to_numpy()
+    values = wide.reindex(index=attacks, columns=titles).to_numpy()
     lowest = np.round(values, 2).min(axis=0, initial=1.0)
     if mean_image is not None:
         attacks = [*attacks, "mean image"]
@@ -328,9 +321,8 @@ def _numbers(
         colour = "white" if value > 0.3 else "black"
         axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         if round(value, 2) == lowest[j] and attacks[i] != "mean image":
-            axis.add_patch(
-                Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, color="#D55E00", lw=1.3)
-            )
+            corner, frame = (j - 0.47, i - 0.45), {"fill": False, "color": "#D55E00", "lw": 1.3}
+            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
     axis.set_yticks(range(len(attacks)), attacks, fontsize=8)
-    for label in axis.get_yticklabels():
-        label.set_color(ATTACKS.get(label.get_text(), {"color": GREY})["color"])
+    for label, attack in zip(axis.get_yticklabels(), attacks, strict=True):
+        label.set_color(ATTACKS.get(attack, {"color": GREY})["color"])
