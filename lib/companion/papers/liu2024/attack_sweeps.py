@@ -63,12 +63,7 @@ PARAMETERS = {
     "thresholds": Parameter("floats", *_CLIPPED, _OURS, "clipping thresholds C, noise 1/2", 0.0),
     "dropouts": Parameter("floats", _DROPPED, _DROPPED, _OURS, "shares p of dropped neurons", 0.0),
     "prunings": Parameter(
-        "floats",
-        (0.5, 0.9),
-        (0.5, 0.7, 0.9),
-        "0.3, 0.5, 0.7 (elsewhere)",
-        "shares p of pruned entries",
-        0.0,
+        "floats", (0.5, 0.9), (0.5, 0.7, 0.9), "0.3, 0.5, 0.7 (elsewhere)", "shares p pruned", 0.0
     ),
 }
 

@@ -1,13 +1,13 @@
 """Errors under every defence, printed and ours: what Tables 4, 7 and 8 and Figures 2 to 4 share."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from companion.experiments.client_grid import BASELINES, Grid, baselines
-from companion.experiments.clients import Setting, printed_rows
+from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
+from companion.experiments.clients import Setting, printed_rows, printed_settings
 from companion.experiments.tools import mean_and_error
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Parameter, Tables, Verdict
@@ -17,6 +17,8 @@ MATCHED, UNMATCHED = "Ours", "w/o FM"
 #: the attacks of Table 4, in its order
 PRINTED = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
 SIZES = {"batch_sizes": Parameter("ints", (2, 4, 8), (2, 4, 8), "2, 4, 8", "pictures a batch", 1)}
+#: parameters of the attacks under every defence
+GRID_AND_SIZES = {**GRID, **SIZES}
 _CELL = ["batch size", "defence", "strength", "setting"]
 
 
@@ -51,6 +53,16 @@ def mean_errors(errors: pd.DataFrame) -> pd.DataFrame:
             row |= {metric: mean, f"{metric} sd": float(np.std(values)), f"{metric} error": error}
         rows.append(row | {k: float(cell[k].mean()) for k in ("gradient norm", "relative noise")})
     return pd.DataFrame(rows)
+
+
+def errors_of_table(study: Context, attacks: Sequence[str], table: str) -> dict[str, pd.DataFrame]:
+    """Our and the printed errors under the settings of a table, and those without a gradient."""
+    errors = run_grid(study, attacks, printed_settings(table), study.parameters.batch_sizes)
+    return {
+        "ours": mean_errors(errors),
+        "printed": printed_errors(table),
+        "references": errors_without_gradient(study),
+    }
 
 
 def errors_without_gradient(study: Context) -> pd.DataFrame:

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.experiments.client_grid import (
-    GRID,
     Grid,
     attack_network,
     batches_of,
@@ -20,7 +19,7 @@ from companion.experiments.client_grid import (
 )
 from companion.experiments.clients import seeded
 from companion.experiments.tools import mean_and_error
-from companion.papers.liu2024.defence_errors import PRINTED, SIZES, printed_errors
+from companion.papers.liu2024.defence_errors import GRID_AND_SIZES, PRINTED, printed_errors
 from companion.papers.liu2024.defended_training import (
     LOCAL,
     NONE,
@@ -49,8 +48,7 @@ from reconrisk.convnets import randomise_neurons
 from reconrisk.training import train_under_defences
 
 PARAMETERS = {
-    **GRID,
-    **SIZES,
+    **GRID_AND_SIZES,
     **TRAINED,
     "aware": Parameter(
         "str",

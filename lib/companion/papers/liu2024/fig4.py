@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.client_grid import GRID, run_grid
+from companion.experiments.client_grid import run_grid
 from companion.experiments.clients import printed_settings
 from companion.papers.liu2024.defence_errors import (
-    SIZES,
+    GRID_AND_SIZES,
     gains_beyond_error,
     gains_of_matching,
     mean_errors,
@@ -22,7 +22,7 @@ from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Tables, Verdict, check, measurement
 from companion.style import drawing, legend_above, legend_line, panels
 
-PARAMETERS = {**GRID, **SIZES}
+PARAMETERS = GRID_AND_SIZES
 
 
 @measurement

@@ -57,11 +57,7 @@ BENCH = {
         "int", 512, 2048, "pretrained", "pictures that the image decoder is trained on", 64
     ),
     "weighting": Parameter(
-        "str",
-        "count",
-        "count",
-        "a norm of the parameters, its index not legible",
-        "of the layers' cosines under gradient reweighting: count or norm",
+        "str", "count", "count", "a norm of the parameters, index not legible", "count or norm"
     ),
 }
 #: batch sizes of Table 3 and of the larger batches of Table 6

@@ -44,12 +44,7 @@ PARAMETERS = {
     ),
     "neurons_per_feature": Parameter("int", 32, 32, "32", "wide neurons for each feature", 2),
     "trained_share": Parameter(
-        "float",
-        0.125,
-        0.125,
-        "2,048 or 4,096 of 16,384",
-        "share of the neurons that keep ordinary weights",
-        0.0,
+        "float", 0.125, 0.125, "2,048 or 4,096 of 16,384", "share with ordinary weights", 0.0
     ),
     "sizes": Parameter("ints", (1, 2, 4, 8), (1, 2, 4, 8), "1, 2, 4, 8", "records a batch"),
     "draws": Parameter("int", 4, 50, "not printed", "batches of each size", 2),

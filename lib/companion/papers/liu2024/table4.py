@@ -10,17 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from companion.experiments.client_grid import GRID, Grid, run_grid
-from companion.experiments.clients import pictures, printed_settings
+from companion.experiments.client_grid import Grid
+from companion.experiments.clients import pictures
 from companion.experiments.tools import as_numpy, mean_and_error
 from companion.papers.liu2024.defence_errors import (
+    GRID_AND_SIZES,
     PRINTED,
-    SIZES,
-    errors_without_gradient,
+    errors_of_table,
     lowest_errors,
-    mean_errors,
     mean_image_error,
-    printed_errors,
     rises_with_strength,
     strongest_by_defence,
     what_ran,
@@ -34,7 +32,7 @@ from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, iso
 from reconrisk.convnets import ImprintNetwork
 from reconrisk.training import client_updates
 
-PARAMETERS = {**GRID, **SIZES}
+PARAMETERS = GRID_AND_SIZES
 SETTLES = ("E-020", "E-021", "E-022", "E-E-01", "E-E-20")
 SHOWN = ("what each defence changes",)
 
@@ -44,15 +42,11 @@ BATCHES, AT_ONCE = 2000, 250
 
 @measurement
 def measure(study: Context) -> Tables:
-    p = study.parameters
-    attacks = (*PRINTED, "Analytic")
-    ours = mean_errors(run_grid(study, attacks, printed_settings("table4"), p.batch_sizes))
+    errors = errors_of_table(study, (*PRINTED, "Analytic"), "table4")
     return Tables(
         {
-            "ours": ours,
-            "printed": printed_errors("table4"),
-            "references": errors_without_gradient(study),
-            "what each defence changes": _changes(ours),
+            **errors,
+            "what each defence changes": _changes(errors["ours"]),
             "Robbing the Fed by batch size": imprints_by_batch(study),
         },
         exact=("printed",),

@@ -9,14 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.experiments.client_grid import GRID, run_grid
 from companion.experiments.clients import Setting, printed_settings
 from companion.papers.liu2024.defence_errors import (
+    GRID_AND_SIZES,
     MATCHED,
-    SIZES,
     check_strengths,
-    errors_without_gradient,
-    mean_errors,
+    errors_of_table,
     of_setting,
     printed_errors,
     strongest_by_defence,
@@ -33,7 +31,7 @@ from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.style import COLOURS, GREY, drawing, legend_line
 
-PARAMETERS = {**GRID, **SIZES}
+PARAMETERS = GRID_AND_SIZES
 SETTLES = ("E-034", "E-E-03", "E-E-05")
 
 PRUNED = Setting("GradPrune", 0.9)
@@ -41,15 +39,8 @@ PRUNED = Setting("GradPrune", 0.9)
 
 @measurement
 def measure(study: Context) -> Tables:
-    sizes = study.parameters.batch_sizes
-    errors = run_grid(study, [MATCHED], printed_settings("table7"), sizes)
     return Tables(
-        {
-            "ours": mean_errors(errors),
-            "printed": printed_errors("table7"),
-            "references": errors_without_gradient(study),
-            "both errors": both_errors(),
-        },
+        {**errors_of_table(study, [MATCHED], "table7"), "both errors": both_errors()},
         exact=("printed", "both errors"),
         ran=what_ran(study, "The proposed attack under 15 settings"),
     )

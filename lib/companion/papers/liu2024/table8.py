@@ -6,17 +6,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.client_grid import GRID, run_grid
+from companion.experiments.client_grid import run_grid
 from companion.experiments.clients import Setting, printed_settings
 from companion.papers.liu2024.defence_errors import (
+    GRID_AND_SIZES,
     MATCHED,
-    SIZES,
     UNMATCHED,
     check_strengths,
-    errors_without_gradient,
+    errors_of_table,
     gains_beyond_error,
     gains_of_matching,
-    mean_errors,
     of_setting,
     printed_errors,
     printed_gains,
@@ -28,7 +27,7 @@ from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
 from companion.style import drawing
 
-PARAMETERS = {**GRID, **SIZES}
+PARAMETERS = GRID_AND_SIZES
 SETTLES = ("E-023", "E-030", "E-031", "E-032", "E-E-02", "E-E-21")
 
 LIGHT = [Setting("GradNoise", 0.001)]
@@ -38,17 +37,15 @@ CLIPPED = [Setting("GradClip", c) for c in (2, 4, 8)]
 
 @measurement
 def measure(study: Context) -> Tables:
-    sizes, settings = study.parameters.batch_sizes, printed_settings("table8")
-    ours = mean_errors(run_grid(study, [UNMATCHED], settings, sizes))
-    inverted = mean_errors(run_grid(study, ["GradientInversion"], settings, sizes))
+    errors = errors_of_table(study, [UNMATCHED], "table8")
+    inverted = errors_of_table(study, ["GradientInversion"], "table8")["ours"]
     keys = ["batch size", "setting"]
-    both = ours.merge(inverted, on=keys, suffixes=("", " of inversion"))
+    both = errors["ours"].merge(inverted, on=keys, suffixes=("", " of inversion"))
+    sizes = study.parameters.batch_sizes
     pair = run_grid(study, [MATCHED, UNMATCHED], printed_settings("table7"), sizes)
     return Tables(
         {
-            "ours": ours,
-            "printed": printed_errors("table8"),
-            "references": errors_without_gradient(study),
+            **errors,
             "gain of feature matching": gains_of_matching(pair),
             "printed gain of feature matching": printed_gains(),
             "beside gradient inversion": both[[*keys, "RMSE", "RMSE of inversion"]],
