@@ -52,7 +52,7 @@ TRAINED = {
 
 
 def trained_settings() -> tuple[Setting, ...]:
-    """None, those of Table 5, and local aggregation, which the table leaves out."""
+    """None, those of Table 5, and local aggregation, which the table omits."""
     return (NONE, *printed_settings("table5"), *LOCAL)
 
 

@@ -88,7 +88,7 @@ def _error(network: TwoLayer, x: np.ndarray, released: OutputGradient, noise_std
 
 
 def parts(dimension: int, width: int, batch_size: int) -> pd.DataFrame:
-    """The parts of the diagram in order: what each is, in which room, how many numbers leave it."""
+    """The parts of the diagram in order: what each is, its modules, how many numbers it passes on."""
     signal, observed = batch_size * dimension, width
     rows = [
         ("batch", "S", "the unknown signal", "study", signal),

@@ -197,7 +197,7 @@ def _head_gradients(
     Moments take removed entries as zeros: under ReLU half of the entries are zero anyway. The
     last releases mark the entries that pruning removed, so that a reader can leave them out.
     """
-    device = task["device"]
+    device, seed = task["device"], task["seeds"]["noise"]
     plain: dict[object, Released] = {}
     releases, masked = [], []
     for place, setting in enumerate(printed_settings("table2")):
@@ -209,7 +209,7 @@ def _head_gradients(
             plain[change] = client_updates(
                 network, batch.images, batch.labels, parts, generator=seeded(0, device=device)
             )
-        generator = seeded(task["seeds"]["noise"], task["size"], number, place, device=device)
+        generator = seeded(seed, task["size"], number, place, device=device)
         released = defend(plain[change], defence, generator=generator)
         head = {"head.weight": released.gradient["head.weight"]}
         releases.append(Released(head))

@@ -1,4 +1,4 @@
-"""Table 5: the training loss that every defence leaves."""
+"""Table 5: the final training loss under every defence."""
 
 import math
 from collections.abc import Iterator
