@@ -50,13 +50,12 @@ def measure(study: Context) -> Tables:
     errors = run_networks(study, attack_task, tasks, "attacks")
     one = draw_problem({**base, "activation": ACTIVATION, "labels": "random", "network": 0})
     gradient, _ = released(one, {})
+    generator = study.generator("secure aggregation")
     return Tables(
         {
             "activations": pd.DataFrame([_row(name, errors) for name in ACTIVATIONS]),
             **_steps(one, gradient),
-            "secure aggregation": _secure_aggregation(
-                one, gradient, study.generator("secure aggregation")
-            ),
+            "secure aggregation": _secure_aggregation(one, gradient, generator),
         },
         ran=f"{p.networks} networks of {p.width} neurons for each of {len(ACTIVATIONS)} "
         f"activations, d = {p.dimension}, B = {p.batch}, orthonormal records, no defence.",

@@ -39,12 +39,10 @@ NEAR = 1.5
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    chains = [
-        send_through(study.rng("chain", k), p.dimension, p.width, p.batch_size, p.noise_std)
-        for k in range(p.draws)
-    ]
+    sizes = (p.dimension, p.width, p.batch_size)
+    chains = [send_through(study.rng("chain", k), *sizes, p.noise_std) for k in range(p.draws)]
     return Tables(
-        {"parts": parts(p.dimension, p.width, p.batch_size), "chains": pd.DataFrame(chains)},
+        {"parts": parts(*sizes), "chains": pd.DataFrame(chains)},
         exact=("parts",),
         ran=f"{p.draws} batches of {p.batch_size} records in {p.dimension} dimensions, "
         f"{p.width:,} neurons, noise of standard deviation {p.noise_std:g}.",
@@ -88,7 +86,7 @@ def _error(network: TwoLayer, x: np.ndarray, released: OutputGradient, noise_std
 
 
 def parts(dimension: int, width: int, batch_size: int) -> pd.DataFrame:
-    """The parts of the diagram in order: what each is, its modules, how many numbers it passes on."""
+    """The parts of the diagram in order: what each is, its modules, how many numbers it gives."""
     signal, observed = batch_size * dimension, width
     rows = [
         ("batch", "S", "the unknown signal", "study", signal),

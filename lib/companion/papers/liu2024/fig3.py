@@ -124,7 +124,7 @@ def _points(study: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
     settings = trained_settings()
     errors = run_grid(study, PRINTED, settings, p.batch_sizes)
     names = [name.strip() for name in p.aware.split(",")]
-    # five local steps are attacked without repeating them only
+    # aware attackers, who repeat the local steps, are not run on five of them
     known = [setting for setting in settings if setting != LOCAL[1]]
     knowing = run_grid(study, names, known, p.aware_sizes, aware=(True,))
     both = pd.concat([errors[errors["batch size"].isin(p.aware_sizes)], knowing])

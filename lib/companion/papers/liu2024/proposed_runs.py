@@ -1,9 +1,8 @@
 """Runs of the proposed attack with and without its parts, shared by several exhibits."""
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -179,13 +178,9 @@ def run_variants(
     study: Context, methods: Mapping[Any, Variant], sizes: Iterable[int]
 ) -> dict[tuple[Any, int], dict[str, Any]]:
     """What :func:`attack_batches` returns, by method and batch size."""
-    bench = dataclasses.asdict(Bench.of(study))
+    bench = asdict(Bench.of(study))
     tasks = {
-        (name, size): {
-            "bench": bench,
-            "variant": dataclasses.asdict(variant),
-            "batch_size": size,
-        }
+        (name, size): {"bench": bench, "variant": asdict(variant), "batch_size": size}
         for name, variant in methods.items()
         for size in sizes
     }

@@ -29,7 +29,7 @@ from companion.style import GREY, ORANGE, drawing, legend_above, legend_line, pa
 PARAMETERS = {
     **BENCH,
     "batch_sizes": Parameter(
-        "ints", (4, 8, 16, 32), (4, 8, 16, 32), "4, 8, 16, 32", "pictures a batch", low=1
+        "ints", (4, 8, 16, 32), (4, 8, 16, 32), "4, 8, 16, 32", "pictures a batch", 1
     ),
     "swept": Parameter("int", 4, 4, "not printed", "pictures a batch of the sweep of weights", 1),
 }
