@@ -177,8 +177,9 @@ def draw(tables: Tables) -> Figure:
 def _box(axes: Axes, x: float, y: float, head: str, text: str, colour: str) -> None:
     """Draw a rounded box around its middle (x, y), with a heading and some lines below it."""
     corner = (x - _WIDTH / 2, y - _HEIGHT / 2)
-    look = {"boxstyle": "round,pad=0.02,rounding_size=0.08", "facecolor": "white", "lw": 1.6}
-    axes.add_patch(FancyBboxPatch(corner, _WIDTH, _HEIGHT, edgecolor=colour, **look))
+    box = FancyBboxPatch(corner, _WIDTH, _HEIGHT, "round,pad=0.02,rounding_size=0.08")
+    box.set(facecolor="white", edgecolor=colour, linewidth=1.6)
+    axes.add_patch(box)
     axes.text(x, y + 0.27, head, ha="center", va="center", color=colour, weight="bold", fontsize=10)
     axes.text(x, y - 0.14, text, ha="center", va="center", fontsize=8.5, linespacing=1.35)
 

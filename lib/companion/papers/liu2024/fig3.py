@@ -398,10 +398,10 @@ def _marks(axis: Axes, points: pd.DataFrame, sizes: list[int]) -> None:
     areas = np.array([16, 34, 60])  # by batch size, the smallest first
     finite = points[np.isfinite(points["loss"])]
     for name, own in finite.groupby("defence", sort=False):
-        look = DEFENCES[name]
+        look: dict[str, Any] = DEFENCES[name]
         if "error" in own:
             spread = {"xerr": own["error"], "yerr": own["RMSE error"]}
-            style = {"linestyle": "", "elinewidth": 0.6, "alpha": 0.45, "zorder": 2}
+            style: dict[str, Any] = {"linestyle": "", "elinewidth": 0.6, "alpha": 0.45, "zorder": 2}
             axis.errorbar(own["loss"], own["RMSE"], color=look["color"], **spread, **style)
         ranks = np.searchsorted(sizes, own["batch size"]).clip(max=len(areas) - 1)
         style = {"linewidths": 0.4, "edgecolors": "white", "zorder": 3}

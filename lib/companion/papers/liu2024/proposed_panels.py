@@ -1,6 +1,7 @@
 """Drawing the proposed attack beside others: what Tables 3 and 6 and the algorithms share."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,13 +34,13 @@ def draw_metric(
     theirs = theirs[theirs["batch size"].isin(sizes)]
     for number, method in enumerate(methods):
         shift = 0.22 * (number - (len(methods) - 1) / 2)
-        look = {"color": colours[method], "markersize": 5}
+        look: dict[str, Any] = {"color": colours[method], "markersize": 5}
         rows, hollow = (table[table["method"] == method] for table in (mine, theirs))
         places = np.arange(len(sizes)) + shift
         axis.errorbar(
             places, rows["value"], yerr=1.96 * rows["error"], fmt="o", capsize=2, zorder=3, **look
         )
-        places = [sizes.index(n) + shift for n in hollow["batch size"]]
+        places = shift + np.array([sizes.index(n) for n in hollow["batch size"]])
         axis.plot(places, hollow["value"], "D", markerfacecolor="white", zorder=4, **look)
     axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     axis.set(xlabel="batch size", xlim=(-0.5, len(sizes) - 0.5))

@@ -301,11 +301,11 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     targets, images = (
         as_numpy(t.flatten(0, 1).movedim(1, -1)) for t in (batches.images, found.inputs)
     )
-    flat = [values.reshape(len(values), -1) for values in (targets, images)]
+    truth, rebuilt = (values.reshape(len(values), -1) for values in (targets, images))
     distance = perceptual(bench.device)
     return {
-        "PSNR": psnr(*flat, data_range=1.0),
-        "RMSE": rmse(*flat),
+        "PSNR": psnr(truth, rebuilt, data_range=1.0),
+        "RMSE": rmse(truth, rebuilt),
         "LPIPS": [
             distance(_enlarged(a), _enlarged(b)) for a, b in zip(targets, images, strict=True)
         ],

@@ -299,8 +299,8 @@ def _numbers(
         colour = "white" if value > 0.3 else "black"
         axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         if round(value, 2) == lowest[j] and attacks[i] != "mean image":
-            corner, frame = (j - 0.47, i - 0.45), {"fill": False, "color": "#D55E00", "lw": 1.3}
-            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
+            corner, edge = (j - 0.47, i - 0.45), "#D55E00"
+            axis.add_patch(Rectangle(corner, 0.94, 0.9, fill=False, color=edge, linewidth=1.3))
     axis.set_yticks(range(len(attacks)), attacks, fontsize=8)
     for label, attack in zip(axis.get_yticklabels(), attacks, strict=True):
         label.set_color(ATTACKS.get(attack, {"color": GREY})["color"])

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,7 +162,7 @@ def _draw_both_errors(axis: Axes, table: pd.DataFrame) -> None:
     looks = (("possible", COLOURS[0], True), ("impossible", COLOURS[1], False))
     for name, colour, possible in looks:
         mine = table[table["possible"] == possible]
-        style = {"markerfacecolor": "white"}
+        style: dict[str, Any] = {"markerfacecolor": "white"}
         axis.plot(mine["RMSE"], mine["PSNR"], "D", color=colour, markersize=5, **style)
         handles.insert(0, legend_line(name, colour, "", "D", **style))
     axis.legend(handles=handles, loc="upper right")
