@@ -13,12 +13,13 @@
 # %% [markdown]
 # # The proposed attack
 #
-# Liu et al., Section 4.2 and Appendices F and I. To gradient inversion with total variation and batch
-# norm statistics the paper adds four things: the inputs of a wide layer, recovered from moments of a
-# gradient and matched to those of the candidates; weights of the layers in the distance of gradients;
-# an untrained network that paints the images; and a greedy order for what comes without one. Here each
-# is put in by itself ({func}`reconrisk.attacks.proposed_attack`). The quick profile attacks a small
-# network with patches of photographs of 8 pixels a side; the paper attacks ResNet-18 and CIFAR-10.
+# Liu et al., Section 4.2 and Appendices F and I. The paper adds four things to gradient inversion
+# with total variation and batch norm statistics: the inputs of a wide layer, recovered from moments
+# of a gradient and matched to those of the candidates; weights of the layers in the distance of
+# gradients; an untrained network that generates the images; and a greedy order for features that
+# come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
+# quick profile attacks a small network on patches of photographs of 8 pixels a side; the paper
+# attacks ResNet-18 on CIFAR-10.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -45,15 +46,16 @@ study = Study(
 # %% [markdown]
 # ## Are the features recovered?
 #
-# The paper feeds the gradient of the head's weights at the random neurons to its attack on two-layer
-# networks, and reports how far the true features stick out of the recovered span. How that gradient is
-# read is not stated, and a plain sum over the classes is zero. Of some ten readings that we tried one gives
-# the number printed for a single record: the neurons' weights made white and two Hermite orders removed
-# (second table). The paper mentions neither, so that this is a fit. Larger batches it does not fit: with all
-# rows of the head's gradient, which tell records of different labels apart, the error does not grow with
-# the batch at all, whereas {prf:ref}`the bound <prf-liu2024-thm3_1>` grows eightfold. Noise hides the
-# features. Pruning does not: a pruned gradient is still a function of the neurons' responses, and only an
-# attacker who discards the zeros loses the span.
+# The paper feeds the gradient of the head's weights at the random neurons to its attack on
+# two-layer networks, and reports how far the true features lie outside the recovered span. It does
+# not say how that gradient is read, and a plain sum over the classes is zero. Of some ten readings
+# that we tried one gives the number printed for a single record: whitened weights of the neurons,
+# with two Hermite orders removed (second table). The paper mentions neither, so this is a fit. It
+# does not fit larger batches: all rows of the head's gradient separate records of different labels,
+# and with them the error does not grow with the batch at all, whereas
+# {prf:ref}`the bound <prf-liu2024-thm3_1>` grows eightfold. Noise hides the features. Pruning does
+# not: a pruned gradient is still a function of the neurons' responses, and only an attacker who
+# discards the zeros loses the span.
 
 # %%
 import torch
@@ -84,20 +86,20 @@ study.judge(table2, tables)
 # %% [markdown]
 # ## The attack at work
 #
-# The last neurons of the wide layer have random weights, so that the gradient of the head's weights is
-# that of a two-layer network whose inputs are the layer's. Classes give one such row each. The paper
-# makes one row of them and takes it apart with the tensor of
-# {prf:ref}`Theorem 3.1 <prf-liu2024-thm3_1>`. The residuals of softmax add up to zero, so the row must be
-# a weighted sum; and with as few neurons as the attack has, its tensor is noise from two images on. Taken
-# together, the rows need no tensor: their matrices of order two have the same components with other
-# weights ({func}`reconrisk.attacks.recover_features`). With whitened weights and rows, the error of the
-# span hardly grows with the batch while labels differ, as
-# {ref}`Table 2 <exhibit-liu2024-table2>` prints it and its theory does not. And no moment is needed for
-# the span: the rows of the wide layer's own gradient are combinations of its inputs, and span them
-# exactly.
+# The last neurons of the wide layer have random weights, so the gradient of the head's weights is
+# that of a two-layer network whose inputs are those of the layer. Each class gives one row of it.
+# The paper adds the rows up and decomposes the sum with the tensor of
+# {prf:ref}`Theorem 3.1 <prf-liu2024-thm3_1>`. The residuals of softmax add up to zero, so the sum
+# must be weighted; and with as few neurons as the attack has, its tensor is noise from two images
+# on. Decomposed together, the rows need no tensor: their matrices of order two have the same
+# components with other weights ({func}`reconrisk.attacks.recover_features`). With whitened weights
+# and rows, the error of the span hardly grows with the batch while labels differ, as
+# {ref}`Table 2 <exhibit-liu2024-table2>` prints and its theory does not predict. The span itself
+# needs no moments: the rows of the wide layer's own gradient are combinations of its inputs, and
+# span them exactly.
 #
-# The paper's regulariser for large batches, as printed, is minimised by features *outside* the recovered
-# span. Descended as it stands, it drives them there.
+# The paper's regulariser for large batches, as printed, is smallest for features *outside* the
+# recovered span. Minimised as printed, it drives them there.
 
 # %%
 from reconrisk.attacks import recover_features
@@ -125,11 +127,12 @@ study.judge(alg_proposed, tables)
 # %% [markdown]
 # ## Greedy matching
 #
-# Features come in no order. The paper matches greedily by cosine and finds that as good as trying all
-# permutations. So it is while the noise is no larger than the features themselves. Beyond that, greedy
-# matching keeps nearly all of the cosine but fewer of the right pairs. The weak point lies elsewhere: at
-# the start of the inversion the *candidates'* features resemble nobody's, and any matching is a guess
-# (column "right at the start" of the table behind the first figure).
+# Features come in no order. The paper matches greedily by cosine and finds that as good as trying
+# all permutations. That is so while the noise is no larger than the features themselves. Beyond
+# that, greedy matching keeps nearly all of the cosine but fewer of the right pairs. The weak point
+# lies elsewhere: at the start of the inversion the *candidates'* features resemble those of no
+# image, and any matching is a guess (column "right at the start" of the table behind the first
+# figure).
 
 # %%
 from itertools import permutations
@@ -161,11 +164,11 @@ study.judge(alg_greedy, tables)
 # %% [markdown]
 # ## Gradient reweighting
 #
-# The cosine of all parameters as one vector counts squared gradient norms: it sees the head and little
-# else. The paper weights the cosines of the single tensors by a norm of the parameters; its index cannot
-# be told in the text at hand. By the Euclidean norm the wide layer, with its standard normal weights,
-# takes over; by the number of entries the convolutions count, too. The second reading is the one that
-# helps, and about as the paper says.
+# The cosine of all parameters as one vector counts squared gradient norms: it sees the head and
+# little else. The paper weights the cosines of the single tensors by a norm of the parameters,
+# whose index is not legible. With the Euclidean norm the wide layer, whose weights are standard
+# normal, dominates; with the number of entries the convolutions count, too. The second reading is
+# the one that helps, by about as much as the paper says.
 
 # %%
 network = ConvNet(torch.Generator(), side=8, channels=24, wide=896)
@@ -185,9 +188,10 @@ study.judge(alg_reweight, tables)
 # %% [markdown]
 # ## The ablation
 #
-# {ref}`Table 6 <exhibit-liu2024-table6>`: neither part, reweighting alone, both. Reweighting comes out.
-# Feature matching, with features as good as above, does not: it costs at the paper's weight, and at a
-# smaller one it is no gain. The sweep below moves one weight at a time around the paper's.
+# {ref}`Table 6 <exhibit-liu2024-table6>`: neither part, reweighting alone, both. We reproduce the
+# gain of reweighting. We do not reproduce that of feature matching, with features as good as above:
+# at the paper's weight it lowers the PSNR, and at a smaller one it gains nothing. The sweep below
+# varies one weight at a time around the paper's.
 
 # %%
 from reconrisk.attacks import Knowledge, proposed_attack
@@ -223,10 +227,10 @@ study.judge(table6, tables)
 # %% [markdown]
 # ## Against a generative prior
 #
-# {ref}`Table 3 <exhibit-liu2024-table3>` holds the attack against Geiping et al. and against Jeon et
-# al., who seek images in the latent space of a pretrained generator and then in its weights
-# ({func}`reconrisk.attacks.generative_attack`). No pretrained weights are to be had here. A small decoder,
-# trained on other pictures of the same data set, stands in.
+# {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
+# Jeon et al., who seek images in the latent space of a pretrained generator and then in its weights
+# ({func}`reconrisk.attacks.generative_attack`). Pretrained weights are not available here. A small
+# decoder, trained on other pictures of the same data set, stands in.
 
 # %%
 from reconrisk.metrics import load_perceptual

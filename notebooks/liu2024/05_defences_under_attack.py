@@ -13,20 +13,21 @@
 # %% [markdown]
 # # Defences under attack
 #
-# Liu et al., Section 5.2 and Appendix I. What a defence is worth shows against the strongest attack
-# that there is, so the paper runs four attacks on clients' updates under every defence at every
-# strength and keeps the lowest error. We run the same grid, and one attack more: the analytic one of
-# {doc}`From Mean to Extreme </book/papers/mean_to_extreme>`, as a reference of how little it takes.
+# Liu et al., Section 5.2 and Appendix I. A defence is worth what it holds against the strongest
+# attack there is, so the paper runs four attacks on clients' updates under every defence at every
+# strength and keeps the lowest error. We run the same grid, and one attack more: the analytic one
+# of {doc}`From Mean to Extreme </book/papers/mean_to_extreme>`, as a reference for how simple an
+# attack can be.
 #
-# The paper attacks a ResNet-18 with an extra layer of 16,384 neurons, for 10,000 iterations on a GPU.
-# The quick profile attacks a small convolutional network with the same extra layer, scaled down, on
-# small colour patches of photographs, for two hundred. The network is just large enough that an
-# undefended gradient determines its batch. All exhibits of this page look at the same runs. Two
-# differences matter when reading it. The paper's network has about a thousand gradient entries for
-# each unknown pixel, the small one some tens: noise and dropped entries average out less. And noise
-# and clipping are absolute numbers, $\sigma_0$ from .001 to .1 and $C$ from 2 to 8, whose meaning
-# depends on the gradient's norm. Both profiles keep them; the table below the first figure says what
-# they amount to here.
+# The paper attacks a ResNet-18 with an extra layer of 16,384 neurons, for 10,000 iterations on a
+# GPU. The quick profile attacks a small convolutional network with the same extra layer, scaled
+# down, on small colour patches of photographs, for two hundred iterations. The network is just
+# large enough that an undefended gradient determines its batch. All exhibits of this page use the
+# same runs. Two differences matter when reading it. The paper's network has about a thousand
+# gradient entries for each unknown pixel, the small one some tens: noise and dropped entries
+# average out less. And noise and clipping are absolute numbers, $\sigma_0$ from .001 to .1 and $C$
+# from 2 to 8, whose meaning depends on the gradient's norm. Both profiles keep them; the table
+# below the first figure says what they amount to here.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -62,16 +63,16 @@ study = Study(
 # *Robbing the Fed* ({func}`reconrisk.attacks.imprint_attack`) puts a manipulated layer in front of
 # the network and reads its gradient.
 #
-# Which attack is strongest depends on the defence, in print and here, but not in the same way. A
-# record that is alone in its bin of the manipulated layer is read off exactly, which no inversion of
-# a deep network matches; noise of any printed size ends it, because that layer's gradient is small
-# (and this attacker does not know the noise).
-# What is printed for it, an error that falls as batches grow, is the opposite of what collisions do.
+# Which attack is strongest depends on the defence, in print and here, but not in the same way.
+# Robbing the Fed recovers a record exactly if it is alone in its bin of the manipulated layer,
+# which no inversion of a deep network matches; noise of any printed size prevents it, because that
+# layer's gradient is small (and this attacker does not know the noise). The errors printed for it
+# fall as batches grow, the opposite of what collisions do.
 #
-# The defences' order is not the same either. In print, dropping nine entries of ten at random leaves
-# the errors of no defence at all, and pruning the nine smallest of ten is among the best. On our
-# network it is the other way round, as one would expect: the smallest entries carry least. Many
-# printed errors are worse than what takes no gradient at all, the mean image of the data.
+# The defences' order is not the same either. In print, dropping nine entries of ten at random
+# leaves the errors of no defence at all, and pruning the nine smallest of ten is among the best. On
+# our network it is the other way round, as one would expect: the smallest entries carry least. Many
+# printed errors are larger than that of the mean image of the data, which uses no gradient at all.
 
 # %%
 import torch
@@ -104,8 +105,8 @@ study.judge(table4, tables)
 # ### Figure 2: what they look like
 
 # %% [markdown]
-# A batch of four and what is left of it. The pictures of an attack stand beside those of the mean image's
-# error: an attack that does worse has learnt nothing.
+# A batch of four and its reconstructions. An attack whose error is larger than that of the mean
+# image has learnt nothing.
 
 # %%
 from reconrisk.attacks import invert_updates
@@ -137,11 +138,11 @@ study.judge(fig2, tables)
 #
 # ### Table 7
 #
-# The paper's attack on all settings, local aggregation among them. At batch size 8, local steps leave
-# as large an error in print as the heaviest pruning, and yet they are not in Tables 4 and 5, where the
-# defences are ranked. And the table's two columns contradict each other. RMSE and PSNR are functions of
-# one another, so that the means and deviations of one bound those of the other; which sets of four
-# numbers can belong together is a linear programme, and most printed ones cannot.
+# The paper's attack on all settings, local aggregation among them. At batch size 8, local steps
+# have as large an error in print as the heaviest pruning, and yet they are not in Tables 4 and 5,
+# where the defences are ranked. And the table's two columns contradict each other. RMSE and PSNR
+# are functions of one another, so the means and deviations of one bound those of the other; which
+# sets of four numbers can belong together is a linear programme, and most printed ones cannot.
 
 # %%
 import numpy as np
@@ -189,10 +190,10 @@ study.judge(table8, tables)
 # %% [markdown]
 # ### Figure 4
 #
-# Feature matching gains most in print where noise is light. On our network it costs. The features that
-# are matched ({func}`reconrisk.attacks.recover_features`) are an estimate, and the gradient, of which
-# they are a part, is known to the last digit: the two terms pull apart, and the printed weight of .1 is
-# not small beside a distance of gradients that goes to nothing.
+# Feature matching gains most in print where noise is light. On our network it lowers the PSNR. The
+# features that are matched ({func}`reconrisk.attacks.recover_features`) are an estimate, and the
+# gradient, of which they are a part, is known to the last digit: the two terms pull apart, and the
+# printed weight of .1 is not small beside a distance of gradients that tends to zero.
 
 # %%
 from dataclasses import replace
@@ -225,13 +226,13 @@ study.judge(fig4, tables)
 #
 # ### Table 5: what a defence costs
 #
-# The utility of a defence is the training loss reached with every gradient sent through it, by single
-# runs in the paper. Ours are several, with the same first weights and batches under every defence
-# ({func}`reconrisk.training.train_under_defences`), and at two learning rates. The rates are ours: at the
-# printed 0.1 this network diverges; the larger was chosen as one that shows the printed order. Strong
-# noise is by far the dearest there. But what noise does to the weights shrinks with the rate, and at
-# the smaller one the difference from strong pruning is nearly gone. Local aggregation, which the paper's
-# table leaves out, costs little or nothing.
+# The utility of a defence is the training loss reached with every gradient passed through it, in
+# single runs in the paper. We run several, with the same first weights and batches under every
+# defence ({func}`reconrisk.training.train_under_defences`), and at two learning rates. The rates
+# are ours: at the printed 0.1 this network diverges; the larger was chosen as one that shows the
+# printed order. There, strong noise costs most by far. But the damage that noise does to the
+# weights shrinks with the rate, and at the smaller one the difference from strong pruning is nearly
+# gone. Local aggregation, which the paper's table leaves out, costs little or nothing.
 
 # %%
 from reconrisk.mechanisms import Noise
@@ -289,14 +290,15 @@ study.judge(fig3, tables)
 # %% [markdown]
 # ## Attackers who know the defence
 #
-# The attacks above take every update for a plain gradient. But what a defence removes is zero in what it
-# sends, the number of local steps is the server's own protocol, and the size of the noise is public. The
-# same inversion is run again on the same updates, from the same first candidates, by an attacker who
-# compares visible entries only and repeats the local steps; under noise, by one who minimises the squared
-# distance, which is the likelihood, and weighs the total variation by the noise's variance
-# ({class}`~reconrisk.attacks.Knowledge`, {class}`~reconrisk.attacks.Objective`). Random entry dropout and
-# local aggregation lose most of what they seemed to do. Pruning, whose largest entries stay, is allowed
-# for by comparing them alone only where most of the update is gone. Clipping was never seen.
+# The attacks above take every update for a plain gradient. But a defence shows which entries it
+# removes, as zeros; the number of local steps is the server's own protocol; and the size of the
+# noise is public. The same inversion is run again on the same updates, from the same first
+# candidates, by an attacker who compares visible entries only and repeats the local steps; under
+# noise, by one who minimises the squared distance, which is the likelihood, and weights the total
+# variation by the noise's variance ({class}`~reconrisk.attacks.Knowledge`,
+# {class}`~reconrisk.attacks.Objective`). Random entry dropout and local aggregation lose most of
+# their apparent effect. Under pruning, which keeps the largest entries, comparing those alone helps
+# only where most of the update is gone. Clipping has no effect on either attacker.
 
 # %%
 import torch
@@ -321,20 +323,20 @@ study.judge(aware_attackers, tables)
 # %% [markdown]
 # ## Hidden, or gone
 #
-# An error that today's attacks leave may be theirs. On a network and on pictures small enough for the
-# update's derivative in every pixel ({func}`reconrisk.training.update_jacobian`) two things can be
-# computed that no attack can. Its rank says whether the visible entries still determine the batch: they
-# do after clipping, local steps, and the loss of nine tenths of the entries; at 99 % fewer entries than
-# pixels are left. And the information bounds the error under noise, for unbiased attackers (Cramér and
-# Rao) and, if the pictures' normal law is known, for all (van Trees,
-# {func}`reconrisk.bounds.van_trees_error`).
+# A large error may be due to the attack and not to the defence. On a network and on pictures small
+# enough for the update's derivative in every pixel ({func}`reconrisk.training.update_jacobian`) two
+# things can be computed that do not depend on an attack. The rank says whether the visible entries
+# still determine the batch: they do after clipping, local steps, and the loss of nine tenths of the
+# entries; at 99 % fewer entries than pixels are left. And the information bounds the error under
+# noise, for unbiased attackers (Cramér and Rao) and, if the pictures' normal law is known, for all
+# (van Trees, {func}`reconrisk.bounds.van_trees_error`).
 #
-# Least squares on the same derivative ({func}`reconrisk.attacks.refine_updates`) then find what is only
-# hidden: from the mean picture, with the normal law of other pictures to begin with, they come to the batch
-# itself, to several digits, and to a hundredth of the pixels' range or better where 90 % of the update were
-# pruned. Under the paper's strongest noise, where inversion finds noise, they come near the floor. That the largest networks of today resist
-# such an attack is a matter of its cost, not of the defence; see
-# {prf:ref}`the statement <prf-beyond-hidden>`.
+# Least squares on the same derivative ({func}`reconrisk.attacks.refine_updates`) then find what is
+# only hidden. Started at the mean picture, with the normal law of other pictures at first, they
+# find the batch itself to several digits, and to a hundredth of the pixels' range or better where
+# 90 % of the update were pruned. Under the paper's strongest noise, where inversion finds noise,
+# they come near the bound. That the largest networks of today resist such an attack is a matter of
+# its cost, not of the defence; see {prf:ref}`the statement <prf-beyond-hidden>`.
 
 # %%
 import torch

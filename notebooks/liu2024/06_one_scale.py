@@ -13,11 +13,11 @@
 # %% [markdown]
 # # One scale for all defences
 #
-# Five papers, five notions of what it means that a record can be reconstructed. They were defined for
-# different attackers, measured on different models, and set against different noise. Here one small
-# network is trained by one DP-SGD on one data set, the attacker knows all records but one, and every
-# notion is computed for that run, beside the attack that it bounds. Then the defences of Liu et al. that
-# add no noise are put on the same scale.
+# Five papers, five notions of what it means that a record can be reconstructed. They were defined
+# for different attackers, measured on different models, and compared with different noise. Here one
+# small network is trained by one DP-SGD on one data set, the attacker knows all records but one,
+# and every notion is computed for that run, beside the attack that it bounds. Then the defences of
+# Liu et al. that add no noise are put on the same scale.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -53,19 +53,19 @@ study = Study(
 #
 # Every bound holds for the attack beside it, and each of them could have failed
 # ({prf:ref}`what binds whom <prf-beyond-one-scale>`). They do not agree on where the danger ends.
-# The lower middle panel has the noise from which each of them sees nothing to fear: attacks without a
-# prior give up at noise at which epsilon is still in the hundreds, the attack with one at that where
-# epsilon is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
+# The lower middle panel shows the noise from which each of them indicates no risk: attacks without
+# a prior fail at noise at which epsilon is still in the hundreds, the attack with one where epsilon
+# is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
 # more. The bounds are not wrong to differ, they answer other questions; but an epsilon of ten, or a
-# Cramér-Rao bound above a pixel's range, is no statement about the other.
+# Cramér-Rao bound above a pixel's range, says nothing about the other.
 #
-# Defences without noise have no place on the horizontal axis. Their epsilon is infinite, their
-# reconstruction robustness is one for every prior, because the true candidate explains what is released
-# and no other does. What remains to be asked is how much of the record can be read without a prior.
-# After clipping and local aggregation: all of it, from the first layer. After pruning and entry dropout:
-# exactly what was not removed, and for pruned entries a limit besides. Their Cramér-Rao bound is zero
-# where enough is kept and infinite where not: it has nothing in between, and where it is infinite the
-# attack that takes the limits into account can still be close.
+# Defences without noise have no place on the horizontal axis. Their epsilon is infinite and their
+# reconstruction robustness is one for every prior, because the true candidate explains what is
+# released and no other does. What remains is how much of the record can be read without a prior.
+# After clipping and local aggregation: all of it, from the first layer. After pruning and entry
+# dropout: exactly what was not removed, and for pruned entries a limit besides. Their Cramér-Rao
+# bound is zero where enough is kept and infinite where not, with nothing in between, and where it
+# is infinite the attack that takes the limits into account can still be close.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy

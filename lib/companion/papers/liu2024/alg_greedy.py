@@ -1,7 +1,5 @@
 """Greedy matching of features against the best of all permutations, on noisy copies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -21,7 +19,7 @@ PARAMETERS = {
 }
 SETTLES = ("E-035",)
 
-#: scores of two features with two candidates where the first pair taken costs more than it brings
+#: scores of two features and two candidates: the greedy first pair costs more than it gains
 TRAP = np.array([[0.9, 0.8], [0.8, 0.1]])
 
 
@@ -32,9 +30,11 @@ def measure(study: Context) -> Tables:
     for size in (2, 4, 8, 16, 32):
         for noise in (0.0, 0.2, 0.5, 1.0, 2.0, 4.0):
             rng = study.rng("features", size, int(10 * noise))
-            true = _draw_features(rng, p.sets, size, p.dimension)
-            copies = _with_noise(rng, true, noise)
-            scores = (true @ np.swapaxes(copies, 1, 2)) ** 2
+            # the common part gives cosines of about a third, as a network's features have
+            common = rng.standard_normal((p.sets, 1, p.dimension)) * math.sqrt(0.5)
+            true = _unit(rng.standard_normal((p.sets, size, p.dimension)) + common)
+            added = rng.standard_normal(true.shape) * (noise / math.sqrt(p.dimension))
+            scores = (true @ np.swapaxes(_unit(true + added), 1, 2)) ** 2
             rows.append({"size": size, "noise": noise, **_matched(scores)})
     return Tables(
         {"matchings": pd.DataFrame(rows)},
@@ -43,30 +43,19 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _draw_features(rng: np.random.Generator, sets: int, size: int, dimension: int) -> np.ndarray:
-    """Unit features with cosines about a third, as a network's are."""
-    common = rng.standard_normal((sets, 1, dimension)) * math.sqrt(0.5)
-    true = rng.standard_normal((sets, size, dimension)) + common
-    return true / np.linalg.norm(true, axis=2, keepdims=True)
-
-
-def _with_noise(rng: np.random.Generator, true: np.ndarray, noise: float) -> np.ndarray:
-    """Unit copies, with noise of a length relative to the features' own."""
-    copies = true + rng.standard_normal(true.shape) * (noise / math.sqrt(true.shape[2]))
-    return copies / np.linalg.norm(copies, axis=2, keepdims=True)
+def _unit(features: np.ndarray) -> np.ndarray:
+    return features / np.linalg.norm(features, axis=2, keepdims=True)
 
 
 def _matched(scores: np.ndarray) -> dict[str, float]:
     """Mean score and share of right pairs of matrices (sets, n, n), greedily and at best."""
-    greedily = greedy_matching(torch.as_tensor(scores)).numpy()
-    best = np.stack([linear_sum_assignment(s, maximize=True)[1] for s in scores])
-    own = np.arange(scores.shape[1])
-    return {
-        "greedy": float(np.take_along_axis(scores, greedily[..., None], 2).mean()),
-        "best": float(np.take_along_axis(scores, best[..., None], 2).mean()),
-        "greedy right": float((greedily == own).mean()),
-        "best right": float((best == own).mean()),
+    pairings = {
+        "greedy": greedy_matching(torch.as_tensor(scores)).numpy(),
+        "best": np.stack([linear_sum_assignment(s, maximize=True)[1] for s in scores]),
     }
+    own = np.arange(scores.shape[1])
+    reached = {k: np.take_along_axis(scores, v[..., None], 2).mean() for k, v in pairings.items()}
+    return reached | {f"{k} right": (v == own).mean() for k, v in pairings.items()}
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -77,18 +66,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (table["greedy"] <= table["best"] + 1e-12).all()
         and (2 * table["greedy"] >= table["best"]).all()
         and math.isclose(trapped["best"] - trapped["greedy"], 0.3),
-        "greedy matching never beats the best permutation and always reaches half of it; a "
-        "first pair taken for its cosine can cost more than it brings",
+        "greedy matching never beats the best permutation and always reaches half of it; its "
+        "first pair can cost more than it gains",
         ours=f"scores {TRAP.tolist()}: {trapped['greedy']:.1f} against {trapped['best']:.1f} a "
         "pair",
     )
     share = table["greedy"] / table["best"]
     useful = table["noise"] <= 1.0
-    fewer_right = (table["best right"] - table["greedy right"])[useful]
+    fewer_right = (table["best right"] - table["greedy right"])[useful].max()
     yield check(
         "E-035",
-        share[useful].min() >= 0.99 and fewer_right.max() <= 0.02 and share.min() >= 0.9,
-        "with noise up to the features' own size greedy matching has at least 99% of the best "
+        share[useful].min() >= 0.99 and fewer_right <= 0.02 and share.min() >= 0.9,
+        "with noise up to the features' own norm greedy matching reaches at least 99% of the best "
         "permutation's squared cosine, and at most 2% fewer right pairs, for 2 to 32 features; "
         "with up to four times as much, at least 90%",
         ours=f"at worst {100 * share[useful].min():.0f}% and {100 * share.min():.0f}% of the "
@@ -97,10 +86,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "Greedy matching of features to their noisy copies against the best of all permutations. Left: "
-    "the squared cosine that greedy matching keeps of the best permutation's. Right: share of "
-    "right pairs, solid greedy, dashed best. With noise up to the features' own norm the two "
-    "agree; where they part, the greedy one finds fewer right pairs."
+    "Greedy matching of features to their noisy copies and the best of all permutations. Left: "
+    "squared cosine of greedy matching over that of the best permutation. Right: share of right "
+    "pairs, solid greedy, dashed best. With noise up to the features' own norm the two agree; "
+    "with more, greedy matching finds fewer right pairs."
 )
 
 

@@ -1,6 +1,4 @@
-"""The proposed attack at work: its parts put in one after the other, and the features it uses."""
-
-from __future__ import annotations
+"""The proposed attack at work: its parts added one after the other, and the features it uses."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +11,9 @@ from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 
-from companion.experiments.clients import KEY
+from companion.experiments.clients import KEY, printed_rows
 from companion.experiments.tools import as_numpy
+from companion.papers.liu2024.defended_training import printed_after_training
 from companion.papers.liu2024.proposed_panels import METHODS, draw_strips
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
@@ -22,7 +21,7 @@ from companion.papers.liu2024.proposed_runs import (
     Bench,
     Variant,
     run_variants,
-    strip,
+    strips,
     variants,
     what_ran,
 )
@@ -38,8 +37,6 @@ from companion.study import (
 )
 from companion.style import GREY, ORANGE, SKY, drawing
 from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
-from reconrisk.metrics import projection_error
-from reconrisk.training import client_updates
 
 PARAMETERS = {
     **BENCH,
@@ -54,7 +51,7 @@ RECOVERIES: dict[str, dict[str, Any]] = {
     "and the layer's exact span": {"span": "layer"},
     "one sum, tensor": {"method": "tensor", "removed": 0, "whitened": False},
 }
-#: what a reading of the regulariser descends: the share inside the span, with this sign
+#: what a reading of the regulariser minimises: the share inside the span, with this sign
 READINGS = {"printed: share inside": 1.0, "corrected: share outside": -1.0}
 
 
@@ -62,17 +59,16 @@ READINGS = {"printed: share inside": 1.0, "corrected: share outside": -1.0}
 def measure(study: Context) -> Tables:
     p = study.parameters
     untrained = Variant(p.weighting, features=BEST["features"], space="untrained")
-    methods = {**variants(p.weighting), PAINTED: untrained}
-    runs = run_variants(study, [(variant, p.batch_size) for variant in methods.values()])
-    found = {name: runs[variant, p.batch_size] for name, variant in methods.items()}
+    swept = run_variants(study, {**variants(p.weighting), PAINTED: untrained}, [p.batch_size])
+    runs = {name: run for (name, _), run in swept.items()}
     course = [
         pd.DataFrame(
             {"method": name, "iteration": run["iteration"], "PSNR": run["PSNR by iteration"]}
         )
-        for name, run in found.items()
+        for name, run in runs.items()
     ]
-    originals = np.asarray(found["Ours"]["originals"])
-    reached = {name: float(np.mean(run["PSNR"])) for name, run in found.items()}
+    originals = np.asarray(runs["Ours"]["originals"])
+    reached = {name: float(np.mean(run["PSNR"])) for name, run in runs.items()}
     reached["grey pictures"] = float(-10 * np.log10(((originals - 0.5) ** 2).mean()))
     return Tables(
         {
@@ -81,24 +77,19 @@ def measure(study: Context) -> Tables:
             "regulariser": _regularised(study),
             "reached": pd.DataFrame(reached.items(), columns=["method", "PSNR"]),
         },
-        images={
-            "original": strip(originals),
-            **{name: strip(run["pictures"]) for name, run in found.items()},
-        },
+        images=strips(runs),
         ran=what_ran(study, [p.batch_size]),
     )
 
 
 def _recovered(study: Context) -> pd.DataFrame:
-    """How near recovered features come, by how they are recovered and by batch size."""
+    """Cosine of recovered with true features, by method of recovery and batch size."""
     bench = Bench.of(study)
     network = bench.model()
     rows = []
     for size in (1, 2, 4, 8, 16):
-        batches = bench.batches(size)
-        some = slice(0, max(2, 16 // size))
-        images, labels = batches.images[some], batches.labels[some]
-        released = client_updates(network, images, labels, generator=bench.generator(0))
+        batches = bench.batches(size, max(2, 16 // size))
+        images, released = batches.images, bench.updates(network, batches)
         start = torch.rand(images.shape, generator=bench.generator(6), device=images.device)
         with torch.no_grad():
             true, before = (
@@ -112,34 +103,32 @@ def _recovered(study: Context) -> pd.DataFrame:
             cosines, at_start = (
                 as_numpy((functional.normalize(f, dim=2) @ found.mT).abs()) for f in (true, before)
             )
-            matched = [linear_sum_assignment(c, maximize=True)[1] for c in cosines]
+            matched = np.stack([linear_sum_assignment(c, maximize=True)[1] for c in cosines])
             greedily = greedy_matching(torch.as_tensor(at_start**2)).numpy()
-            own = [c[np.arange(size), m] for c, m in zip(cosines, matched, strict=True)]
-            outside = projection_error(as_numpy(true), as_numpy(found))
+            own = np.take_along_axis(cosines, matched[..., None], axis=2)
             rows.append(
                 {
                     "how": how,
                     "batch size": size,
-                    "cosine": float(np.mean(own)),
-                    "right at the start": float(np.mean(greedily == np.stack(matched))),
-                    "outside the span": float(np.mean(outside)),
+                    "cosine": own.mean(),
+                    "right at the start": (greedily == matched).mean(),
                 }
             )
     return pd.DataFrame(rows)
 
 
 def _regularised(study: Context) -> pd.DataFrame:
-    """The share of the features inside the recovered span, as each reading is descended."""
+    """The share of the features inside the recovered span while each reading is minimised."""
     size = study.parameters.batch_size
     bench = Bench.of(study)
     network = bench.model()
-    batches = bench.batches(size)
-    images, labels = batches.images[:1], batches.labels[:1]
-    released = client_updates(network, images, labels, generator=bench.generator(0))
+    batches = bench.batches(size, 1)
+    released = bench.updates(network, batches)
     basis = recover_feature_span(network, released, size, neurons=bench.random_neurons)[0]
+    shape, device = batches.images[0].shape, batches.images.device
     rows = []
     for reading, sign in READINGS.items():
-        candidates = torch.rand(images[0].shape, generator=bench.generator(6), device=images.device)
+        candidates = torch.rand(shape, generator=bench.generator(6), device=device)
         candidates.requires_grad_()
         optimiser = torch.optim.Adam([candidates], lr=0.02)
         for iteration in range(61):
@@ -156,80 +145,45 @@ def _regularised(study: Context) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield _images_and_features(tables)
-    yield _three_statements()
-    yield _two_splits()
-    yield _pushed_out(tables["regulariser"])
-
-
-def _images_and_features(tables: Tables) -> Verdict:
     reached = tables["reached"].set_index("method")["PSNR"]
-    rows = tables["features"].set_index(["how", "batch size"])["cosine"].unstack()
-    ours, published = rows.loc["all classes, order 2"], rows.loc["one sum, tensor"]
-    several = ours.index > 1
+    cosines = tables["features"].pivot(index="batch size", columns="how", values="cosine")
+    ours, published = cosines["all classes, order 2"], cosines["one sum, tensor"]
+    several = cosines.index > 1
     grey, pixels, painted = reached[["grey pictures", "Ours", PAINTED]]
-    return check(
+    yield check(
         "liu2024/alg_proposed",
         min(pixels, painted) > grey + 2
         and ours[ours.index <= 8].min() > 0.8
         and (ours[several] > published[several]).all(),
-        "the attack's features and images come out: more than 2 dB above grey pictures, with "
-        "pixels and with the untrained network; up to 8 images the features' cosines are above "
-        "0.8 with every class's gradient taken apart together, and for more than one image "
-        "above those of the published tensor of their sum",
+        "the attack recovers images and features: images more than 2 dB better than grey pictures, "
+        "from pixels and from the untrained network; features with cosines above 0.8 for up to "
+        "8 images if the gradients of all classes are decomposed together, and for more than one "
+        "image with larger ones than by the published tensor of their sum",
         # decibels as far as their spread over the pictures supports
         ours=f"images {pixels:.0f} and {painted:.0f} dB, grey {grey:.0f} dB; cosines above 0.8",
         stand_in=tables.stand_in,
     )
-
-
-def _text(metric: str) -> pd.DataFrame:
-    rows = registry.printed(f"{KEY}/text")
-    return rows[rows["metric"] == metric]
-
-
-def _three_statements() -> Verdict:
-    """How long the backbone is trained."""
-    section = int(float(_text("pretraining_epochs")["value"].iloc[0]))
-    appendix = int(float(_text("epochs")["value"].iloc[0]))
-    lines = registry.printed(f"{KEY}/text")
-    later = lines[lines["condition"].astype(str).str.contains("of training")]
-    after = [int(text.split()[1]) for text in later["condition"]]
-    errors = later["value"].astype(float).tolist()
-    return refute(
+    # how long the backbone is trained
+    section, appendix = (int(_text(name)[0]) for name in ("pretraining_epochs", "epochs"))
+    after, errors = zip(*printed_after_training().items(), strict=True)
+    yield refute(
         "E-E-06",
         holds=section == appendix,
-        corrected_holds=section != appendix
-        and len(after) == 3
-        and max(after) < appendix
-        and errors == sorted(errors),
-        paper=f"{section} epoch; {appendix} epochs; RMSE {errors} after {after} epochs",
+        corrected_holds=len(after) == 3 and max(after) < appendix and errors == (*sorted(errors),),
+        paper=f"{section} epoch; {appendix} epochs; RMSE {[*errors]} after {[*after]} epochs",
     )
-
-
-def _two_splits() -> Verdict:
-    """How many neurons keep their weights, and which batches are attacked."""
-    kept = sorted(set(_text("width")["value"].astype(float).astype(int)) - {16384})
-    sizes = [tuple(int(n) for n in str(text).split(";")) for text in _text("batch_sizes")["value"]]
-    attacked = sorted(set(registry.printed(f"{KEY}/table7")["attack_batch_size"].astype(int)))
-    announced = [n for n in sizes if len(n) == 4][0]
-    return refute(
+    # how many neurons keep their weights, and which batches are attacked
+    kept = sorted({int(width) for width in _text("width")} - {16384})
+    announced = next(sizes for sizes in _text("batch_sizes") if sizes.count(";") == 3).split(";")
+    attacked = sorted(set(printed_rows("table7")["batch size"]))
+    yield refute(
         "E-E-07",
-        holds=len(kept) == 1 or set(attacked) <= set(announced),
-        corrected_holds=len(kept) == 2 and attacked != list(announced),
-        paper=f"{kept}; {announced}; {tuple(attacked)}",
+        holds=len(kept) == 1 or {str(n) for n in attacked} <= set(announced),
+        corrected_holds=len(kept) == 2,
+        paper=f"{kept}; ({', '.join(announced)}); {tuple(attacked)}",
     )
-
-
-def _ends(regulariser: pd.DataFrame) -> pd.DataFrame:
-    """The share inside the span before and after the descent, the printed reading first."""
-    return regulariser.groupby("reading", sort=False)["inside"].agg(["first", "last"])
-
-
-def _pushed_out(regulariser: pd.DataFrame) -> Verdict:
-    ends = _ends(regulariser)
-    printed, corrected = ends.iloc[0], ends.iloc[1]
-    return refute(
+    printed, corrected = _ends(tables)
+    yield refute(
         "E-E-19",
         holds=printed["last"] >= printed["first"],
         corrected_holds=printed["last"] < 0.1 * printed["first"] and corrected["last"] > 0.9,
@@ -238,26 +192,38 @@ def _pushed_out(regulariser: pd.DataFrame) -> Verdict:
     )
 
 
+def _text(metric: str) -> list[str]:
+    """The values of one kind that the paper's text prints."""
+    rows = registry.printed(f"{KEY}/text")
+    return rows.loc[rows["metric"] == metric, "value"].tolist()
+
+
+def _ends(tables: Tables) -> list[dict[str, float]]:
+    """The share inside the span at the ends of the descent, the printed reading first."""
+    by_reading = tables["regulariser"].groupby("reading", sort=False)["inside"]
+    return by_reading.agg(["first", "last"]).to_dict("records")
+
+
 CAPTION = (
-    "The proposed attack at work. Left: PSNR over the iterations as its parts are put in. Middle, "
-    "top: cosine of recovered with true features, by batch size, with all classes' gradients taken "
-    "apart together, the same within the exact span, and as published. Middle, bottom: share of "
-    "the features inside the recovered span when the regulariser is descended as printed and as "
-    "corrected. Right: four originals and what is recovered of them."
+    "The proposed attack at work. Left: PSNR over the iterations as its parts are added. Middle, "
+    "top: cosine of recovered with true features, by batch size, with the gradients of all classes "
+    "decomposed together, the same within the exact span, and as published. Middle, bottom: share "
+    "of the features inside the recovered span while the regulariser is minimised as printed and "
+    "as corrected. Right: four originals and their reconstructions."
 )
 
 
 def alt(tables: Tables) -> str:
     last = tables["course"].groupby("method", sort=False)["PSNR"].last()
     cosines = tables["features"].groupby("how", sort=False)["cosine"].mean()
-    ends = _ends(tables["regulariser"])["last"]
+    printed, corrected = _ends(tables)
     return (
         "Three parts. Curves of PSNR over the iterations end at "
         + ", ".join(f"{value:.0f} dB ({name})" for name, value in last.items())
         + ". Cosines with the true features are on average "
         + ", ".join(f"{value:.1f} ({how})" for how, value in cosines.items())
-        + f"; below, the share inside the span goes to {ends.iloc[0]:.1f} as printed and to "
-        f"{ends.iloc[1]:.1f} as corrected. At the right, rows of small pictures."
+        + f"; below, the share inside the span goes to {printed['last']:.1f} as printed and to "
+        f"{corrected['last']:.1f} as corrected. At the right, rows of small pictures."
     )
 
 
@@ -265,27 +231,23 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     figure = plt.figure(figsize=(10.2, 4.6), layout="constrained")
     left, middle, right = figure.subfigures(1, 3, width_ratios=(1.15, 1, 0.9))
-    axis = left.subplots()
+    axis, (top, bottom) = left.subplots(), middle.subplots(2, 1)
     for name, rows in tables["course"].groupby("method", sort=False):
-        axis.plot(rows["iteration"], rows["PSNR"], color=METHODS[str(name)], label=str(name))
+        axis.plot(rows["iteration"], rows["PSNR"], color=METHODS[name], label=name)
     axis.set(xlabel="iteration", ylabel="PSNR (dB)")
     left.legend(loc="outside upper center", ncols=2, handlelength=1.6, columnspacing=1.0)
-    top, bottom = middle.subplots(2, 1)
-    features = tables["features"]
-    for (how, rows), colour in zip(
-        features.groupby("how", sort=False), (ORANGE, SKY, GREY), strict=False
-    ):
-        top.plot(rows["batch size"], rows["cosine"], "o-", color=colour, label=str(how))
+    features = tables["features"].groupby("how", sort=False)
+    for (how, rows), colour in zip(features, (ORANGE, SKY, GREY), strict=False):
+        top.plot(rows["batch size"], rows["cosine"], "o-", color=colour, label=how)
     top.set(xscale="log", xlabel="batch size", ylabel="cosine", ylim=(0, 1.05))
-    sizes = sorted(set(features["batch size"]))
+    sizes = sorted(set(tables["features"]["batch size"]))
     top.set_xticks(sizes, [str(n) for n in sizes])
     top.minorticks_off()
     top.legend(loc="lower left", bbox_to_anchor=(-0.12, 1.0), fontsize=7.5, ncols=1)
-    for (reading, rows), colour in zip(
-        tables["regulariser"].groupby("reading", sort=False), (GREY, ORANGE), strict=True
-    ):
-        bottom.plot(rows["iteration"], rows["inside"], color=colour, label=str(reading))
+    readings = tables["regulariser"].groupby("reading", sort=False)
+    for (reading, rows), colour in zip(readings, (GREY, ORANGE), strict=True):
+        bottom.plot(rows["iteration"], rows["inside"], color=colour, label=reading)
     bottom.set(xlabel="iteration", ylabel="share inside", ylim=(-0.03, 1.05))
     bottom.legend(loc="center right", fontsize=7.5)
-    draw_strips(list(right.subplots(len(tables.images), 1)), tables.images)
+    draw_strips(right.subplots(len(tables.images), 1), tables.images)
     return figure

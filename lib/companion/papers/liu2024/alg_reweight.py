@@ -1,17 +1,16 @@
-"""Gradient reweighting: what each reading of the weights counts, and what it does to batches."""
-
-from __future__ import annotations
+"""Gradient reweighting: what each reading of the weights counts, and its effect on batches."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.papers.liu2024.own_runs import check_run
+from companion.papers.liu2024.proposed_panels import draw_metric
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
+    LARGE,
     Bench,
     Variant,
     by_size,
@@ -20,17 +19,19 @@ from companion.papers.liu2024.proposed_runs import (
     signed,
     what_ran,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, panels
-from reconrisk.training import client_updates
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, legend_line, panels
 
-PARAMETERS = {
-    **BENCH,
-    "batch_sizes": Parameter("ints", (16, 32), (16, 32), "16, 32", "pictures a batch", low=1),
-}
+PARAMETERS = {**BENCH, **LARGE}
 SETTLES = ("E-027",)
 
-READINGS = ("joint", "norm", "count", "equal")
+#: label and colour of each reading of the weights
+READINGS = {
+    "joint": ("joint\ncosine", BLUE),
+    "norm": ("parameters'\nnorm", GREEN),
+    "count": ("entries", ORANGE),
+    "equal": ("all alike", PURPLE),
+}
 
 
 @measurement
@@ -49,13 +50,10 @@ def measure(study: Context) -> Tables:
 
 
 def _shares(study: Context) -> pd.DataFrame:
-    """What each reading counts of the parameters, by layer, of a batch's gradient."""
+    """The share of each group of layers in what each reading counts, for one batch's gradient."""
     bench = Bench.of(study)
     network = bench.model()
-    batches = bench.batches(min(study.parameters.batch_sizes))
-    released = client_updates(
-        network, batches.images[:1], batches.labels[:1], generator=bench.generator(0)
-    )
+    released = bench.updates(network, bench.batches(min(study.parameters.batch_sizes), 1))
     rows = [
         {
             "layer": _layer(name),
@@ -81,9 +79,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "liu2024/alg_reweight",
         body["entries"] > body["joint"] and body["equal"] > body["norm"],
-        "the readings differ in what they count: the body's layers hold a smaller share of "
-        "the gradient's squared norm, which the joint cosine counts, than of its entries; and "
-        "a smaller share of the parameters' norm than of the number of tensors",
+        "the readings differ in what they count: the convolutions have a smaller share of the "
+        "gradient's squared norm, which the joint cosine counts, than of its entries, and a "
+        "smaller share of the parameters' norm than of the number of tensors",
         ours=f"squared norm {body['joint']:.0e}, entries {body['entries']:.0%}, "
         f"parameters' norm {body['norm']:.0%}, tensors {body['equal']:.0%}",
         stand_in=tables.stand_in,
@@ -123,58 +121,24 @@ def alt(tables: Tables) -> str:
     )
 
 
-_LOOKS = {
-    "joint": ("joint\ncosine", BLUE),
-    "norm": ("parameters'\nnorm", GREEN),
-    "count": ("entries", ORANGE),
-    "equal": ("all alike", PURPLE),
-}
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, width=4.4, height=3.2)
-    _draw_shares(left, tables["weights"])
-    _draw_gains(right, tables["cells"], tables["printed"])
-    for axis in (left, right):
-        axis.legend(loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=2, fontsize=8)
+    places, low = range(len(READINGS)), np.zeros(len(READINGS))
+    shares = tables["weights"].rename(columns={"entries": "count"}).set_index("layer")[[*READINGS]]
+    colours = (SKY, GREY, ORANGE, PURPLE)
+    for (layer, height), colour in zip(shares.iterrows(), colours, strict=False):
+        left.bar(places, height, bottom=low, color=colour, label=layer, width=0.65)
+        low = low + height.to_numpy()
+    left.set_xticks(places, [label for label, _ in READINGS.values()], fontsize=8)
+    left.set(ylabel="share of the distance")
+    printed = tables["printed"].replace({"method": {"w/o GR and FM": "joint", "w/o FM": "count"}})
+    readings = {name: colour for name, (_, colour) in READINGS.items()}
+    draw_metric(right, tables["cells"], printed, "PSNR", readings)
+    right.set(ylabel="PSNR (dB)")
+    entries = [legend_line(t.replace("\n", " "), c, "", "o") for t, c in READINGS.values()]
+    for axis, handles in ((left, None), (right, entries)):
+        axis.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=2, fontsize=8
+        )
     return figure
-
-
-def _draw_shares(axis: Axes, shares: pd.DataFrame) -> None:
-    low = np.zeros(len(READINGS))
-    for row, colour in zip(shares.to_dict("records"), (SKY, GREY, ORANGE, PURPLE), strict=False):
-        height = np.array([row["entries" if name == "count" else name] for name in READINGS])
-        axis.bar(range(len(low)), height, bottom=low, color=colour, label=row["layer"], width=0.65)
-        low = low + height
-    axis.set_xticks(range(len(low)), [label for label, _ in _LOOKS.values()], fontsize=8)
-    axis.set(ylabel="share of the distance")
-
-
-def _draw_gains(axis: Axes, cells: pd.DataFrame, printed: pd.DataFrame) -> None:
-    mine = cells[cells["metric"] == "PSNR"]
-    sizes = list(dict.fromkeys(mine["batch size"]))
-    shifts = {name: 0.15 * (number - 1.5) for number, name in enumerate(READINGS)}
-    for reading, (label, colour) in _LOOKS.items():
-        rows = mine[mine["method"] == reading]
-        axis.errorbar(
-            np.arange(len(sizes)) + shifts[reading],
-            rows["value"],
-            yerr=1.96 * rows["error"],
-            color=colour,
-            marker="o",
-            linestyle="",
-            capsize=2,
-            label=label.replace("\n", " "),
-        )
-    for reading, method in (("joint", "w/o GR and FM"), ("count", "w/o FM")):
-        theirs = printed[(printed["method"] == method) & printed["batch size"].isin(sizes)]
-        axis.plot(
-            [sizes.index(n) + shifts[reading] + 0.06 for n in theirs["batch size"]],
-            theirs["value"],
-            "D",
-            markerfacecolor="white",
-            color=_LOOKS[reading][1],
-        )
-    axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
-    axis.set(xlabel="batch size", ylabel="PSNR (dB)", xlim=(-0.5, len(sizes) - 0.5))

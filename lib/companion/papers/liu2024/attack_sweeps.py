@@ -4,10 +4,9 @@ A bound from above asks that the error grows *no faster* than it says. The paper
 on it; here each order is measured as the exponent of a power law with its interval.
 """
 
-from __future__ import annotations
-
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,25 +29,6 @@ from companion.papers.liu2024.tensor_errors import (
 from companion.study import Context, Parameter
 from reconrisk.special import activation, normal_mean
 
-__all__ = [
-    "CLIPPED_NOISE",
-    "PARAMETERS",
-    "SAME",
-    "against_none",
-    "attack_laws",
-    "attack_sweep",
-    "bound_laws",
-    "bound_sweep",
-    "by_ratio",
-    "clipping_tables",
-    "largest_change",
-    "means_over",
-    "of_defence",
-    "of_few",
-    "of_levels",
-    "what_ran",
-]
-
 #: two runs of one network agree if their errors do within this share
 SAME = 0.01
 #: standard deviation of the noise in the sweeps with clipping
@@ -60,61 +40,30 @@ _FEW = 3
 
 _OURS = "no experiment"
 _NOISES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-#: exhibits that look at the attack's error share these, and with them the runs
+_WIDE = ((4096, 16384, 65536, 131072), (16384, 65536, 131072, 262144))
+_CLIPPED = ((200.0, 100.0, 50.0, 25.0, 12.5, 8.0), (300.0, 150.0, 75.0, 37.5, 18.75, 12.0))
+_DROPPED = (0.5, 0.75, 0.875)
+#: exhibits on the attack's error share these, and with them the runs
 PARAMETERS = {
     "activation": Parameter(
-        "str",
-        "relu_shifted",
-        "relu_shifted",
-        "any of orders 2, 3",
-        "of all but the pruned networks",
+        "str", "relu_shifted", "relu_shifted", "any of orders 2, 3", "of all but pruned networks"
     ),
     "dense_activation": Parameter(
-        "str",
-        "elu",
-        "elu",
-        "any of orders 2, 3",
-        "of the pruned networks: one whose gradient has no zeros",
+        "str", "elu", "elu", "any of orders 2, 3", "of pruned networks: its gradient has no zeros"
     ),
-    "networks": Parameter("int", 6, 10, _OURS, "independent networks at each point", low=2),
-    "widths": Parameter(
-        "ints",
-        (4096, 16384, 65536, 131072),
-        (16384, 65536, 131072, 262144),
-        _OURS,
-        "neurons m",
-        low=1024,
-    ),
+    "networks": Parameter("int", 6, 10, _OURS, "independent networks at each point", 2),
+    "widths": Parameter("ints", *_WIDE, _OURS, "neurons m", 1024),
     "dimensions": Parameter(
-        "ints", (16, 32, 64, 128), (16, 32, 64, 128, 256), _OURS, "input dimensions d", low=8
+        "ints", (16, 32, 64, 128), (16, 32, 64, 128, 256), _OURS, "input dimensions d", 8
     ),
-    "batches": Parameter("ints", (2, 4, 8), (2, 3, 4, 6, 8), _OURS, "batch sizes B", low=1),
+    "batches": Parameter("ints", (2, 4, 8), (2, 3, 4, 6, 8), _OURS, "batch sizes B", 1),
     "noises": Parameter(
-        "floats", _NOISES, _NOISES, _OURS, "standard deviations sigma_0 of the noise", low=0.0
+        "floats", _NOISES, _NOISES, _OURS, "standard deviations sigma_0 of the noise", 0.0
     ),
-    "thresholds": Parameter(
-        "floats",
-        (200.0, 100.0, 50.0, 25.0, 12.5, 8.0),
-        (300.0, 150.0, 75.0, 37.5, 18.75, 12.0),
-        _OURS,
-        "clipping thresholds C, noise 1/2",
-        low=0.0,
-    ),
-    "dropouts": Parameter(
-        "floats",
-        (0.5, 0.75, 0.875),
-        (0.5, 0.75, 0.875),
-        _OURS,
-        "shares p of dropped neurons",
-        low=0.0,
-    ),
+    "thresholds": Parameter("floats", *_CLIPPED, _OURS, "clipping thresholds C, noise 1/2", 0.0),
+    "dropouts": Parameter("floats", _DROPPED, _DROPPED, _OURS, "shares p of dropped neurons", 0.0),
     "prunings": Parameter(
-        "floats",
-        (0.5, 0.9),
-        (0.5, 0.7, 0.9),
-        "0.3, 0.5, 0.7 (elsewhere)",
-        "shares p of pruned entries",
-        low=0.0,
+        "floats", (0.5, 0.9), (0.5, 0.7, 0.9), "0.3, 0.5, 0.7 (elsewhere)", "shares p pruned", 0.0
     ),
 }
 
@@ -133,19 +82,9 @@ def what_ran(study: Context) -> str:
 
 
 def attack_sweep(study: Context, name: str) -> pd.DataFrame:
-    """Errors of the attack over one factor of Table 1.
+    """Errors of the attack over one factor of Table 1, as :func:`_tasks` names it.
 
-    Parameters
-    ----------
-    study : Context
-        Of an exhibit with :data:`PARAMETERS`.
-    name : {"width", "dimension", "batch", "noise", "clipped", "clipped width", "dropout", \
-"pruned", "overlap"}
-
-    Returns
-    -------
-    DataFrame
-        One row for each network and defence, see :func:`.tensor_errors.attack_task`.
+    One row for each network and defence, see :func:`.tensor_errors.attack_task`.
     """
     return run_networks(study, attack_task, _tasks(study, name), f"attacks, {name}")
 
@@ -164,7 +103,7 @@ def bound_sweep(study: Context, name: str) -> pd.DataFrame:
 
 
 def _observed(defences: Mapping[str, Any]) -> dict[str, Any]:
-    """Defences that leave something else to be observed, without the noise."""
+    """Defences that change what is observed, without the noise."""
     return {
         name: {k: v for k, v in defence.items() if k != "noise_std"}
         for name, defence in defences.items()
@@ -173,66 +112,55 @@ def _observed(defences: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tasks(study: Context, name: str) -> list[dict[str, Any]]:
-    """The tasks of one sweep: what moves, what is held, and which defences are met."""
+    """The tasks of one sweep: what varies, what is fixed, and under which defences."""
     p = study.parameters
     middle, large = p.widths[-2], p.widths[-1]
-    at: list[dict[str, Any]]
-    if name == "width":
-        at = [
-            {"dimension": 16, "width": m, "batch": 3, "defences": _defences(p.activation, m, 3)}
-            for m in p.widths
-        ]
-    elif name == "dimension":
-        some = {NONE: {}, "noise": {"noise_std": 2.0}, "dropout": {"dropout": 0.5}}
-        at = [
-            {"dimension": d, "width": middle // 2, "batch": 2, "defences": some}
-            for d in p.dimensions
-        ]
-    elif name == "batch":
-        at = [
-            {"dimension": 16, "width": large, "batch": b, "labels": kind, "defences": {NONE: {}}}
-            for kind in ("random", "equal")
-            for b in p.batches
-        ]
-    elif name == "overlap":
-        at = [
-            {"dimension": 16, "width": middle, "batch": 3, "overlap": o, "defences": {NONE: {}}}
-            for o in (0.0, 0.3, 0.5, 0.7)
-        ]
-    elif name == "pruned":
-        some = {NONE: {}, **{f"{q:g}": {"pruned": q} for q in p.prunings}}
-        at = [{"dimension": 8, "width": m, "batch": 2, "defences": some} for m in p.widths[1:]]
-    elif name == "clipped width":
-        # noise of the data is small against this one's at every width, and errors scatter
-        some = {"both": {"max_grad_norm": 15.0, "noise_std": CLIPPED_NOISE}}
-        at = [{"dimension": 16, "width": m, "batch": 2, "defences": some} for m in p.widths[1:]]
-    else:
-        some = {
-            "noise": {f"{s:g}": {"noise_std": s} for s in p.noises},
-            "clipped": {
-                f"{c:g}": {"max_grad_norm": c, "noise_std": CLIPPED_NOISE} for c in p.thresholds
-            },
-            "dropout": {f"{q:g}": {"dropout": q} for q in p.dropouts},
-        }[name]
-        d, m, b = (16, middle, 3) if name == "dropout" else (8, large, 2)
-        at = [{"dimension": d, "width": m, "batch": b, "defences": {NONE: {}, **some}}]
-    use = p.dense_activation if name == "pruned" else p.activation
-    networks = p.networks * (3 if name == "clipped width" else 1)
-    tasks = problem_tasks(at, networks, {"base": study.seed, "activation": use})
+    clipped, use, networks = {"noise_std": CLIPPED_NOISE}, p.activation, p.networks
+    match name:
+        case "width":
+            points = [_point(16, m, 3, _defences(use, m, 3)) for m in p.widths]
+        case "dimension":
+            some = {"noise": {"noise_std": 2.0}, "dropout": {"dropout": 0.5}}
+            points = [_point(d, middle // 2, 2, some) for d in p.dimensions]
+        case "batch":
+            kinds = ("random", "equal")
+            points = [_point(16, large, b, {}, labels=k) for k in kinds for b in p.batches]
+        case "overlap":
+            points = [_point(16, middle, 3, {}, overlap=o) for o in (0.0, 0.3, 0.5, 0.7)]
+        case "pruned":
+            use = p.dense_activation
+            some = {f"{q:g}": {"pruned": q} for q in p.prunings}
+            points = [_point(8, m, 2, some) for m in p.widths[1:]]
+        case "clipped width":
+            # the noise dominates the error of the data at every width, so that errors scatter
+            networks = 3 * p.networks
+            some = {"both": {"max_grad_norm": 15.0, **clipped}}
+            points = [_point(16, m, 2, {}) | {"defences": some} for m in p.widths[1:]]
+        case "noise":
+            points = [_point(8, large, 2, {f"{s:g}": {"noise_std": s} for s in p.noises})]
+        case "clipped":
+            some = {f"{c:g}": {"max_grad_norm": c, **clipped} for c in p.thresholds}
+            points = [_point(8, large, 2, some)]
+        case "dropout":
+            points = [_point(16, middle, 3, {f"{q:g}": {"dropout": q} for q in p.dropouts})]
+    tasks = problem_tasks(points, networks, {"base": study.seed, "activation": use})
     for task in tasks:
         if task["network"] >= _FEW:
             task["defences"] = {k: v for k, v in task["defences"].items() if k not in _UNCHANGED}
     return tasks
 
 
+def _point(d: int, m: int, b: int, defences: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"dimension": d, "width": m, "batch": b, "defences": {NONE: {}, **defences}, **more}
+
+
 def _defences(name: str, width: int, batch: int) -> dict[str, Any]:
-    """The defences that are tried at every width; only the local rates depend on it."""
+    """The defences tried at every width; only the local rates depend on it."""
     s = activation(name)
     # halves the residuals of orthogonal records in one step
     rate = 0.25 / (width * normal_mean(lambda z: s.value(z) ** 2, s.kinks))
     slow = [2, 1.0 / width**2, 1.0]
     return {
-        NONE: {},
         "clip": {"max_grad_norm": 1.0},
         "noise": {"noise_std": float(batch)},
         "dropout": {"dropout": 0.5},
@@ -251,7 +179,7 @@ def of_defence(table: pd.DataFrame, defence: str = NONE) -> pd.DataFrame:
 
 
 def of_few(table: pd.DataFrame) -> pd.DataFrame:
-    """The networks that met all defences."""
+    """The networks that were attacked under all defences."""
     return table[table["network"] < _FEW]
 
 
@@ -281,16 +209,10 @@ def means_over(table: pd.DataFrame, over: str, column: str = "error") -> pd.Data
     keys = ["defence", *(k for k in ("labels",) if k in table), over]
     for key, part in table.groupby(keys, sort=False):
         logs = np.log(part[column].to_numpy())
-        half = 1.96 * np.std(logs, ddof=1) / math.sqrt(len(logs))
-        middle = float(logs.mean())
-        rows.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "error": math.exp(middle),
-                "low": math.exp(middle - half),
-                "high": math.exp(middle + half),
-            }
-        )
+        middle, half = float(logs.mean()), 1.96 * np.std(logs, ddof=1) / math.sqrt(len(logs))
+        ends = {"error": middle, "low": middle - half, "high": middle + half}
+        row = dict(zip(keys, key, strict=True))
+        rows.append(row | {name: math.exp(value) for name, value in ends.items()})
     return pd.DataFrame(rows)
 
 
@@ -324,44 +246,14 @@ def attack_laws(study: Context, *names: str) -> dict[str, PowerLaw]:
 
     All of Table 1's upper row if none is named.
     """
-    return {name: _attack_law(study, *name.rsplit(" ", 1)) for name in names or _upper_row(study)}
-
-
-def _upper_row(study: Context) -> tuple[str, ...]:
-    return (
+    names = names or (
         *(f"{k} m" for k in (NONE, "noise", "dropout", "local", "moving", "batches", "clip")),
         *(f"{k} d" for k in (NONE, "noise", "dropout")),
         *("random B", "equal B", "noise sigma0", "both ratio", "both m", "dropout 1-p"),
         *(f"pruned {q:g} m" for q in study.parameters.prunings),
     )
-
-
-def _attack_law(study: Context, defence: str, factor: str) -> PowerLaw:
-    match factor, defence:
-        case "m", "both":
-            table = attack_sweep(study, "clipped width")
-            return fit_column(of_defence(table, "both"), "width")
-        case "m", pruned if pruned.startswith("pruned "):
-            table = of_defence(attack_sweep(study, "pruned"), pruned.removeprefix("pruned "))
-            return fit_column(table, "width", regime=UNLIMITED)
-        case "m", _:
-            return fit_column(of_defence(attack_sweep(study, "width"), defence), "width")
-        case "d", _:
-            return fit_column(of_defence(attack_sweep(study, "dimension"), defence), "dimension")
-        case "B", labels:
-            table = attack_sweep(study, "batch")
-            return fit_column(table[table["labels"] == labels], "batch")
-        case "sigma0", _:
-            noise = of_levels(attack_sweep(study, "noise"))
-            # where noise, not the data, makes the error: from twice the batch size on
-            return fit_levels(noise[noise["level"] >= 4.0], "level")
-        case "ratio", _:
-            clipped = _with_ratios(attack_sweep(study, "clipped"))
-            return fit_levels(clipped[clipped["ratio"] * CLIPPED_NOISE >= 4.0], "ratio")
-        case "1-p", _:
-            dropped = of_levels(attack_sweep(study, "dropout"))
-            return fit_levels(dropped.assign(left=1 - dropped["level"]), "left")
-    raise ValueError(f"no exponent of {factor!r} under {defence!r}")
+    sweep = functools.partial(attack_sweep, study)
+    return {name: _law(sweep, *name.rsplit(" ", 1), regime=REGIME) for name in names}
 
 
 def bound_laws(study: Context, *names: str) -> dict[str, PowerLaw]:
@@ -369,42 +261,49 @@ def bound_laws(study: Context, *names: str) -> dict[str, PowerLaw]:
 
     Under pruning that of the loosened bound, also over the ``share`` of the squared norm kept.
     """
-    return {name: _bound_law(study, *name.rsplit(" ", 1)) for name in names or _lower_row(study)}
-
-
-def _lower_row(study: Context) -> tuple[str, ...]:
-    return (
+    names = names or (
         *(f"{k} m" for k in (NONE, "dropout", "local", "clip")),
         *("none d", "dropout d", "random B", "both ratio", "dropout 1-p"),
         *(f"pruned {q:g} m" for q in study.parameters.prunings),
         "pruned share",
     )
+    sweep = functools.partial(bound_sweep, study)
+    return {name: _law(sweep, *name.rsplit(" ", 1), regime=UNLIMITED) for name in names}
 
 
-def _bound_law(study: Context, defence: str, factor: str) -> PowerLaw:
-    def over(table: pd.DataFrame, name: str, column: str = "error") -> PowerLaw:
-        return fit_column(table, name, column, regime=UNLIMITED)
-
-    match factor, defence:
-        case "m", pruned if pruned.startswith("pruned "):
-            table = of_defence(bound_sweep(study, "pruned"), pruned.removeprefix("pruned "))
-            return over(table, "width", "loosened")
-        case "m", _:
-            return over(of_defence(bound_sweep(study, "width"), defence), "width")
-        case "d", _:
-            return over(of_defence(bound_sweep(study, "dimension"), defence), "dimension")
-        case "B", _:
-            return over(bound_sweep(study, "batch"), "batch")
-        case "ratio", _:
-            clipped = _with_ratios(bound_sweep(study, "clipped"))
-            return fit_levels(clipped[clipped["ratio"] > 1.0], "ratio", regime=UNLIMITED)
-        case "1-p", _:
-            dropped = of_levels(bound_sweep(study, "dropout"))
-            left = dropped.assign(left=1 - dropped["level"])
-            return fit_levels(left, "left", regime=UNLIMITED)
-        case "share", _:
-            pruned = bound_sweep(study, "pruned")
+def _law(
+    sweep: Callable[[str], pd.DataFrame], defence: str, factor: str, *, regime: float
+) -> PowerLaw:
+    """The power law over one factor; of the attack below a regime, of the bound without one."""
+    bound = regime == UNLIMITED
+    match factor:
+        case "m" if defence.startswith("pruned "):
+            table = of_defence(sweep("pruned"), defence.removeprefix("pruned "))
+            column = "loosened" if bound else "error"
+            return fit_column(table, "width", column, regime=UNLIMITED)
+        case "m":
+            table = sweep("clipped width" if defence == "both" else "width")
+            return fit_column(of_defence(table, defence), "width", regime=regime)
+        case "d":
+            table = of_defence(sweep("dimension"), defence)
+            return fit_column(table, "dimension", regime=regime)
+        case "B":
+            table = sweep("batch")
+            return fit_column(table[table["labels"] == defence], "batch", regime=regime)
+        case "sigma0":
+            noise = of_levels(sweep("noise"))
+            # where noise, not the data, makes the error: from twice the batch size on
+            return fit_levels(noise[noise["level"] >= 4.0], "level", regime=regime)
+        case "ratio":
+            clipped = _with_ratios(sweep("clipped"))
+            clear = clipped["ratio"] > 1.0 if bound else clipped["ratio"] * CLIPPED_NOISE >= 4.0
+            return fit_levels(clipped[clear], "ratio", regime=regime)
+        case "1-p":
+            dropped = of_levels(sweep("dropout"))
+            return fit_levels(dropped.assign(left=1 - dropped["level"]), "left", regime=regime)
+        case "share":
+            pruned = sweep("pruned")
             widest = pruned[pruned["width"] == pruned["width"].max()]
             shares = widest.assign(point=widest["defence"])
-            return fit_levels(shares, "kept", "loosened", regime=UNLIMITED)
+            return fit_levels(shares, "kept", "loosened", regime=regime)
     raise ValueError(f"no exponent of {factor!r} under {defence!r}")

@@ -1,43 +1,24 @@
 """Errors under every defence, printed and ours: what Tables 4, 7 and 8 and Figures 2 to 4 share."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from companion.experiments.client_grid import BASELINES, Grid, baselines
-from companion.experiments.clients import Setting, printed_rows
+from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
+from companion.experiments.clients import Setting, printed_rows, printed_settings
 from companion.experiments.tools import mean_and_error
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Parameter, Tables, Verdict
 
-__all__ = [
-    "MATCHED",
-    "SIZES",
-    "UNMATCHED",
-    "check_strengths",
-    "errors_without_gradient",
-    "gains_beyond_error",
-    "gains_of_matching",
-    "lowest_errors",
-    "mean_errors",
-    "mean_image_error",
-    "of_setting",
-    "printed_errors",
-    "printed_gains",
-    "rises",
-    "strongest_by_defence",
-    "what_ran",
-]
-
 #: the proposed attack of Table 7, and that of Table 8, without feature matching
 MATCHED, UNMATCHED = "Ours", "w/o FM"
-SIZES = {
-    "batch_sizes": Parameter("ints", (2, 4, 8), (2, 4, 8), "2, 4, 8", "pictures a batch", low=1),
-}
+#: the attacks of Table 4, in its order
+PRINTED = ("Ours", "GradientInversion", "Robbing The Fed", "CPA")
+SIZES = {"batch_sizes": Parameter("ints", (2, 4, 8), (2, 4, 8), "2, 4, 8", "pictures a batch", 1)}
+#: parameters of the attacks under every defence
+GRID_AND_SIZES = {**GRID, **SIZES}
 _CELL = ["batch size", "defence", "strength", "setting"]
 
 
@@ -52,8 +33,7 @@ def printed_errors(table: str) -> pd.DataFrame:
     if table != "table4":
         rows = rows.assign(attack={"table7": MATCHED, "table8": UNMATCHED}[table])
     columns = {}
-    for metric, own in rows.groupby("metric", sort=False):
-        own = own.set_index(["attack", *_CELL])
+    for metric, own in rows.set_index(["attack", *_CELL]).groupby("metric", sort=False):
         columns[metric] = own["value"]
         if table != "table4":
             columns[f"{metric} sd"] = own["sd"].astype(float)
@@ -71,20 +51,28 @@ def mean_errors(errors: pd.DataFrame) -> pd.DataFrame:
             values = np.minimum(cell[metric], 100.0)
             mean, error = mean_and_error(values)
             row |= {metric: mean, f"{metric} sd": float(np.std(values)), f"{metric} error": error}
-        for what in ("gradient norm", "relative noise"):
-            row[what] = float(cell[what].mean())
-        rows.append(row)
+        rows.append(row | {k: float(cell[k].mean()) for k in ("gradient norm", "relative noise")})
     return pd.DataFrame(rows)
 
 
+def errors_of_table(study: Context, attacks: Sequence[str], table: str) -> dict[str, pd.DataFrame]:
+    """Our and the printed errors under the settings of a table, and those without a gradient."""
+    errors = run_grid(study, attacks, printed_settings(table), study.parameters.batch_sizes)
+    return {
+        "ours": mean_errors(errors),
+        "printed": printed_errors(table),
+        "references": errors_without_gradient(study),
+    }
+
+
 def errors_without_gradient(study: Context) -> pd.DataFrame:
-    """Mean RMSE and PSNR of the pictures that take no gradient, grey and the mean image."""
+    """Mean RMSE and PSNR of the baselines: a grey picture and the mean image."""
     found = baselines(Grid.of(study)).groupby("attack", sort=False)[["RMSE", "PSNR"]].mean()
     return found.loc[list(BASELINES)].reset_index()
 
 
 def mean_image_error(tables: Mapping[str, pd.DataFrame]) -> float:
-    """RMSE of the mean image: an attack that leaves more does worse than no gradient."""
+    """RMSE of the mean image: an attack with a larger one does worse than no gradient."""
     return float(tables["references"].set_index("attack").loc["mean image", "RMSE"])
 
 
@@ -101,12 +89,11 @@ def strongest_by_defence(errors: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def rises(errors: pd.DataFrame, defence: str, few: float, many: float) -> bool:
-    """Whether an RMSE is larger at the greater strength, at every batch size."""
-    table = errors[errors["defence"] == defence].pivot_table(
-        index="batch size", columns="strength", values="RMSE"
-    )
-    return bool((table[many] > table[few]).all())
+def rises_with_strength(errors: pd.DataFrame) -> bool:
+    """Whether more noise and more pruning raise the RMSE at every batch size."""
+    table = errors.pivot_table(index="batch size", columns=["defence", "strength"], values="RMSE")
+    ends = (("GradNoise", 0.001, 0.1), ("GradPrune", 0.3, 0.99))
+    return all((table[name, most] > table[name, least]).all() for name, least, most in ends)
 
 
 def of_setting(errors: pd.DataFrame, size: int, *settings: Setting) -> pd.Series:
@@ -116,17 +103,16 @@ def of_setting(errors: pd.DataFrame, size: int, *settings: Setting) -> pd.Series
 
 
 def gains_of_matching(errors: pd.DataFrame) -> pd.DataFrame:
-    """What feature matching changes, picture by picture: RMSE without less with, and in PSNR."""
+    """How much feature matching lowers the RMSE and raises the PSNR, picture by picture."""
     wide = errors.pivot_table(
         index=[*_CELL, "number"], columns="attack", values=["RMSE", "PSNR"], sort=False
     )
     rows = []
     for key, cell in wide.groupby(level=_CELL, sort=False):
         row = dict(zip(_CELL, key, strict=True))
-        less = cell["RMSE"][UNMATCHED] - cell["RMSE"][MATCHED]
-        more = cell["PSNR"][MATCHED] - cell["PSNR"][UNMATCHED]
-        row["RMSE"], row["RMSE error"] = mean_and_error(less)
-        row["PSNR"], row["PSNR error"] = mean_and_error(more)
+        for metric, more, less in (("RMSE", UNMATCHED, MATCHED), ("PSNR", MATCHED, UNMATCHED)):
+            gain = cell[metric][more] - cell[metric][less]
+            row[metric], row[f"{metric} error"] = mean_and_error(gain)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -151,14 +137,12 @@ def gains_beyond_error(gains: pd.DataFrame) -> str:
 def check_strengths(tables: Tables, target: str) -> Verdict:
     """Judge what Tables 7 and 8 show on any data: more noise, more pruning, larger errors."""
     ours, limit = tables["ours"], mean_image_error(tables)
-    largest = ours[ours["batch size"] == ours["batch size"].max()]
-    ends = largest[largest["setting"].isin(["GradNoise sigma0=0.1", "GradPrune p=0.99"])]
+    strongest = (Setting("GradNoise", 0.1), Setting("GradPrune", 0.99))
+    ends = of_setting(ours, ours["batch size"].max(), *strongest)
     return check_run(
         tables,
         target,
-        rises(ours, "GradNoise", 0.001, 0.1)
-        and rises(ours, "GradPrune", 0.3, 0.99)
-        and (ends["RMSE"] > limit).all(),
+        rises_with_strength(ours) and (ends > limit).all(),
         "the RMSE rises from noise of .001 to .1 and from pruning of 30 to 99 per cent at every "
         "batch size, and in the largest batches both ends are worse than the mean image",
         ours=f"mean image {limit:.2f}",

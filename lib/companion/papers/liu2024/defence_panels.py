@@ -1,7 +1,5 @@
 """Drawing errors by setting: what Tables 4, 7 and 8 and Figures 2 and 4 share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,18 +12,8 @@ from companion.papers.liu2024.defence_errors import MATCHED, UNMATCHED
 from companion.study import Tables
 from companion.style import ATTACKS, COLOURS, DEFENCES, GREY, legend_line
 
-__all__ = ["PAIR", "draw_spread", "how_many", "label_settings", "settings_of"]
-
 #: colours of the proposed attack with and without feature matching
 PAIR = {MATCHED: ATTACKS["Ours"]["color"], UNMATCHED: COLOURS[4]}
-_SHORT = {
-    "None": "none",
-    "GradClip": "clip",
-    "GradNoise": "noise",
-    "GradDrop": "drop",
-    "GradPrune": "prune",
-    "LocalAggregation": "local",
-}
 _REFERENCES = {"grey": "--", "mean image": ":"}
 
 #: title, defence and short name
@@ -34,15 +22,13 @@ NamedSetting = tuple[str, str, str]
 
 def settings_of(table: pd.DataFrame) -> list[NamedSetting]:
     """Title, defence and short name of each setting, in the table's order."""
-    rows = table[["setting", "defence", "strength"]].drop_duplicates()
-    return [
-        (
-            row.setting,
-            row.defence,
-            _SHORT[row.defence] + ("" if row.defence == "None" else f" {row.strength:g}"),
-        )
-        for row in rows.itertuples()
-    ]
+    named = []
+    for row in table[["setting", "defence", "strength"]].drop_duplicates().itertuples():
+        short = row.defence.removeprefix("Grad").removesuffix("Aggregation").lower()
+        if row.defence != "None":
+            short += f" {row.strength:g}"
+        named.append((row.setting, row.defence, short))
+    return named
 
 
 def label_settings(axis: Axes, settings: Sequence[NamedSetting], last: bool) -> None:
@@ -57,7 +43,7 @@ def label_settings(axis: Axes, settings: Sequence[NamedSetting], last: bool) -> 
 
 
 def how_many(count: float, total: float) -> str:
-    """Say a share in a word that another machine's rounding leaves true."""
+    """A share in a word that rounding on another machine does not change."""
     share = count / total
     words = {"none": 0.0, "few": 0.35, "about half": 0.65, "most": 0.999}
     return next((word for word, most in words.items() if share <= most), "all")
@@ -68,11 +54,7 @@ def draw_spread(
 ) -> tuple[Figure, list[SubFigure]]:
     """Draw one attack's RMSE with deviations by setting, a row for each batch size.
 
-    Returns
-    -------
-    Figure
-    list of SubFigure
-        Empty parts below, of the heights ``extra``.
+    Returns the figure and empty parts below, of the heights ``extra``.
     """
     printed, ours = tables["printed"], tables["ours"]
     references = tables["references"].set_index("attack")["RMSE"]
@@ -84,35 +66,23 @@ def draw_spread(
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     colour = PAIR[attack]
     axes = parts[0].subplots(len(sizes), 1, sharey=True, squeeze=False)[:, 0]
-    looks = (
-        (ours, -0.13, "o", {"color": colour}),
-        (printed, 0.13, "D", {"color": GREY, "markerfacecolor": "white"}),
-    )
+    looks = ((ours, -0.13, "o", colour, colour), (printed, 0.13, "D", GREY, "white"))
+    bars = {"markersize": 5, "elinewidth": 0.9, "capsize": 2}
     for axis, n in zip(axes, sizes, strict=True):
-        for table, shift, marker, look in looks:
+        for table, shift, marker, dark, fill in looks:
             mine = table[table["batch size"] == n].set_index("setting").reindex(titles)
-            axis.errorbar(
-                np.arange(len(titles)) + shift,
-                mine["RMSE"],
-                yerr=mine["RMSE sd"],  # one printed deviation, .71, runs out of the panel
-                fmt=marker,
-                markersize=5,
-                elinewidth=0.9,
-                capsize=2,
-                **look,
-            )
+            places, sd = np.arange(len(titles)) + shift, mine["RMSE sd"]  # one, .71, is cut off
+            look = {"fmt": marker, "color": dark, "markerfacecolor": fill, **bars}
+            axis.errorbar(places, mine["RMSE"], yerr=sd, **look)
         for name, style in _REFERENCES.items():
             axis.axhline(references[name], color=GREY, linestyle=style, linewidth=1)
         label_settings(axis, settings, n == sizes[-1])
         axis.set(ylim=(0, 0.62), xlim=(-0.6, len(settings) - 0.4))
         axis.set_ylabel(f"RMSE, n = {n}")
-    parts[0].legend(
-        handles=[
-            legend_line("run here", colour, "", "o"),
-            legend_line("printed", GREY, "", "D", markerfacecolor="white"),
-            *(legend_line(name, GREY, style) for name, style in _REFERENCES.items()),
-        ],
-        loc="outside upper center",
-        ncols=4,
-    )
+    handles = [
+        legend_line("run here", colour, "", "o"),
+        legend_line("printed", GREY, "", "D", markerfacecolor="white"),
+        *(legend_line(name, GREY, style) for name, style in _REFERENCES.items()),
+    ]
+    parts[0].legend(handles=handles, loc="outside upper center", ncols=4)
     return figure, list(parts[1:])

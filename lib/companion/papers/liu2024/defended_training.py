@@ -1,7 +1,5 @@
 """Trainings under every defence, which Table 5 and Figure 3 share."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -23,63 +21,38 @@ from companion.experiments.clients import (
     seeded,
 )
 from companion.experiments.tools import data_folder
-from companion.study import Context, Parameter
+from companion.study import Context, Parameter, registry
 from reconrisk.training import train_under_defences
-
-__all__ = [
-    "LOCAL",
-    "NONE",
-    "TRAINED",
-    "final_losses",
-    "mean_losses",
-    "printed_losses",
-    "train_settings",
-    "trained_settings",
-    "training_pictures",
-]
 
 NONE = Setting("None")
 LOCAL = (Setting("LocalAggregation", 3), Setting("LocalAggregation", 5))
 TRAINED = {
     "trained_network": Parameter(
-        "str",
-        "ConvNet",
-        "ResNet-18",
-        "ResNet-18",
-        "trained network: ConvNet or ResNet-18",
-        stand_in=True,
+        "str", "ConvNet", "ResNet-18", "ResNet-18", "ConvNet or ResNet-18", stand_in=True
     ),
-    "trained_channels": Parameter(
-        "int", 8, 64, "64", "of the trained network's first stage", low=1, stand_in=True
-    ),
+    "trained_channels": Parameter("int", 8, 64, "64", "of its first stage", 1, stand_in=True),
     "trained_wide": Parameter(
-        "int", 256, 16_384, "16,384", "neurons of its extra layer", low=1, stand_in=True
+        "int", 256, 16_384, "16,384", "neurons of its extra layer", 1, stand_in=True
     ),
     "trained_side": Parameter(
-        "int",
-        16,
-        32,
-        "32",
-        "pixels a side of its pictures: 8, 16 or 32",
-        low=8,
-        stand_in=True,
+        "int", 16, 32, "32", "pixels a side of its pictures: 8, 16 or 32", 8, stand_in=True
     ),
-    "records": Parameter("int", 128, 50_000, "50,000", "training pictures", low=8),
-    "epochs": Parameter("int", 3, 1, "1; also 200", "of each training", low=1),
-    "learning_rate": Parameter("float", 0.03, 0.1, "0.1", "of each training", low=1e-6),
-    "small_rate": Parameter("float", 0.01, 0.01, "not printed", "a second, smaller rate", low=1e-6),
+    "records": Parameter("int", 128, 50_000, "50,000", "training pictures", 8),
+    "epochs": Parameter("int", 3, 1, "1; also 200", "of each training", 1),
+    "learning_rate": Parameter("float", 0.03, 0.1, "0.1", "of each training", 1e-6),
+    "small_rate": Parameter("float", 0.01, 0.01, "not printed", "a second, smaller rate", 1e-6),
     "decay_every": Parameter(
-        "int", 2, 0, "50 of 200", "epochs after which the rate falls to a tenth; 0: never", low=0
+        "int", 2, 0, "50 of 200", "epochs after which the rate falls to a tenth; 0: never", 0
     ),
-    "runs": Parameter("int", 3, 3, "1", "trainings of each setting", low=2),
+    "runs": Parameter("int", 3, 3, "1", "trainings of each setting", 2),
     "mapped": Parameter(
-        "int", 0, 1, "not printed", "settings trained in one task at most; 0 for all", low=0
+        "int", 0, 1, "not printed", "settings trained in one task at most; 0 for all", 0
     ),
 }
 
 
 def trained_settings() -> tuple[Setting, ...]:
-    """None, those of Table 5, and local aggregation, which the table leaves out."""
+    """None, those of Table 5, and local aggregation, which the table omits."""
     return (NONE, *printed_settings("table5"), *LOCAL)
 
 
@@ -90,12 +63,20 @@ def printed_losses() -> pd.DataFrame:
     return printed_rows("table5")[columns].rename(columns={"value": "loss"})
 
 
+@functools.cache
+def printed_after_training() -> dict[int, float]:
+    """Appendix I: RMSE after epochs of training."""
+    rows = registry.printed(f"{KEY}/text")
+    epochs = rows["condition"].str.extract(r"after (\d+) epochs? of training")[0].dropna()
+    return {int(n): float(rows["value"][row]) for row, n in epochs.items()}
+
+
 def final_losses(study: Context) -> pd.DataFrame:
     """One row a training: setting, defence, strength, batch size, rate, run, loss."""
     p = study.parameters
     shared = dataclasses.replace(study, exhibit=f"{KEY}/table5")
     wanted = [
-        (s.defence, s.strength, rate)
+        [s.defence, s.strength, rate]
         for s in trained_settings()
         for rate in (p.learning_rate, p.small_rate)
     ]
@@ -113,29 +94,28 @@ def final_losses(study: Context) -> pd.DataFrame:
             "decay_every": p.decay_every,
             "size": size,
             "runs": p.runs,
-            "settings": [list(w) for w in wanted[low : low + step]],
+            "settings": wanted[low : low + step],
             "device": study.device,
             "seeds": {n: shared.seed_of(n) for n in ("networks", "pictures", "batches")},
         }
         for size in p.batch_sizes
         for low in range(0, len(wanted), step)
     ]
-    rows = []
     results = study.sweep(train_settings, tasks, "training under defences")
-    for task, result in zip(tasks, results, strict=True):
-        for (name, strength, rate), runs in zip(task["settings"], result["losses"], strict=True):
-            for run, curve in enumerate(runs):
-                rows.append(
-                    {
-                        "setting": Setting(name, strength).title,
-                        "defence": name,
-                        "strength": strength,
-                        "batch size": task["size"],
-                        "rate": rate,
-                        "run": run,
-                        "loss": curve[-1],
-                    }
-                )
+    rows = [
+        {
+            "setting": Setting(name, strength).title,
+            "defence": name,
+            "strength": strength,
+            "batch size": task["size"],
+            "rate": rate,
+            "run": run,
+            "loss": curve[-1],
+        }
+        for task, result in zip(tasks, results, strict=True)
+        for (name, strength, rate), curves in zip(task["settings"], result["losses"], strict=True)
+        for run, curve in enumerate(curves)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -168,7 +148,7 @@ def train_settings(task: dict[str, Any]) -> dict[str, Any]:
         )
         for run in range(task["runs"])
     ]
-    run = train_under_defences(
+    training = train_under_defences(
         networks,
         images,
         labels,
@@ -179,7 +159,7 @@ def train_settings(task: dict[str, Any]) -> dict[str, Any]:
         learning_rate=[rate for *_, rate in task["settings"]],
         decay_every=task["decay_every"] or None,
     )
-    return {"losses": run.losses}
+    return {"losses": training.losses}
 
 
 def training_pictures(task: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,5 +179,5 @@ def mean_losses(losses: pd.DataFrame, rate: float) -> pd.DataFrame:
 
 
 def _deviation(values: pd.Series) -> float:
-    """Standard deviation; infinite where a run was lost."""
+    """Standard deviation; infinite where a run diverged."""
     return float(np.std(values, ddof=1)) if np.all(np.isfinite(values)) else math.inf

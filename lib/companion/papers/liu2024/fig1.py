@@ -1,6 +1,4 @@
-"""Figure 1: reconstruction as an inverse problem, and a batch sent through all of its parts."""
-
-from __future__ import annotations
+"""Figure 1: reconstruction as an inverse problem, and a batch taken through all of its parts."""
 
 from collections.abc import Iterator
 
@@ -28,25 +26,23 @@ PARAMETERS = {
     "dimension": Parameter("int", 16, 32, _NOT, "entries of a record", low=2),
     "width": Parameter("int", 4000, 32000, _NOT, "neurons of the network", low=100),
     "batch_size": Parameter("int", 3, 4, _NOT, "records of a batch", low=2),
-    "noise_std": Parameter("float", 0.3, 0.3, _NOT, "the noise that is the defence", low=0.01),
+    "noise_std": Parameter("float", 0.3, 0.3, _NOT, "of the noise, the defence", low=0.01),
     "draws": Parameter("int", 4, 10, _NOT, "batches, each with a network of its own", low=2),
 }
 
-#: an error that only rounding leaves
+#: an error below this is rounding
 EXACT = 1e-5
-#: an average error over the draws is this factor from the Cramer-Rao bound at the most
+#: the error over the draws is within this factor of the Cramer-Rao bound
 NEAR = 1.5
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    chains = [
-        send_through(study.rng("chain", k), p.dimension, p.width, p.batch_size, p.noise_std)
-        for k in range(p.draws)
-    ]
+    sizes = (p.dimension, p.width, p.batch_size)
+    chains = [send_through(study.rng("chain", k), *sizes, p.noise_std) for k in range(p.draws)]
     return Tables(
-        {"parts": parts(p.dimension, p.width, p.batch_size), "chains": pd.DataFrame(chains)},
+        {"parts": parts(*sizes), "chains": pd.DataFrame(chains)},
         exact=("parts",),
         ran=f"{p.draws} batches of {p.batch_size} records in {p.dimension} dimensions, "
         f"{p.width:,} neurons, noise of standard deviation {p.noise_std:g}.",
@@ -56,15 +52,7 @@ def measure(study: Context) -> Tables:
 def send_through(
     rng: np.random.Generator, dimension: int, width: int, batch_size: int, noise_std: float
 ) -> dict[str, float]:
-    """Draw a batch, take its gradient, defend it, attack it, measure.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    dimension, width, batch_size : int
-        d, m and B of the two-layer network.
-    noise_std : float
-        Of the noise that is the defence, per entry.
+    """Draw a batch of a two-layer network, take its gradient, defend it, attack it, measure.
 
     Returns
     -------
@@ -98,7 +86,7 @@ def _error(network: TwoLayer, x: np.ndarray, released: OutputGradient, noise_std
 
 
 def parts(dimension: int, width: int, batch_size: int) -> pd.DataFrame:
-    """The parts of the diagram in order: what each is, in which room, how many numbers leave it."""
+    """The parts of the diagram in order: what each is, its modules, how many numbers it gives."""
     signal, observed = batch_size * dimension, width
     rows = [
         ("batch", "S", "the unknown signal", "study", signal),
@@ -114,7 +102,8 @@ def parts(dimension: int, width: int, batch_size: int) -> pd.DataFrame:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     chains = tables["chains"]
-    ratio = _root_mean_square(chains["defended"]) / _root_mean_square(chains["bound"])
+    mean_squares = chains[["defended", "bound"]].pow(2).mean()
+    ratio = (mean_squares["defended"] / mean_squares["bound"]) ** 0.5
     yield check(
         "liu2024/fig1",
         chains["reordered"].max() < 1e-12
@@ -129,15 +118,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-def _root_mean_square(values: pd.Series) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
-
-
 CAPTION = (
     "The paper draws data reconstruction as an inverse problem. Here its parts in order: "
     "the batch is the unknown signal, its gradient the forward map, a defence changes what is seen "
-    "and an attack inverts it. One algorithm's error bounds what is left from above, the least "
-    "error of any algorithm from below; the sizes are those of the batch that was sent through."
+    "and an attack inverts it. The error is bounded from above by that of one algorithm and from "
+    "below by the least error of any; the sizes are those of the batch that was run."
 )
 
 
@@ -167,22 +152,21 @@ def draw(tables: Tables) -> Figure:
     figure, axes = plt.subplots(figsize=(9.6, 2.95), layout="constrained")
     axes.set(xlim=(-1.05, 9.75), ylim=(-2.2, 0.72), aspect="equal")
     axes.set_axis_off()
-    boxes = [
-        ("Batch", "unknown signal\n$S=(x_1,\\dots,x_B)$", BLUE),
-        ("Gradient", "forward map\n$\\nabla_\\Theta L(\\Theta;\\,S)$", BLUE),
-        ("Defence", "clip, add noise, prune,\ndrop, aggregate: $D$", ORANGE),
-        ("Attack", "inverse problem\n$\\hat S=A(D(\\nabla L))$", GREEN),
-    ]
-    half = _WIDTH / 2 + 0.03
-    for i, (head, text, colour) in enumerate(boxes):
-        _box(axes, _GAP * i, 0.0, head, text, colour)
-        if i:
-            start, end = _GAP * (i - 1) + half, _GAP * i - half
-            _arrow(axes, (start, 0.0), (end, 0.0), signal if i == 1 else observed)
     left, middle, right = _GAP, 2 * _GAP, 3 * _GAP
-    _box(axes, left, _BELOW, "Lower bound $R_L$", "least error of any\nalgorithm", PURPLE)
-    _box(axes, middle, _BELOW, "Error", "$\\min_\\pi d(S,\\pi(\\hat S))$,\nin the best order", GREY)
-    _box(axes, right, _BELOW, "Upper bound $R_U$", "error of one\nalgorithm", GREEN)
+    boxes = (
+        (0, 0, "Batch", "unknown signal\n$S=(x_1,\\dots,x_B)$", BLUE),
+        (left, 0, "Gradient", "forward map\n$\\nabla_\\Theta L(\\Theta;\\,S)$", BLUE),
+        (middle, 0, "Defence", "clip, add noise, prune,\ndrop, aggregate: $D$", ORANGE),
+        (right, 0, "Attack", "inverse problem\n$\\hat S=A(D(\\nabla L))$", GREEN),
+        (left, _BELOW, "Lower bound $R_L$", "least error of any\nalgorithm", PURPLE),
+        (middle, _BELOW, "Error", "$\\min_\\pi d(S,\\pi(\\hat S))$,\nin the best order", GREY),
+        (right, _BELOW, "Upper bound $R_U$", "error of one\nalgorithm", GREEN),
+    )
+    for box in boxes:
+        _box(axes, *box)
+    half = _WIDTH / 2 + 0.03
+    for start, carried in ((0, signal), (left, observed), (middle, observed)):
+        _arrow(axes, (start + half, 0), (start + _GAP - half, 0), carried)
     _arrow(axes, (left + half, _BELOW), (middle - half, _BELOW), r"$\leq$")
     _arrow(axes, (right - half, _BELOW), (middle + half, _BELOW), r"$\leq$")
     _arrow(axes, (right - 0.55, -0.55), (middle + 0.55, _BELOW + 0.55))
@@ -193,12 +177,9 @@ def draw(tables: Tables) -> Figure:
 def _box(axes: Axes, x: float, y: float, head: str, text: str, colour: str) -> None:
     """Draw a rounded box around its middle (x, y), with a heading and some lines below it."""
     corner = (x - _WIDTH / 2, y - _HEIGHT / 2)
-    style = "round,pad=0.02,rounding_size=0.08"
-    axes.add_patch(
-        FancyBboxPatch(
-            corner, _WIDTH, _HEIGHT, boxstyle=style, facecolor="white", edgecolor=colour, lw=1.6
-        )
-    )
+    box = FancyBboxPatch(corner, _WIDTH, _HEIGHT, "round,pad=0.02,rounding_size=0.08")
+    box.set(facecolor="white", edgecolor=colour, linewidth=1.6)
+    axes.add_patch(box)
     axes.text(x, y + 0.27, head, ha="center", va="center", color=colour, weight="bold", fontsize=10)
     axes.text(x, y - 0.14, text, ha="center", va="center", fontsize=8.5, linespacing=1.35)
 
@@ -206,9 +187,8 @@ def _box(axes: Axes, x: float, y: float, head: str, text: str, colour: str) -> N
 def _arrow(
     axes: Axes, start: tuple[float, float], end: tuple[float, float], label: str = ""
 ) -> None:
-    """Draw an arrow with what it carries written above its middle."""
-    axes.annotate(
-        "", end, start, arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 1.4, "shrinkA": 0}
-    )
-    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    axes.text(middle[0], middle[1] + 0.1, label, ha="center", va="bottom", fontsize=8.5, color=GREY)
+    """Draw an arrow with a label above its middle."""
+    look = {"arrowstyle": "-|>", "color": GREY, "lw": 1.4, "shrinkA": 0}
+    axes.annotate("", end, start, arrowprops=look)
+    x, y = np.mean([start, end], axis=0)
+    axes.text(x, y + 0.1, label, ha="center", va="bottom", fontsize=8.5, color=GREY)

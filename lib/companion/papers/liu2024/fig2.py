@@ -1,7 +1,5 @@
 """Figure 2: pictures under every defence, by gradient inversion and by the proposed attack."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -19,7 +17,7 @@ from companion.papers.liu2024.defence_errors import (
 )
 from companion.papers.liu2024.defence_panels import settings_of
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Parameter, Tables, Verdict, measurement
+from companion.study import Context, Parameter, Tables, Verdict, measurement, shared_by
 from companion.style import ATTACKS, GREY, drawing, panels, picture
 
 PARAMETERS = {**GRID, "batch_size": Parameter("int", 4, 4, "4", "pictures a batch", low=1)}
@@ -63,15 +61,15 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     limit = mean_image_error(tables)
-    by_attack = tables["errors"].pivot_table(index="setting", columns="attack", values="RMSE")
-    for target in ("liu2024/fig2", "E-018"):
-        yield check_run(
-            tables,
-            target,
-            by_attack.loc[SETTINGS[-1].title].min() > limit,
-            "pruned to one entry of a hundred, both methods do worse than the mean image",
-            ours=f"mean image {limit:.2f}",
-        )
+    by_attack = tables["errors"].pivot(index="setting", columns="attack", values="RMSE")
+    pruned = check_run(
+        tables,
+        "liu2024/fig2",
+        by_attack.loc[SETTINGS[-1].title].min() > limit,
+        "pruned to one entry of a hundred, both methods do worse than the mean image",
+        ours=f"mean image {limit:.2f}",
+    )
+    yield from shared_by(pruned, "E-018")
     yield check_run(
         tables,
         "E-019",
@@ -85,31 +83,31 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "E-019",
         better > 4 * error,
         "and the proposed attack's error is smaller by more than four standard errors",
-        otherwise="On this network it is not.",
+        differs="On this network it is not.",
     )
 
 
 def _difference(tables: Tables) -> tuple[float, float]:
-    """By how much the proposed attack's RMSE is smaller without a defence, and its error."""
+    """By how much the proposed attack's undefended RMSE is smaller, and the standard error."""
     if "undefended" in tables:
         pairs = tables["undefended"]
         return mean_and_error(pairs["GradientInversion"] - pairs[MATCHED])
-    # older runs kept no pairs: the deviation of a difference is at most the sum of both
+    # older runs kept no pairs: the error of a difference is at most the sum of both
     means = tables["errors"].query("defence == 'None'").set_index("attack")
     errors = means["RMSE error"]
     return means["RMSE"]["GradientInversion"] - means["RMSE"][MATCHED], float(errors.sum())
 
 
 CAPTION = (
-    "A batch and what two attacks make of its gradient under each defence: gradient inversion with "
+    "A batch and its reconstructions by two attacks under each defence: gradient inversion with "
     "one cosine over all layers and the proposed attack, with the RMSE over all batches of that "
     "size. The paper shows the same rows and columns and finds its own attack's pictures better; "
-    "pruned to one entry of a hundred nothing is to be recognised in either."
+    "with one entry of a hundred kept, nothing can be recognised in either."
 )
 
 
 def alt(tables: Tables) -> str:
-    means = tables["errors"].groupby(["setting", "attack"])["RMSE"].mean().unstack()
+    means = tables["errors"].pivot(index="setting", columns="attack", values="RMSE")
     none, worst = (
         " and ".join(f"{means.loc[s.title, attack]:.1f}" for attack in PAIR)
         for s in (SETTINGS[0], SETTINGS[-1])
@@ -126,18 +124,18 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     errors = tables["errors"]
     rms = errors.set_index(["attack", "setting"])["RMSE"]
-    rows = ["original", *dict.fromkeys(errors["attack"])]
+    attacks = list(dict.fromkeys(errors["attack"]))
     settings = settings_of(errors)
-    figure, axes = panels(len(rows), len(settings), width=1.5, height=1.65)
-    for name, line in zip(rows, axes, strict=True):
-        for axis, (setting, _, short) in zip(line, settings, strict=True):
-            if name == "original":
-                picture(axis, _mosaic(tables.images, name))
-                axis.set_title(short, fontsize=9)
-            else:
-                picture(axis, _mosaic(tables.images, f"{name}, {setting}"))
-                axis.set_title(f"RMSE {rms[name, setting]:.2f}", fontsize=8)
-        line[0].set_ylabel(name, fontsize=9, color=ATTACKS.get(name, {"color": GREY})["color"])
+    figure, (originals, *lines) = panels(len(attacks) + 1, len(settings), width=1.5, height=1.65)
+    originals[0].set_ylabel("original", fontsize=9, color=GREY)
+    for axis, (*_, short) in zip(originals, settings, strict=True):
+        picture(axis, _mosaic(tables.images, "original"))
+        axis.set_title(short, fontsize=9)
+    for attack, line in zip(attacks, lines, strict=True):
+        line[0].set_ylabel(attack, fontsize=9, color=ATTACKS[attack]["color"])
+        for axis, (setting, *_) in zip(line, settings, strict=True):
+            picture(axis, _mosaic(tables.images, f"{attack}, {setting}"))
+            axis.set_title(f"RMSE {rms[attack, setting]:.2f}", fontsize=8)
     return figure
 
 
@@ -145,9 +143,9 @@ def _mosaic(images: Mapping[str, np.ndarray], prefix: str) -> np.ndarray:
     """Up to four pictures in a square, with a white seam."""
     shown = [images[f"{prefix} {i}"] for i in range(4) if f"{prefix} {i}" in images]
     side = shown[0].shape[0]
-    seam = max(1, side // 8)
-    whole = np.ones((2 * side + seam, 2 * side + seam, 3))
+    step = side + max(1, side // 8)
+    whole = np.ones((step + side, step + side, 3))
     for i, one in enumerate(shown):
-        top, left = (i // 2) * (side + seam), (i % 2) * (side + seam)
+        top, left = (step * place for place in divmod(i, 2))
         whole[top : top + side, left : left + side] = one
     return whole

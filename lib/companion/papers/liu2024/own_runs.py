@@ -1,10 +1,6 @@
-"""Verdicts on our own runs, whose outcome is known in the quick profile and open in others."""
-
-from __future__ import annotations
+"""Verdicts on our own runs: the quick profile's outcome is known, that of other runs is not."""
 
 from companion.study import Tables, Verdict, check
-
-__all__ = ["check_run"]
 
 
 def check_run(
@@ -15,24 +11,19 @@ def check_run(
     *,
     ours: str = "",
     paper: str = "",
-    otherwise: str = "",
+    differs: str = "",
 ) -> Verdict:
     """Judge a statement of the paper on our own run.
 
     Parameters
     ----------
-    otherwise : str
-        Why the statement is known not to come out in the quick profile; if it does, or fails
-        without such a reason, the verdict is *failed*. Other runs are judged as they come out.
+    differs : str
+        Why the statement is known not to hold in the quick profile; the verdict is *failed* if it
+        does, or if it does not and no reason is given. Other runs are judged as they come out.
     """
     if tables.profile != "quick":
-        otherwise = "" if holds else "It did not come out in this run."
+        differs = "" if holds else "It did not come out in this run."
+    stand_in = tables.stand_in
     return check(
-        target,
-        holds,
-        statement,
-        ours=ours,
-        paper=paper,
-        stand_in=tables.stand_in,
-        differs=otherwise,
+        target, holds, statement, ours=ours, paper=paper, stand_in=stand_in, differs=differs
     )

@@ -1,29 +1,16 @@
 """Drawing the proposed attack beside others: what Tables 3 and 6 and the algorithms share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from companion.style import (
-    ATTACKS,
-    BLUE,
-    COLOURS,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    legend_line,
-    picture,
-)
+from companion.style import ATTACKS, BLUE, GREEN, GREY, ORANGE, PURPLE, legend_line, picture
 
-__all__ = ["METHODS", "draw_metric", "draw_strips", "method_entries"]
-
-#: colours of the attack with and without its parts, and of those it is held against
+#: colours of the attack with and without its parts, and of those it is compared with
 METHODS = {
     "w/o GR and FM": BLUE,
     "Geiping": BLUE,
@@ -35,45 +22,34 @@ METHODS = {
 
 
 def draw_metric(
-    axis: Axes, cells: pd.DataFrame, printed: pd.DataFrame, metric: str, methods: Sequence[str]
+    axis: Axes,
+    cells: pd.DataFrame,
+    printed: pd.DataFrame,
+    metric: str,
+    colours: Mapping[str, str] = METHODS,
 ) -> None:
     """Ours with 95% intervals by batch size, printed numbers hollow."""
-    mine = cells[cells["metric"] == metric]
-    sizes = list(dict.fromkeys(mine["batch size"]))
+    mine, theirs = (table[table["metric"] == metric] for table in (cells, printed))
+    sizes, methods = (list(dict.fromkeys(mine[key])) for key in ("batch size", "method"))
+    theirs = theirs[theirs["batch size"].isin(sizes)]
     for number, method in enumerate(methods):
         shift = 0.22 * (number - (len(methods) - 1) / 2)
-        colour = METHODS.get(method, COLOURS[number % len(COLOURS)])
-        rows = mine[mine["method"] == method]
+        look: dict[str, Any] = {"color": colours[method], "markersize": 5}
+        rows, hollow = (table[table["method"] == method] for table in (mine, theirs))
+        places = np.arange(len(sizes)) + shift
         axis.errorbar(
-            np.arange(len(sizes)) + shift,
-            rows["value"],
-            yerr=1.96 * rows["error"],
-            color=colour,
-            marker="o",
-            markersize=5,
-            linestyle="",
-            capsize=2,
-            zorder=3,
+            places, rows["value"], yerr=1.96 * rows["error"], fmt="o", capsize=2, zorder=3, **look
         )
-        theirs = printed[(printed["method"] == method) & (printed["metric"] == metric)]
-        theirs = theirs[theirs["batch size"].isin(sizes)]
-        axis.plot(
-            [sizes.index(n) + shift for n in theirs["batch size"]],
-            theirs["value"],
-            "D",
-            markerfacecolor="white",
-            color=colour,
-            markersize=5,
-            zorder=4,
-        )
+        places = shift + np.array([sizes.index(n) for n in hollow["batch size"]])
+        axis.plot(places, hollow["value"], "D", markerfacecolor="white", zorder=4, **look)
     axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     axis.set(xlabel="batch size", xlim=(-0.5, len(sizes) - 0.5))
 
 
-def method_entries(methods: Sequence[str]) -> list[Line2D]:
-    """Entries of a legend for methods and for what is printed."""
+def method_entries(cells: pd.DataFrame) -> list[Line2D]:
+    """Entries of a legend for the methods of a table and for what is printed."""
     return [
-        *(legend_line(name, METHODS.get(name, GREY), "", "o") for name in methods),
+        *(legend_line(name, METHODS[name], "", "o") for name in dict.fromkeys(cells["method"])),
         legend_line("printed (CIFAR-10)", GREY, "", "D", markerfacecolor="white"),
     ]
 

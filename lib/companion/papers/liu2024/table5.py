@@ -1,6 +1,4 @@
-"""Table 5: the training loss that every defence leaves."""
-
-from __future__ import annotations
+"""Table 5: the final training loss under every defence."""
 
 import math
 from collections.abc import Iterator
@@ -68,35 +66,26 @@ def _layout(losses: pd.DataFrame, *rates: float) -> pd.DataFrame:
 
 def _excess(losses: pd.DataFrame, rate: float, small_rate: float) -> pd.DataFrame:
     """Loss under noise of .1 less that under pruning of 99%, by batch size."""
-
-    def less(table: pd.DataFrame) -> pd.Series:
-        wide = table.pivot_table(index="batch size", columns="setting", values="loss")
-        return wide[NOISE] - wide[PRUNED]
-
-    columns = {
-        "rate": less(mean_losses(losses, rate)),
-        "smaller rate": less(mean_losses(losses, small_rate)),
-        "printed": less(printed_losses()),
+    kinds = {
+        "rate": mean_losses(losses, rate),
+        "smaller rate": mean_losses(losses, small_rate),
+        "printed": printed_losses(),
     }
-    return pd.DataFrame(columns).reset_index()
+    wide = {
+        name: table.pivot(index="batch size", columns="setting", values="loss")
+        for name, table in kinds.items()
+    }
+    return pd.DataFrame({name: t[NOISE] - t[PRUNED] for name, t in wide.items()}).reset_index()
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    p, printed = tables.parameters, printed_losses()
-    losses = tables["losses"]
+    p, printed, losses = tables.parameters, printed_losses(), tables["losses"]
     main = losses[np.isclose(losses["rate"], p.learning_rate)]
-    yield _dearest(tables, mean_losses(losses, p.learning_rate), printed)
-    yield from _noise_against_pruning(tables, _excess(losses, p.learning_rate, p.small_rate))
-    yield _mild(tables, main, printed)
-    yield _single_runs(main, printed)
-
-
-def _dearest(tables: Tables, means: pd.DataFrame, printed: pd.DataFrame) -> Verdict:
-    def worst(table: pd.DataFrame) -> set[str]:
-        return set(table.loc[table.groupby("batch size")["loss"].idxmax(), "setting"])
-
-    ours, paper = worst(means), worst(printed)
-    return check(
+    ours, paper = (
+        set(table.loc[table.groupby("batch size")["loss"].idxmax(), "setting"])
+        for table in (mean_losses(losses, p.learning_rate), printed)
+    )
+    yield check(
         "liu2024/table5",
         ours | paper == {NOISE},
         "The largest final loss is that under noise of .1, at every batch size, in print and in "
@@ -105,19 +94,15 @@ def _dearest(tables: Tables, means: pd.DataFrame, printed: pd.DataFrame) -> Verd
         paper=", ".join(sorted(paper)),
         stand_in=tables.stand_in,
     )
-
-
-def _noise_against_pruning(tables: Tables, excess: pd.DataFrame) -> Iterator[Verdict]:
-    """The claim at the printed kind of rate, and what a smaller rate makes of it."""
-    p = tables.parameters
-    printed, ours, small = (excess[name] for name in ("printed", "rate", "smaller rate"))
-    share = float(small.mean() / ours.mean()) if np.isfinite(ours).all() else 0.0
+    excess = _excess(losses, p.learning_rate, p.small_rate)
+    in_print, larger, small = (excess[name] for name in ("printed", "rate", "smaller rate"))
+    share = float(small.mean() / larger.mean()) if np.isfinite(larger).all() else 0.0
     yield check(
         "E-024",
-        (printed > 0.8).all() and (ours > 0).all(),
+        (in_print > 0.8).all() and (larger > 0).all(),
         "The loss under noise of .1 is larger than that under 99% pruning at every batch size.",
-        ours=f"by {ours.min():.1f} and more",
-        paper=f"by {printed.min():.2f} to {printed.max():.2f}",
+        ours=f"by {larger.min():.1f} and more",
+        paper=f"by {in_print.min():.2f} to {in_print.max():.2f}",
         stand_in=tables.stand_in,
     )
     yield refute(
@@ -128,42 +113,40 @@ def _noise_against_pruning(tables: Tables, excess: pd.DataFrame) -> Iterator[Ver
         f"{p.small_rate:g} for {p.learning_rate:g}",
         paper="one rate",
     )
-
-
-def _mild(tables: Tables, losses: pd.DataFrame, printed: pd.DataFrame) -> Verdict:
-    """Pruning of up to 90% against none, beside noise of .1; in print against clipping at 8."""
-
-    def cost(table: pd.DataFrame, reference: str) -> tuple[float, float]:
-        mean = table.groupby("setting")["loss"].mean()
-        pruned = [s.title for s in printed_settings("table5") if s.defence == "GradPrune"]
-        light = mean[[t for t in pruned if t != PRUNED]].mean()
-        return float(light - mean[reference]), float(mean[NOISE] - mean[reference])
-
-    ours, paper = cost(losses, NONE.title), cost(printed, "GradClip C=8")
-    return check(
+    light, heavy = _costs(main, NONE.title)
+    printed_light, printed_heavy = _costs(printed, "GradClip C=8")
+    yield check(
         "E-038",
-        all(light < 0.25 * heavy for light, heavy in (ours, paper)),
+        light < 0.25 * heavy and printed_light < 0.25 * printed_heavy,
         "Pruning of 30% to 90% raises the loss by less than a quarter of what noise of .1 does "
         "(in print, where no undefended loss is, beside clipping at 8).",
-        ours=f"by {ours[0]:.1f} against {ours[1]:.1f}".replace("-0.0", "0.0"),
-        paper=f"by {paper[0]:.2f} against {paper[1]:.2f}",
+        ours=f"by {light:.1f} against {heavy:.1f}".replace("-0.0", "0.0"),
+        paper=f"by {printed_light:.2f} against {printed_heavy:.2f}",
         stand_in=tables.stand_in,
     )
+    yield _single_runs(main, printed)
+
+
+def _costs(losses: pd.DataFrame, reference: str) -> tuple[float, float]:
+    """By how much pruning of up to 90%, and noise of .1, raise the mean loss of a setting."""
+    mean = losses.groupby("setting")["loss"].mean()
+    pruned = [s.title for s in printed_settings("table5") if s.defence == "GradPrune"]
+    light = mean[[t for t in pruned if t != PRUNED]].mean()
+    return float(light - mean[reference]), float(mean[NOISE] - mean[reference])
 
 
 def _single_runs(losses: pd.DataFrame, printed: pd.DataFrame) -> Verdict:
-    """Do losses grow with the strength of a defence, and can single runs tell?"""
-    series = [own for _, own in printed.groupby(["defence", "batch size"], sort=False)]
+    """Do losses grow with the strength of a defence, and can single runs show it?"""
+    series = printed.groupby(["defence", "batch size"], sort=False)
     rising = sum(
         own.sort_values("strength", ascending=name != "GradClip")["loss"].is_monotonic_increasing
-        for own, name in ((s, s["defence"].iloc[0]) for s in series)
+        for (name, _), own in series
     )
     flipped, pairs = 0, 0
-    # where a run was lost only its order counts
+    # of a diverged run only the order counts
     losses = losses.assign(loss=np.minimum(losses["loss"], 1e6))
     for _, own in losses[losses["defence"] != "None"].groupby(["defence", "batch size"]):
-        runs = own.pivot_table(index="strength", columns="run", values="loss", dropna=False)
-        steps = runs.diff().iloc[1:]
+        steps = own.pivot(index="strength", columns="run", values="loss").diff().iloc[1:]
         flipped += int((np.sign(steps).T != np.sign(steps.mean(axis=1))).to_numpy().sum())
         pairs += steps.size
     share = flipped / pairs

@@ -1,7 +1,5 @@
 """Table 6: ablation of gradient reweighting and feature matching, and the sweep of weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -31,13 +29,13 @@ from companion.style import GREY, ORANGE, drawing, legend_above, legend_line, pa
 PARAMETERS = {
     **BENCH,
     "batch_sizes": Parameter(
-        "ints", (4, 8, 16, 32), (4, 8, 16, 32), "4, 8, 16, 32", "pictures a batch", low=1
+        "ints", (4, 8, 16, 32), (4, 8, 16, 32), "4, 8, 16, 32", "pictures a batch", 1
     ),
     "swept": Parameter("int", 4, 4, "not printed", "pictures a batch of the sweep of weights", 1),
 }
 SETTLES = ("E-028", "E-029", "E-036")
 
-#: what is tried of each weight, the others at their best: from the paper's lists
+#: values tried of each weight, the others at their best: from the paper's lists
 TRIED = {
     "total_variation": (0.0, 0.001, 0.01, 0.1),
     "statistics": (0.0, 0.001, 0.01),
@@ -52,30 +50,23 @@ CHOSEN = {SYMBOLS[which]: value for which, value in BEST.items()}
 def measure(study: Context) -> Tables:
     p = study.parameters
     name = perceptual(study.device).name
+    tried = {
+        (SYMBOLS[which], value): Variant(p.weighting, shorter=2, **{**BEST, which: value})
+        for which, values in TRIED.items()
+        for value in values
+    }
+    rows = [
+        (weight, value, *mean_and_error(run["PSNR"]))
+        for ((weight, value), _), run in run_variants(study, tried, [p.swept]).items()
+    ]
     return Tables(
         {
             "cells": measure_cells(study, variants(p.weighting), p.batch_sizes),
             "printed": printed_cells("table6"),
-            "sweep": _sweep(study),
+            "sweep": pd.DataFrame(rows, columns=["weight", "value", "PSNR", "error"]),
         },
         ran=what_ran(study, p.batch_sizes) + f" LPIPS column: {name}, pictures enlarged.",
     )
-
-
-def _sweep(study: Context) -> pd.DataFrame:
-    """PSNR over each of the three weights, the other two as the paper has them."""
-    p = study.parameters
-    wanted = {
-        (which, value): Variant(p.weighting, shorter=2, **{**BEST, which: value})
-        for which, values in TRIED.items()
-        for value in values
-    }
-    runs = run_variants(study, [(variant, p.swept) for variant in wanted.values()])
-    rows = []
-    for (which, value), variant in wanted.items():
-        mean, error = mean_and_error(runs[variant, p.swept]["PSNR"])
-        rows.append({"weight": SYMBOLS[which], "value": value, "PSNR": mean, "error": error})
-    return pd.DataFrame(rows)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -86,74 +77,65 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tables,
         "liu2024/table6",
         reweighted.mean() > 0.5 and reweighted.min() > -0.3 and (falls < 0).all(),
-        "reweighting raises the mean PSNR, and every larger batch is rebuilt worse",
+        "reweighting raises the mean PSNR, and larger batches are reconstructed worse",
         ours=f"{reweighted.mean():+.0f} dB on average",
         paper=signed(theirs["w/o FM"] - theirs["w/o GR and FM"]),
     )
-    yield _matching_gain(tables, *(t["Ours"] - t["w/o FM"] for t in (mine, theirs)))
-    yield _order(tables)
-    yield _best_weights(tables)
-
-
-MATCHING_COSTS = (
-    "on these networks the features of the candidates do not tell the images apart at the start, "
-    "so that matching ties images to features of others; where it helps it is by less than the "
-    "spread over the pictures"
-)
-
-
-def _matching_gain(tables: Tables, gains: pd.Series, printed: pd.Series) -> Verdict:
-    """Whether feature matching gains little at small batches and more at large ones."""
-    in_print = printed[[16, 32]].mean() > printed[[4, 8]].mean() > 0
+    matching_costs = (
+        "on these networks the features of the first candidates do not tell the images apart, so "
+        "that matching ties images to the features of others; where it helps it is by less than "
+        "the spread over the pictures"
+    )
+    gains, printed = (table["Ours"] - table["w/o FM"] for table in (mine, theirs))
     below = int((gains < 0).sum())
-    return check_run(
+    yield check_run(
         tables,
         "E-028",
-        in_print and (gains > 0.1).all(),
+        printed[[16, 32]].mean() > printed[[4, 8]].mean() > 0 and (gains > 0.1).all(),
         "feature matching gains some PSNR at every batch size, in print more at 16 and 32 than at "
         "4 and 8",
         ours=f"below zero at {below} of {len(gains)} batch sizes"
         if below == len(gains)
         else "not at every batch size",
         paper=signed(printed),
-        otherwise=MATCHING_COSTS,
+        differs=matching_costs,
     )
-
-
-def _order(tables: Tables) -> Verdict:
-    """Whether all metrics improve from part to part."""
-
-    def ordered(cells: pd.DataFrame, metric: str) -> bool:
-        values = METRICS[metric] * by_size(cells, metric)[["w/o GR and FM", "w/o FM", "Ours"]]
-        return bool((values.diff(axis=1).iloc[:, 1:] >= -1e-9).all(axis=None))
-
-    holds = all(ordered(tables[name], m) for name in ("printed", "cells") for m in METRICS)
-    return check_run(
+    ordered = all(_ordered(tables[name], m) for name in ("printed", "cells") for m in METRICS)
+    yield check_run(
         tables,
         "E-029",
-        holds,
+        ordered,
         "all three metrics improve, or tie, from neither part to reweighting to both, at every "
         "batch size",
-        ours="" if holds else "not at every batch size",
+        ours="" if ordered else "not at every batch size",
         paper="in all 12 printed columns",
-        otherwise=MATCHING_COSTS,
+        differs=matching_costs,
     )
-
-
-def _best_weights(tables: Tables) -> Verdict:
-    sweep = tables["sweep"]
-    best = sweep.loc[sweep.groupby("weight")["PSNR"].idxmax()].set_index("weight")["value"]
+    best = _best_weights(tables)
     as_printed = all(math.isclose(best[symbol], value) for symbol, value in CHOSEN.items())
-    return check_run(
+    yield check_run(
         tables,
         "E-036",
         as_printed,
         "of the weights tried, one at a time, the paper's are best: alpha_TV = 0.01, "
         "alpha_BN = 0.001, alpha_f = 0.1",
         ours="" if as_printed else "not all three",
-        otherwise="a weaker feature matching, or none, gives better pictures here; which total "
+        differs="a weaker feature matching, or none, gives better pictures here; which total "
         "variation is best depends on how smooth the pictures are",
     )
+
+
+def _ordered(cells: pd.DataFrame, metric: str) -> bool:
+    """Whether a metric improves from part to part."""
+    values = METRICS[metric] * by_size(cells, metric)[["w/o GR and FM", "w/o FM", "Ours"]]
+    return bool((values.diff(axis=1).iloc[:, 1:] >= -1e-9).all(axis=None))
+
+
+def _best_weights(tables: Tables) -> pd.Series:
+    """Of each weight, the value with the highest PSNR."""
+    sweep = tables["sweep"]
+    best = sweep.groupby("weight", sort=False)["PSNR"].idxmax()
+    return sweep.loc[best].set_index("weight")["value"]
 
 
 CAPTION = (
@@ -169,51 +151,33 @@ def alt(tables: Tables) -> str:
     gains = []
     for name in ("cells", "printed"):
         means = by_size(tables[name], "PSNR").mean()
-        gains.append(means["w/o FM"] - means["w/o GR and FM"])
-        gains.append(means["Ours"] - means["w/o FM"])
-    sweep = tables["sweep"]
-    best = sweep.loc[sweep.groupby("weight", sort=False)["PSNR"].idxmax()]
+        gains += [means["w/o FM"] - means["w/o GR and FM"], means["Ours"] - means["w/o FM"]]
+    best = ", ".join(f"{symbol} = {value:g}" for symbol, value in _best_weights(tables).items())
     return (
         "Six panels. Top: three metrics by batch size; on average reweighting changes the PSNR by "
         f"{gains[0]:+.0f} dB and matching by {gains[1]:+.0f} dB in ours, by {gains[2]:+.0f} and "
-        f"{gains[3]:+.0f} dB in print. Below: PSNR over each weight, highest at "
-        + ", ".join(
-            f"{symbol} = {value:g}"
-            for symbol, value in zip(best["weight"], best["value"], strict=True)
-        )
-        + "."
+        f"{gains[3]:+.0f} dB in print. Below: PSNR over each weight, highest at {best}."
     )
-
-
-_LABELS = {
-    "alpha_TV": r"total variation $\alpha_{TV}$",
-    "alpha_BN": r"statistics $\alpha_{BN}$",
-    "alpha_f": r"features $\alpha_f$",
-}
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
     cells, printed, sweep = (tables[name] for name in ("cells", "printed", "sweep"))
-    methods = list(dict.fromkeys(cells["method"]))
     figure, axes = panels(2, 3, width=3.2, height=2.7)
     for axis, metric in zip(axes[0], METRICS, strict=True):
-        draw_metric(axis, cells, printed, metric, methods)
+        draw_metric(axis, cells, printed, metric)
         axis.set_ylabel({"PSNR": "PSNR (dB)", "LPIPS": "perceptual distance"}.get(metric, metric))
-    for axis, (weight, rows) in zip(axes[1], sweep.groupby("weight", sort=False), strict=True):
+    names = (r"total variation $\alpha_{TV}$", r"statistics $\alpha_{BN}$", r"features $\alpha_f$")
+    weights = sweep.groupby("weight", sort=False)
+    for axis, (weight, rows), name in zip(axes[1], weights, names, strict=True):
+        places = range(len(rows))
         axis.errorbar(
-            range(len(rows)),
-            rows["PSNR"],
-            yerr=1.96 * rows["error"],
-            color=ORANGE,
-            marker="o",
-            capsize=2,
+            places, rows["PSNR"], yerr=1.96 * rows["error"], color=ORANGE, marker="o", capsize=2
         )
-        axis.set_xticks(range(len(rows)), [f"{v:g}" for v in rows["value"]])
-        chosen = int(np.argmin(np.abs(rows["value"].to_numpy() - CHOSEN[str(weight)])))
+        axis.set_xticks(places, [f"{v:g}" for v in rows["value"]])
+        chosen = int(np.argmin(np.abs(rows["value"].to_numpy() - CHOSEN[weight])))
         axis.axvline(chosen, color=GREY, linestyle="--", linewidth=1.1)
-        axis.set(xlabel=_LABELS[str(weight)], ylabel="PSNR (dB)")
-    legend_above(
-        figure, [*method_entries(methods), legend_line("the paper's weight", GREY, "--")], 5
-    )
+        axis.set(xlabel=name, ylabel="PSNR (dB)")
+    handles = [*method_entries(cells), legend_line("the paper's weight", GREY, "--")]
+    legend_above(figure, handles, 5)
     return figure
