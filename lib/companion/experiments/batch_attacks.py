@@ -6,8 +6,6 @@ draws depends on the seeds it names and on nothing computed, so that exhibits th
 the same, and within one process get it from memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any

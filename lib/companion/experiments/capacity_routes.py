@@ -4,8 +4,6 @@
 paper's size the values leave the floats by thousands of nats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -6,8 +6,6 @@ of whose problems descend together; which cells an exhibit asks for changes no t
 exhibits share their results, and within one process get them from memory.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

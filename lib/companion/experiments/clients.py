@@ -4,8 +4,6 @@ Section 5.1 lists the defences, Appendix F the network: ResNet-18 with an extra 
 16,384 neurons before the head, of which all but the first few thousand have random weights.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from dataclasses import dataclass

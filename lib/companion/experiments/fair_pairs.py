@@ -4,8 +4,6 @@ The paper's own run: batches of 128 of 60,000 records, 1,407 steps, delta = 1/60
 of 13,700 entries that is clipped as a whole, so that the Gaussian's sigma is the noise multiplier.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Section VI trains a sigmoid network of 13,700 weights without biases on 16 x 16 
 pairs a concentration of von Mises-Fisher noise with a Gaussian noise multiplier at each epsilon.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from pathlib import Path

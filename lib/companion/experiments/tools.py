@@ -1,7 +1,5 @@
 """Small things that several computations share."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

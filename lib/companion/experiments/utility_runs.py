@@ -4,8 +4,6 @@ A task of a sweep is one data set at one batch size and one repetition: all its 
 mechanisms, train together. Exhibits of one process that ask for the same task share it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

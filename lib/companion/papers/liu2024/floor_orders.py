@@ -1,7 +1,5 @@
 """Orders of the lower bound in d and m, from sweeps over one factor at a time (Liu et al. 2024)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Records are random unit vectors; networks are drawn from the study's seed. Every
 for noise of standard deviation one on every observed entry: the bounds are proportional to it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 What Propositions 2.1 and A.1 of Liu et al. 2024 share.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lemma A.2: the delta that the moments give, against the delta of an accountant."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Lemma D.2: tr(M^-1) is at least d^2/tr(M), when it is equal, and what the inequality loses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

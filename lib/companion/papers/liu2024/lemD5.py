@@ -1,7 +1,5 @@
 """Lemma D.5: the largest weights of random networks against their orders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

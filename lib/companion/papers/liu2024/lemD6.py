@@ -1,7 +1,5 @@
 """Lemma D.6: one record; the order of its bound, and estimators that go below the bound."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lemma E.1: clipping; its factor, what the lost length adds, and the width's exponent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lemma E.3: the whole gradient pruned by size; the bound over the pruned share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Proposition 2.1: the noise that differential privacy asks for, and that reconstruction asks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Proposition 3.2: two local steps on two batches leave the order of the bound as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024.floor_orders import (

@@ -1,7 +1,5 @@
 """Proposition 3.4: pruned output gradients; the bound, two readings of it, the tensor attack."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Proposition A.1: the sensitivity of a two-layer gradient, and the noise that the moments ask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

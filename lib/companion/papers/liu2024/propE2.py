@@ -1,7 +1,5 @@
 """Proposition E.2: two local steps on two batches against one step on both, over their rates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,11 +1,9 @@
 """Two-layer networks with batches, attacked and bounded under defences (Liu et al., Table 1).
 
 Networks are drawn at random with orthonormal records, so that the smallest singular value of the
-records is one and only the factor that a sweep moves is moved. All defences of a sweep meet the
+records is one and a sweep varies its own factor alone. All defences of a sweep are applied to the
 same networks, records and noise.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -67,10 +65,7 @@ class Problem:
 
 
 def draw_problem(task: Mapping[str, Any]) -> Problem:
-    """Draw a task's network and records.
-
-    The same for all defences; of networks that differ in the width, all is drawn anew.
-    """
+    """Draw a task's network and records: the same for all defences, others for each width."""
     d, m, size = task["dimension"], task["width"], task["batch"]
     rng = np.random.default_rng([task["base"], d, m, size, task["network"]])
     seed = int(rng.integers(2**62))
@@ -93,32 +88,23 @@ def released(problem: Problem, defence: Mapping[str, Any]) -> tuple[OutputGradie
 
     ``defence`` has the keyword arguments of
     :func:`reconrisk.two_layer.release_output_gradient`; ``local`` as a list of count and rates, and
-    ``first`` instead of ``active``: the share of the batch that the first of two steps sees, the
-    second sees the others.
+    ``first`` instead of ``active``: the share of the batch in the first of two steps, the rest
+    being in the second.
     """
-    options = dict(defence)
+    options, active, count = dict(defence), None, len(problem.labels)
     local = LocalSteps(*options.pop("local", (1,)))
-    first = options.pop("first", None)
-    active = None
-    if first is not None:
-        ahead = np.arange(len(problem.labels)) < first * len(problem.labels)
+    if "first" in options:
+        ahead = np.arange(count) < options.pop("first") * count
         active = np.stack([ahead, ~ahead])
-    gradient = release_output_gradient(
-        problem.network,
-        problem.inputs,
-        problem.labels,
-        local=local,
-        active=active,
-        rng=np.random.default_rng(problem.seed),
-        **options,
-    )
-    return gradient, active
+    options |= {"local": local, "active": active, "rng": np.random.default_rng(problem.seed)}
+    batch = (problem.inputs, problem.labels)
+    return release_output_gradient(problem.network, *batch, **options), active
 
 
 def problem_tasks(
     points: Sequence[Mapping[str, Any]], networks: int, shared: Mapping[str, Any]
 ) -> list[Row]:
-    """One task for each point and network; ``shared`` goes into all."""
+    """One task for each point and network, with the values of ``shared``."""
     return [
         {"labels": "random", **shared, **point, "network": k}
         for point in points

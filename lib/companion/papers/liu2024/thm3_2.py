@@ -1,7 +1,5 @@
 """Theorem 3.2: the exact and the loosened bound over m, d, B and the share of entries removed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Theorem D.7: what the loosening and an attacker's knowledge are worth, by batch and defence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
