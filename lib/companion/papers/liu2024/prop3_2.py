@@ -55,7 +55,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "liu2024/prop3_2",
         order_holds(exact) and order_holds(loosened),
-        "under two local steps on two batches the bound is of order sigma sqrt(d/m)",
+        "with two local steps on two batches the bound is of order sigma sqrt(d/m)",
         ours=f"exact: {order_text(exact)}; loosened: {order_text(loosened)}",
         paper="1/2 in d, -1/2 in m",
         tolerance=f"{EXPONENT:g} in each exponent",
