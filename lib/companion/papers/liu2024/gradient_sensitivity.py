@@ -1,4 +1,4 @@
-"""The sensitivity of a two-layer gradient, and the noise that privacy requires (Liu et al. 2024)."""
+"""The sensitivity of a two-layer gradient, and the noise for its privacy (Liu et al. 2024)."""
 
 import math
 from collections.abc import Callable, Sequence
