@@ -11,7 +11,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -200,7 +200,7 @@ class Grid:
     device: str = "cpu"
 
     @classmethod
-    def of(cls, study: Context) -> Grid:
+    def of(cls, study: Context) -> Self:
         """The grid of an exhibit whose parameters include :data:`GRID`.
 
         Exhibits with equal parameters get equal grids, whatever their names.

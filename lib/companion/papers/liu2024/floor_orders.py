@@ -15,10 +15,10 @@ from companion.papers.liu2024.gradient_floors import (
 from companion.study import Context, Parameter
 
 __all__ = [
-    "DIMENSIONS",
     "EXPONENT",
     "NOT_PRINTED",
-    "WIDTHS",
+    "ORDER",
+    "SWEPT",
     "around",
     "base_of",
     "exponents",
@@ -33,17 +33,22 @@ __all__ = [
 EXPONENT = 0.1
 
 NOT_PRINTED = "not printed: the paper only proves"
-DIMENSIONS = Parameter(
-    "ints", (32, 64, 128), (64, 128, 256), NOT_PRINTED, "d in the sweep over the dimension", low=3
-)
-WIDTHS = Parameter(
-    "ints",
-    (4000, 8000, 16000),
-    (4000, 16000, 64000, 256000),
-    NOT_PRINTED,
-    "m in the sweep over the width",
-    low=100,
-)
+#: of the sweeps of :func:`orders`
+SWEPT = {
+    "dimensions": Parameter(
+        "ints", (32, 64, 128), (64, 128, 256), NOT_PRINTED, "values of d in its sweep", low=3
+    ),
+    "widths": Parameter(
+        "ints",
+        (4000, 8000, 16000),
+        (4000, 16000, 64000, 256000),
+        NOT_PRINTED,
+        "values of m in its sweep",
+        low=100,
+    ),
+}
+#: what a verdict on :func:`order_holds` compares with
+ORDER = {"paper": "1/2 in d, -1/2 in m", "tolerance": f"{EXPONENT:g} in each exponent"}
 
 
 def around(

@@ -13,13 +13,7 @@ from companion.study import Context, Parameter
 from reconrisk import DPSGD, privacy, special
 from reconrisk.two_layer import TwoLayer
 
-__all__ = [
-    "PARAMETERS",
-    "noise_is_private",
-    "noise_table",
-    "sensitivities",
-    "sensitivity",
-]
+__all__ = ["PARAMETERS", "noise_is_private", "noise_table", "sensitivities", "sensitivity"]
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 PARAMETERS = {
@@ -45,15 +39,6 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
     The residuals are ``2 (f - y)``. For the worst pair, ``|g - g'| <= |g| + |g'|``, and one record
     with labels 1 and -1 attains this but for the network's small outputs.
 
-    Parameters
-    ----------
-    network : TwoLayer
-        Small enough to be held in memory.
-    rng : numpy.random.Generator
-        Of random pairs and of the starts of the search for the largest gradient.
-    pairs : int
-        Random pairs, >= 2.
-
     Returns
     -------
     dict
@@ -75,10 +60,6 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
         gap = gradient(x, y) - gradient(other, labels)
         return float(np.mean(np.sum(gap**2, axis=1))) / m
 
-    def largest(function: Callable[[np.ndarray], tuple[float, np.ndarray]]) -> np.ndarray:
-        found = [_ascend(function, start) for start in unit_rows(rng, 3, d)]
-        return max(found, key=lambda point: function(point)[0])
-
     def squares(point: np.ndarray) -> tuple[float, np.ndarray]:
         z = inner @ point
         value = s.value(z)
@@ -89,8 +70,7 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
         value = float(outer @ s.value(z))
         return abs(value), np.sign(value) * (outer * s.slope(z)) @ inner
 
-    peak = squares(largest(squares))[0]
-    top = output(largest(output))[0]
+    peak, top = (_largest(function, unit_rows(rng, 3, d)) for function in (squares, output))
     # the inner weights' part of the gradient, |r a_j s' x|^2 with the steepest slope everywhere
     steep = np.max(np.abs(s.slope(np.linspace(-12, 12, 4001))))
     inside = steep**2 * float(outer @ outer) / m
@@ -103,10 +83,10 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
     }
 
 
-def _ascend(
-    function: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray
-) -> np.ndarray:
-    """Search the unit sphere for the largest value, from one start."""
+def _largest(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]], starts: np.ndarray
+) -> float:
+    """The largest value of a function on the unit sphere, by ascent from each start."""
 
     def negative(point: np.ndarray) -> tuple[float, np.ndarray]:
         size = float(np.linalg.norm(point))
@@ -114,8 +94,8 @@ def _ascend(
         value, slopes = function(unit)
         return -value, -(slopes - (slopes @ unit) * unit) / size
 
-    found = optimize.minimize(negative, start, jac=True, method="L-BFGS-B")
-    return found.x / np.linalg.norm(found.x)
+    found = (optimize.minimize(negative, s, jac=True, method="L-BFGS-B").x for s in starts)
+    return max(function(point / np.linalg.norm(point))[0] for point in found)
 
 
 def sensitivities(study: Context, activation: str, pairs: int) -> pd.DataFrame:

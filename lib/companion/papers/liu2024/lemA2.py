@@ -62,20 +62,7 @@ def log_moments(noise_multiplier: float, sampling_rate: float, orders: np.ndarra
 
     ``log E_p[(p/q)^lambda]``, where p is the distribution of the output with the record and q
     without it, or vice versa (Liu et al. 2024, Appendix A): ``lambda (lambda + 1)/(2 sigma^2)`` on
-    the full batch, otherwise by quadrature.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation over the sensitivity, > 0.
-    sampling_rate : float
-        In (0, 1].
-    orders : ndarray, shape (n,)
-        lambda > 0.
-
-    Returns
-    -------
-    ndarray, shape (n,)
+    the full batch, otherwise by quadrature; one value for each lambda > 0 in ``orders``.
     """
     if sampling_rate == 1.0:
         return orders * (orders + 1.0) / (2.0 * noise_multiplier**2)

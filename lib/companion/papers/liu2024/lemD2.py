@@ -9,9 +9,7 @@ from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
-PARAMETERS = {
-    "matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10),
-}
+PARAMETERS = {"matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10)}
 
 
 @measurement

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.papers.liu2024.floor_orders import (
-    DIMENSIONS,
-    EXPONENT,
-    WIDTHS,
+    ORDER,
+    SWEPT,
     around,
     exponents,
     order_holds,
@@ -35,8 +34,7 @@ from reconrisk.two_layer import TwoLayer, release_output_gradient
 _OURS = "not printed: our own"
 PARAMETERS = {
     **around((8, 16), (1, 1), (1000, 4000)),
-    "dimensions": DIMENSIONS,
-    "widths": WIDTHS,
+    **SWEPT,
     "squared_bounds": Parameter(
         "floats",
         (0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
@@ -98,23 +96,10 @@ def _undefended(network: TwoLayer, x: np.ndarray) -> Problem:
 
 
 def solve_one_record(network: TwoLayer, label: float, values: np.ndarray) -> np.ndarray:
-    """Least squares for one record of a known label, from the gradient of the output weights.
+    """Least squares for one record of a known label, from the noisy gradient of the output weights.
 
     Starts at the direction of the gradient's first moment: ``sum_j g_j w_j`` points along ``r x``,
-    and r has the sign of minus the label.
-
-    Parameters
-    ----------
-    network : TwoLayer
-        Small enough to be held in memory.
-    label : float
-    values : ndarray, shape (m,)
-        Noisy gradient.
-
-    Returns
-    -------
-    ndarray, shape (d,)
-        Of any norm.
+    and r has the sign of minus the label. The record found may have any norm.
     """
     inner, outer = weights_of(network)
     s = network.function
@@ -143,8 +128,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         order_holds(found) and slack.between(1, 1.15).all(),
         "for one record the bound is of order sigma sqrt(d/m), and the trace loses almost nothing",
         ours=f"{order_text(found)}; exact over loosened {span(slack, 3)}",
-        paper="1/2 in d, -1/2 in m",
-        tolerance=f"{EXPONENT:g} in each exponent",
+        **ORDER,
     )
     least_noise = table.iloc[0]
     room = STANDARD_ERRORS * least_noise["least squares error"] / least_noise["least squares"]

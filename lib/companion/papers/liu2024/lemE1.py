@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.papers.liu2024.floor_orders import EXPONENT, WIDTHS, around, problems
+from companion.papers.liu2024.floor_orders import EXPONENT, SWEPT, around, problems
 from companion.papers.liu2024.gradient_floors import (
     ROUNDING,
     floor_of,
@@ -19,7 +19,7 @@ from companion.study import Context, Parameter, Tables, Verdict, check, measurem
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),
-    "widths": WIDTHS,
+    "widths": SWEPT["widths"],
     "shares": Parameter(
         "floats",
         (0.01, 0.1, 0.5, 0.9, 2.0),

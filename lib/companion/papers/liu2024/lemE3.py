@@ -84,21 +84,11 @@ def _edge(dimension: int) -> float:
 
 
 def pruned_floors(given: Problem, shares: np.ndarray) -> list[dict[str, float]]:
-    """Bounds when the smallest entries of the whole gradient, both layers, are pruned.
+    """Bounds of an undefended gradient, both layers, when its smallest entries are pruned.
 
-    Parameters
-    ----------
-    given : Problem
-        Undefended.
-    shares : ndarray
-        Shares of all ``m (d + 1)`` entries that are pruned, in [0, 1).
-
-    Returns
-    -------
-    list of dict
-        For each share: ``exact`` and ``loosened`` bound, ``kept of the squared norm`` (of the
-        Jacobian, the rho of Proposition 3.4 as it is defined there), and ``outer pruned``, the
-        share of the output weights' entries that are gone.
+    For each share of all ``m (d + 1)`` entries: the ``exact`` and the ``loosened`` bound, ``kept of
+    the squared norm`` (of the Jacobian, the rho that Proposition 3.4 defines), and ``outer
+    pruned``, the pruned share of the output weights' entries.
     """
     drawn = (given.network, given.inputs, given.released)
     chunks = [*gradient_jacobians(*drawn), *inner_gradient_jacobians(*drawn)]

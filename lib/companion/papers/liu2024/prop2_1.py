@@ -121,14 +121,8 @@ def another_batch(given: Problem, rng: np.random.Generator) -> np.ndarray:
     """Another batch of unit records with the same labels and the same gradient in both layers.
 
     The gradient of a linear network shows ``v = sum r_i x_i`` only, and its outputs are ``u.x_i``.
-    Reflections in directions orthogonal to u and v change neither.
-
-    Parameters
-    ----------
-    given : Problem
-        Of a linear network, d >= 3.
-    rng : numpy.random.Generator
-        Of the direction of the reflection, taken in the records' own span where it can be.
+    Reflections in directions orthogonal to u and v change neither. The direction is random, in the
+    records' own span where possible; d is at least 3.
     """
     x, r = given.inputs, given.released.residuals
     u = sum(part.outer @ part.inner.astype(float) for part in given.network.neurons())

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.liu2024.floor_orders import (
-    DIMENSIONS,
-    EXPONENT,
     NOT_PRINTED,
-    WIDTHS,
+    ORDER,
+    SWEPT,
     around,
     base_of,
     exponents,
@@ -35,8 +34,7 @@ from reconrisk.metrics import match
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),
-    "dimensions": DIMENSIONS,
-    "widths": WIDTHS,
+    **SWEPT,
     "shares": Parameter(
         "floats",
         (0.01, 0.1, 0.5, 0.7, 0.9),
@@ -131,8 +129,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "rho) m)) times the constant without defence, and the exact bound is above it",
         ours=f"at {p.heavy:.0%} pruned {order_text(exact)}; exact over loosened "
         f"{span(table['exact'] / table['loosened'])}",
-        paper="1/2 in d, -1/2 in m",
-        tolerance=f"{EXPONENT:g} in each exponent",
+        **ORDER,
     )
     by_width = tables["tensor errors"].pivot(index="pruned", columns="m", values="error")
     narrow, wide = by_width.columns[[0, -1]]

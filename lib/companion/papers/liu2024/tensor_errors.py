@@ -45,18 +45,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """One network with one batch.
-
-    Attributes
-    ----------
-    network : TwoLayer
-    inputs : ndarray, shape (B, d)
-        Unit rows.
-    labels : ndarray, shape (B,)
-        1 or -1.
-    seed : int
-        Of what the defences draw.
-    """
+    """A network, a batch (B, d) of unit records with labels 1 or -1, and the defences' seed."""
 
     network: TwoLayer
     inputs: np.ndarray

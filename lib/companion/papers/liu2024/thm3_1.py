@@ -6,12 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.papers.liu2024 import attack_sweeps
-from companion.papers.liu2024.attack_sweeps import (
-    attack_laws,
-    attack_sweep,
-    means_over,
-    of_defence,
-)
+from companion.papers.liu2024.attack_sweeps import attack_laws, attack_sweep, means_over, of_defence
 from companion.papers.liu2024.factor_panels import (
     draw_means,
     draw_order,

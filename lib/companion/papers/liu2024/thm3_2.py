@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.papers.liu2024.floor_orders import (
-    DIMENSIONS,
-    EXPONENT,
     NOT_PRINTED,
-    WIDTHS,
+    ORDER,
+    SWEPT,
     around,
     exponents,
     floors_over,
@@ -24,8 +23,7 @@ from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, legend_above, le
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),
-    "dimensions": DIMENSIONS,
-    "widths": WIDTHS,
+    **SWEPT,
     "batch_sizes": Parameter(
         "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16), NOT_PRINTED, "B in the sweep", low=1
     ),
@@ -60,15 +58,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     above = (table["exact"] >= table["loosened"] * (1 - ROUNDING)).all()
     order = order_holds(exact) and order_holds(loosened)
     text = f"exact: {order_text(exact)}; loosened: {order_text(loosened)}"
-    tolerance = f"{EXPONENT:g} in each exponent"
     yield check(
         "liu2024/thm3_2",
         order and above,
         "the Cramer-Rao bound of a batch is of order sigma sqrt(d/m), loosened or not, "
         "and the loosened one is never above the exact one",
         ours=text,
-        paper="1/2 in d, -1/2 in m",
-        tolerance=tolerance,
+        **ORDER,
     )
     ratios = _slack_by_batch(table)
     least, most = ratios.index[[0, -1]]
@@ -80,8 +76,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{text}; in B {exact['batch_size']:.2f} and {loosened['batch_size']:.2f}: "
         f"exact over loosened {ratios[least]:.2f} at B = {least:.0f}, {ratios[most]:.1f} at "
         f"B = {most:.0f}",
-        paper="sigma sqrt(d/m)",
-        tolerance=tolerance,
+        **ORDER,
     )
 
 

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.papers.liu2024.power_laws import (
-    NEAR,
-    PowerLaw,
-    laws_of,
-    listed,
-    power_law,
-    slopes,
-)
+from companion.papers.liu2024.power_laws import NEAR, PowerLaw, laws_of, listed, power_law, slopes
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.sweep import as_table
@@ -47,8 +40,8 @@ def measure(study: Context) -> Tables:
         laws[name] = _law_over(sizes, name)
         mean = sizes.groupby(name)["error"].mean().reset_index(name="mean error")
         means.append(mean.rename(columns={name: "value"}).assign(disturbance=name))
-        leaning = _decompositions(study, [{"overlap": o, name: p.sizes[1]} for o in OVERLAPS])
-        laws[f"{name} pi"] = _law_over(leaning, "1/pi_min")
+        overlaps = _decompositions(study, [{"overlap": o, name: p.sizes[1]} for o in OVERLAPS])
+        laws[f"{name} pi"] = _law_over(overlaps, "1/pi_min")
     return Tables(
         {"errors": pd.concat(means, ignore_index=True), "exponents": listed(laws)},
         ran=f"Moments of 4 records in d = {p.dimension} and symmetric perturbations of operator "
@@ -67,8 +60,8 @@ def _decompositions(study: Context, points: Sequence[Mapping[str, float]]) -> pd
 
 
 def _law_over(table: pd.DataFrame, column: str) -> PowerLaw:
-    groups = list(table.groupby(column))
-    return power_law([float(x) for x, _ in groups], [g["error"].to_numpy() for _, g in groups])
+    errors = table.groupby(column)["error"].apply(np.array)
+    return power_law(list(errors.index), list(errors))
 
 
 def decomposition_task(task: dict[str, Any]) -> dict[str, float]:
