@@ -80,28 +80,17 @@ GRID = {
     "side": Parameter("int", 8, 32, "32", "pixels a side: 8, 16 or 32", 8, stand_in=True),
     "images": Parameter("int", 8, 50, "50, stratified", "private pictures", low=2),
     "network": Parameter(
-        "str",
-        "ConvNet",
-        "ResNet-18",
-        "ResNet-18",
-        "attacked network: ConvNet or ResNet-18",
-        stand_in=True,
+        "str", "ConvNet", "ResNet-18", "ResNet-18", "ConvNet or ResNet-18", stand_in=True
     ),
     "channels": Parameter(
-        "int",
-        16,
-        0,
-        "64",
-        "of the first stage; 0 for the network's own (64, ConvNet 16)",
-        low=0,
-        stand_in=True,
+        "int", 16, 0, "64", "of the first stage; 0 for 64 (ConvNet: 16)", low=0, stand_in=True
     ),
     "wide": Parameter(
         "int",
         256,
         0,
         "16,384",
-        "neurons of the extra layer; 0 for the network's own (16,384; ConvNet: six a feature)",
+        "neurons of the extra layer; 0 for 16,384 (ConvNet: six for each feature)",
         low=0,
         stand_in=True,
     ),
@@ -128,15 +117,10 @@ GRID = {
         "pixels",
         "untrained network",
         "untrained network",
-        "search space of the proposed attack: pixels or untrained network",
+        "that the proposed attack searches",
     ),
     "grouped": Parameter(
-        "int",
-        0,
-        1,
-        "not printed",
-        "settings attacked in one task at most; 0 for all. Changes rounding only",
-        low=0,
+        "int", 0, 1, "not printed", "settings in one task at most (0: all); changes rounding", low=0
     ),
 }
 

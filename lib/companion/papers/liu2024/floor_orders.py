@@ -47,7 +47,7 @@ SWEPT = {
         low=100,
     ),
 }
-#: what a verdict on :func:`order_holds` compares with
+#: of verdicts on :func:`order_holds`
 ORDER = {"paper": "1/2 in d, -1/2 in m", "tolerance": f"{EXPONENT:g} in each exponent"}
 
 

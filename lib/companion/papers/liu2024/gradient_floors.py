@@ -46,7 +46,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Problem:
-    """A network, a batch of unit records, and what is released of its gradient."""
+    """A network, a batch of unit records, and the released gradient."""
 
     network: TwoLayer
     inputs: np.ndarray
@@ -57,7 +57,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Floor:
-    """What bounds the reconstruction of one batch, for noise of standard deviation one.
+    """Bounds on the reconstruction error of one batch, for noise of standard deviation one.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ def bernstein_task(task: dict[str, Any], seed: int) -> dict[str, float]:
     -------
     dict
         ``bound``: the printed right-hand side; ``exceeded`` and ``twice``: shares of the means
-        beyond it and beyond twice as much; ``needed``: how many matrices the lemma asks for.
+        beyond it and beyond twice as much; ``needed``: how many matrices the lemma requires.
     """
     rng = np.random.default_rng(seed)
     law, d, m, trials, share = (task[k] for k in ("law", "dimension", "count", "trials", "share"))

@@ -1,4 +1,4 @@
-"""Lemma D.2: tr(M^-1) is at least d^2/tr(M), when it is equal, and what the inequality loses."""
+"""Lemma D.2: tr(M^-1) is at least d^2/tr(M); the case of equality, and the loss otherwise."""
 
 from collections.abc import Iterator
 

@@ -19,7 +19,7 @@ PARAMETERS = {
 }
 SHOWN = ("weights",)
 
-#: probability with which a network's largest weight exceeds what is allowed
+#: probability with which a network's largest weight exceeds the allowed one
 RARE = 1e-9
 
 

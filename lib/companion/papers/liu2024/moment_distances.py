@@ -8,6 +8,7 @@ import pandas as pd
 from companion.papers.liu2024.power_laws import UNLIMITED, PowerLaw, fit_column
 from companion.papers.liu2024.tensor_errors import (
     draw_problem,
+    one_factor,
     problem_tasks,
     released,
     run_networks,
@@ -68,15 +69,9 @@ def moment_task(task: dict[str, Any]) -> dict[str, float]:
 def moment_sweep(study: Context, over: str) -> pd.DataFrame:
     """Distances of the moments over ``"width"``, ``"dimension"`` or ``"batch"``."""
     p = study.parameters
-    at: list[dict[str, Any]] = {
-        "width": [{"dimension": 16, "width": m, "batch": 4} for m in p.widths],
-        "dimension": [{"dimension": d, "width": p.widths[1], "batch": 4} for d in p.dimensions],
-        "batch": [
-            {"dimension": 32, "width": p.widths[1], "batch": b, "labels": kind}
-            for kind in ("random", "equal")
-            for b in p.batches
-        ],
-    }[over]
+    at = one_factor(p, over)
+    if over == "batch":
+        at = [{**x, "dimension": 32, "labels": kind} for kind in ("random", "equal") for x in at]
     tasks = problem_tasks(at, p.networks, {"base": study.seed, "activation": p.activation})
     return run_networks(study, moment_task, tasks, f"moments, {over}")
 

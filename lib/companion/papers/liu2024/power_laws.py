@@ -114,7 +114,7 @@ def fit_column(
 def fit_levels(
     table: pd.DataFrame, over: str, column: str = "error", *, regime: float = REGIME
 ) -> PowerLaw:
-    """Fit one column over another where every network met every level: a slope for each network.
+    """Fit one column over another, with a slope for each network; every network has every level.
 
     The levels are those whose geometric mean is below ``regime``; the interval is Student's over
     the networks.

@@ -1,4 +1,4 @@
-"""Proposition 3.1: two local steps leave the orders of both bounds as they are."""
+"""Proposition 3.1: two local steps do not change the orders of both bounds."""
 
 from collections.abc import Iterator
 

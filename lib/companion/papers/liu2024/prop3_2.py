@@ -1,4 +1,4 @@
-"""Proposition 3.2: two local steps on two batches leave the order of the bound as it is."""
+"""Proposition 3.2: two local steps on two batches do not change the order of the bound."""
 
 from collections.abc import Iterator
 

@@ -24,7 +24,7 @@ PARAMETERS = {
 SETTLES = ("E-E-17",)
 SHOWN = ("sensitivity",)
 
-#: 1-Lipschitz, as the proposition asks
+#: 1-Lipschitz, as the proposition requires
 ACTIVATIONS = ("elu", "relu", "tanh")
 #: factors of log(1/delta)/epsilon, each with an epsilon at which it is not enough
 CONSTANTS = ((1.0, 0.1), (2.0, 0.1), (10.0, 0.01), (100.0, 0.001))

@@ -1,4 +1,4 @@
-"""What the first of two local steps changes: Lemmas C.4 to C.10 of Liu et al. 2024."""
+"""Changes by the first of two local steps: Lemmas C.4 to C.10 of Liu et al. 2024."""
 
 import math
 from typing import Any
@@ -14,7 +14,12 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.papers.liu2024.tensor_errors import draw_problem, problem_tasks, run_networks
+from companion.papers.liu2024.tensor_errors import (
+    draw_problem,
+    one_factor,
+    problem_tasks,
+    run_networks,
+)
 from companion.study import Context, Parameter, Tables, Verdict
 from reconrisk.two_layer import LocalSteps, simulate
 
@@ -40,7 +45,7 @@ PARAMETERS = {
 
 
 def change_task(task: dict[str, Any]) -> dict[str, float]:
-    """Return what the first of two local steps changes, at the paper's rates 1/m^2 and 1.
+    """Measure the changes by the first of two local steps, at the paper's rates 1/m^2 and 1.
 
     Returns
     -------
@@ -109,13 +114,8 @@ def change_sweep(study: Context, over: str) -> pd.DataFrame:
     Records have inner products of 1/2 and equal labels, the worst case for B.
     """
     p = study.parameters
-    at: list[dict[str, Any]] = {
-        "width": [{"dimension": 16, "width": m, "batch": 4} for m in p.widths],
-        "dimension": [{"dimension": d, "width": p.widths[1], "batch": 4} for d in p.dimensions],
-        "batch": [{"dimension": 16, "width": p.widths[1], "batch": b} for b in p.batches],
-    }[over]
     shared = {"base": study.seed, "activation": p.activation, "labels": "equal", "overlap": 0.5}
-    tasks = problem_tasks(at, p.networks, shared)
+    tasks = problem_tasks(one_factor(p, over), p.networks, shared)
     return run_networks(study, change_task, tasks, f"local steps, {over}")
 
 

@@ -167,7 +167,7 @@ class _Entry:
     order is a bound, and ours may be smaller.
     """
 
-    what: str
+    factor: str
     fit: PowerLaw
     paper: float
     note: str = ""
@@ -254,7 +254,7 @@ def _table(cells: Cells) -> pd.DataFrame:
         lines.append({"bound": bound, "what": "order", **{c: orders[bound, c] for c in COLUMNS}})
         for what in ("m", "d", "B", "own factor"):
             texts = {
-                c: "; ".join(e.text for e in cells[bound, c] if e.what == what) or "-"
+                c: "; ".join(e.text for e in cells[bound, c] if e.factor == what) or "-"
                 for c in COLUMNS
             }
             lines.append({"bound": bound, "what": what, **texts})
@@ -307,7 +307,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 def _judge_orders(cells: Cells) -> Iterator[Verdict]:
     """Exponents in d, m, sigma, |G|/C and 1 - p; then in B."""
-    entries = [(f"{b} row, {c}, {e.what}", e) for (b, c), es in cells.items() for e in es]
+    entries = [(f"{b} row, {c}, {e.factor}", e) for (b, c), es in cells.items() for e in es]
     orders = [(name, e) for name, e in entries if not (e.at_most or math.isnan(e.paper))]
     off = [name for name, e in orders if not e.holds]
     yield check(
@@ -355,11 +355,12 @@ def alt(tables: Tables) -> str:
     slope = {name: f"{law.exponent + 0.0:.1f}" for name, law in upper.items()}
     heaviest = f"pruned {tables.parameters.prunings[-1]:g} m"
     return (
-        "Seven panels with logarithmic axes. Undefended, the attack's error goes with slopes of "
+        "Seven panels with logarithmic axes. Undefended, the attack's error has slopes of "
         f"{slope['none m']} over the width, {slope['none d']} over the dimension and "
-        f"{slope['random B']} over the batch size; it goes with {slope['noise sigma0']} over the "
-        f"noise, {slope['both ratio']} over the clipping ratio and {slope['dropout 1-p']} over the "
-        "share of kept neurons. Over the width it is nearly flat under the heaviest pruning "
+        f"{slope['random B']} over the batch size. Under defences it has {slope['noise sigma0']} "
+        f"over the noise, {slope['both ratio']} over the clipping ratio and "
+        f"{slope['dropout 1-p']} over the share of kept neurons. Over the width it is nearly flat "
+        "under the heaviest pruning "
         f"({slope[heaviest]}) and under clipping with noise ({slope['both m']}). Hollow points of "
         "the lower bound lie on dotted lines of the printed orders."
     )

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import Context
+from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from reconrisk import bounds
 from reconrisk.attacks import tensor_attack
@@ -33,6 +34,7 @@ __all__ = [
     "bound_task",
     "draw_problem",
     "length_of_error",
+    "one_factor",
     "problem_tasks",
     "released",
     "run_networks",
@@ -99,6 +101,13 @@ def problem_tasks(
         for point in points
         for k in range(networks)
     ]
+
+
+def one_factor(p: Settings, over: str) -> list[Row]:
+    """Points that vary ``"width"``, ``"dimension"`` or ``"batch"`` by the exhibit's parameters."""
+    middle = {"dimension": 16, "width": p.widths[1], "batch": 4}
+    values = {"width": p.widths, "dimension": p.dimensions, "batch": p.batches}[over]
+    return [middle | {over: value} for value in values]
 
 
 def length_of_error(truth: np.ndarray, found: np.ndarray, *, signs: bool = True) -> float:
