@@ -117,7 +117,7 @@ GRID = {
         "pixels",
         "untrained network",
         "untrained network",
-        "that the proposed attack searches",
+        "that the attack searches",
     ),
     "grouped": Parameter(
         "int", 0, 1, "not printed", "settings in one task at most (0: all); changes rounding", low=0

@@ -14,9 +14,9 @@ def draw_means(
 ) -> None:
     """Draw geometric means with their intervals, in the order of x."""
     some = table.sort_values(x)
-    style = {"markersize": 4.5, "linewidth": 1.3, "elinewidth": 1, "capsize": 2, "zorder": 3}
+    more |= {"markersize": 4.5, "linewidth": 1.3, "elinewidth": 1, "capsize": 2, "zorder": 3}
     intervals = [some["error"] - some["low"], some["high"] - some["error"]]
-    axis.errorbar(some[x], some["error"], intervals, linestyle=line, **look, **style, **more)
+    axis.errorbar(some[x], some["error"], intervals, linestyle=line, **look, **more)
 
 
 def draw_order(axis: Axes, table: pd.DataFrame, x: str, power: float, last: bool = False) -> None:

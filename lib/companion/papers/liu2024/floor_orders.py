@@ -48,7 +48,10 @@ SWEPT = {
     ),
 }
 #: of verdicts on :func:`order_holds`
-ORDER = {"paper": "1/2 in d, -1/2 in m", "tolerance": f"{EXPONENT:g} in each exponent"}
+ORDER: dict[str, Any] = {
+    "paper": "1/2 in d, -1/2 in m",
+    "tolerance": f"{EXPONENT:g} in each exponent",
+}
 
 
 def around(

@@ -147,7 +147,7 @@ def check_exponents(
 
     The tolerance is ``NEAR``, or that of ``rooms``; exponents named in ``at_most`` may be smaller.
     """
-    room = dict.fromkeys(printed, NEAR) | (rooms or {})
+    room = {**dict.fromkeys(printed, NEAR), **(rooms or {})}
     return check(
         target,
         all(

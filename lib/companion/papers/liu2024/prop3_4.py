@@ -28,9 +28,9 @@ from companion.papers.liu2024.gradient_floors import (
     round_digits,
     span,
 )
+from companion.papers.liu2024.tensor_errors import length_of_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from reconrisk.attacks import tensor_attack
-from reconrisk.metrics import match
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),
@@ -109,10 +109,9 @@ def _tensor_errors(study: Context) -> pd.DataFrame:
 
 
 def tensor_error(given: Problem) -> float:
-    """Root mean squared error of the tensor attack, as published, over the batch."""
+    """Error of the tensor attack as published."""
     found = tensor_attack(given.network, given.released, len(given.inputs), removed=0)
-    matching = match(given.inputs, found.inputs, signs=not found.signed)
-    return math.sqrt(float(np.mean(matching.mse)) * given.inputs.shape[1])
+    return length_of_error(given.inputs, found.inputs, signs=not found.signed)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
