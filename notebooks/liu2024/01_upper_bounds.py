@@ -15,13 +15,13 @@
 #
 # Liu et al., Section 3 and Appendices B and C. In a two-layer network with random weights the gradient of
 # the output weights is a function of Gaussian vectors that the attacker knows. Its moments with Hermite
-# polynomials are sums of powers of the records, by Stein's lemma, and a tensor decomposition finds them.
-# The paper bounds the error of this attack under every defence ({ref}`Table 1 <exhibit-liu2024-table1>`).
-# It runs no experiment on that; here every bound is measured, as exponents of independent networks with
-# their intervals. An upper bound asks that the error grows no faster than it says, and we say where it
-# grows more slowly. The records are orthonormal, so that one factor moves at a time, and the activation is
-# $\max(z - 1, 0)$, with which networks are in the asymptotic regime that fit a quick run; what counts as
-# asymptotic, a mean error below .35, was decided before.
+# polynomials are sums of powers of the records, by Stein's lemma, and a tensor decomposition recovers them.
+# The paper bounds the error of this attack under every defence ({ref}`Table 1 <exhibit-liu2024-table1>`),
+# without an experiment. On this page every bound is measured: exponents are fitted to the errors of
+# independent networks, with intervals. An upper bound holds if the error grows no faster than it says, and
+# we say where it grows more slowly. The records are orthonormal, so that one factor varies at a time. The
+# activation is $\max(z - 1, 0)$, for which networks of a quick run's size are in the asymptotic regime. That
+# regime, a mean error below .35, was fixed beforehand.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -48,11 +48,10 @@ study = Study(
 # %% [markdown]
 # ## Figure 1: an inverse problem
 #
-# The paper's diagram, in a design of our own: a batch is an unknown signal, its gradient the forward
-# map, a defence changes what is seen of it, an attack inverts. A batch is sent through all parts. Put in
-# another order it has the same gradient, which is why errors are counted in the best order. Without a
-# defence the problem is solved exactly; with noise the error is that of the
-# {term}`Cramér-Rao bound`.
+# The paper's diagram, in a design of our own: a batch is an unknown signal and its gradient the forward
+# map; a defence changes what is observed, and an attack inverts the map. One batch passes through all
+# parts. In another order it has the same gradient, so errors are measured in the best order. Without a
+# defence the problem is solved exactly; with noise the error is that of the {term}`Cramér-Rao bound`.
 
 # %%
 import numpy as np
@@ -80,17 +79,17 @@ study.judge(fig1, tables)
 #
 # ### The algorithm
 #
-# Two moments, $P$ and $T(V, V, V)$, the leading eigenvectors $V$ of the first, and the components of the
-# second ({func}`reconrisk.attacks.tensor_attack`). Where a mean derivative of the activation vanishes, the
-# next order takes its place, contracted with a vector: for ReLU, GELU and their like the third does, for
-# the odd functions the second. What is recovered is a direction with its sign, for orders 2 and 3. The
-# smaller of the two coefficients decides how wide the network must be.
+# The attack takes two moments, $P$ and $T(V, V, V)$, the leading eigenvectors $V$ of the first, and the
+# components of the second ({func}`reconrisk.attacks.tensor_attack`). Where a mean derivative of the
+# activation vanishes, the next order takes its place, contracted with a vector: the third vanishes for ReLU,
+# GELU and similar functions, the second for odd ones. With orders 2 and 3 the attack recovers directions
+# with their signs. The smaller of the two coefficients decides how wide the network must be.
 #
-# The same attack shows that secure aggregation leaves no more to be found than a large batch does: what
-# the server sees *is* the gradient of one.
+# The same attack shows that secure aggregation protects no better than a large batch: what the server sees
+# *is* the gradient of one.
 #
-# The first step by hand. For one record, the neurons' mean of $g_j(w_j w_j^\top - I)$ has one eigenvalue that
-# is not near zero, and over the residual it is $\nu$, the mean second derivative of the activation.
+# The first step by hand: for one record, the neurons' mean of $g_j(w_j w_j^\top - I)$ has one eigenvalue that
+# is not near zero. Divided by the residual it is $\nu$, the mean second derivative of the activation.
 
 # %%
 import numpy as np
@@ -116,9 +115,9 @@ study.judge(alg_tensor, tables)
 # %% [markdown]
 # ### Theorem 3.1: the error without defence
 #
-# {prf:ref}`The order <prf-liu2024-thm3_1>` is $B\sqrt{d/m}$. The root of $d/m$ comes out. In $B$ the
-# error grows more slowly, as about the root of $B$ where labels are random: the noise of the moments has
-# the size of a gradient's entry, and entries of random signs add up like a random walk.
+# {prf:ref}`The order <prf-liu2024-thm3_1>` is $B\sqrt{d/m}$. We find the root of $d/m$. In $B$ the error
+# grows more slowly, about as the root of $B$ where labels are random: the noise of the moments has the size
+# of a gradient's entry, and entries of random signs add up like a random walk.
 
 # %% tags=["exhibit:liu2024/thm3_1"]
 from companion.papers.liu2024 import thm3_1
@@ -132,8 +131,8 @@ study.judge(thm3_1, tables)
 # ### Theorem B.6: with all factors
 #
 # {prf:ref}`The full statement <prf-liu2024-thmB6>` has $\pi_{\min}$, the records' smallest singular value,
-# squared in the denominator, and asks for batches of at most some $d^{1/4}$, far smaller than those of the
-# paper's experiments. Where we leave that range nothing happens to the error.
+# squared in the denominator, and requires batches of at most some $d^{1/4}$, far smaller than those of the
+# paper's experiments. Our error does not change when we leave that range.
 
 # %% tags=["exhibit:liu2024/thmB6"]
 from companion.papers.liu2024 import thmB6
@@ -144,13 +143,13 @@ study.judge(thmB6, tables)
 # %% [markdown]
 # ## Table 1
 #
-# All orders and all exponents. The upper row of the printed table is lost in the text that we have, and
-# taken from the propositions. The lower row is the Cramér-Rao bound of the same networks
-# ({func}`reconrisk.bounds.cramer_rao_error`); {doc}`the next page <02_lower_bounds>` is about that. Two
-# things to see in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls with
-# the width, because the gradient's norm grows as $\sqrt m$: the factor $\sqrt{d/m}$ is there, and cancels.
-# And "matching" means $d$ and $m$. In $B$ the rows differ, and without noise the lower one is zero, which
-# the tensor attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.
+# All orders, with the measured exponents. The upper row of the printed table is missing in our text of the
+# paper, and taken from the propositions. The lower row is the Cramér-Rao bound of the same networks
+# ({func}`reconrisk.bounds.cramer_rao_error`), the subject of {doc}`the next page <02_lower_bounds>`. Look for
+# two things in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls with the
+# width, because the gradient's norm grows as $\sqrt m$, which cancels the factor $\sqrt{1/m}$. And the rows
+# match in $d$ and $m$ only. In $B$ they differ, and without noise the lower bound is zero, which the tensor
+# attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.
 #
 # One exponent by hand: the exact lower bound without a defence, at two widths.
 
@@ -183,10 +182,9 @@ study.judge(table1, tables)
 # ### Local aggregation
 #
 # Two local steps leave the orders unchanged ({prf:ref}`Proposition 3.1 <prf-liu2024-prop3_1>`,
-# {prf:ref}`C.1 <prf-liu2024-propC1>`). At the rates that the proposition fixes this cannot be otherwise:
-# the second gradient is the first one. We also try rates that halve the residuals; there it is a result.
-# Two steps on two parts of a batch are one step on the whole
-# ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
+# {prf:ref}`C.1 <prf-liu2024-propC1>`). At the proposition's learning rates this is trivial, because the second
+# gradient equals the first. We also try rates that halve the residuals, for which it is a result. Two steps on
+# two parts of a batch act as one step on the whole ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
 
 # %% tags=["exhibit:liu2024/prop3_1"]
 from companion.papers.liu2024 import prop3_1
@@ -210,9 +208,9 @@ study.judge(propC2, tables)
 # ### Clipping and noise
 #
 # {prf:ref}`Clipping <prf-liu2024-propC11>` multiplies both moments by one number, and the attack returns
-# the same records. {prf:ref}`Noise <prf-liu2024-propC12>` adds to the noise that the data make themselves,
-# in squares. {prf:ref}`Both together <prf-liu2024-propC13>` act as noise that is $\|G\|/C$ times as large,
-# which is all that {prf:ref}`Proposition 3.3 <prf-liu2024-prop3_3>` says of DP-SGD.
+# the same records. {prf:ref}`Noise <prf-liu2024-propC12>` adds in squares to the noise of the moments
+# themselves. {prf:ref}`Both together <prf-liu2024-propC13>` act as noise that is $\|G\|/C$ times as large,
+# which is what {prf:ref}`Proposition 3.3 <prf-liu2024-prop3_3>` says of DP-SGD.
 
 # %% tags=["exhibit:liu2024/propC11"]
 from companion.papers.liu2024 import propC11
@@ -239,13 +237,13 @@ tables = prop3_3.measure(study)
 study.judge(prop3_3, tables)
 
 # %% [markdown]
-# ## What the proofs lean on
+# ## What the proofs use
 #
 # ### Decomposition, Bernstein's inequality, Stein's lemma
 #
-# {prf:ref}`The error of a disturbed decomposition <prf-liu2024-thmB1>` is linear in the disturbance.
+# {prf:ref}`The error of a perturbed decomposition <prf-liu2024-thmB1>` is linear in the perturbation.
 # {prf:ref}`Bernstein's inequality <prf-liu2024-lemB2>` is printed without a constant, and needs one.
-# {prf:ref}`Stein's lemma <prf-liu2024-lemB3>` turns moments into derivatives, at a kink too.
+# {prf:ref}`Stein's lemma <prf-liu2024-lemB3>` turns moments into derivatives, also at a kink.
 
 # %% tags=["exhibit:liu2024/thmB1"]
 from companion.papers.liu2024 import thmB1
@@ -268,8 +266,8 @@ study.judge(lemB3, tables)
 # %% [markdown]
 # ### How the moments concentrate
 #
-# {prf:ref}`P <prf-liu2024-lemB4>` at the root of $d/m$; {prf:ref}`T(V, V, V) <prf-liu2024-lemB5>`, which
-# lives in $B$ dimensions, without $d$.
+# The error of {prf:ref}`P <prf-liu2024-lemB4>` falls as the root of $d/m$. That of
+# {prf:ref}`T(V, V, V) <prf-liu2024-lemB5>`, a tensor in $B$ dimensions, does not depend on $d$.
 
 # %% tags=["exhibit:liu2024/lemB4"]
 from companion.papers.liu2024 import lemB4
@@ -286,8 +284,8 @@ study.judge(lemB5, tables)
 # %% [markdown]
 # ### What a local step changes
 #
-# Every change is of order $1/m$ at the stated rates. We take records that overlap and agree, where the
-# bounds' factors of $B$ are largest; those of $d$ are generous, as the mean changes in few directions.
+# At the stated rates every change is of order $1/m$. Our records overlap and have equal labels, the case with
+# the largest factors of $B$. The bounds' factors of $d$ are generous, since the mean changes in few directions.
 
 # %% tags=["exhibit:liu2024/lemC4"]
 from companion.papers.liu2024 import lemC4

@@ -13,13 +13,12 @@
 # %% [markdown]
 # # Lower bounds
 #
-# Liu et al., Section 2, Appendices A, D and E. Whatever the attack, the paper holds, the reconstruction
-# error under noise of standard deviation $\sigma$ is at least of order $\sigma\sqrt{d/m}$, and each
-# defence moves that bound by a factor. The bound is Cramér and Rao's, loosened to a trace. On this page
-# it is computed without loosening, for finite networks and under each defence
-# ({func}`reconrisk.bounds.cramer_rao_error`), so that one can see what the loosening loses, what the
-# attacker's knowledge is worth, and for whom the bound is one. How near attacks come is on
-# {doc}`03_a_stronger_attack`.
+# Liu et al., Section 2, Appendices A, D and E. According to the paper, the reconstruction error of every
+# attack under noise of standard deviation $\sigma$ is at least of order $\sigma\sqrt{d/m}$, and each defence
+# multiplies that bound by a factor. It is the Cramér-Rao bound, loosened to a trace. On this page it is
+# computed without loosening, for finite networks and under each defence
+# ({func}`reconrisk.bounds.cramer_rao_error`), to see what the loosening loses, what the attacker's knowledge
+# is worth, and which attackers the bound holds for. {doc}`03_a_stronger_attack` shows how close attacks come.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -46,13 +45,13 @@ study = Study(
 # %% [markdown]
 # ## The price of differential privacy
 #
-# {prf:ref}`Proposition 2.1 <prf-liu2024-prop2_1>` says how much noise differential privacy asks for, to
-# argue that it asks for too much. The formula is garbled in the text at hand. What its proof writes down,
-# minimised, is a variance of $2\Delta^2\log(1/\delta)/\epsilon^2$ for small $\epsilon$, and at the
-# measured sensitivity $\Delta$ an accountant confirms that it is private, with little to spare. The
-# noise that leaves no unbiased attack on one record better than guessing zero is smaller by orders of
-# magnitude. The paper's other example, a linear network, hides batches with no noise at all: turning the
-# records about the one sum that is seen, and the one direction that decides the outputs, changes neither.
+# {prf:ref}`Proposition 2.1 <prf-liu2024-prop2_1>` says how much noise differential privacy requires, to argue
+# that it is too much. The formula is garbled in our text of the paper. Minimised, the expression in the proof
+# gives a variance of $2\Delta^2\log(1/\delta)/\epsilon^2$ for small $\epsilon$; at the measured sensitivity
+# $\Delta$ an accountant confirms that this is private, by a small margin. Noise that leaves no unbiased attack
+# on one record better than guessing zero is smaller by orders of magnitude. The paper's other example, a linear
+# network, hides batches without any noise: a reflection that fixes the sum in the gradient and the direction
+# that decides the outputs maps a batch to another of equal gradient.
 
 # %%
 from reconrisk import privacy
@@ -75,8 +74,8 @@ study.judge(prop2_1, tables)
 # %% [markdown]
 # ### Proposition A.1
 #
-# The {prf:ref}`full version <prf-liu2024-propA1>` rests on a sensitivity of order $\sqrt m$. The worst
-# pair of records is one record with both labels.
+# The {prf:ref}`full version <prf-liu2024-propA1>` uses a sensitivity of order $\sqrt m$. The worst pair of
+# records is one record with both labels.
 
 # %% tags=["exhibit:liu2024/propA1"]
 from companion.papers.liu2024 import propA1
@@ -88,8 +87,7 @@ study.judge(propA1, tables)
 # %% [markdown]
 # ### Lemma A.2
 #
-# The {prf:ref}`moments <prf-liu2024-lemA2>` give a valid $\delta$ for every mechanism, and seldom the
-# least.
+# The {prf:ref}`moments <prf-liu2024-lemA2>` give a valid $\delta$ for every mechanism, but rarely the least.
 
 # %% tags=["exhibit:liu2024/lemA2"]
 from companion.papers.liu2024 import lemA2
@@ -102,8 +100,8 @@ study.judge(lemA2, tables)
 #
 # ### Theorem 3.2
 #
-# The {prf:ref}`order <prf-liu2024-thm3_2>` comes out, in $d$ and in $m$. The exact bound also grows with
-# the batch, because records of one batch can be taken for each other; the trace does not see that.
+# The measured exponents in $d$ and $m$ confirm the {prf:ref}`order <prf-liu2024-thm3_2>`. The exact bound
+# also grows with the batch, because records of one batch can be confused; the trace does not show that.
 
 # %% tags=["exhibit:liu2024/thm3_2"]
 from companion.papers.liu2024 import thm3_2
@@ -113,12 +111,12 @@ display(thm3_2.draw(tables))
 study.judge(thm3_2, tables)
 
 # %% [markdown]
-# ### Theorem D.7: how much is slack
+# ### Theorem D.7: the slack of the bound
 #
 # The {prf:ref}`full version <prf-liu2024-thmD7>` covers any batch size. The table has, in units of
 # $\sigma\sqrt{d/m}$, the loosened bound, the exact one, and the exact one for attackers who know the norms
-# or do not know the labels, for each batch size and each defence. What the loosening loses is the last
-# column. Remark D.4 counts ReLU among the activations with two derivatives.
+# or do not know the labels, for each batch size and each defence. The last column is the loss by loosening.
+# Remark D.4 counts ReLU among the activations with two derivatives.
 
 # %% tags=["exhibit:liu2024/thmD7"]
 from companion.papers.liu2024 import thmD7
@@ -130,7 +128,7 @@ study.judge(thmD7, tables)
 # %% [markdown]
 # ### Lemma D.2
 #
-# The {prf:ref}`loosening itself <prf-liu2024-lemD2>`.
+# The {prf:ref}`inequality <prf-liu2024-lemD2>` that loosens the bound to a trace.
 
 # %% tags=["exhibit:liu2024/lemD2"]
 from companion.papers.liu2024 import lemD2
@@ -141,7 +139,7 @@ study.judge(lemD2, tables)
 # %% [markdown]
 # ### Lemma D.5
 #
-# The {prf:ref}`sizes of the weights <prf-liu2024-lemD5>`.
+# The {prf:ref}`sizes of the weights <prf-liu2024-lemD5>` of random networks.
 
 # %% tags=["exhibit:liu2024/lemD5"]
 from companion.papers.liu2024 import lemD5
@@ -151,10 +149,10 @@ tables.show()
 study.judge(lemD5, tables)
 
 # %% [markdown]
-# ### Lemma D.6: one record, and who is bound
+# ### Lemma D.6: one record, and biased estimators
 #
-# For {prf:ref}`one record <prf-liu2024-lemD6>` the trace loses nothing. But equation (27) takes the bound
-# for a minimax one. It binds unbiased estimators, and guessing zero is a counterexample of one line.
+# For {prf:ref}`one record <prf-liu2024-lemD6>` the trace loses nothing. But equation (27) takes the bound for
+# a minimax one. It holds for unbiased estimators, and guessing zero is a simple counterexample.
 
 # %% tags=["exhibit:liu2024/lemD6"]
 from companion.papers.liu2024 import lemD6
@@ -168,8 +166,8 @@ study.judge(lemD6, tables)
 #
 # ### Lemma E.1: clipping
 #
-# {prf:ref}`Clipping <prf-liu2024-lemE1>` multiplies the noise. As the gradient's norm grows as
-# $\sqrt m$, the width then drops out of the bound.
+# {prf:ref}`Clipping <prf-liu2024-lemE1>` multiplies the noise. Since the gradient's norm grows as $\sqrt m$,
+# the bound then does not depend on the width.
 
 # %% tags=["exhibit:liu2024/lemE1"]
 from companion.papers.liu2024 import lemE1
@@ -181,7 +179,7 @@ study.judge(lemE1, tables)
 # %% [markdown]
 # ### Proposition 3.2: local aggregation
 #
-# {prf:ref}`Two local steps on two batches <prf-liu2024-prop3_2>` bound as one step on both does.
+# {prf:ref}`Two local steps on two batches <prf-liu2024-prop3_2>` have the bound of one step on both.
 
 # %% tags=["exhibit:liu2024/prop3_2"]
 from companion.papers.liu2024 import prop3_2
@@ -192,8 +190,8 @@ study.judge(prop3_2, tables)
 # %% [markdown]
 # ### Proposition E.2
 #
-# The {prf:ref}`same <prf-liu2024-propE2>` over the learning rates, whose orders the statement and its
-# proof give differently.
+# The {prf:ref}`same <prf-liu2024-propE2>` over the learning rates, for which the statement and its proof give
+# different orders.
 
 # %% tags=["exhibit:liu2024/propE2"]
 from companion.papers.liu2024 import propE2
@@ -205,9 +203,9 @@ study.judge(propE2, tables)
 # %% [markdown]
 # ### Proposition 3.4: pruning
 #
-# {prf:ref}`Pruning <prf-liu2024-prop3_4>` leaves the order as it is, too. The proposition's $\rho$ is the
-# share of the Jacobian that is kept; its formula wants the share that is pruned. The tensor attack, for
-# which the paper finds no bound here, does fail.
+# {prf:ref}`Pruning <prf-liu2024-prop3_4>` does not change the order either. The proposition's $\rho$ is the
+# share of the Jacobian that is kept; its formula needs the share that is pruned. The tensor attack, for which
+# the paper finds no bound here, does fail.
 
 # %% tags=["exhibit:liu2024/prop3_4"]
 from companion.papers.liu2024 import prop3_4
@@ -219,10 +217,10 @@ study.judge(prop3_4, tables)
 # %% [markdown]
 # ### Lemma E.3 and Remark E.4: a predicted jump
 #
-# Pruned by size, the inner weights' entries go first, and {prf:ref}`the bound <prf-liu2024-lemE3>` should
-# "greatly increase" once they are gone. It does increase, by a bend: the next entries to go are small
-# because they say little. With labels of one sign and elu it goes on to infinity, which a trace cannot
-# see.
+# Pruning by size removes the inner weights' entries first, and {prf:ref}`the bound <prf-liu2024-lemE3>` should
+# "greatly increase" once they are gone. It does increase, but without a jump: the next entries are small
+# because they carry little information. With labels of one sign and elu it grows to infinity, which a trace
+# cannot show.
 
 # %% tags=["exhibit:liu2024/lemE3"]
 from companion.papers.liu2024 import lemE3

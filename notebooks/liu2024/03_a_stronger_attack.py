@@ -15,14 +15,13 @@
 #
 # Liu et al. measure defences of two-layer networks by the tensor attack ({prf:ref}`Theorem 3.1
 # <prf-liu2024-thm3_1>`) and by a lower bound that falls with the noise
-# ({prf:ref}`Theorem 3.2 <prf-liu2024-thm3_2>`), and conclude that both match
-# and that pruning, for which no upper bound is known, is the better defence
-# ({doc}`01_upper_bounds`, {doc}`02_lower_bounds`). The attack uses two moments of a gradient that has
-# one entry for each neuron. This page uses the entries: first the low Hermite orders, which are all noise
-# in the moments, are removed ({func}`reconrisk.attacks.tensor_attack`), then records and residuals are
-# fitted to every released entry by least squares ({func}`reconrisk.attacks.refine_records`). What any
-# unbiased attack must leave is computed exactly, from the derivatives of what is released
-# ({func}`reconrisk.bounds.cramer_rao_error`). The argument is on
+# ({prf:ref}`Theorem 3.2 <prf-liu2024-thm3_2>`). They conclude that both match and that pruning, for which no
+# upper bound is known, is the better defence ({doc}`01_upper_bounds`, {doc}`02_lower_bounds`). The attack uses
+# two moments of a gradient that has one entry for each neuron. This page uses the entries. First it removes
+# the low Hermite orders, which are pure noise in the moments ({func}`reconrisk.attacks.tensor_attack`); then
+# it fits records and residuals to every released entry by least squares
+# ({func}`reconrisk.attacks.refine_records`). The least error of any unbiased attack is computed exactly, from
+# the derivatives of the released entries ({func}`reconrisk.bounds.cramer_rao_error`). The argument is on
 # {doc}`the companion's page </book/papers/beyond>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -48,21 +47,20 @@ study = Study(
 )
 
 # %% [markdown]
-# ## Every defence, attacked to the end
+# ## Least squares against every defence
 #
-# Without noise there is nothing between the attacker and the records but equations, many more of
-# them than unknowns. Clipping takes one away, the gradient's length. Dropout and pruning leave fewer,
-# and say which. Local steps make them longer. Least squares solve what is left, where the published
-# attack fails under the same defence; secure aggregation is a larger batch. Masks that dropout draws for
-# every record on its own look like noise to both attacks; they are not, since an entry can only
-# be one of a few sums, and they come back with the records
-# ({func}`reconrisk.attacks.refine_with_masks`).
+# Without noise the attacker has a system of equations in the records, many more than unknowns. Clipping
+# removes one, the gradient's length. Dropout and pruning leave fewer, and show which. Local steps make them
+# longer. Least squares solves the remaining equations where the published attack fails under the same
+# defence; secure aggregation is a larger batch. Masks that dropout draws for every record separately look
+# like noise to both attacks. They are not, since an entry can only be one of a few sums, and they are recovered
+# with the records ({func}`reconrisk.attacks.refine_with_masks`).
 #
-# Where least squares fail, two reasons are told apart. Under heavy pruning they sometimes start too far
-# off, and more random starts or more neurons help. Or the information is gone: of records with the
-# same label, what heavy pruning keeps is where all of them are in the activation's straight half, and
-# only their sum is seen there. The exact bound is infinite then. Its loosening to a trace, which the
-# paper uses, does not notice.
+# Least squares fails for one of two reasons. Under heavy pruning it sometimes starts too far from the records,
+# and more random starts or more neurons help. Or the information is gone: of records with the same label,
+# heavy pruning keeps only neurons for which all records are in the activation's linear half, and these show
+# only the records' sum. The exact bound is then infinite, and the paper's loosening to a trace does not
+# show it.
 
 # %%
 import numpy as np
@@ -94,18 +92,17 @@ tables.show()
 study.judge(two_layer_refinement, tables)
 
 # %% [markdown]
-# ## What is between the printed bounds
+# ## The gap between the printed bounds
 #
-# {prf:ref}`Proposition 3.4 <prf-liu2024-prop3_4>` and its like compare an attack's error with a
-# bound that is loosened twice, to a trace and to an order. Cut into factors the gap reads otherwise: a
-# little is the bound's own slack, which grows with the batch because a trace cannot see
-# that records can be taken for each other; most is the attack's. As the noise goes to zero the lower
-# bound does, too, and is attained, while the upper bound stays where it is: they do not match, and the
-# dotted lines, the printed orders, part for noise below the batch size.
+# {prf:ref}`Proposition 3.4 <prf-liu2024-prop3_4>` and similar statements compare an attack's error with a bound
+# that is loosened twice, to a trace and to an order. A small factor of the gap is the slack of the bound, which
+# grows with the batch because a trace does not show that records can be confused; most of it is the attack's.
+# As the noise goes to zero so does the lower bound, which is attained, while the upper bound does not change:
+# they do not match, and the dotted lines, the printed orders, separate for noise below the batch size.
 #
-# For the defences this means: dropout and pruning raise the exact bound by about the same factor at
-# the same share, until pruning begins to remove information. That a pruned gradient defeats the tensor
-# attack says something about the tensor attack.
+# For the defences this means that dropout and pruning raise the exact bound by about the same factor at the
+# same share, until pruning begins to remove information. That a pruned gradient defeats the tensor attack is a
+# weakness of the attack.
 
 # %%
 from reconrisk import special
@@ -129,11 +126,11 @@ study.judge(two_layer_floor, tables)
 # %% [markdown]
 # ## The batch size
 #
-# The upper bound of {ref}`Table 1 <exhibit-liu2024-table1>` is linear in $B$, the lower bound has no $B$.
-# Both are off: the errors grow with $B$, by a power between the two. What the order leaves out
-# matters more. The full statement ({prf:ref}`Theorem B.6 <prf-liu2024-thmB6>`) has a factor
-# $1/\pi_{\min}^2$, the smallest singular value of the batch, which is near one for random records and
-# small for pictures, all of which are alike; that square, too, is more than what is measured.
+# The upper bound of {ref}`Table 1 <exhibit-liu2024-table1>` is linear in $B$, and the lower bound does not
+# depend on it. The measured errors grow with $B$ by a power between the two. A factor that the order leaves
+# out matters more: the full statement ({prf:ref}`Theorem B.6 <prf-liu2024-thmB6>`) has $1/\pi_{\min}^2$, where
+# $\pi_{\min}$ is the smallest singular value of the batch, near one for random records and small for
+# pictures, which are alike. The square, too, exceeds the measured power.
 
 # %%
 import numpy as np
@@ -165,10 +162,9 @@ study.judge(two_layer_batch, tables)
 # %% [markdown]
 # ## Clipping with noise
 #
-# Under DP-SGD the bounds have $\max(1,\|G\|/C)\sqrt{d/m}$, which looks as if width helped the
-# attacker. It does not: $\|G\|$ itself grows as $\sqrt m$, and the two cancel. A wider network gives
-# more equations, each under more noise. What still falls with the width is the part of the tensor attack's
-# error that no noise explains.
+# Under DP-SGD the bounds have $\max(1,\|G\|/C)\sqrt{d/m}$, as if width helped the attacker. It does not:
+# $\|G\|$ itself grows as $\sqrt m$, and the two cancel. A wider network gives more equations, each under more
+# noise. Only the part of the tensor attack's error that is not due to noise still falls with the width.
 
 # %%
 import numpy as np

@@ -104,9 +104,9 @@ def test_worst_pair_by_brute_force():
     )
     gram = gradients @ gradients.T
     squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-    assert squares.max() / 400 <= found.ceiling
-    assert found.worst == pytest.approx(squares.max() / 400, rel=0.02)
-    assert found.inner < 1e-3 * found.worst
+    assert squares.max() / 400 <= found["no pair above"]
+    assert found["worst pair"] == pytest.approx(squares.max() / 400, rel=0.02)
+    assert found["inner weights' part"] < 1e-3 * found["worst pair"]
 
 
 def test_another_batch_shows_the_same_sum(study):

@@ -1,12 +1,9 @@
-"""Inverting gradients of batches under many releases: what the tables of Biswas et al. come from.
+"""Inverting gradients of batches under many releases, for the tables of Biswas et al.
 
-One task of a sweep is one data set at one batch size. All its releases (mechanisms and noises) see
-the same batches, networks and first candidates, and all its problems descend together. What a task
-draws depends on the seeds it names and on nothing computed, so that exhibits that ask the same get
-the same, and within one process get it from memory.
+One task of a sweep is one data set at one batch size. All its releases (mechanisms and noises)
+share batches, networks and first candidates, and all its problems are optimised together. Draws
+depend only on the seeds in the task, so that equal tasks of several exhibits have equal results.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -74,11 +71,9 @@ def attack_task(
     Parameters
     ----------
     study : Context
-        Its seed, device and data folder; tasks that agree in everything else agree in their draws
-        whatever the exhibit.
+        Its seed, device and data folder are used.
     data : {"MNIST", "FashionMNIST", "digits", "patches"}
     batch_size : int
-        n.
     releases : sequence of Release
         R of them.
     draws : int
@@ -86,7 +81,7 @@ def attack_task(
     iterations : int
         Of the attack; the paper runs 10,000.
     exhibit : str
-        Name that the draws depend on. With the default, all exhibits see the same batches.
+        Name that the draws depend on. With the default, all exhibits share the batches.
     first : int
         Number of the first draw: a task of draws 2 and 3 continues one of 0 and 1.
     learning_rate, signed, total_variation, restarts
@@ -95,10 +90,10 @@ def attack_task(
         Whether candidates are kept between black and white.
     initial : {"xavier", "default"}
         First weights: uniform within ``sqrt(6 / (fan in + fan out))``, or as PyTorch draws them,
-        within ``1 / sqrt(fan in)``. The paper says neither; its rows under von Mises-Fisher noise
-        look as with the former (``biswas2024/alg_iga``).
+        within ``1 / sqrt(fan in)``. The paper names neither; its rows under von Mises-Fisher noise
+        fit the former (``biswas2024/alg_iga``).
     epochs : int
-        Epochs that the attacked network was trained, without privacy; 0 for its first weights.
+        Epochs of training of the attacked network, without privacy; 0 for its first weights.
     pictures : int
         How many pictures of each problem are returned.
     """
@@ -126,12 +121,12 @@ def attack_task(
 
 
 def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack D batches under R releases and judge the reconstructions.
+    """Attack D batches under R releases and measure the errors of the reconstructions.
 
     Every draw is a batch of n records, a network and first candidates; all releases share them, and
     all noises of one mechanism their random numbers. Batches of different sizes are nested. The
-    attacker knows network, labels and n. Candidates descend the cosine distance plus total
-    variation by signed gradients.
+    attacker knows network, labels and n, and minimises the cosine distance plus total variation by
+    signed gradients.
 
     Parameters
     ----------
@@ -152,17 +147,17 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
           release says (a release that does not clip: by layer);
         - ``"loss"``: of the attack at the end;
 
-        of shape (D,): ``"mean image"`` and ``"class means"``, the MSE of these two guesses of one
-        who attacks nothing, and ``"mean image ssim"``, ``"class means ssim"``; and, where pictures
-        were asked for, ``"originals"`` (D, k, d) and ``"pictures"`` (R, D, k, d) in [0, 1]. All
-        but the last are of standardised pictures (:class:`Standardised`), which the printed numbers
-        must be of: MSEs in their units, SSIMs with the range from black to white.
+        of shape (D,): ``"mean image"`` and ``"class means"``, the MSE of these two guesses without
+        an attack, and ``"mean image ssim"``, ``"class means ssim"``; and, if ``pictures`` is not
+        zero, ``"originals"`` (D, k, d) and ``"pictures"`` (R, D, k, d) in [0, 1]. All but the last
+        are of standardised pictures (:class:`Standardised`), as the printed numbers must be: MSEs
+        in their units, SSIMs with the range from black to white.
     """
     data = standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
     released, truth = release_batches(task, drawn, releases)
-    box = ((0 - data.mean) / data.std, (1 - data.mean) / data.std)
+    box = ((0 - data.mean) / data.std, (1 - data.mean) / data.std) if task["boxed"] else None
     count = len(releases)
     rebuilt = invert_gradients(
         repeated(drawn.weights, count),
@@ -174,7 +169,7 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         signed=task["signed"],
         total_variation=task["total_variation"],
         shape=(SIDE, SIDE),
-        box=box if task["boxed"] else None,
+        box=box,
         restarts=task["restarts"],
         start=drawn.start.repeat(count, 1, 1),
     )
@@ -197,16 +192,9 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """D batches of n records with a network and first candidates each.
+    """D batches of n standardised records with networks and standard normal first candidates.
 
-    Attributes
-    ----------
-    inputs : Tensor, shape (D, n, d)
-        Standardised.
-    labels : Tensor of integers, shape (D, n)
-    weights : Weights, shape (D, rows, columns)
-    start : Tensor, shape (D, n, d)
-        Standard normal.
+    Shapes: ``inputs`` and ``start`` (D, n, d), ``labels`` (D, n), ``weights`` (D, rows, columns).
     """
 
     inputs: torch.Tensor
@@ -238,7 +226,7 @@ def draw_batches(task: Mapping[str, Any], data: Standardised) -> Drawn:
 
 
 def _network(task: Mapping[str, Any], data: Standardised, k: int) -> Weights:
-    """The network of draw k: its first weights, or what they become without privacy."""
+    """The network of draw k: its first weights, or those after training without privacy."""
     initial = NETWORK.initialise(_generator(task, "weights", k))
     if task["initial"] == "xavier":
         # a uniform draw of one width is one of another, scaled
@@ -274,8 +262,8 @@ def release_batches(
         for i in range(len(drawn.labels)):
             weights = {name: w[i] for name, w in drawn.weights.items()}
             for side, what in zip(sides, (release, clean), strict=True):
-                # all noises of one mechanism share their random numbers: what differs between two
-                # settings is then their size, and no release's presence moves another's noise
+                # all noises of one mechanism share their random numbers: two settings differ in
+                # their size alone, and no release changes the noise of another
                 generator = _generator(task, f"{what.kind} noise", task["first"] + i)
                 batch = (drawn.inputs[[i]], drawn.labels[[i]])
                 side.append(release_gradients(weights, *batch, [what], generator=generator))
@@ -339,7 +327,7 @@ def judge(data: Standardised, originals: np.ndarray, rebuilt: np.ndarray) -> dic
 def _recognised(data: Standardised, rebuilt: np.ndarray, labels: torch.Tensor) -> np.ndarray:
     """Share of reconstructions whose label's mean picture correlates most with them, (R, D)."""
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (as_numpy(_class_means(data)), rebuilt))
-    # a picture's own length does not matter to which class it is most like
+    # the length of a reconstruction does not change which class it resembles most
     x = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return (np.argmax(y @ x.T, axis=-1) == labels.cpu().numpy()).mean(axis=-1)
 
@@ -378,13 +366,10 @@ def ssim_of_many(
     ndarray, shape (...)
     """
     side = round(targets.shape[-1] ** 0.5)
-    shape = (*np.broadcast_shapes(targets.shape, reconstructions.shape)[:-1], side, side)
     x, y = (
-        np.reshape(np.broadcast_to(v, (*shape[:-2], side**2)), shape)
-        for v in (targets, reconstructions)
+        v.reshape(*v.shape[:-1], side, side) for v in np.broadcast_arrays(targets, reconstructions)
     )
-    pixels = WINDOW**2
-    edge = WINDOW // 2
+    pixels, edge = WINDOW**2, WINDOW // 2
 
     def local(values: np.ndarray) -> np.ndarray:
         size = (1,) * (values.ndim - 2) + (WINDOW, WINDOW)
@@ -406,10 +391,7 @@ def ssim_of_many(
 
 @dataclass(frozen=True)
 class Setting:
-    """One data set at one batch size under some releases, which are attacked group by group.
-
-    Exhibits that have a group in common compute it once.
-    """
+    """One data set at one batch size under groups of releases, each with tasks of its own."""
 
     data: str
     batch_size: int
@@ -418,16 +400,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What became of one setting.
-
-    R releases, D draws.
-
-    Attributes
-    ----------
-    releases : tuple of Release
-    values : mapping of str to ndarray
-        As :func:`attack_batches` returns them.
-    """
+    """The results of R releases and D draws, ``values`` as :func:`attack_batches` returns them."""
 
     releases: tuple[Release, ...]
     values: Mapping[str, np.ndarray]
@@ -440,73 +413,48 @@ class Attacked:
 def attack_settings(
     study: Context, settings: Sequence[Setting], *, draws: int, **given: Any
 ) -> list[Attacked]:
-    """Attack all settings in one sweep, in chunks of draws.
-
-    Parameters
-    ----------
-    study : Context
-    settings : sequence of Setting
-    draws : int
-        D of each.
-    **given
-        As in :func:`attack_task`.
-    """
+    """Attack all settings, D draws each, in one sweep; ``given`` as in :func:`attack_task`."""
+    starts = range(0, draws, DRAWS)
     tasks = [
-        [
-            [
-                attack_task(
-                    study,
-                    setting.data,
-                    setting.batch_size,
-                    group,
-                    draws=min(DRAWS, draws - first),
-                    first=first,
-                    **given,
-                )
-                for first in range(0, draws, DRAWS)
-            ]
-            for group in setting.groups
-        ]
-        for setting in settings
+        attack_task(
+            study, s.data, s.batch_size, group, draws=min(DRAWS, draws - k), first=k, **given
+        )
+        for s in settings
+        for group in s.groups
+        for k in starts
     ]
-    flat = [task for groups in tasks for chunks in groups for task in chunks]
-    results = iter(attacked(study, flat))
+    results = iter(attacked(study, tasks))
     return [
-        _joined_groups([_joined_draws([next(results) for _ in chunks]) for chunks in groups])
-        for groups in tasks
+        _joined_groups([_joined_draws([next(results) for _ in starts]) for _ in s.groups])
+        for s in settings
     ]
 
 
 def attacked(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
     """Run tasks made by :func:`attack_task`, each once in a process; results in their order."""
     rows = study.sweep(attack_batches, tasks, "inverting gradients", threads=1)
-    return [_as_attacked(task, row) for task, row in zip(tasks, rows, strict=True)]
-
-
-def _as_attacked(task: Mapping[str, Any], row: Mapping[str, Any]) -> Attacked:
-    releases = tuple(Release(**r) for r in task["releases"])
-    return Attacked(releases, {name: np.asarray(v, dtype=float) for name, v in row.items()})
+    return [
+        Attacked(
+            tuple(Release(**r) for r in task["releases"]),
+            {name: np.asarray(v, dtype=float) for name, v in row.items()},
+        )
+        for task, row in zip(tasks, rows, strict=True)
+    ]
 
 
 def _joined_draws(parts: Sequence[Attacked]) -> Attacked:
     """Chunks of draws of the same releases as one."""
-    return Attacked(
-        parts[0].releases,
-        {
-            name: np.concatenate([p.values[name] for p in parts], axis=int(name not in OF_DRAWS))
-            for name in parts[0].values
-        },
-    )
+    values = {
+        name: np.concatenate([p.values[name] for p in parts], axis=int(name not in OF_DRAWS))
+        for name in parts[0].values
+    }
+    return Attacked(parts[0].releases, values)
 
 
 def _joined_groups(parts: Sequence[Attacked]) -> Attacked:
     """Groups of releases of the same draws as one."""
-    return Attacked(
-        tuple(release for p in parts for release in p.releases),
-        {
-            name: parts[0].values[name]
-            if name in OF_DRAWS
-            else np.concatenate([p.values[name] for p in parts])
-            for name in parts[0].values
-        },
-    )
+    values = {
+        name: v if name in OF_DRAWS else np.concatenate([p.values[name] for p in parts])
+        for name, v in parts[0].values.items()
+    }
+    return Attacked(tuple(release for p in parts for release in p.releases), values)

@@ -1,10 +1,8 @@
 """Bayes' capacities without their closed forms: integrals over shells and angles, and sampling.
 
-``bounds.bayes_capacity_*`` are held against these. All are natural logarithms, because at the
-paper's size the values leave the floats by thousands of nats.
+Independent routes to ``bounds.bayes_capacity_*``. All are natural logarithms, because at the
+paper's size the values leave the range of floats by thousands of nats.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,7 +28,7 @@ LAYER_SIZES = tuple(rows * columns for rows, columns in NETWORK.shapes.values())
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
 _GRID = 4001
-#: what lies more than so many nats below the peak does not count
+#: values this many nats below the peak are negligible
 _DEPTH = 60.0
 
 
@@ -55,7 +53,7 @@ def _log_sphere(dimension: float) -> float:
 
 
 def _peak(dimension: int, noise_std: float, radius: float) -> float:
-    """The length at which outputs weigh most: ``(p-1)/y = (y-R)/s^2``."""
+    """The most probable length of outputs: ``(p-1)/y = (y-R)/s^2``."""
     return 0.5 * (radius + math.sqrt(radius**2 + 4.0 * (dimension - 1) * noise_std**2))
 
 
@@ -92,8 +90,9 @@ def gaussian_by_sampling(
 ) -> tuple[float, float]:
     """Log capacity of Gaussian noise on a product of balls, and its standard error.
 
-    The supremum of the density is integrated against outputs drawn about the origin, each block as
-    long as those that weigh most; the nearest input has every block cut to its own radius.
+    The supremum of the density is integrated by importance sampling: outputs are drawn about the
+    origin, each block at its most probable length, and the nearest input clips every block to its
+    own radius.
     """
     log_weight = np.zeros(samples)
     for p, radius in zip(dimensions, radii, strict=True):
@@ -120,11 +119,11 @@ def vmf_by_angle(dimension: int, concentration: float) -> float:
     def area(angle: np.ndarray) -> np.ndarray:
         return sc.xlogy(p - 2, np.sin(angle))
 
-    def turned(angle: np.ndarray) -> np.ndarray:
-        # less the peak: 1 - cos without cancellation
+    def relative_density(angle: np.ndarray) -> np.ndarray:
+        # relative to the peak: 1 - cos without cancellation
         return area(angle) - 2.0 * kappa * np.sin(0.5 * angle) ** 2
 
-    return log_integral(area, 0.0, math.pi) - log_integral(turned, 0.0, math.pi)
+    return log_integral(area, 0.0, math.pi) - log_integral(relative_density, 0.0, math.pi)
 
 
 def vmf_by_sampling(

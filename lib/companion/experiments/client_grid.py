@@ -1,19 +1,17 @@
 """One grid of attacks on clients' updates, which the exhibits of Liu et al. and our own share.
 
 A cell is an attack on one defence at one strength and batch size, oblivious of the defence or aware
-of it. A task of the sweep is one attack at one batch size under a canonical group of settings, all
-of whose problems descend together; which cells an exhibit asks for changes no task, so that
-exhibits share their results, and within one process get them from memory.
+of it. A task of the sweep is one attack at one batch size under a fixed group of settings, all of
+whose problems are optimised together. The tasks do not depend on the cells that an exhibit needs,
+so that exhibits share results.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -45,7 +43,7 @@ from reconrisk.attacks import (
 )
 from reconrisk.attacks.image_priors import UntrainedSpace
 from reconrisk.convnets import ImagePrior, ImprintNetwork, WideHead
-from reconrisk.mechanisms import LocalAggregation, Released
+from reconrisk.mechanisms import Released
 from reconrisk.metrics import match, psnr, rmse
 from reconrisk.training import client_updates
 
@@ -69,42 +67,30 @@ __all__ = [
 
 #: by name; "w/o FM" is "Ours" without feature matching, as Table 8 has it
 ATTACKS = ("Ours", "w/o FM", "GradientInversion", "CPA", "Robbing The Fed", "Analytic")
-#: these put a layer of their own in front and invert no network
+#: these insert a layer of their own instead of inverting the network
 MANIPULATING = ("Robbing The Fed", "Analytic")
-#: what one who attacks nothing may print
+#: guesses without an attack
 BASELINES = ("grey", "mean image")
 #: pictures of the first batch that are kept for figures
 SHOWN = 4
 
-#: everything that the cells of the grid of attacks share; exhibits with these and equal values
-#: share their runs
+#: what all cells share; exhibits with equal values share their runs
 GRID = {
     "data": Parameter("str", "patches", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"),
     "side": Parameter("int", 8, 32, "32", "pixels a side: 8, 16 or 32", 8, stand_in=True),
     "images": Parameter("int", 8, 50, "50, stratified", "private pictures", low=2),
     "network": Parameter(
-        "str",
-        "ConvNet",
-        "ResNet-18",
-        "ResNet-18",
-        "attacked network: ConvNet or ResNet-18",
-        stand_in=True,
+        "str", "ConvNet", "ResNet-18", "ResNet-18", "ConvNet or ResNet-18", stand_in=True
     ),
     "channels": Parameter(
-        "int",
-        16,
-        0,
-        "64",
-        "of the first stage; 0 for the network's own (64, ConvNet 16)",
-        low=0,
-        stand_in=True,
+        "int", 16, 0, "64", "of the first stage; 0 for 64 (ConvNet: 16)", low=0, stand_in=True
     ),
     "wide": Parameter(
         "int",
         256,
         0,
         "16,384",
-        "neurons of the extra layer; 0 for the network's own (16,384; ConvNet: six a feature)",
+        "neurons of the extra layer; 0 for 16,384 (ConvNet: six for each feature)",
         low=0,
         stand_in=True,
     ),
@@ -113,8 +99,8 @@ GRID = {
         64,
         0,
         "2,048; also 4,096",
-        "of these, how many keep ordinary weights; the others get those that features are "
-        "recovered from; 0 for the network's own number (2,048; ConvNet: one for each feature)",
+        "of these, how many keep ordinary weights; the others have weights from which features are "
+        "recovered; 0 for the network's own number (2,048; ConvNet: one for each feature)",
         low=0,
     ),
     "bins": Parameter("int", 64, 100, "not printed", "neurons of Robbing the Fed's layer", low=2),
@@ -131,15 +117,10 @@ GRID = {
         "pixels",
         "untrained network",
         "untrained network",
-        "where the proposed attack seeks images: pixels or untrained network",
+        "that the attack searches",
     ),
     "grouped": Parameter(
-        "int",
-        0,
-        1,
-        "not printed",
-        "settings attacked in one task at most; 0 for all. Changes rounding only",
-        low=0,
+        "int", 0, 1, "not printed", "settings in one task at most (0: all); changes rounding", low=0
     ),
 }
 
@@ -153,33 +134,10 @@ def all_settings() -> tuple[Setting, ...]:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is attacked and how long: everything that all cells share.
+    """What all cells share: the values of :data:`GRID`, where the data are, and the seeds.
 
-    Attributes
-    ----------
-    data : {"patches", "CIFAR-10"}
-    data_root : str
-    side : int
-        Of the pictures.
-    images : int
-        Private pictures; batches of n are ``images // n``, nested.
-    network : {"ConvNet", "ResNet-18"}
-    channels, wide, trained_neurons : int
-        Of the network (:func:`~companion.experiments.clients.make_network`), zero for its own; of
-        the wide layer's neurons, all but ``trained_neurons`` get the weights that give features
-        away.
-    bins : int
-        Neurons of the layer in front of :data:`MANIPULATING` attacks.
-    iterations : int
-    weighting : str
-        Of the paper's attack, as :class:`~reconrisk.attacks.Objective` names it.
-    space : {"pixels", "untrained network"}
-        Where the paper's attack seeks images.
-    grouped : int
-        Settings attacked in one task at most; 0 for as many as can be.
-    selection_seed, network_seed, noise_seed, start_seed : int
-        Of everything random. No computed number is among them.
-    device : str
+    There are ``images // n`` batches of n, nested. A zero in ``channels``, ``wide`` or
+    ``trained_neurons`` stands for the network's own number.
     """
 
     data: str
@@ -202,7 +160,7 @@ class Grid:
     device: str = "cpu"
 
     @classmethod
-    def of(cls, study: Context) -> Grid:
+    def of(cls, study: Context) -> Self:
         """The grid of an exhibit whose parameters include :data:`GRID`.
 
         Exhibits with equal parameters get equal grids, whatever their names.
@@ -226,45 +184,37 @@ def run_grid(
     aware: Sequence[bool] = (False,),
     grid: Grid | None = None,
 ) -> pd.DataFrame:
-    """Attack and judge, each cell once in a process.
+    """Run attacks and measure their errors, each cell once in a process.
 
     Parameters
     ----------
     study : Context
-        Workers, checkpoints and the sweep's seed.
     attacks : sequence of str
         Of :data:`ATTACKS`.
     settings : sequence of Setting
         Of :func:`all_settings`.
     batch_sizes : sequence of int
-        n.
     aware : sequence of bool
-        Readings: whether the attacker allows for the defence.
+        Whether the attacker takes the defence into account.
     grid : Grid, optional
         By default ``Grid.of(study)``.
 
     Returns
     -------
     DataFrame
-        One row per picture, in the order of the arguments: ``attack``, ``defence``, ``strength``,
-        ``setting`` (its title), ``batch size``, ``aware``, ``batch``, ``picture`` (within its
-        batch), ``number`` (of the private picture, the same at every batch size), ``RMSE``,
-        ``PSNR`` (range one), and of the batch ``gradient norm`` and ``relative noise``, the norm
-        of what the defence changed over that norm.
+        One row per picture: ``attack``, ``defence``, ``strength``, ``setting`` (its title),
+        ``batch size``, ``aware``, ``batch``, ``picture`` (within its batch), ``number`` (of the
+        private picture, the same at every batch size), ``RMSE``, ``PSNR`` (range one), and of the
+        batch ``gradient norm`` and ``relative noise``, the norm of the change by the defence over
+        that norm.
     """
     grid = Grid.of(study) if grid is None else grid
     unknown = set(attacks) - set(ATTACKS) | set(settings) - set(all_settings())
     if unknown:
         raise ValueError(f"attacks and settings must be of the grid; got {unknown!r}")
-    results = _swept(study, grid, attacks, settings, batch_sizes, aware)
-    parts = []
-    for n in batch_sizes:
-        for setting in settings:
-            for attack in attacks:
-                for reading in aware:
-                    task, place = _home(grid, attack, n, setting, reading)
-                    parts.append(_rows(results[_text(task)], place, attack, n, setting, reading))
-    return pd.concat(parts, ignore_index=True)
+    cells = list(product(batch_sizes, settings, attacks, aware))
+    found = zip(_measured(study, grid, cells), cells, strict=True)
+    return pd.concat([_rows(values, *cell) for values, cell in found], ignore_index=True)
 
 
 def rebuilt(
@@ -278,9 +228,8 @@ def rebuilt(
 ) -> np.ndarray:
     """Reconstructions of the first batch's first pictures, (k, side, side, 3), k <= 4."""
     grid = Grid.of(study) if grid is None else grid
-    results = _swept(study, grid, [attack], [setting], [batch_size], [aware])
-    task, place = _home(grid, attack, batch_size, setting, aware)
-    return np.asarray(results[_text(task)]["pictures"][place])
+    (values,) = _measured(study, grid, [(batch_size, setting, attack, aware)])
+    return values["pictures"]
 
 
 def originals(grid: Grid, batch_size: int) -> np.ndarray:
@@ -289,25 +238,29 @@ def originals(grid: Grid, batch_size: int) -> np.ndarray:
 
 
 def baselines(grid: Grid) -> pd.DataFrame:
-    """RMSE and PSNR of pictures that take no gradient: columns of :func:`run_grid` that make sense.
+    """``attack``, ``number``, RMSE and PSNR of guesses without a gradient, as :func:`run_grid`.
 
     The mean image is that of all of the data set's pictures.
     """
     images, _ = pictures(grid.data, grid.data_root, grid.side)
     drawn = batches_of(grid, 1).images[:, 0]
     guesses = (torch.full_like(drawn[0], 0.5), images.double().mean(dim=0).float())
-    rows = []
+    parts = []
     for name, guess in zip(BASELINES, guesses, strict=True):
         errors, decibels = _errors(drawn.cpu(), guess.expand_as(drawn).cpu())
-        for number, (error, decibel) in enumerate(zip(errors, decibels, strict=True)):
-            rows.append({"attack": name, "number": number, "RMSE": error, "PSNR": decibel})
-    return pd.DataFrame(rows)
+        values = {"number": range(len(errors)), "RMSE": errors, "PSNR": decibels}
+        parts.append(pd.DataFrame({"attack": name, **values}))
+    return pd.concat(parts, ignore_index=True)
+
+
+#: batch size, setting, attack and whether it is aware of the defence
+Cell = tuple[int, Setting, str, bool]
 
 
 def _rows(
-    result: Mapping[str, Any], place: int, attack: str, n: int, setting: Setting, aware: bool
+    values: Mapping[str, np.ndarray], n: int, setting: Setting, attack: str, aware: bool
 ) -> pd.DataFrame:
-    errors = np.asarray(result["RMSE"][place])
+    errors = values["RMSE"]
     batch, picture = np.divmod(np.arange(errors.size), n)
     return pd.DataFrame(
         {
@@ -321,72 +274,56 @@ def _rows(
             "picture": picture,
             "number": np.arange(errors.size),
             "RMSE": errors.ravel(),
-            "PSNR": np.asarray(result["PSNR"][place]).ravel(),
-            "gradient norm": np.repeat(result["gradient norm"][place], n),
-            "relative noise": np.repeat(result["relative noise"][place], n),
+            "PSNR": values["PSNR"].ravel(),
+            "gradient norm": np.repeat(values["gradient norm"], n),
+            "relative noise": np.repeat(values["relative noise"], n),
         }
     )
 
 
-def _swept(
-    study: Context,
-    grid: Grid,
-    attacks: Iterable[str],
-    settings: Iterable[Setting],
-    batch_sizes: Iterable[int],
-    aware: Iterable[bool],
-) -> Mapping[str, dict[str, Any]]:
-    """Results by task's text, of this and earlier calls."""
-    settings, batch_sizes, aware = list(settings), list(batch_sizes), list(aware)
-    wanted = [
-        _text(_home(grid, attack, n, setting, reading)[0])
-        for n in batch_sizes
-        for attack in attacks
-        for setting in settings
-        for reading in aware
+def _measured(study: Context, grid: Grid, cells: Sequence[Cell]) -> Iterator[dict[str, np.ndarray]]:
+    """The measurements of each cell, out of those of its task."""
+    homes = [_home(grid.grouped, *cell) for cell in cells]
+    keys = list(dict.fromkeys(key for key, _ in homes))
+    tasks = [
+        {
+            "grid": dataclasses.asdict(grid),
+            "attack": attack,
+            "batch_size": batch_size,
+            "aware": aware,
+            "settings": [[s.defence, s.strength] for s in group],
+        }
+        for batch_size, group, attack, aware in keys
     ]
-    tasks = [json.loads(text) for text in dict.fromkeys(wanted)]
     rows = study.sweep(attack_clients, tasks, "attacking clients")
-    return dict(zip(map(_text, tasks), rows, strict=True))
+    by_key = dict(zip(keys, rows, strict=True))
+    for key, place in homes:
+        yield {name: np.asarray(values[place]) for name, values in by_key[key].items()}
 
 
 def _home(
-    grid: Grid, attack: str, batch_size: int, setting: Setting, aware: bool
-) -> tuple[dict[str, Any], int]:
-    """The task that a cell belongs to, and its place there."""
-    # who inverts a network allows for what shows: nothing under clipping and noise
-    if attack not in MANIPULATING:
-        aware = aware and setting.defence in ("GradDrop", "GradPrune", "LocalAggregation")
-    if attack == "Analytic":
-        aware = False
-    group = _group(grid.grouped, attack, setting, aware)
-    task = {
-        "grid": dataclasses.asdict(grid),
-        "attack": attack,
-        "batch_size": batch_size,
-        "aware": aware,
-        "settings": [[s.defence, s.strength] for s in group],
-    }
-    return task, group.index(setting)
+    grouped: int, batch_size: int, setting: Setting, attack: str, aware: bool
+) -> tuple[tuple[int, tuple[Setting, ...], str, bool], int]:
+    """What tells a cell's task from others, and the cell's place there."""
+    # inversions can use what a defence shows: nothing under clipping and noise
+    shows = setting.defence in ("GradDrop", "GradPrune", "LocalAggregation")
+    aware = aware and attack != "Analytic" and (shows or attack in MANIPULATING)
+    group = _group(grouped, attack, setting, aware)
+    return (batch_size, group, attack, aware), group.index(setting)
 
 
 @functools.cache
 def _group(grouped: int, attack: str, setting: Setting, aware: bool) -> tuple[Setting, ...]:
-    """The settings that are attacked together with one."""
+    """The settings that are attacked together with a given one."""
     together = list(all_settings())
     if aware and attack not in MANIPULATING:
-        if (
-            setting.defence == "LocalAggregation"
-        ):  # another update function for each number of steps
+        # each number of local steps has another update function
+        if setting.defence == "LocalAggregation":
             return (setting,)
         together = [s for s in together if s.defence in ("GradDrop", "GradPrune")]
     size = grouped or len(together)
     first = together.index(setting) // size * size
     return tuple(together[first : first + size])
-
-
-def _text(task: Mapping[str, Any]) -> str:
-    return json.dumps(task, sort_keys=True)
 
 
 def attack_clients(task: dict[str, Any]) -> dict[str, Any]:
@@ -427,7 +364,7 @@ def attack_network(
     Parameters
     ----------
     grid : Grid
-        Whose weights of the objective, iterations and seeds are used.
+        Of which the objective's weights, the iterations and the seeds are used.
     attack : str
         Of :data:`ATTACKS`.
     network : Module
@@ -472,12 +409,8 @@ def batches_of(grid: Grid, size: int) -> Batches:
 def network_of(grid: Grid, *, random: bool = True) -> WideHead:
     """The attacked network, untrained.
 
-    Parameters
-    ----------
-    grid : Grid
-    random : bool
-        Whether its last neurons have the weights that give features away; False leaves a network
-        that can be trained.
+    If ``random``, its last neurons have weights from which features are recovered; otherwise it can
+    be trained.
     """
     channels, wide, random_neurons = _sizes(grid)
     return make_network(
@@ -494,16 +427,16 @@ def network_of(grid: Grid, *, random: bool = True) -> WideHead:
 def _sizes(grid: Grid) -> tuple[int, int, int]:
     """Channels of the first stage, the wide layer's neurons and how many of them are random.
 
-    Appendix F has 64, 16,384 and all but 2,048. The small network's wide layer has as many neurons
-    for each feature as moments need, and one with ordinary weights.
+    Appendix F has 64, 16,384 and all but 2,048. The small network's wide layer has, for each
+    feature, as many neurons as moments need, and one with ordinary weights.
     """
-    own, wide, trained = 64, 16_384, 2048
+    channels, wide, trained = grid.channels or 64, 16_384, 2048
     if grid.network == "ConvNet":
-        own = 16
-        trained = 2 * (grid.channels or own) * (grid.side // 8) ** 2
+        channels = grid.channels or 16
+        trained = 2 * channels * (grid.side // 8) ** 2
         wide = 6 * trained
     wide = grid.wide or wide
-    return grid.channels or own, wide, max(1, wide - (grid.trained_neurons or trained))
+    return channels, wide, max(1, wide - (grid.trained_neurons or trained))
 
 
 def _manipulated(grid: Grid) -> ImprintNetwork:
@@ -546,9 +479,10 @@ def _attacked(
         if name == "Analytic":
             parts = [analytic_attack(network, r, knowledge) for r in released]
         else:
+            noises = [s.strength if aware and s.defence == "GradNoise" else 0.0 for s in settings]
             parts = [
-                imprint_attack(network, r, knowledge, noise_std=_noise(s) if aware else 0.0)
-                for s, r in zip(settings, released, strict=True)
+                imprint_attack(network, r, knowledge, noise_std=noise)
+                for r, noise in zip(released, noises, strict=True)
             ]
         return Inversion(torch.cat([p.inputs for p in parts]), torch.cat([p.loss for p in parts]))
     assert isinstance(network, WideHead)
@@ -560,28 +494,22 @@ def _attacked(
     )
     together = _joined(released, aware)
     start = torch.rand(batches.images.shape, generator=generator, device=grid.device)
-    # all settings and attacks begin with the same pictures: what differs is then not the start
+    # all settings and attacks start from the same pictures: the start explains no difference
     start = start.repeat(len(settings), 1, 1, 1, 1)
     return _invert(grid, name, network, together, knowledge, start, generator)
 
 
-def _noise(setting: Setting) -> float:
-    return setting.strength if setting.defence == "GradNoise" else 0.0
-
-
 def _joined(released: Sequence[Released], aware: bool) -> Released:
     """Updates under several settings as one; an oblivious attacker needs the gradients only."""
-    gradient = {
-        name: torch.cat([r.gradient[name] for r in released]) for name in released[0].gradient
-    }
-    local: LocalAggregation | None = released[0].local if aware else None
-    if not aware or released[0].visible is None:
-        return Released(gradient, local=local)
-    visible = {
-        name: torch.cat([r.visible[name] for r in released if r.visible is not None])
-        for name in gradient
-    }
-    return Released(gradient, visible=visible, local=local)
+
+    def joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    gradient = joined([r.gradient for r in released])
+    if not aware:
+        return Released(gradient)
+    visible = [r.visible for r in released if r.visible is not None]
+    return Released(gradient, visible=joined(visible) if visible else None, local=released[0].local)
 
 
 @torch.no_grad()
@@ -614,7 +542,7 @@ def _invert(
     start: torch.Tensor,
     generator: torch.Generator,
 ) -> Inversion:
-    """Run one of the attacks that descend the distance of gradients."""
+    """Run one of the attacks that minimise the distance of gradients."""
     ours = replace(PROPOSED, weighting=grid.weighting)
     given = {"generator": generator, "iterations": grid.iterations}
     if name == "GradientInversion":
@@ -622,9 +550,14 @@ def _invert(
         return invert_updates(
             network, released, knowledge, objective=objective, start=start, **given
         )
-    given |= (
-        {"start": start} if grid.space == "pixels" else _searched(grid, knowledge.labels.shape[1])
-    )
+    if grid.space == "pixels":
+        given["start"] = start
+    else:
+        # the paper's attack searches the weights of an untrained network
+        count = knowledge.labels.shape[1]
+        drawn = grid.generator(grid.start_seed, count, 1)
+        space = UntrainedSpace.draw(ImagePrior(drawn, side=grid.side), count, drawn)
+        given |= {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
     if name == "CPA":
         # Appendix G: the paper's own attack with these features in place of its own
         return component_attack(network, released, knowledge, objective=ours, **given)
@@ -638,21 +571,13 @@ def _invert(
     )
 
 
-def _searched(grid: Grid, count: int) -> dict[str, Any]:
-    """The weights of the untrained network in which the paper's attack seeks images."""
-    generator = grid.generator(grid.start_seed, count, 1)
-    prior = ImagePrior(generator, side=grid.side)
-    space = UntrainedSpace.draw(prior, count, generator)
-    return {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
-
-
 # Errors ------------------------------------------------------------------------------------------
 
 
 def _matched(targets: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
     """Reconstructions (settings, batches, n, ...) in the order of least squared error."""
-    matching = match(as_numpy(targets.flatten(3)), as_numpy(found.flatten(3)))
-    ordered = matching.apply(as_numpy(found.flatten(3)))
+    flat = as_numpy(found.flatten(3))
+    ordered = match(as_numpy(targets.flatten(3)), flat).apply(flat)
     return torch.from_numpy(ordered).view(found.shape)
 
 
@@ -664,8 +589,5 @@ def _errors(targets: torch.Tensor, found: torch.Tensor) -> tuple[np.ndarray, np.
 
 def _norms(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Euclidean norms over all entries, shape (P,)."""
-    return (
-        torch.stack([g.flatten(1).double().square().sum(dim=1) for g in gradient.values()])
-        .sum(dim=0)
-        .sqrt()
-    )
+    squares = [g.flatten(1).double().square().sum(dim=1) for g in gradient.values()]
+    return torch.stack(squares).sum(dim=0).sqrt()

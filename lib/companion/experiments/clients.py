@@ -1,10 +1,8 @@
-"""Defences and their strengths, networks and batches: what attacks on clients' updates share.
+"""Defences and their strengths, networks and batches of attacks on clients' updates.
 
 Section 5.1 lists the defences, Appendix F the network: ResNet-18 with an extra linear layer of
 16,384 neurons before the head, of which all but the first few thousand have random weights.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
@@ -46,10 +44,10 @@ __all__ = [
 
 KEY = "liu2024"
 #: learning rate of local steps, which the paper does not print; at 0.1, the rate of its training,
-#: the random neurons make five steps diverge
+#: five steps diverge because of the random neurons
 LOCAL_RATE = 0.01
 NETWORKS = ("ConvNet", "ResNet-18")
-#: as the tables write them, and what the strength is
+#: by the names in the tables, the symbol of the strength
 DEFENCES = {
     "None": "",
     "GradClip": "C",
@@ -62,15 +60,7 @@ DEFENCES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A defence with its strength, as a column of Tables 2, 4, 5, 7 and 8 names it.
-
-    Attributes
-    ----------
-    defence : str
-        A key of ``DEFENCES``.
-    strength : float
-        C, sigma0, p or the number of steps; 0 for none.
-    """
+    """A defence with its strength (0 for none), as columns of Tables 2, 4, 5, 7 and 8 name it."""
 
     defence: str
     strength: float = 0.0
@@ -89,22 +79,23 @@ class Setting:
     @property
     def parts(self) -> Defence:
         """The defence as :func:`reconrisk.training.client_updates` takes it."""
-        if self.defence == "None":
-            return ()
-        if self.defence == "GradClip":
-            return (Clipping(self.strength),)
-        if self.defence == "GradNoise":
-            return (Noise(self.strength),)
-        if self.defence == "GradDrop":
-            return (EntryDropout(self.strength),)
-        if self.defence == "GradPrune":
-            return (Pruning(self.strength),)
-        return (LocalAggregation(int(self.strength), LOCAL_RATE),)
+        match self.defence:
+            case "None":
+                return ()
+            case "LocalAggregation":
+                return (LocalAggregation(int(self.strength), LOCAL_RATE),)
+            case "GradClip":
+                return (Clipping(self.strength),)
+            case "GradNoise":
+                return (Noise(self.strength),)
+            case "GradDrop":
+                return (EntryDropout(self.strength),)
+        return (Pruning(self.strength),)
 
 
 @functools.cache
 def printed_rows(table: str) -> pd.DataFrame:
-    """Rows of a printed table of defences (``"table4"``), named as our own tables name them.
+    """Rows of a printed table of defences (``"table4"``) with the names of our own tables.
 
     Columns ``setting``, ``defence``, ``strength``, ``batch size`` and ``value``, then the printed.
     """
@@ -155,13 +146,7 @@ def pictures(name: str, data_root: str = "", side: int = 32) -> tuple[torch.Tens
 
 @dataclass(frozen=True)
 class Batches:
-    """P batches of n pictures.
-
-    Attributes
-    ----------
-    images : Tensor, shape (P, n, 3, side, side), float32
-    labels : Tensor of integers, shape (P, n)
-    """
+    """P batches of n pictures, shape (P, n, 3, side, side), float32, and their labels (P, n)."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -170,7 +155,7 @@ class Batches:
 def draw_batches(
     images: torch.Tensor, labels: torch.Tensor, count: int, size: int, rng: np.random.Generator
 ) -> Batches:
-    """Draw batches as evenly from the classes as can be, and no picture twice.
+    """Draw batches as evenly from the classes as possible, without replacement.
 
     Parameters
     ----------
@@ -179,7 +164,7 @@ def draw_batches(
     count, size : int
         P and n, with P n <= N.
     rng : Generator
-        Of the pictures; within a batch the classes go round, so that they differ while n is at most
+        Of the pictures; within a batch classes take turns, so that they differ while n is at most
         their number.
     """
     if count * size > len(labels):
@@ -188,11 +173,8 @@ def draw_batches(
     # the k-th picture of every class before the (k + 1)-th of any, classes in random order
     order = rng.permutation(len(known))
     turn = np.empty(len(known), dtype=int)
-    for label in np.unique(known):
-        own = order[known[order] == label]
-        turn[own] = np.arange(len(own))
-    tie = rng.permutation(len(known))
-    chosen = np.lexsort((tie, turn))[: count * size]
+    turn[order] = pd.Series(known[order]).groupby(known[order]).cumcount()
+    chosen = np.lexsort((rng.permutation(len(known)), turn))[: count * size]
     place = torch.from_numpy(chosen.reshape(count, size))
     return Batches(images[place], labels[place])
 
@@ -220,7 +202,7 @@ def make_network(
     wide : int, optional
         Neurons of the extra layer.
     random_neurons : int
-        How many of them, the last ones, get the weights that give features away.
+        How many of them, the last ones, have weights from which features are recovered.
     activation : str
     """
     if kind == "ConvNet":
@@ -245,14 +227,8 @@ def seeded(seed: int, *key: int, device: str = "cpu") -> torch.Generator:
 def shared_values(kind: type, study: Context, name: str) -> dict[str, Any]:
     """Values of a dataclass that exhibits share: equal parameters give equal values and seeds.
 
-    Parameters
-    ----------
-    kind : type
-        With fields named as parameters are, ``data_root``, ``device`` and seeds,
-        ``<purpose>_seed``.
-    study : Context
-    name : str
-        In place of the exhibit's, for the seeds.
+    Its fields are named as parameters, ``data_root``, ``device`` and seeds, ``<purpose>_seed``; the
+    seeds depend on ``name`` instead of the exhibit's.
     """
     named = [f.name for f in dataclasses.fields(kind)]
     parameters = dict(study.parameters)

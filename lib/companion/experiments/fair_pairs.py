@@ -4,13 +4,11 @@ The paper's own run: batches of 128 of 60,000 records, 1,407 steps, delta = 1/60
 of 13,700 entries that is clipped as a whole, so that the Gaussian's sigma is the noise multiplier.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass
 
-from companion.experiments import federated as federated
+from companion.experiments.federated import DELTA, DIMENSION, SAMPLING_RATE, STEPS
 from reconrisk import DPSGD, Enclosure, privacy
 
 __all__ = ["FairPair", "fair_concentration", "fair_pair", "middle"]
@@ -22,17 +20,7 @@ _ROUNDS = 12
 
 @dataclass(frozen=True)
 class FairPair:
-    """Two settings of one epsilon, with what each is certified to cost.
-
-    Attributes
-    ----------
-    noise_multiplier : float
-        sigma of the Gaussian.
-    concentration : float
-        kappa of the von Mises-Fisher noise.
-    gaussian, vmf : Enclosure
-        Of each epsilon, after 1,407 steps.
-    """
+    """Gaussian and von Mises-Fisher noise of one epsilon, with an enclosure of each epsilon."""
 
     noise_multiplier: float
     concentration: float
@@ -46,19 +34,19 @@ def middle(enclosure: Enclosure) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def fair_pair(noise_multiplier: float, steps: int = federated.STEPS) -> FairPair:
+def fair_pair(noise_multiplier: float, steps: int = STEPS) -> FairPair:
     """The concentration whose epsilon is that of a noise multiplier, and both enclosures.
 
-    A root in the logarithms of the enclosures' middles, from the closed form ``sqrt(p)/(2 sigma)``,
-    which is right to about one in a thousand, with the slope that epsilon has in the noise
-    multiplier, which is nearly the same.
+    A root in the logarithms of the enclosures' middles. The search starts at the closed form
+    ``sqrt(p)/(2 sigma)``, right to about one in a thousand, and uses the slope of epsilon in the
+    noise multiplier, which is nearly the same.
 
     Parameters
     ----------
     noise_multiplier : float
         sigma, in [0.1, 10]: enclosures of VMF noise end at 690 nats.
     steps : int
-        T, mini-batches.
+        T.
 
     Returns
     -------
@@ -68,32 +56,24 @@ def fair_pair(noise_multiplier: float, steps: int = federated.STEPS) -> FairPair
     Raises
     ------
     ArithmeticError
-        If the steps towards the root do not end.
+        If the search does not converge.
 
     Notes
     -----
     Cost: two enclosures of either mechanism, a third of a second together; each pair is computed
     once in a process.
     """
-    run = DPSGD(noise_multiplier, federated.SAMPLING_RATE, steps)
-    gaussian = privacy.epsilon(run, federated.DELTA, tolerance=_TOLERANCE)
+    run = DPSGD(noise_multiplier, SAMPLING_RATE, steps)
+    gaussian = privacy.epsilon(run, DELTA, tolerance=_TOLERANCE)
     target = math.log(middle(gaussian))
-    near = privacy.epsilon(
-        DPSGD(0.98 * noise_multiplier, federated.SAMPLING_RATE, steps),
-        federated.DELTA,
-        tolerance=1e-3,
-    )
+    less_noise = DPSGD(0.98 * noise_multiplier, SAMPLING_RATE, steps)
+    near = privacy.epsilon(less_noise, DELTA, tolerance=1e-3)
     slope = (math.log(middle(near)) - target) / -math.log(0.98)
-    at = math.log(math.sqrt(federated.DIMENSION) / (2.0 * noise_multiplier))
+    at = math.log(math.sqrt(DIMENSION) / (2.0 * noise_multiplier))
     for _ in range(_ROUNDS):
         kappa = math.exp(at)
         vmf = privacy.vmf_epsilon(
-            kappa,
-            federated.DIMENSION,
-            federated.DELTA,
-            federated.SAMPLING_RATE,
-            steps,
-            tolerance=_TOLERANCE,
+            kappa, DIMENSION, DELTA, SAMPLING_RATE, steps, tolerance=_TOLERANCE
         )
         excess = math.log(middle(vmf)) - target
         if abs(excess) < _TOLERANCE:
@@ -103,8 +83,5 @@ def fair_pair(noise_multiplier: float, steps: int = federated.STEPS) -> FairPair
 
 
 def fair_concentration(noise_multiplier: float) -> float:
-    """The concentration of von Mises-Fisher noise with the epsilon of Gaussian noise.
-
-    See :func:`fair_pair`, which also returns both certified epsilons.
-    """
+    """The concentration of von Mises-Fisher noise with the epsilon of Gaussian noise."""
     return fair_pair(float(noise_multiplier)).concentration

@@ -1,10 +1,8 @@
-"""What the exhibits of Biswas et al. 2024 share: pairs of settings, pictures and the network.
+"""Pairs of settings, pictures and the network of Biswas et al. 2024.
 
 Section VI trains a sigmoid network of 13,700 weights without biases on 16 x 16 pictures; Appendix C
 pairs a concentration of von Mises-Fisher noise with a Gaussian noise multiplier at each epsilon.
 """
-
-from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
@@ -52,13 +50,13 @@ STEPS = EPOCHS * -(-RECORDS // BATCH_SIZE)
 
 #: pixels a side (Section VI)
 SIDE = 16
-#: Section VI crops digits, whose margins are black, and scales garments
+#: Section VI crops digits, whose margins are black, and rescales Fashion-MNIST
 CROPPED = ("MNIST",)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One column of Table IV: the settings that the paper holds to have one epsilon."""
+    """One column of Table IV: the settings to which the paper assigns the same epsilon."""
 
     epsilon: float
     concentration: float
@@ -68,19 +66,15 @@ class Pair:
 @functools.cache
 def pairs() -> tuple[Pair, ...]:
     """The fifteen columns of Table IV, as printed, by concentration."""
-    rows = registry.printed(f"{KEY}/table4")
-    column: dict[float, dict[str, float]] = {}
-    for kappa, metric, value in zip(rows["kappa_vmf"], rows["metric"], rows["value"], strict=True):
-        column.setdefault(float(kappa), {})[metric] = float(value)
-    return tuple(
-        Pair(column[kappa]["epsilon"], kappa, column[kappa]["sigma_gauss"])
-        for kappa in sorted(column)
-    )
+    rows = registry.printed(f"{KEY}/table4").astype({"kappa_vmf": float, "value": float})
+    table = rows.pivot(index="kappa_vmf", columns="metric", values="value").reset_index()
+    columns = table[["epsilon", "kappa_vmf", "sigma_gauss"]]
+    return tuple(Pair(*row) for row in columns.to_numpy().tolist())
 
 
 @functools.cache
 def studied_pairs() -> tuple[Pair, ...]:
-    """The eight pairs of Tables V and VI, with which networks were trained and attacked."""
+    """The eight pairs of Tables V and VI, for training and attacks."""
     rows = registry.printed(f"{KEY}/table5")
     chosen = {float(kappa) for kappa in rows["paired_kappa_vmf"]}
     return tuple(pair for pair in pairs() if pair.concentration in chosen)
@@ -88,7 +82,7 @@ def studied_pairs() -> tuple[Pair, ...]:
 
 @dataclass(frozen=True)
 class Standardised:
-    """16 x 16 pictures as the network sees them: less their mean pixel, over its deviation.
+    """16 x 16 pictures as inputs of the network: minus the mean pixel, over the standard deviation.
 
     Attributes
     ----------
@@ -97,7 +91,7 @@ class Standardised:
     images : LabelledImages
         The same in [0, 1].
     mean, std : float
-        Of all pixels of the training pictures before they were cropped or scaled, as is usual for
+        Of all pixels of the training pictures before they are cropped or rescaled, as is usual for
         these data sets (MNIST: 0.1307 and 0.3081).
     """
 
@@ -116,7 +110,7 @@ class Standardised:
 def standardised(
     name: str, data_root: str = "", split: str = "train", device: str = "cpu"
 ) -> Standardised:
-    """The paper's pictures, or what stands in for them, kept for the process.
+    """The paper's pictures, or their stand-ins, kept for the process.
 
     Parameters
     ----------
@@ -125,7 +119,7 @@ def standardised(
     data_root : str
         Folder of the paper's sets.
     split : {"train", "test", "all"}
-        Means and deviations are the training pictures' in any case.
+        Mean and standard deviation are always those of the training pictures.
     device : str
     """
     root = Path(data_root) if data_root else None

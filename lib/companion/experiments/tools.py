@@ -1,6 +1,4 @@
-"""Small things that several computations share."""
-
-from __future__ import annotations
+"""Tensors, data and statistics for the exhibits of several papers."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +29,6 @@ __all__ = [
 
 #: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
 SIGNIFICANCE = 1e-3
-#: data sets that come with a dependency, and need no folder
-BUNDLED = ("digits", "patches")
 
 
 def tensor(
@@ -60,7 +56,7 @@ def attack_repeatedly(
 ) -> np.ndarray:
     """Rebuild one record from ``repeats`` independent DP-SGD steps, shape (repeats, N).
 
-    Runs in chunks, so that memory stays below about 100 MB for any number of rows.
+    Memory stays below about 100 MB for any number of rows.
     """
     run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
     # no computed number in the key: the last bit of a norm would change every draw
@@ -123,7 +119,7 @@ def data_folder(context: Context, name: str) -> str:
     FileNotFoundError
         If the data set is not bundled and the context has no ``data_root``.
     """
-    if name in BUNDLED:
+    if name in ("digits", "patches"):
         return ""
     arguments.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
     if context.data_root is None:
@@ -136,7 +132,7 @@ def data_folder(context: Context, name: str) -> str:
 
 @functools.lru_cache(maxsize=4)
 def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
-    """The pictures that a sweep's task names, kept for the process's next tasks."""
+    """The pictures of a sweep's task, kept for the next tasks of the process."""
     return datasets.pictures(size, count, Path(data_root) if data_root else None)
 
 

@@ -1,15 +1,14 @@
-"""Networks of Biswas et al. 2024 trained at many noises together, and how the text may be read.
+"""Networks of Biswas et al. 2024 trained at many noises together, and the readings of the text.
 
 A task of a sweep is one data set at one batch size and one repetition: all its networks, of both
-mechanisms, train together. Exhibits of one process that ask for the same task share it.
+mechanisms, train together.
 """
-
-from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,27 +74,16 @@ TRAINING = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What the text leaves open about the training.
-
-    Attributes
-    ----------
-    weight_decay : float
-    decoupled : bool
-        Whether the decay shrinks the weights or is added to the gradient.
-    noise_factor : float
-        The Gaussian's deviation of each coordinate, in sigma C.
-    poisson : bool
-        Whether batches are Poisson samples or parts of a shuffle.
-    standardised : bool
-        Whether pixels are standardised or in [0, 1].
-    widths : tuple of int
-        Of the network.
-    """
+    """What the text leaves open about the training."""
 
     weight_decay: float = 0.1
+    #: the decay shrinks the weights; otherwise it is added to the gradient
     decoupled: bool = True
+    #: standard deviation of the Gaussian noise of each coordinate, in sigma C
     noise_factor: float = 1.0
+    #: batches are Poisson samples; otherwise parts of a shuffle
     poisson: bool = True
+    #: pixels are standardised; otherwise in [0, 1]
     standardised: bool = True
     widths: tuple[int, ...] = NETWORK.widths
 
@@ -115,7 +103,7 @@ READINGS = {
 
 
 def train_networks(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Train one network at every noise, and one without, and count what they get right.
+    """Train one network at every noise, and one without, and measure their accuracy.
 
     Parameters
     ----------
@@ -130,17 +118,16 @@ def train_networks(task: dict[str, Any]) -> list[dict[str, Any]]:
         ``mechanism``, ``label`` (zero without noise) and ``accuracy`` on the test pictures.
     """
     reading = READINGS[task["reading"]]
-    where = (task["data"], task["data_root"])
+    where, by_layer = (task["data"], task["data_root"]), task["by_layer"]
     train, test = (standardised(*where, part, task["device"]) for part in ("train", "test"))
-    each = {"by_layer": task["by_layer"]}
     releases = [
-        *(Release("gaussian", s * reading.noise_factor, **each) for s in task["sigmas"]),
-        *(Release("vmf", kappa, **each) for kappa in task["kappas"]),
+        *(Release("gaussian", s * reading.noise_factor, by_layer=by_layer) for s in task["sigmas"]),
+        *(Release("vmf", kappa, by_layer=by_layer) for kappa in task["kappas"]),
         Release("none"),
     ]
     weights = train_mini_batches(
         SigmoidNetwork(tuple(reading.widths)),
-        _fed(train, reading),
+        _inputs(train, reading),
         train.labels,
         releases,
         batch_size=task["batch_size"],
@@ -150,16 +137,15 @@ def train_networks(task: dict[str, Any]) -> list[dict[str, Any]]:
         decoupled=reading.decoupled,
         poisson=reading.poisson,
     )
-    accuracy = network_accuracy(weights, _fed(test, reading), test.labels).tolist()
-    names = [("Gaussian", label) for label in task["labels"]]
-    names += [("VMF", label) for label in task["labels"]]
+    accuracy = network_accuracy(weights, _inputs(test, reading), test.labels).tolist()
+    names = [*product(("Gaussian", "VMF"), task["labels"]), ("none", 0.0)]
     return [
         {"mechanism": mechanism, "label": label, "accuracy": value}
-        for (mechanism, label), value in zip([*names, ("none", 0.0)], accuracy, strict=True)
+        for (mechanism, label), value in zip(names, accuracy, strict=True)
     ]
 
 
-def _fed(pictures: Standardised, reading: Reading) -> torch.Tensor:
+def _inputs(pictures: Standardised, reading: Reading) -> torch.Tensor:
     if reading.standardised:
         return pictures.inputs
     return torch.as_tensor(pictures.images.inputs, device=pictures.inputs.device)
@@ -185,7 +171,7 @@ def training_task(
     data : str
         A name that :func:`~companion.experiments.federated.standardised` knows.
     kappas : sequence of float, optional
-        Concentrations in the place of the pairs' own.
+        Concentrations in place of the pairs' own.
     """
     shared = replace(study, exhibit=f"{KEY}/utility")
     return {
@@ -219,14 +205,14 @@ def averaged(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     rows : DataFrame
         As :func:`trained` returns it.
     by : sequence of str
-        Further columns that tell settings apart.
+        Further columns that distinguish settings.
 
     Returns
     -------
     DataFrame
         Columns ``data``, ``batch_size``, ``mechanism``, ``label``, those of ``by``, ``mean``,
-        ``sd`` (pooled over the labels of a mechanism, because a few runs do not tell a spread)
-        and ``error``, which is sd over the root of the number of runs.
+        ``sd`` (pooled over the labels of a mechanism, because a setting has only a few runs),
+        ``runs`` and ``error``, which is sd over the root of the number of runs.
     """
     setting = ["data", "batch_size", *by, "mechanism"]
     grouped = rows.groupby([*setting, "label"], sort=False)["accuracy"]

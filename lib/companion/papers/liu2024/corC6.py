@@ -1,7 +1,5 @@
 """Corollary C.6: residuals after one step stay of order one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
@@ -34,8 +32,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "liu2024/corC6",
         largest < 4 and all(law.near(0.0, NEAR) for law in laws.values()),
         "residuals after one step are of order one, whatever m, B and d",
-        ours=f"at most {largest:.1f} in size; exponents: m {slopes(laws, 'm')}, B "
-        f"{slopes(laws, 'B')}, d {slopes(laws, 'd')}",
+        ours=f"at most {largest:.1f} in size; exponents of m, B, d: {slopes(laws, 'm', 'B', 'd')}",
         paper="O(1)",
         tolerance=f"below 4; {NEAR:g}",
     )

@@ -5,8 +5,6 @@ of pictures bind each other. Whether four printed numbers can belong to one set 
 programme in the shares of the pictures with each error.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 
@@ -25,9 +23,9 @@ _DECIBELS = -20 * np.log10(_ERRORS)
 
 
 def least_mean_psnr(mean: float) -> float:
-    """Return the least mean PSNR of errors with a mean RMSE that is printed to two digits, in dB.
+    """Return the least mean PSNR, in dB, of errors whose mean RMSE is printed to two digits.
 
-    Jensen's inequality: ``-20 log10`` is convex.
+    By Jensen's inequality, since ``-20 log10`` is convex.
     """
     return -20 * math.log10(mean + HALF)
 
@@ -45,7 +43,7 @@ def can_belong_together(
     decibels, spread : float
         Mean and deviation of the PSNR, in dB, printed to two digits.
     slack : float
-        How far the mean PSNR may be off besides, in dB: more than the programme's grid costs.
+        Further tolerance of the mean PSNR, in dB: more than the error of the programme's grid.
 
     Notes
     -----
@@ -54,15 +52,14 @@ def can_belong_together(
     """
     off = HALF + slack
     moments = np.stack([_ERRORS, _ERRORS**2, _DECIBELS, (_DECIBELS - decibels) ** 2])
-    low, high = _deviations(deviation)
-    near, far = _deviations(spread)
+    (low, high), (near, far) = _deviations(deviation), _deviations(spread)
     least = [mean - HALF, max(mean - HALF, 0) ** 2 + low**2, decibels - off, near**2]
     most = [mean + HALF, (mean + HALF) ** 2 + high**2, decibels + off, far**2 + off**2]
     # rows of one size, so that the solver's tolerance means the same in each
     size = np.array([1.0, 1.0, 100.0, 1000.0])[:, None]
     rows = np.vstack([moments / size, -moments / size])
     limits = np.concatenate([np.array(most) / size[:, 0], -np.array(least) / size[:, 0]])
-    # the least amount by which all limits would have to give way
+    # minimise the amount by which all limits must be relaxed
     found = linprog(
         np.append(np.zeros(len(_ERRORS)), 1.0),
         A_ub=np.column_stack([rows, -np.ones(len(rows))]),
@@ -84,17 +81,15 @@ def largest_mean_psnr(mean: float, deviation: float, spread: float) -> float:
     Rounded up to a tenth; ``nan`` if no mean can.
     """
     start = math.floor(10 * least_mean_psnr(mean)) / 10
-    tried = [start + step for step in np.arange(0, 5, 0.5)]
-    possible = [p for p in tried if can_belong_together(mean, deviation, round(p, 1), spread)]
+    halves = [round(start + step, 1) for step in np.arange(0, 5, 0.5)]
+    possible = [p for p in halves if can_belong_together(mean, deviation, p, spread)]
     if not possible:
         return math.nan
-    low = round(max(possible), 1)
-    for tenth in range(1, 6):
-        if not can_belong_together(mean, deviation, round(low + tenth / 10, 1), spread):
-            return round(low + tenth / 10, 1)
-    return round(low + 0.5, 1)
+    tenths = [round(max(possible) + tenth / 10, 1) for tenth in range(1, 6)]
+    beyond = (t for t in tenths if not can_belong_together(mean, deviation, t, spread))
+    return next(beyond, tenths[-1])
 
 
 def _deviations(printed: float) -> tuple[float, float]:
-    """What a printed deviation can stand for, of the errors as they are."""
+    """The range of the errors' own deviation, given a printed one."""
     return max(printed - HALF, 0) / _UNBIASED, printed + HALF

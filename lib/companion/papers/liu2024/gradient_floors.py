@@ -1,10 +1,8 @@
 """Cramér-Rao bounds of batches from two-layer networks' gradients, under each defence (Liu et al.).
 
-Records are random unit vectors; networks are drawn from the study's seed. Everything returned is
-for noise of standard deviation one on every observed entry: the bounds are proportional to it.
+Records are random unit vectors; networks are drawn from the study's seed. Bounds are for noise of
+standard deviation one on every observed entry, to which they are proportional.
 """
-
-from __future__ import annotations
 
 import functools
 from collections.abc import Callable
@@ -32,7 +30,6 @@ __all__ = [
     "draw_network",
     "floor_of",
     "geometric_mean",
-    "labels_of",
     "one_thread",
     "problem",
     "round_digits",
@@ -40,18 +37,16 @@ __all__ = [
     "span",
     "two_batches",
     "unit_rows",
+    "weights_of",
 ]
 
 #: relative slack for identities between sums of many thousand products
 ROUNDING = 1e-9
 
-#: the last chunk of a network's seeds is kept free by the library
-_SEEDS = 2**62
-
 
 @dataclass(frozen=True)
 class Problem:
-    """A network, a batch of unit records, and what is released of its gradient."""
+    """A network, a batch of unit records, and the released gradient."""
 
     network: TwoLayer
     inputs: np.ndarray
@@ -62,37 +57,29 @@ class Problem:
 
 @dataclass(frozen=True)
 class Floor:
-    """What bounds the reconstruction of one batch, for noise of standard deviation one.
+    """Bounds on the reconstruction error of one batch, for noise of standard deviation one.
 
     Attributes
     ----------
     exact, unit : float
-        The Cramer-Rao bound of attackers who know what the paper's does, and of those who know the
-        records' norms besides.
+        The Cramér-Rao bound of attackers with the paper's knowledge, and of those who know the
+        records' norms as well.
     loosened : float
         The paper's: from the trace alone.
     trace : float
         Of the information.
-    norm : float
-        Of the released gradient before clipping.
     """
 
     exact: float
     unit: float
     loosened: float
     trace: float
-    norm: float
 
 
 def unit_rows(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
     """Draw records from the unit sphere, shape (count, dimension)."""
     rows = rng.standard_normal((count, dimension))
     return rows / np.linalg.norm(rows, axis=1)[:, None]
-
-
-def labels_of(count: int, mixed: bool) -> np.ndarray:
-    """Labels: one and minus one in turn, or all one."""
-    return np.where((np.arange(count) % 2 == 1) & mixed, -1.0, 1.0)
 
 
 def problem(
@@ -116,9 +103,9 @@ def problem(
     dimension, batch_size, width : int
     activation : str or special.Activation
     mixed : bool
-        Whether labels take turns; else all are one.
+        Whether labels alternate between 1 and -1; otherwise all are one.
     draw : int
-        Which of many independent networks and batches.
+        Number of the network and batch.
     local, active, defences
         As of :func:`reconrisk.two_layer.release_output_gradient`.
 
@@ -127,8 +114,8 @@ def problem(
     Records, and the first neurons, are the same for all widths and defences.
     """
     x = unit_rows(study.rng("records", dimension, batch_size, draw), batch_size, dimension)
-    y = labels_of(batch_size, mixed)
-    seed = study.seed_of("network", dimension, draw) % _SEEDS
+    y = np.where((np.arange(batch_size) % 2 == 1) & mixed, -1.0, 1.0)
+    seed = study.seed_of("network", dimension, draw) % 2**62  # below the library's limit
     network = TwoLayer(dimension, width, activation, seed)
     rng = study.rng("defence", dimension, batch_size, draw)
     released = release_output_gradient(
@@ -144,14 +131,10 @@ def floor_of(
 
     Without the labels (and the output weights) the residuals are unknowns of their own.
     """
-    x = given.inputs
+    x, free = given.inputs, not labels_known
     information = bounds.gradient_information(
         gradient_jacobians(
-            given.network,
-            x,
-            given.released,
-            active=given.active,
-            free_residuals=not labels_known,
+            given.network, x, given.released, active=given.active, free_residuals=free
         )
     )
     if max_grad_norm is not None:
@@ -161,7 +144,6 @@ def floor_of(
         unit=float(bounds.cramer_rao_error(information, 1.0, x, unit_norm=True)),
         loosened=float(bounds.cramer_rao_error_loosened(information, 1.0, x)),
         trace=float(np.trace(information.matrix[: x.size, : x.size])),
-        norm=given.released.norm,
     )
 
 
@@ -177,6 +159,14 @@ def draw_network(
     return TwoLayer(dimension, width, activation, study.seed_of("network", dimension, draw) >> 1)
 
 
+@functools.lru_cache(maxsize=2)
+def weights_of(network: TwoLayer) -> tuple[np.ndarray, np.ndarray]:
+    """All inner and output weights of a network that fits into memory."""
+    parts = list(network.neurons())
+    inner = np.concatenate([p.inner for p in parts]).astype(float)
+    return inner, np.concatenate([p.outer for p in parts])
+
+
 def two_batches(batch_size: int, outer_rate: float, inner_rate: float) -> dict[str, Any]:
     """Two local steps, each on half of the records: arguments of :func:`problem`."""
     first = np.arange(batch_size) < batch_size // 2
@@ -190,17 +180,16 @@ def geometric_mean(values: Any) -> float:
 
 def span(values: Any, digits: int = 2) -> str:
     """The least and the largest of some values, as text."""
-    low, high = float(np.min(values)), float(np.max(values))
-    return f"{low:.{digits}g} to {high:.{digits}g}"
+    return f"{np.min(values):.{digits}g} to {np.max(values):.{digits}g}"
 
 
 def round_digits(table: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
-    """Round all floats of a table that is shown, to what does not hang on the last bits."""
+    """Round all floats of a table that is shown, so that their last bits do not matter."""
     return table.map(lambda v: float(f"{v:.{digits}g}") if isinstance(v, float) else v)
 
 
 def one_thread(measure: Callable[[Context], Tables]) -> Callable[[Context], Tables]:
-    """Decorate thousands of small products: to share each among threads takes longer."""
+    """Decorate a function of thousands of small products, which threads only slow down."""
 
     @functools.wraps(measure)
     def limited(study: Context) -> Tables:

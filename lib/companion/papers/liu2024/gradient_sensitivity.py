@@ -1,38 +1,25 @@
-"""How far one record moves a two-layer gradient, and the noise that privacy then asks for.
-
-What Propositions 2.1 and A.1 of Liu et al. 2024 share.
-"""
-
-from __future__ import annotations
+"""The sensitivity of a two-layer gradient, and the noise for its privacy (Liu et al. 2024)."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from companion.papers.liu2024.gradient_floors import draw_network, unit_rows
+from companion.papers.liu2024.floor_orders import NOT_PRINTED
+from companion.papers.liu2024.gradient_floors import draw_network, unit_rows, weights_of
 from companion.study import Context, Parameter
 from reconrisk import DPSGD, privacy, special
 from reconrisk.two_layer import TwoLayer
 
-__all__ = [
-    "PARAMETERS",
-    "Sensitivity",
-    "noise_is_private",
-    "noise_table",
-    "sensitivities",
-    "sensitivity",
-]
+__all__ = ["PARAMETERS", "noise_is_private", "noise_table", "sensitivities", "sensitivity"]
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-_NONE = "not printed: the paper only proves"
 PARAMETERS = {
-    "dimension": Parameter("int", 16, 64, _NONE, "d, values of a record", low=3),
+    "dimension": Parameter("int", 16, 64, NOT_PRINTED, "d, values of a record", low=3),
     "widths": Parameter(
-        "ints", (4000, 16000, 64000), (8000, 32000, 128000), _NONE, "m, neurons", low=100
+        "ints", (4000, 16000, 64000), (8000, 32000, 128000), NOT_PRINTED, "m, neurons", low=100
     ),
     "epsilons": Parameter(
         "floats",
@@ -46,47 +33,21 @@ PARAMETERS = {
 }
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """Squared distances of two records' gradients, over the number of neurons.
-
-    Attributes
-    ----------
-    random, same_label : float
-        Means over random pairs with labels at random, and equal.
-    worst : float
-        Of the worst pair found: one record with either label.
-    ceiling : float
-        No pair of unit records is further apart.
-    inner : float
-        The inner weights' part of ``worst``.
-    """
-
-    random: float
-    same_label: float
-    worst: float
-    ceiling: float
-    inner: float
-
-
-def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int = 100) -> Sensitivity:
+def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict[str, float]:
     """Measure how far the gradient moves when one record of a batch is replaced.
 
     The residuals are ``2 (f - y)``. For the worst pair, ``|g - g'| <= |g| + |g'|``, and one record
     with labels 1 and -1 attains this but for the network's small outputs.
 
-    Parameters
-    ----------
-    network : TwoLayer
-        Small enough to be held in memory.
-    rng : numpy.random.Generator
-        Of random pairs and of the starts of the search for the largest gradient.
-    pairs : int
-        Random pairs, >= 2.
+    Returns
+    -------
+    dict
+        Squared distances of two records' gradients, over the number of neurons: means over random
+        pairs with random labels (``random pair``) and with equal ones (``same label``); of the
+        worst pair found (``worst pair``); a value that no pair exceeds (``no pair above``); and the
+        ``inner weights' part`` of the worst pair's.
     """
-    parts = list(network.neurons())
-    inner = np.concatenate([p.inner for p in parts]).astype(float)
-    outer = np.concatenate([p.outer for p in parts])
+    inner, outer = weights_of(network)
     s, d, m = network.function, network.dimension, network.width
     x, other = unit_rows(rng, pairs, d), unit_rows(rng, pairs, d)
     y, label = (rng.choice([-1.0, 1.0], pairs) for _ in range(2))
@@ -99,10 +60,6 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int = 100) -
         gap = gradient(x, y) - gradient(other, labels)
         return float(np.mean(np.sum(gap**2, axis=1))) / m
 
-    def largest(function: Callable[[np.ndarray], tuple[float, np.ndarray]]) -> np.ndarray:
-        found = [_ascend(function, start) for start in unit_rows(rng, 3, d)]
-        return max(found, key=lambda point: function(point)[0])
-
     def squares(point: np.ndarray) -> tuple[float, np.ndarray]:
         z = inner @ point
         value = s.value(z)
@@ -113,24 +70,23 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int = 100) -
         value = float(outer @ s.value(z))
         return abs(value), np.sign(value) * (outer * s.slope(z)) @ inner
 
-    peak = squares(largest(squares))[0]
-    top = output(largest(output))[0]
+    peak, top = (_largest(function, unit_rows(rng, 3, d)) for function in (squares, output))
     # the inner weights' part of the gradient, |r a_j s' x|^2 with the steepest slope everywhere
     steep = np.max(np.abs(s.slope(np.linspace(-12, 12, 4001))))
     inside = steep**2 * float(outer @ outer) / m
-    return Sensitivity(
-        random=mean_square(label),
-        same_label=mean_square(y),
-        worst=16.0 * peak,
-        ceiling=16.0 * (1.0 + top) ** 2 * (peak + inside),
-        inner=16.0 * inside,
-    )
+    return {
+        "random pair": mean_square(label),
+        "same label": mean_square(y),
+        "worst pair": 16.0 * peak,
+        "no pair above": float(16.0 * (1.0 + top) ** 2 * (peak + inside)),
+        "inner weights' part": float(16.0 * inside),
+    }
 
 
-def _ascend(
-    function: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray
-) -> np.ndarray:
-    """Look for a largest value on the unit sphere from one start."""
+def _largest(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]], starts: np.ndarray
+) -> float:
+    """The largest value of a function on the unit sphere, by ascent from each start."""
 
     def negative(point: np.ndarray) -> tuple[float, np.ndarray]:
         size = float(np.linalg.norm(point))
@@ -138,8 +94,8 @@ def _ascend(
         value, slopes = function(unit)
         return -value, -(slopes - (slopes @ unit) * unit) / size
 
-    found = optimize.minimize(negative, start, jac=True, method="L-BFGS-B")
-    return found.x / np.linalg.norm(found.x)
+    found = (optimize.minimize(negative, s, jac=True, method="L-BFGS-B").x for s in starts)
+    return max(function(point / np.linalg.norm(point))[0] for point in found)
 
 
 def sensitivities(study: Context, activation: str, pairs: int) -> pd.DataFrame:
@@ -148,29 +104,14 @@ def sensitivities(study: Context, activation: str, pairs: int) -> pd.DataFrame:
     function = special.activation(activation)
     limit = 16.0 * special.normal_mean(lambda z: function.value(z) ** 2, function.kinks)
     for m in study.parameters.widths:
-        found = sensitivity(
-            draw_network(study, dimension, m, activation),
-            study.rng("pairs", dimension, activation),
-            pairs,
-        )
-        rows.append(
-            {
-                "activation": activation,
-                "d": dimension,
-                "m": m,
-                "random pair": found.random,
-                "same label": found.same_label,
-                "worst pair": found.worst,
-                "no pair above": float(found.ceiling),
-                "limit of the worst": limit,
-                "inner weights' part": float(found.inner),
-            }
-        )
-    return pd.DataFrame(rows)
+        network = draw_network(study, dimension, m, activation)
+        found = sensitivity(network, study.rng("pairs", dimension, activation), pairs)
+        rows.append({"activation": activation, "d": dimension, "m": m, **found})
+    return pd.DataFrame(rows).assign(**{"limit of the worst": limit})
 
 
 def noise_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
-    """Variance over the squared sensitivity: needed, by moments, and two orders with constants."""
+    """Variance over the squared sensitivity: least, by moments, and two orders with constants."""
     log = math.log(1 / delta)
     rows = []
     for epsilon in epsilons:

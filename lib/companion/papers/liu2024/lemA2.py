@@ -1,6 +1,4 @@
-"""Lemma A.2: the delta that the moments give, against the delta of an accountant."""
-
-from __future__ import annotations
+"""Lemma A.2: delta by moments, against the delta of an accountant."""
 
 import math
 from collections.abc import Iterator
@@ -62,22 +60,9 @@ def measure(study: Context) -> Tables:
 def log_moments(noise_multiplier: float, sampling_rate: float, orders: np.ndarray) -> np.ndarray:
     r"""Return alpha(lambda) of one DP-SGD step, the larger of both directions.
 
-    ``log E_p[(p/q)^lambda]`` with p the output's law with and q without the record, or the other
-    way round (Liu et al. 2024, Appendix A): ``lambda (lambda + 1)/(2 sigma^2)`` on the full batch,
-    otherwise by quadrature.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation over the sensitivity, > 0.
-    sampling_rate : float
-        In (0, 1].
-    orders : ndarray, shape (n,)
-        lambda > 0.
-
-    Returns
-    -------
-    ndarray, shape (n,)
+    ``log E_p[(p/q)^lambda]``, where p is the distribution of the output with the record and q
+    without it, or vice versa (Liu et al. 2024, Appendix A): ``lambda (lambda + 1)/(2 sigma^2)`` on
+    the full batch, otherwise by quadrature; one value for each lambda > 0 in ``orders``.
     """
     if sampling_rate == 1.0:
         return orders * (orders + 1.0) / (2.0 * noise_multiplier**2)
@@ -88,20 +73,20 @@ def log_moments(noise_multiplier: float, sampling_rate: float, orders: np.ndarra
     shifted = -0.5 * ((x - 1.0) / noise_multiplier) ** 2
     present = np.logaddexp(without + math.log1p(-sampling_rate), shifted + math.log(sampling_rate))
     ratio = present - without
-    both = [sc.logsumexp(present + k * ratio) for k in orders]
-    other = [sc.logsumexp(without - k * ratio) for k in orders]
-    return np.maximum(both, other) - math.log(scale)
+    forward = [sc.logsumexp(present + k * ratio) for k in orders]
+    backward = [sc.logsumexp(without - k * ratio) for k in orders]
+    return np.maximum(forward, backward) - math.log(scale)
 
 
 def moment_delta(moments: np.ndarray, orders: np.ndarray, epsilon: float) -> float:
-    """Return ``min exp(alpha(lambda) - lambda epsilon)`` over the orders given (Lemma A.2)."""
+    """Return ``min exp(alpha(lambda) - lambda epsilon)`` over some orders (Lemma A.2)."""
     return float(np.exp(min(0.0, np.min(moments - orders * epsilon))))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["deltas"]
     full = table[table["mechanism"] == "full batch"]
-    # the minimum that the proof takes without its last step, written out
+    # the minimum in the proof, before its last step
     shift = 1.0 / full["sigma"] ** 2
     closed = np.exp(-((np.maximum(full["epsilon"] - shift / 2, 0.0)) ** 2) / (2 * shift))
     agree = (full["delta by moments"] / closed - 1).abs().max() < 1e-3

@@ -1,12 +1,10 @@
 """Lemma B.4: how far P is from its mean, over m, d and B."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import moment_distances
-from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement
+from companion.papers.liu2024.power_laws import check_exponents, laws_of, listed
+from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = moment_distances.PARAMETERS
 
@@ -18,14 +16,11 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    laws = laws_of(tables["exponents"])
-    in_batch = max(laws[labels].exponent for labels in ("random", "equal"))
-    yield check(
+    yield check_exponents(
         "liu2024/lemB4",
-        laws["m"].near(-0.5, NEAR) and laws["d"].near(0.5, NEAR) and in_batch <= 1 + NEAR,
-        "the distance of P from its mean goes as the root of d/m and grows no faster than B",
-        ours=f"exponents: m {slopes(laws, 'm')}, d {slopes(laws, 'd')}, B "
-        f"{slopes(laws, 'random')} (random labels), {slopes(laws, 'equal')} (equal)",
-        paper="-1/2, 1/2, 1",
-        tolerance=f"{NEAR:g}; one-sided in B",
+        laws_of(tables["exponents"]),
+        "the distance of P from its mean grows as the root of d/m, and no faster than B, whether "
+        "labels are random or equal",
+        {"m": -0.5, "d": 0.5, "random": 1, "equal": 1},
+        at_most=("random", "equal"),
     )

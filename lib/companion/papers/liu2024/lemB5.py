@@ -1,7 +1,5 @@
 """Lemma B.5: how far T(V, V, V) is from its mean, and so the sum that eq. (7) prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
@@ -10,12 +8,12 @@ from companion.papers.liu2024 import moment_distances
 from companion.papers.liu2024.power_laws import (
     NEAR,
     UNLIMITED,
+    check_exponents,
     fit_column,
     laws_of,
     listed,
-    slopes,
 )
-from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.study import Context, Tables, Verdict, measurement, refute
 
 PARAMETERS = moment_distances.PARAMETERS
 SETTLES = ("E-E-22",)
@@ -26,12 +24,11 @@ def measure(study: Context) -> Tables:
     laws = moment_distances.moment_laws(study, "tensor")
     sweep = moment_distances.moment_sweep(study, "width")
     widest = sweep[sweep["width"] == sweep["width"].max()]
-    total = fit_column(sweep, "width", "total", regime=UNLIMITED)
     relative = {
         "m": widest["width"].iloc[0],
         "mean over the neurons": (widest["tensor"] / widest["size"]).mean(),
         "sum over the neurons": (widest["total"] / widest["size"]).mean(),
-        "exponent of the sum": total.exponent,
+        "exponent of the sum": fit_column(sweep, "width", "total", regime=UNLIMITED).exponent,
     }
     return Tables(
         {"exponents": listed(laws), "relative distances": pd.DataFrame([relative])},
@@ -40,17 +37,14 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    laws = laws_of(tables["exponents"])
-    in_batch = max(laws[labels].exponent for labels in ("random", "equal"))
-    yield check(
+    yield check_exponents(
         "liu2024/lemB5",
-        laws["m"].near(-0.5, NEAR) and laws["d"].near(0.0, NEAR + 0.1) and in_batch <= 2.5 + NEAR,
-        "the distance of T(V, V, V) from its mean goes as the root of 1/m whatever d, and "
-        "grows no faster than B^(5/2)",
-        ours=f"exponents: m {slopes(laws, 'm')}, d {slopes(laws, 'd')}, B "
-        f"{slopes(laws, 'random')} (random labels), {slopes(laws, 'equal')} (equal)",
-        paper="-1/2, 0, 5/2",
-        tolerance=f"{NEAR:g}; {NEAR + 0.1:g} in d; one-sided in B",
+        laws_of(tables["exponents"]),
+        "the distance of T(V, V, V) from its mean falls as the root of 1/m, does not depend on d, "
+        "and grows no faster than B^(5/2), whether labels are random or equal",
+        {"m": -0.5, "d": 0, "random": 2.5, "equal": 2.5},
+        at_most=("random", "equal"),
+        rooms={"d": NEAR + 0.1},
     )
     width, mean, total, growth = tables["relative distances"].iloc[0]
     yield refute(

@@ -1,6 +1,4 @@
-"""Lemma C.4: how far one step moves an activation's value at the most."""
-
-from __future__ import annotations
+"""Lemma C.4: by how much one step changes the value of an activation at most."""
 
 from collections.abc import Iterator
 
@@ -16,11 +14,5 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield step_changes.grows_no_faster(
-        "liu2024/lemC4",
-        tables,
-        "one step changes every activation by at most order B/m",
-        batch=1.0,
-        dimension=0.0,
-        paper="-1, 1, 0",
-    )
+    statement = "one step changes every activation by at most order B/m"
+    yield step_changes.grows_no_faster("liu2024/lemC4", tables, statement, batch=1, dimension=0)

@@ -1,6 +1,4 @@
-"""Lemma C.5: how far one step moves a residual; and which residual the gradient has."""
-
-from __future__ import annotations
+"""Lemma C.5: by how much one step changes a residual; and which residual the gradient has."""
 
 import math
 from collections.abc import Iterator
@@ -26,13 +24,10 @@ def _derivative(rng: np.random.Generator) -> pd.DataFrame:
     """The loss's derivative in an output weight, by differences, and its two factors."""
     w, a, x, y = rng.standard_normal((5, 3)), rng.standard_normal(5), rng.standard_normal(3), 1.0
     values = ACTIVATIONS["elu"].value(w @ x)
-
-    def loss(outer: np.ndarray) -> float:
-        return float((outer @ values - y) ** 2)
-
     step = 1e-4 * np.eye(5)[0]
+    above, below = (float((outer @ values - y) ** 2) for outer in (a + step, a - step))
     row = {
-        "by differences": (loss(a + step) - loss(a - step)) / 2e-4,
+        "by differences": (above - below) / 2e-4,
         "f - y": float(a @ values - y),
         "s(w.x)": float(values[0]),
     }
@@ -40,14 +35,8 @@ def _derivative(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield step_changes.grows_no_faster(
-        "liu2024/lemC5",
-        tables,
-        "one step changes every residual by at most order B/m",
-        batch=1.0,
-        dimension=0.0,
-        paper="-1, 1, 0",
-    )
+    statement = "one step changes every residual by at most order B/m"
+    yield step_changes.grows_no_faster("liu2024/lemC5", tables, statement, batch=1, dimension=0)
     slope, gap, value = tables["derivative"].iloc[0]
     factor = slope / (gap * value)
     yield refute(

@@ -1,12 +1,10 @@
 """Lemma C.7: what the change of the activations does to P, with and without absolute values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import step_changes
-from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement
+from companion.papers.liu2024.power_laws import check_exponents, laws_of, listed
+from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = step_changes.PARAMETERS
 
@@ -18,21 +16,12 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield step_changes.grows_no_faster(
+    statement = "the change of the activations moves P by at most order B d/m"
+    yield step_changes.grows_no_faster("liu2024/lemC7", tables, statement, batch=1, dimension=1)
+    yield check_exponents(
         "liu2024/lemC7",
-        tables,
-        "the change of the activations moves P by at most order B d/m",
-        batch=1.0,
-        dimension=1.0,
-        paper="-1, 1, 1",
-    )
-    signed = laws_of(tables["signed"])
-    yield check(
-        "liu2024/lemC7",
-        signed["m"].exponent <= -1 + NEAR and signed["B"].exponent <= 1 + NEAR,
-        "without the absolute values, as the proof of Proposition C.1 needs it",
-        ours=f"exponents: m {slopes(signed, 'm')}, B {slopes(signed, 'B')}, "
-        f"d {slopes(signed, 'd')}",
-        paper="-1, 1, 1",
-        tolerance=f"{NEAR:g}, one-sided",
+        laws_of(tables["signed"]),
+        "without the absolute values as well, which the proof of Proposition C.1 needs",
+        {"m": -1, "B": 1},
+        at_most=("m", "B"),
     )

@@ -1,7 +1,5 @@
 """Lemma C.9: what the change of the residuals does to P."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import step_changes
@@ -16,11 +14,5 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield step_changes.grows_no_faster(
-        "liu2024/lemC9",
-        tables,
-        "the change of the residuals moves P by at most order B d/m",
-        batch=1.0,
-        dimension=1.0,
-        paper="-1, 1, 1",
-    )
+    statement = "the change of the residuals moves P by at most order B d/m"
+    yield step_changes.grows_no_faster("liu2024/lemC9", tables, statement, batch=1, dimension=1)

@@ -1,20 +1,15 @@
-"""Lemma D.2: tr(M^-1) is at least d^2/tr(M), when it is equal, and what the inequality loses."""
-
-from __future__ import annotations
+"""Lemma D.2: tr(M^-1) is at least d^2/tr(M); the case of equality, and the loss otherwise."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
+from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
-PARAMETERS = {
-    "matrices": Parameter(
-        "int", 500, 5000, "not printed: the paper only proves", "random matrices", low=10
-    )
-}
+PARAMETERS = {"matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10)}
 
 
 @measurement
@@ -43,7 +38,7 @@ def _gram_matrix(rng: np.random.Generator) -> np.ndarray:
 
 
 def _product(matrix: np.ndarray) -> tuple[float, float]:
-    """``tr(M^-1) tr(M)/d^2``, and how far it is from what pairs of eigenvalues make of it."""
+    """``tr(M^-1) tr(M)/d^2``, and its distance from the identity over pairs of eigenvalues."""
     d = len(matrix)
     values = np.linalg.eigvalsh(matrix)
     product = float(np.trace(np.linalg.inv(matrix)) * np.trace(matrix))
@@ -52,15 +47,14 @@ def _product(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    products, gaps = (
-        tables["products"][name] for name in ("tr(M^-1) tr(M)/d^2", "off the identity")
-    )
-    equal = tables["multiples of the identity"]["tr(M^-1) tr(M)/d^2"]
+    name = "tr(M^-1) tr(M)/d^2"
+    products, gaps = tables["products"][name], tables["products"]["off the identity"]
+    equal = tables["multiples of the identity"][name]
     yield check(
         "liu2024/lemD2",
         products.min() >= 1 - ROUNDING and gaps.max() < 1e-7 and (equal - 1).abs().max() < ROUNDING,
-        "tr(M^-1) is at least d^2/tr(M); what is lost is the sum over pairs of eigenvalues "
+        "tr(M^-1) is at least d^2/tr(M); the inequality loses the sum over pairs of eigenvalues "
         "of (a - b)^2/(a b), so that multiples of the identity alone have equality",
-        ours=f"{len(products)} random matrices, tr(M^-1) tr(M)/d^2 from {products.min():.3g} to "
+        ours=f"{len(products)} random matrices, {name} from {products.min():.3g} to "
         f"{products.max():.2g}",
     )

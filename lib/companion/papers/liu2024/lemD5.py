@@ -1,9 +1,8 @@
 """Lemma D.5: the largest weights of random networks against their orders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ PARAMETERS = {
 }
 SHOWN = ("weights",)
 
-#: probability with which a network's largest weight exceeds what is allowed
+#: probability with which a network's largest weight exceeds the allowed one
 RARE = 1e-9
 
 
@@ -28,20 +27,23 @@ RARE = 1e-9
 @one_thread
 def measure(study: Context) -> Tables:
     p, rows = study.parameters, []
-    for d in p.dimensions:
-        for m in p.widths:
-            parts = list(draw_network(study, d, m, "elu").neurons())
-            outer = max(float(np.abs(part.outer).max()) for part in parts)
-            inner = max(float(np.linalg.norm(part.inner, axis=1).max()) for part in parts)
-            rows.append(
-                {
-                    "d": d,
-                    "m": m,
-                    "m max |a|": m * outer,
-                    "m max |a| / sqrt(2 log m)": m * outer / math.sqrt(2 * math.log(m)),
-                    "max |w| / sqrt(d)": inner / math.sqrt(d),
-                }
-            )
+    for d, m in product(p.dimensions, p.widths):
+        outer, inner = np.max(
+            [
+                (np.abs(part.outer).max(), np.linalg.norm(part.inner, axis=1).max())
+                for part in draw_network(study, d, m, "elu").neurons()
+            ],
+            axis=0,
+        )
+        rows.append(
+            {
+                "d": d,
+                "m": m,
+                "m max |a|": m * outer,
+                "m max |a| / sqrt(2 log m)": m * outer / math.sqrt(2 * math.log(m)),
+                "max |w| / sqrt(d)": inner / math.sqrt(d),
+            }
+        )
     networks = pd.DataFrame(rows)
     return Tables(
         {"weights": round_digits(networks, 3), "networks": networks},

@@ -1,19 +1,16 @@
-"""Lemma E.1: clipping; its factor, what the lost length adds, and the width's exponent."""
-
-from __future__ import annotations
+"""Lemma E.1: clipping; its factor, the effect of the lost length, and the width's exponent."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from companion.papers.liu2024.floor_orders import EXPONENT, WIDTHS, around, base_of
+from companion.papers.liu2024.floor_orders import EXPONENT, SWEPT, around, problems
 from companion.papers.liu2024.gradient_floors import (
     ROUNDING,
     floor_of,
     geometric_mean,
     one_thread,
-    problem,
     round_digits,
     slope,
     span,
@@ -22,7 +19,7 @@ from companion.study import Context, Parameter, Tables, Verdict, check, measurem
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),
-    "widths": WIDTHS,
+    "widths": SWEPT["widths"],
     "shares": Parameter(
         "floats",
         (0.01, 0.1, 0.5, 0.9, 2.0),
@@ -43,12 +40,16 @@ SHOWN = ("clipped over factor",)
 def measure(study: Context) -> Tables:
     p = study.parameters
     draws = _clipped_over_factor(study)
-    means = draws.groupby("C / norm", as_index=False).mean().drop(columns="draw")
+    at_fixed_norm = [
+        [floor_of(given, p.max_grad_norm).exact for given in problems(study, width=m)]
+        for m in p.widths
+    ]
+    fixed = {"m": p.widths, "exact": [geometric_mean(found) for found in at_fixed_norm]}
     return Tables(
         {
-            "clipped over factor": round_digits(means),
+            "clipped over factor": round_digits(draws.groupby("C / norm", as_index=False).mean()),
             "draws": draws,
-            "at fixed C": _at_fixed_norm(study),
+            "at fixed C": pd.DataFrame(fixed),
         },
         ran=f"{p.draws} networks and batches around d = {p.dimension}, B = {p.batch_size}, "
         f"m = {p.width:,}.",
@@ -57,17 +58,15 @@ def measure(study: Context) -> Tables:
 
 def _clipped_over_factor(study: Context) -> pd.DataFrame:
     """Bounds under clipping over those without it, over max(1, |G|/C)."""
-    p, rows = study.parameters, []
-    for draw in range(p.draws):
-        given = problem(study, **base_of(study), draw=draw)
+    rows = []
+    for given in problems(study):
         plain = floor_of(given)
-        for share in p.shares:
-            clipped = floor_of(given, share * plain.norm)
+        for share in study.parameters.shares:
+            clipped = floor_of(given, share * given.released.norm)
             factor = max(1.0, 1.0 / share)
             rows.append(
                 {
                     "C / norm": share,
-                    "draw": draw,
                     "exact": clipped.exact / (factor * plain.exact),
                     "loosened": clipped.loosened / (factor * plain.loosened),
                     "exact over loosened": clipped.exact / clipped.loosened,
@@ -76,32 +75,19 @@ def _clipped_over_factor(study: Context) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _at_fixed_norm(study: Context) -> pd.DataFrame:
-    """The exact bound over the width at one C."""
-    p, rows = study.parameters, []
-    for m in p.widths:
-        base = base_of(study) | {"width": m}
-        found = [
-            floor_of(problem(study, **base, draw=draw), p.max_grad_norm).exact
-            for draw in range(p.draws)
-        ]
-        rows.append({"m": m, "exact": geometric_mean(found)})
-    return pd.DataFrame(rows)
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     draws, fixed = tables["draws"], tables["at fixed C"]
     bounds = ["exact", "loosened"]
-    cut, whole = (draws[draws["C / norm"] < 1], draws[draws["C / norm"] >= 1])
+    cut, whole = draws[draws["C / norm"] < 1], draws[draws["C / norm"] >= 1]
     flat = slope(fixed["m"], fixed["exact"])
     yield check(
         "liu2024/lemE1",
         all(cut[name].between(1 - ROUNDING, 1.5).all() for name in bounds)
         and np.allclose(whole[bounds], 1.0, rtol=1e-12)
         and abs(flat) < EXPONENT,
-        "clipping to C multiplies the bound by max(1, |G|/C), and by a little more for the "
-        "lost length, whatever C is; |G| being of order sqrt(m), the bound does not depend "
-        "on the width at fixed C and noise",
+        "clipping to C multiplies the bound by max(1, |G|/C), and by a little more because the "
+        "length is lost, whatever C is; |G| is of order sqrt(m), so that the bound does not "
+        "depend on the width at fixed C and noise",
         ours=f"exact over that factor {span(cut['exact'], 4)}; exponent in m at C = "
         f"{tables.parameters.max_grad_norm:g}: {flat:.2f}",
         paper="sigma max(1, |G|/C) sqrt(d/m)",

@@ -1,7 +1,5 @@
 """How far the moments P and T(V, V, V) of wide networks are from their means: Lemmas B.4, B.5."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,6 +8,7 @@ import pandas as pd
 from companion.papers.liu2024.power_laws import UNLIMITED, PowerLaw, fit_column
 from companion.papers.liu2024.tensor_errors import (
     draw_problem,
+    one_factor,
     problem_tasks,
     released,
     run_networks,
@@ -42,8 +41,8 @@ PARAMETERS = {
 def moment_task(task: dict[str, Any]) -> dict[str, float]:
     """Return how far the moments P and T(V, V, V) of one undefended network are from their means.
 
-    With V the records' own span; operator norm for P, that of the flattened tensor for T. Also
-    ``total``: the distance of T's sum over the neurons, without 1/m, as eq. (7) prints it.
+    V is the records' own span. Distances are in the operator norm, for T that of the flattened
+    tensor. ``total`` is the distance of T's sum over the neurons, without 1/m, as eq. (7) has it.
     """
     problem = draw_problem(task)
     network, x = problem.network, problem.inputs
@@ -55,27 +54,24 @@ def moment_task(task: dict[str, Any]) -> dict[str, float]:
     cubes = project_tensor(network, gradient, found, span, 3, removed=0)
     inside = x @ span.T
     mean = third * np.einsum("i,ia,ib,ic->abc", r, inside, inside, inside)
-    flat = (len(x), len(x) ** 2)
+
+    def norm(moment: np.ndarray) -> float:
+        return float(np.linalg.norm(moment.reshape(len(moment), -1), 2))
+
     return {
-        "matrix": float(np.linalg.norm(found.matrix - second * (x.T * r) @ x, 2)),
-        "tensor": float(np.linalg.norm((cubes - mean).reshape(flat), 2)),
-        "size": float(np.linalg.norm(mean.reshape(flat), 2)),
-        "total": float(np.linalg.norm((cubes * network.width - mean).reshape(flat), 2)),
+        "matrix": norm(found.matrix - second * (x.T * r) @ x),
+        "tensor": norm(cubes - mean),
+        "size": norm(mean),
+        "total": norm(cubes * network.width - mean),
     }
 
 
 def moment_sweep(study: Context, over: str) -> pd.DataFrame:
     """Distances of the moments over ``"width"``, ``"dimension"`` or ``"batch"``."""
     p = study.parameters
-    at: list[dict[str, Any]] = {
-        "width": [{"dimension": 16, "width": m, "batch": 4} for m in p.widths],
-        "dimension": [{"dimension": d, "width": p.widths[1], "batch": 4} for d in p.dimensions],
-        "batch": [
-            {"dimension": 32, "width": p.widths[1], "batch": b, "labels": kind}
-            for kind in ("random", "equal")
-            for b in p.batches
-        ],
-    }[over]
+    at = one_factor(p, over)
+    if over == "batch":
+        at = [{**x, "dimension": 32, "labels": kind} for kind in ("random", "equal") for x in at]
     tasks = problem_tasks(at, p.networks, {"base": study.seed, "activation": p.activation})
     return run_networks(study, moment_task, tasks, f"moments, {over}")
 

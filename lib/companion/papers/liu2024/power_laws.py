@@ -1,15 +1,14 @@
 """Power laws through errors of independent networks, with intervals of their exponents."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.study import Verdict, check
 from companion.study.verdicts import rounded
 
 __all__ = [
@@ -17,6 +16,7 @@ __all__ = [
     "REGIME",
     "UNLIMITED",
     "PowerLaw",
+    "check_exponents",
     "fit_column",
     "fit_levels",
     "laws_of",
@@ -29,35 +29,21 @@ __all__ = [
 #: sqrt(2) is that of a guess, and .35 an angle of 20 degrees
 REGIME = 0.35
 
-#: a regime that leaves nothing out, for values that have no ceiling
+#: a regime that includes every point, for values that have no ceiling
 UNLIMITED = math.inf
 
-#: an exponent agrees with a printed one within this, on top of which networks are finite
+#: tolerance of a fitted exponent, because networks are finite
 NEAR = 0.15
 
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """A straight line through logarithms.
-
-    Attributes
-    ----------
-    exponent, low, high : float
-        The slope and its 95% interval.
-    error : float
-        Standard error of the slope.
-    factor : float
-        The value at one.
-    points : int
-        How many points it runs through.
-    """
+    """The slope of a straight line through logarithms, its 95% interval and standard error."""
 
     exponent: float
     low: float
     high: float
     error: float
-    factor: float
-    points: int
 
     def near(self, printed: float, room: float) -> bool:
         """Whether the slope is within ``room`` of a printed exponent."""
@@ -104,11 +90,11 @@ def power_law(x: Sequence[float], values: Sequence[np.ndarray]) -> PowerLaw:
     spread = np.sum(weights * (at - middle) ** 2)
     slope = float(np.sum(weights * (at - middle) * means) / spread)
     level = float(np.sum(weights * means) / np.sum(weights) - slope * middle)
-    left = means - level - slope * at
-    reduced = np.sum(weights * left**2) / (len(at) - 2) if len(at) > 2 else 1.0
+    misfit = means - level - slope * at
+    reduced = np.sum(weights * misfit**2) / (len(at) - 2) if len(at) > 2 else 1.0
     error = math.sqrt(max(1.0, reduced) / spread)
     room = float(stats.t.ppf(0.975, counts.sum() - 2)) * error
-    return PowerLaw(slope, slope - room, slope + room, error, math.exp(level), len(at))
+    return PowerLaw(slope, slope - room, slope + room, error)
 
 
 def fit_column(
@@ -122,13 +108,13 @@ def fit_column(
     inside = [(x, v) for x, v in points if np.exp(np.mean(np.log(v))) < regime]
     if len(inside) < 2:
         raise ValueError(f"{column} over {over}: fewer than two points are below {regime}")
-    return power_law([x for x, _ in inside], [v for _, v in inside])
+    return power_law(*zip(*inside, strict=True))
 
 
 def fit_levels(
     table: pd.DataFrame, over: str, column: str = "error", *, regime: float = REGIME
 ) -> PowerLaw:
-    """Fit one column over another where every network met every level: a slope for each network.
+    """Fit one column over another, with a slope for each network; every network has every level.
 
     The levels are those whose geometric mean is below ``regime``; the interval is Student's over
     the networks.
@@ -137,13 +123,11 @@ def fit_levels(
     some = table[inside].assign(x=lambda t: np.log(t[over]), y=lambda t: np.log(t[column]))
     if some["point"].nunique() < 2:
         raise ValueError(f"{column} over {over}: fewer than two levels are below {regime}")
-    lines = [np.polyfit(part["x"], part["y"], 1) for _, part in some.groupby("network")]
-    slopes, levels = np.array(lines).T
-    error = max(float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)), 1e-12)
-    middle = float(slopes.mean())
-    room = float(stats.t.ppf(0.975, len(slopes) - 1)) * error
-    factor = math.exp(float(levels.mean()))
-    return PowerLaw(middle, middle - room, middle + room, error, factor, some["point"].nunique())
+    found = [np.polyfit(part["x"], part["y"], 1)[0] for _, part in some.groupby("network")]
+    error = max(float(np.std(found, ddof=1)) / math.sqrt(len(found)), 1e-12)
+    middle = float(np.mean(found))
+    room = float(stats.t.ppf(0.975, len(found) - 1)) * error
+    return PowerLaw(middle, middle - room, middle + room, error)
 
 
 def slopes(laws: Mapping[str, PowerLaw], *names: str) -> str:
@@ -151,29 +135,43 @@ def slopes(laws: Mapping[str, PowerLaw], *names: str) -> str:
     return ", ".join(rounded(laws[n].exponent, laws[n].error) for n in names)
 
 
+def check_exponents(
+    target: str,
+    laws: Mapping[str, PowerLaw],
+    statement: str,
+    printed: Mapping[str, float],
+    at_most: Collection[str] = (),
+    rooms: Mapping[str, float] | None = None,
+) -> Verdict:
+    """Judge exponents against the printed ones.
+
+    The tolerance is ``NEAR``, or that of ``rooms``; exponents named in ``at_most`` may be smaller.
+    """
+    room = {**dict.fromkeys(printed, NEAR), **(rooms or {})}
+    return check(
+        target,
+        all(
+            laws[n].exponent <= power + room[n] if n in at_most else laws[n].near(power, room[n])
+            for n, power in printed.items()
+        ),
+        statement,
+        ours="exponents: " + ", ".join(f"{n} {slopes(laws, n)}" for n in printed),
+        paper=", ".join(f"{power:g}" for power in printed.values()),
+        tolerance=", ".join(dict.fromkeys(f"{r:g}" for r in room.values()))
+        + f", one-sided in {', '.join(at_most)}" * bool(at_most),
+    )
+
+
+#: of a table of power laws, in the order of the fields of :class:`PowerLaw`
+_COLUMNS = ["exponent of", "value", "low", "high", "error"]
+
+
 def listed(laws: Mapping[str, PowerLaw]) -> pd.DataFrame:
     """Power laws as a table, one row each."""
-    return pd.DataFrame(
-        [
-            {
-                "exponent of": name,
-                "value": law.exponent,
-                "low": law.low,
-                "high": law.high,
-                "points": law.points,
-                "error": law.error,
-                "factor": law.factor,
-            }
-            for name, law in laws.items()
-        ]
-    )
+    rows = [(name, law.exponent, law.low, law.high, law.error) for name, law in laws.items()]
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def laws_of(table: pd.DataFrame) -> dict[str, PowerLaw]:
     """Power laws by name, from a table of :func:`listed`."""
-    return {
-        row["exponent of"]: PowerLaw(
-            row["value"], row["low"], row["high"], row["error"], row["factor"], int(row["points"])
-        )
-        for row in table.to_dict("records")
-    }
+    return {name: PowerLaw(*law) for name, *law in table[_COLUMNS].itertuples(index=False)}

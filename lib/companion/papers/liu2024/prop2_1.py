@@ -1,13 +1,10 @@
-"""Proposition 2.1: the noise that differential privacy asks for, and that reconstruction asks."""
-
-from __future__ import annotations
+"""Proposition 2.1: the noise for differential privacy, and that against reconstruction."""
 
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.papers.liu2024 import gradient_sensitivity
@@ -68,7 +65,7 @@ def measure(study: Context) -> Tables:
         },
         exact=("noise",),
         ran=f"{p.activation} networks of {min(p.widths):,} to {max(p.widths):,} neurons at d = "
-        f"{p.dimension}, worst pairs by ascent, floors of one record.",
+        f"{p.dimension}, worst pairs by ascent, bounds of one record.",
     )
 
 
@@ -100,14 +97,14 @@ def _price(study: Context) -> pd.DataFrame:
 
 
 def _linear_batch(study: Context, size: int, draw: int) -> dict[str, float]:
-    """What a linear network shows of a batch, and how far another of equal gradient is."""
+    """The rank of a linear network's information, and another batch with an equal gradient."""
     p = study.parameters
     given = problem(study, p.dimension, size, min(p.widths), activation=LINEAR, draw=draw)
     outer, inner = (
-        bounds.gradient_information(rows_of(given.network, given.inputs, given.released))
+        bounds.gradient_information(rows_of(given.network, given.inputs, given.released)).matrix
         for rows_of in (gradient_jacobians, inner_gradient_jacobians)
     )
-    both = outer.matrix / np.trace(outer.matrix) + inner.matrix / np.trace(inner.matrix)
+    both = outer / np.trace(outer) + inner / np.trace(inner)
     other = another_batch(given, study.rng("reflection", size, draw))
     again = release_output_gradient(given.network, other, given.labels)
     moved = np.abs(again.values - given.released.values).max() / given.released.norm
@@ -123,15 +120,9 @@ def _linear_batch(study: Context, size: int, draw: int) -> dict[str, float]:
 def another_batch(given: Problem, rng: np.random.Generator) -> np.ndarray:
     """Another batch of unit records with the same labels and the same gradient in both layers.
 
-    For a linear network: all that is seen is ``v = sum r_i x_i``, and the outputs are ``u.x_i``.
-    Reflections in directions orthogonal to u and v change neither.
-
-    Parameters
-    ----------
-    given : Problem
-        Of a linear network, d >= 3.
-    rng : numpy.random.Generator
-        Of the direction of the reflection, taken in the records' own span where it can be.
+    The gradient of a linear network shows ``v = sum r_i x_i`` only, and its outputs are ``u.x_i``.
+    Reflections in directions orthogonal to u and v change neither. The direction is random, in the
+    records' own span where possible; d is at least 3.
     """
     x, r = given.inputs, given.released.residuals
     u = sum(part.outer @ part.inner.astype(float) for part in given.network.neurons())
@@ -159,7 +150,7 @@ def _summary(batches: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    noise, price = tables["noise"], tables["price"]
+    noise, price, batches = tables["noise"], tables["price"], tables["linear batches"]
     in_width = slope(price["m"], price["variance, epsilon = 1"])
     small = noise[noise["epsilon"] <= math.log(1 / tables.parameters.delta)]
     ratio = small["by moments"] / small["2 L/epsilon^2"]
@@ -174,48 +165,40 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and abs(in_epsilon + 2) < 2 * EXPONENT,
         "noise of a variance of order m log(1/delta)/epsilon^2 makes the gradient private for "
         "every epsilon up to log(1/delta), and the least variance that does is of the same order "
-        "in m and in epsilon up to one",
+        "in m and, for epsilon up to one, in epsilon",
         ours=f"exponents {in_width:.2f} in m and {in_epsilon:.2f} in epsilon; the moments' noise "
-        f"is {excess:.2f} times the least one or less",
+        f"is at most {excess:.2f} times the least",
         tolerance=f"{EXPONENT:g} in m, {2 * EXPONENT:g} in epsilon",
     )
-    yield _judge_linear(tables["linear batches"])
-    yield _judge_price(price)
-
-
-def _judge_linear(batches: pd.DataFrame) -> Verdict:
     alone, many = batches[batches["B"] == 1], batches[batches["B"] > 1]
     sizes = batches.groupby("B")[["rank", "unknowns"]].max()
     apart = many.groupby("B")["records moved by"].mean()
-    return check(
+    yield check(
         "E-001",
         (alone["rank"] == alone["unknowns"]).all()
         and (many["rank"] < many["unknowns"]).all()
         and (batches["gradient moved by"] < ROUNDING).all()
         and (alone["records moved by"] < 1e-6).all()
         and (apart > 0.3).all(),
-        "a linear network shows one sum of the records, with no noise and so no finite epsilon: "
-        "batches of two and more unit records have others, far away, with the same gradient in "
-        "both layers; a single record is determined",
+        "a linear network shows one sum of the records, without noise and so without a finite "
+        "epsilon: for batches of two and more unit records there are others, far away, with the "
+        "same gradient in both layers; a single record is determined",
         ours="information of rank "
         + ", ".join(f"{r} of {q}" for r, q in zip(sizes["rank"], sizes["unknowns"], strict=True))
         + f"; another batch with the gradient unchanged to rounding is {span(apart)} away on "
         "average",
     )
-
-
-def _judge_price(price: pd.DataFrame) -> Verdict:
     cosine = price["cosine at epsilon = 1"]
     more = price["variance, epsilon = 1"] / price["variance that hides"]
     fall = slope(price["m"], cosine)
-    return check(
+    yield check(
         "E-002",
         (cosine < 0.05).all() and abs(fall + 0.5) < EXPONENT and (more > 10).all(),
-        "at epsilon = 1 the noise has nothing of the gradient left, the less the wider the "
-        "network, and is far more than what hides a record from every unbiased attack",
+        "at epsilon = 1 the noise hides the gradient, the more the wider the network, and exceeds "
+        "by far the noise that hides a record from every unbiased attack",
         ours=f"cosine of the released gradient with the true one {span(cosine)}, exponent "
-        f"{fall:.2f} in m; {more.min():.0f} times the variance that hides, or more; a record "
-        f"is hidden at an epsilon of {price['epsilon where hidden'].min():.0f} or more",
+        f"{fall:.2f} in m; at least {more.min():.0f} times the variance that hides a record, "
+        f"which costs an epsilon of at least {price['epsilon where hidden'].min():.0f}",
         paper="variance of order m log(1/delta)/epsilon^2",
     )
 
@@ -226,9 +209,9 @@ def _judge_price(price: pd.DataFrame) -> Verdict:
 def caption(tables: Tables) -> str:
     return (
         "Left: variance of the noise over the squared sensitivity at delta of "
-        f"{tables.parameters.delta:g}: the least that is private, what the moments ask for, and "
+        f"{tables.parameters.delta:g}: the least that is private, that of the moments, and "
         "2 log(1/delta) over the first and the second power of epsilon. Right: over the width, a "
-        "gradient entry's mean square, the variances that privacy asks for, and the one at which "
+        "gradient entry's mean square, the variances that privacy requires, and the one at which "
         "no unbiased attack on one record is better than guessing zero. Not in the paper as a "
         "picture."
     )
@@ -249,8 +232,16 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, 4.3, 3.4)
-    _draw_noise(left, tables["noise"])
-    price = tables["price"]
+    noise, price = tables["noise"], tables["price"]
+    for name, label, colour, style in (
+        ("by moments", "by the moments", ORANGE, "-"),
+        ("needed", "least", BLUE, "-"),
+        ("2 L/epsilon^2", r"$2\log(1/\delta)/\epsilon^2$", GREY, "--"),
+        ("2 L/epsilon", r"$2\log(1/\delta)/\epsilon$", GREY, ":"),
+    ):
+        left.plot(noise["epsilon"], noise[name], color=colour, linestyle=style, label=label)
+    left.set(xlabel=r"$\epsilon$", ylabel="variance / squared sensitivity")
+    left.legend(loc="upper right")
     for name, colour, label in (
         ("variance, epsilon = 1", ORANGE, r"private, $\epsilon = 1$"),
         ("variance, epsilon = 10", PURPLE, r"private, $\epsilon = 10$"),
@@ -258,30 +249,13 @@ def draw(tables: Tables) -> Figure:
         ("mean square of an entry", GREY, "gradient, mean square"),
     ):
         right.plot(price["m"], price[name], color=colour, marker="o", ms=4)
-        right.annotate(
-            label,
-            (price["m"].iloc[0], price[name].iloc[0]),
-            xytext=(0, 12),
-            textcoords="offset points",
-            fontsize=8.5,
-            color=colour,
-        )
-    right.set(xscale="log", yscale="log", xlabel="width m", ylabel="variance of an entry's noise")
+        start, above = (price["m"].iloc[0], price[name].iloc[0]), (0, 12)
+        text = {"textcoords": "offset points", "fontsize": 8.5, "color": colour}
+        right.annotate(label, start, xytext=above, **text)
+    right.set(xlabel="width m", ylabel="variance of an entry's noise")
+    for axis in (left, right):
+        axis.set(xscale="log", yscale="log")
     right.set_xticks(price["m"], [f"{m:,}" for m in price["m"]])
     right.minorticks_off()
     right.margins(y=0.12)
     return figure
-
-
-def _draw_noise(axis: Axes, noise: pd.DataFrame) -> None:
-    for name, label, colour, style in (
-        ("by moments", "by the moments", ORANGE, "-"),
-        ("needed", "least", BLUE, "-"),
-        ("2 L/epsilon^2", r"$2\log(1/\delta)/\epsilon^2$", GREY, "--"),
-        ("2 L/epsilon", r"$2\log(1/\delta)/\epsilon$", GREY, ":"),
-    ):
-        axis.plot(noise["epsilon"], noise[name], color=colour, linestyle=style, label=label)
-    axis.set(
-        xscale="log", yscale="log", xlabel=r"$\epsilon$", ylabel="variance / squared sensitivity"
-    )
-    axis.legend(loc="upper right")

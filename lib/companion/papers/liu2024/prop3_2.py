@@ -1,13 +1,10 @@
-"""Proposition 3.2: two local steps on two batches leave the order of the bound as it is."""
-
-from __future__ import annotations
+"""Proposition 3.2: two local steps on two batches do not change the order of the bound."""
 
 from collections.abc import Iterator
 
 from companion.papers.liu2024.floor_orders import (
-    DIMENSIONS,
-    EXPONENT,
-    WIDTHS,
+    ORDER,
+    SWEPT,
     around,
     exponents,
     order_holds,
@@ -19,8 +16,7 @@ from companion.study import Context, Parameter, Tables, Verdict, check, measurem
 
 PARAMETERS = {
     **around((24, 64), (4, 8), (8000, 64000)),
-    "dimensions": DIMENSIONS,
-    "widths": WIDTHS,
+    **SWEPT,
     "outer_rate": Parameter(
         "float",
         0.2,
@@ -57,8 +53,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "liu2024/prop3_2",
         order_holds(exact) and order_holds(loosened),
-        "under two local steps on two batches the bound is of order sigma sqrt(d/m)",
+        "with two local steps on two batches the bound is of order sigma sqrt(d/m)",
         ours=f"exact: {order_text(exact)}; loosened: {order_text(loosened)}",
-        paper="1/2 in d, -1/2 in m",
-        tolerance=f"{EXPONENT:g} in each exponent",
+        **ORDER,
     )

@@ -1,6 +1,4 @@
-"""Proposition 3.3: DP-SGD; clipping alone does nothing, and makes noise |G|/C times as strong."""
-
-from __future__ import annotations
+"""Proposition 3.3: DP-SGD; clipping alone has no effect, and multiplies added noise by |G|/C."""
 
 from collections.abc import Iterator
 
@@ -12,9 +10,8 @@ from companion.papers.liu2024.attack_sweeps import (
     clipping_tables,
     of_few,
 )
-from companion.papers.liu2024.clipped_noise import grows_with_ratio
 from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-008",)
@@ -34,15 +31,15 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     laws, pairs = laws_of(tables["exponents"]), tables["pairs"]
-    yield grows_with_ratio("liu2024/prop3_3", laws)
     alone = (pairs["error"] / pairs["error without"] - 1).abs().max()
-    yield check(
-        "E-008",
+    verdict = check(
+        "liu2024/prop3_3",
         alone < 1e-3 and laws["both ratio"].near(1.0, NEAR) and laws["both m"].near(0.0, 2 * NEAR),
-        "clipping alone changes nothing; with noise the error grows with |G|/C. As |G| grows "
+        "clipping alone changes nothing; with noise the error grows as sigma0 |G|/C. As |G| grows "
         "with the root of m, the error at fixed C and sigma0 does not fall with m",
         ours=f"alone: {'nothing' if alone < 1e-3 else f'{alone:.0e}'}; exponent of |G|/C "
         f"{slopes(laws, 'both ratio')}; of m at fixed C {slopes(laws, 'both m')}",
         paper="no effect; max(1, |G|/C)",
         tolerance=f"1e-3; {NEAR:g}; {2 * NEAR:g}",
     )
+    yield from shared_by(verdict, "E-008")

@@ -1,6 +1,4 @@
-"""Proposition A.1: the sensitivity of a two-layer gradient, and the noise that the moments ask."""
-
-from __future__ import annotations
+"""Proposition A.1: the sensitivity of a two-layer gradient, and the noise by the moments."""
 
 import math
 from collections.abc import Iterator
@@ -26,9 +24,9 @@ PARAMETERS = {
 SETTLES = ("E-E-17",)
 SHOWN = ("sensitivity",)
 
-#: 1-Lipschitz, as the proposition asks
+#: 1-Lipschitz, as the proposition requires
 ACTIVATIONS = ("elu", "relu", "tanh")
-#: constants before log(1/delta)/epsilon, with an epsilon at which they are not enough
+#: factors of log(1/delta)/epsilon, each with an epsilon at which it is not enough
 CONSTANTS = ((1.0, 0.1), (2.0, 0.1), (10.0, 0.01), (100.0, 0.001))
 
 
@@ -36,27 +34,19 @@ CONSTANTS = ((1.0, 0.1), (2.0, 0.1), (10.0, 0.01), (100.0, 0.001))
 @one_thread
 def measure(study: Context) -> Tables:
     p = study.parameters
-    networks = pd.concat(
-        [sensitivities(study, activation, p.pairs) for activation in ACTIVATIONS],
-        ignore_index=True,
-    )
-    log = math.log(1 / p.delta)
-    first_power = [
-        {
-            "constant": constant,
-            "epsilon": epsilon,
-            "epsilon of the noise": privacy.epsilon(
-                DPSGD(math.sqrt(constant * log / epsilon)), p.delta
-            ).upper,
-        }
-        for constant, epsilon in CONSTANTS
-    ]
+    found = [sensitivities(study, activation, p.pairs) for activation in ACTIVATIONS]
+    networks = pd.concat(found, ignore_index=True)
+    first_power = []
+    for constant, epsilon in CONSTANTS:
+        noise = DPSGD(math.sqrt(constant * math.log(1 / p.delta) / epsilon))
+        first_power.append((constant, epsilon, privacy.epsilon(noise, p.delta).upper))
+    columns = ["constant", "epsilon", "epsilon of the noise"]
     return Tables(
         {
             "sensitivity": round_digits(networks),
             "networks": networks,
             "noise": noise_table(p.epsilons, p.delta),
-            "first power of epsilon": pd.DataFrame(first_power),
+            "first power of epsilon": pd.DataFrame(first_power, columns=columns),
         },
         exact=("noise",),
         ran=f"{len(ACTIVATIONS)} activations, {min(p.widths):,} to {max(p.widths):,} neurons at "
@@ -66,13 +56,10 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     networks, noise = tables["networks"], tables["noise"]
-    over = (networks["worst pair"] / networks["limit of the worst"] - 1) / np.sqrt(
-        networks["d"] / networks["m"]
-    )
-    exponent = [
-        slope(part["m"], part["m"] * part["worst pair"])
-        for _, part in networks.groupby("activation")
-    ]
+    excess = networks["worst pair"] / networks["limit of the worst"] - 1
+    over = excess / np.sqrt(networks["d"] / networks["m"])
+    by_activation = networks.groupby("activation")
+    exponent = [slope(part["m"], part["m"] * part["worst pair"]) for _, part in by_activation]
     tight = networks["no pair above"] / networks["worst pair"]
     typical = networks["random pair"] / networks["worst pair"]
     private = noise_is_private(noise)

@@ -1,16 +1,9 @@
-"""Proposition C.11: clipping alone; the attack divides by nothing that clipping changes."""
-
-from __future__ import annotations
+"""Proposition C.11: clipping alone; the reconstruction does not depend on the gradient's scale."""
 
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import attack_sweeps
-from companion.papers.liu2024.attack_sweeps import (
-    against_none,
-    attack_sweep,
-    means_over,
-    of_few,
-)
+from companion.papers.liu2024.attack_sweeps import against_none, attack_sweep, means_over, of_few
 from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS

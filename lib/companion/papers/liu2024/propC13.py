@@ -1,6 +1,4 @@
-"""Proposition C.13: clipping with noise; the exponent of |G|/C, and the width, which cancels."""
-
-from __future__ import annotations
+"""Proposition C.13: clipping with noise; the exponent of |G|/C, and the scaling as printed."""
 
 from collections.abc import Iterator
 
@@ -9,8 +7,7 @@ import pandas as pd
 
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, clipping_tables
-from companion.papers.liu2024.clipped_noise import grows_with_ratio
-from companion.papers.liu2024.power_laws import laws_of, listed
+from companion.papers.liu2024.power_laws import check_exponents, laws_of, listed
 from companion.study import Context, Tables, Verdict, measurement, refute
 
 PARAMETERS = attack_sweeps.PARAMETERS
@@ -44,7 +41,9 @@ def _scales(rng: np.random.Generator, threshold: float, length: float) -> pd.Dat
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    yield grows_with_ratio("liu2024/propC13", laws_of(tables["exponents"]))
+    statement = "clipping and noise: the error grows as sigma0 |G|/C"
+    laws = laws_of(tables["exponents"])
+    yield check_exponents("liu2024/propC13", laws, statement, {"both ratio": 1})
     scales = tables["scales"].iloc[0]
     yield refute(
         "E-E-15",

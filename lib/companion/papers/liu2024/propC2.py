@@ -1,7 +1,5 @@
 """Proposition C.2: two steps on two parts of a batch, against one step on all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import attack_sweeps
@@ -39,8 +37,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "liu2024/propC2",
         change < SAME and laws["batches m"].near(-0.5, NEAR),
-        "steps on two batches, 2 + 1 records, leave the error of one batch of N = 3",
-        ours=f"to within {change:.0e} of it; exponent of m {slopes(laws, 'batches m')}",
+        "steps on two batches, of two records and of one, give the error of one step on N = 3",
+        ours=f"to within {change:.0e}; exponent of m {slopes(laws, 'batches m')}",
         paper="N sqrt(d/m)",
         tolerance=f"{SAME:g}; {NEAR:g}",
     )

@@ -1,6 +1,4 @@
-"""What the first of two local steps changes: Lemmas C.4 to C.10 of Liu et al. 2024."""
-
-from __future__ import annotations
+"""Changes by the first of two local steps: Lemmas C.4 to C.10 of Liu et al. 2024."""
 
 import math
 from typing import Any
@@ -9,16 +7,20 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.liu2024.power_laws import (
-    NEAR,
     UNLIMITED,
     PowerLaw,
+    check_exponents,
     fit_column,
     laws_of,
     listed,
-    slopes,
 )
-from companion.papers.liu2024.tensor_errors import draw_problem, problem_tasks, run_networks
-from companion.study import Context, Parameter, Tables, Verdict, check
+from companion.papers.liu2024.tensor_errors import (
+    draw_problem,
+    one_factor,
+    problem_tasks,
+    run_networks,
+)
+from companion.study import Context, Parameter, Tables, Verdict
 from reconrisk.two_layer import LocalSteps, simulate
 
 __all__ = [
@@ -41,11 +43,9 @@ PARAMETERS = {
     "batches": Parameter("ints", (2, 4, 8), (2, 4, 8, 16), _OURS, "batch sizes", low=1),
 }
 
-_NORMS = ("P values", "T values", "P residuals", "T residuals")
-
 
 def change_task(task: dict[str, Any]) -> dict[str, float]:
-    """Return what the first of two local steps changes, at the paper's rates 1/m^2 and 1.
+    """Measure the changes by the first of two local steps, at the paper's rates 1/m^2 and 1.
 
     Returns
     -------
@@ -63,20 +63,19 @@ def change_task(task: dict[str, Any]) -> dict[str, float]:
     before, after = steps.residuals
     span = np.linalg.svd(x, full_matrices=False)[2]
     sums: dict[str, np.ndarray] = {}
-    largest = 0.0
-    gaps = np.zeros(2)
-    s = network.function
+    largest, gaps, s = 0.0, np.zeros(2), network.function
     for chunk in network.neurons():
         for some in chunk.split(1 << 14):
             (first, _, g0), (second, _, g1) = steps.replay(some)
             change = s.value(second) - s.value(first)
             largest = max(largest, float(np.abs(change).max()))
             gaps += [np.sum((g1 - g0) ** 2), np.sum(g0**2)]
-            for name, weights in (
-                ("values", after * np.abs(change)),
-                ("signed", after * change),
-                ("residuals", (after - before) * s.value(first)),
-            ):
+            weighted = {
+                "values": after * np.abs(change),
+                "signed": after * change,
+                "residuals": (after - before) * s.value(first),
+            }
+            for name, weights in weighted.items():
                 for key, part in _moments(some.inner.astype(float), weights, span).items():
                     sums[f"{key} {name}"] = sums.get(f"{key} {name}", 0.0) + part / network.width
     norms = {
@@ -89,12 +88,12 @@ def change_task(task: dict[str, Any]) -> dict[str, float]:
         "later": float(np.abs(after).max()),
         "second": float(math.sqrt(gaps[0] / gaps[1])),
         "signed": norms["P signed"],
-        **{key: norms[key] for key in _NORMS},
+        **{key: norms[key] for key in ("P values", "T values", "P residuals", "T residuals")},
     }
 
 
 def _moments(w: np.ndarray, weights: np.ndarray, span: np.ndarray) -> dict[str, np.ndarray]:
-    """Sums over neurons of weights times H_2(w) and H_3(w)(V, V, V), for every record."""
+    """Sums over the neurons of weighted H_2(w) and H_3(w)(V, V, V), for every record."""
     d, count = w.shape[1], len(span)
     matrix = np.stack([(w * c[:, None]).T @ w - c.sum() * np.eye(d) for c in weights.T])
     u = w @ span.T
@@ -112,16 +111,11 @@ def _moments(w: np.ndarray, weights: np.ndarray, span: np.ndarray) -> dict[str, 
 def change_sweep(study: Context, over: str) -> pd.DataFrame:
     """Changes over ``"width"``, ``"dimension"`` or ``"batch"``.
 
-    Of records that overlap by half and agree, the worst for B.
+    Records have inner products of 1/2 and equal labels, the worst case for B.
     """
     p = study.parameters
-    at: list[dict[str, Any]] = {
-        "width": [{"dimension": 16, "width": m, "batch": 4} for m in p.widths],
-        "dimension": [{"dimension": d, "width": p.widths[1], "batch": 4} for d in p.dimensions],
-        "batch": [{"dimension": 16, "width": p.widths[1], "batch": b} for b in p.batches],
-    }[over]
     shared = {"base": study.seed, "activation": p.activation, "labels": "equal", "overlap": 0.5}
-    tasks = problem_tasks(at, p.networks, shared)
+    tasks = problem_tasks(one_factor(p, over), p.networks, shared)
     return run_networks(study, change_task, tasks, f"local steps, {over}")
 
 
@@ -144,17 +138,8 @@ def change_tables(study: Context, column: str, **more: pd.DataFrame) -> Tables:
 
 
 def grows_no_faster(
-    target: str, tables: Tables, statement: str, *, batch: float, dimension: float, paper: str
+    target: str, tables: Tables, statement: str, *, batch: float, dimension: float
 ) -> Verdict:
     """Judge a lemma that bounds a change by ``B^batch d^dimension / m``."""
-    laws = laws_of(tables["exponents"])
-    return check(
-        target,
-        laws["m"].exponent <= -1 + NEAR
-        and laws["B"].exponent <= batch + NEAR
-        and laws["d"].exponent <= dimension + NEAR,
-        statement,
-        ours=f"exponents: m {slopes(laws, 'm')}, B {slopes(laws, 'B')}, d {slopes(laws, 'd')}",
-        paper=paper,
-        tolerance=f"{NEAR:g}, one-sided",
-    )
+    printed = {"m": -1, "B": batch, "d": dimension}
+    return check_exponents(target, laws_of(tables["exponents"]), statement, printed, tuple(printed))

@@ -1,11 +1,9 @@
 """Two-layer networks with batches, attacked and bounded under defences (Liu et al., Table 1).
 
 Networks are drawn at random with orthonormal records, so that the smallest singular value of the
-records is one and only the factor that a sweep moves is moved. All defences of a sweep meet the
+records is one and a sweep varies its own factor alone. All defences of a sweep are applied to the
 same networks, records and noise.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import Context
+from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from reconrisk import bounds
 from reconrisk.attacks import tensor_attack
@@ -35,6 +34,7 @@ __all__ = [
     "bound_task",
     "draw_problem",
     "length_of_error",
+    "one_factor",
     "problem_tasks",
     "released",
     "run_networks",
@@ -47,18 +47,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """One network with one batch.
-
-    Attributes
-    ----------
-    network : TwoLayer
-    inputs : ndarray, shape (B, d)
-        Unit rows.
-    labels : ndarray, shape (B,)
-        1 or -1.
-    seed : int
-        Of what the defences draw.
-    """
+    """A network, a batch (B, d) of unit records with labels 1 or -1, and the defences' seed."""
 
     network: TwoLayer
     inputs: np.ndarray
@@ -67,10 +56,7 @@ class Problem:
 
 
 def draw_problem(task: Mapping[str, Any]) -> Problem:
-    """Draw a task's network and records.
-
-    The same for all defences; of networks that differ in the width, all is drawn anew.
-    """
+    """Draw a task's network and records: the same for all defences, others for each width."""
     d, m, size = task["dimension"], task["width"], task["batch"]
     rng = np.random.default_rng([task["base"], d, m, size, task["network"]])
     seed = int(rng.integers(2**62))
@@ -93,37 +79,35 @@ def released(problem: Problem, defence: Mapping[str, Any]) -> tuple[OutputGradie
 
     ``defence`` has the keyword arguments of
     :func:`reconrisk.two_layer.release_output_gradient`; ``local`` as a list of count and rates, and
-    ``first`` instead of ``active``: the share of the batch that the first of two steps sees, the
-    second sees the others.
+    ``first`` instead of ``active``: the share of the batch in the first of two steps, the rest
+    being in the second.
     """
-    options = dict(defence)
+    options, active, count = dict(defence), None, len(problem.labels)
     local = LocalSteps(*options.pop("local", (1,)))
-    first = options.pop("first", None)
-    active = None
-    if first is not None:
-        ahead = np.arange(len(problem.labels)) < first * len(problem.labels)
+    if "first" in options:
+        ahead = np.arange(count) < options.pop("first") * count
         active = np.stack([ahead, ~ahead])
-    gradient = release_output_gradient(
-        problem.network,
-        problem.inputs,
-        problem.labels,
-        local=local,
-        active=active,
-        rng=np.random.default_rng(problem.seed),
-        **options,
-    )
-    return gradient, active
+    options |= {"local": local, "active": active, "rng": np.random.default_rng(problem.seed)}
+    batch = (problem.inputs, problem.labels)
+    return release_output_gradient(problem.network, *batch, **options), active
 
 
 def problem_tasks(
     points: Sequence[Mapping[str, Any]], networks: int, shared: Mapping[str, Any]
 ) -> list[Row]:
-    """One task for each point and network; ``shared`` goes into all."""
+    """One task for each point and network, with the values of ``shared``."""
     return [
         {"labels": "random", **shared, **point, "network": k}
         for point in points
         for k in range(networks)
     ]
+
+
+def one_factor(p: Settings, over: str) -> list[Row]:
+    """Points that vary ``"width"``, ``"dimension"`` or ``"batch"`` by the exhibit's parameters."""
+    middle = {"dimension": 16, "width": p.widths[1], "batch": 4}
+    values = {"width": p.widths, "dimension": p.dimensions, "batch": p.batches}[over]
+    return [middle | {over: value} for value in values]
 
 
 def length_of_error(truth: np.ndarray, found: np.ndarray, *, signs: bool = True) -> float:

@@ -1,13 +1,11 @@
 """Theorem B.6: the full statement, with the factors pi_min and B that the short one leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, attack_sweep, means_over
-from companion.papers.liu2024.power_laws import NEAR, REGIME, fit_column, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.papers.liu2024.power_laws import REGIME, check_exponents, fit_column, laws_of, listed
+from companion.study import Context, Tables, Verdict, measurement, refute
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-E-12",)
@@ -37,18 +35,13 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    laws, over_batch = laws_of(tables["exponents"]), tables["over B"]
-    yield check(
+    over_batch = tables["over B"]
+    yield check_exponents(
         "liu2024/thmB6",
-        laws["none m"].near(-0.5, NEAR)
-        and laws["none d"].near(0.5, NEAR)
-        and laws["1/pi_min"].exponent <= 2 + NEAR
-        and laws["equal B"].exponent <= 1 + NEAR,
-        "the error goes as the root of d/m, and grows no faster than B and than 1/pi_min^2",
-        ours=f"exponents: m {slopes(laws, 'none m')}, d {slopes(laws, 'none d')}, B "
-        f"{slopes(laws, 'equal B')}, 1/pi_min {slopes(laws, '1/pi_min')}",
-        paper="-1/2, 1/2, 1, 2",
-        tolerance=f"{NEAR:g}; one-sided in B and pi_min",
+        laws_of(tables["exponents"]),
+        "the error grows as the root of d/m, and no faster than B and than 1/pi_min^2",
+        {"none m": -0.5, "none d": 0.5, "equal B": 1, "1/pi_min": 2},
+        at_most=("equal B", "1/pi_min"),
     )
     largest = over_batch["batch"].max()
     at_largest = (over_batch["batch"] == largest) & (over_batch["labels"] == "random")
