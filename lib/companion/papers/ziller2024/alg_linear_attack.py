@@ -1,7 +1,5 @@
 """The attack, eqs. (1) to (3), on handwritten digits: its parameters, rows and batches."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ sweep are one picture at one clipping norm; the noise of a task comes from its o
 Figures 1 and 4 share, so that they judge the same reconstructions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

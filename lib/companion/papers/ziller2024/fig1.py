@@ -1,7 +1,5 @@
 """Figure 1: MSE, PSNR and NCC of many pictures over sigma, for four clipping norms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figure 2: the distribution functions of MSE, PSNR and NCC at C = sigma = T = 1, N = 50."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Figure 3: MSE, PSNR and NCC of one picture at three resolutions, over sigma and C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Figure 4: NMI, SSIM and a perceptual distance of the reconstructions of Figure 1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figure 5: a very small C gives nearly black pictures, which rescaling brings back."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figure 6: a C between the norms at the two lower resolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

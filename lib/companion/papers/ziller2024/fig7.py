@@ -1,7 +1,5 @@
 """Figure 7: a C between the norms at the two higher resolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Figure 8: a very large C, where nothing is clipped and everything is noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What the axes of Figures 1, 3 and 4 have in common: metrics over the noise multiplier."""
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter

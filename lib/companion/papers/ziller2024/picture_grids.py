@@ -1,7 +1,5 @@
 """Figures 5 to 8: one picture at three resolutions and one C, shown over the noise multipliers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import torch

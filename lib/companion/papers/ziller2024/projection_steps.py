@@ -4,8 +4,6 @@ Wherever an expectation or a law is at stake it is measured on these steps; the 
 what the measurement is held against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Proposition 1: the expected MSE with and without clipping, eqs. (4), (5) and (21)."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Proposition 2: the expected PSNR against the printed bound, with and without clipping."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

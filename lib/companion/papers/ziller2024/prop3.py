@@ -1,7 +1,5 @@
 """Proposition 3: the expected NCC against eqs. (7) to (9)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Proposition 4: averaging T reconstructions, and what keeps the risk constant."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

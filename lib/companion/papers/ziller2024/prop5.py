@@ -1,7 +1,5 @@
 """Proposition 5: the law of the MSE, with and without clipping."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import Any

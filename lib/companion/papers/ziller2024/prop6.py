@@ -1,7 +1,5 @@
 """Proposition 6: the data-free bound on P(MSE <= eta)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Proposition 7: the law of the PSNR, exact without clipping; which side of it is the risk."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Proposition A.1: the parts of the NCC's law, as printed and corrected, and the exact law."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

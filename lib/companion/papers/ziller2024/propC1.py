@@ -1,7 +1,5 @@
 """Proposition C.1: the NMI of densities, an identity with a pole; and the NMI of histograms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Table 1: its 68 numbers, and what its columns really bound."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator
 
