@@ -63,8 +63,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         erratum="E-A-01",
         holds=printed_holds,
         corrected_holds=squared_holds,
-        ours=f"variance over the least at the printed M = {printed}: {rounded(ratio, error)}; least "
-        f"from M = {corrected} on",
+        ours=f"variance over the least at the printed M = {printed}: {rounded(ratio, error)}; "
+        f"least from M = {corrected} on",
         paper="1",
     )
     yield from shared_by(wrong, "E-A-01")
@@ -73,8 +73,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         not printed_holds and squared_holds,
         "the variance is higher below the squared threshold, also at the printed one, and stays at "
         "sigma^2 ||X||^2 from it on",
-        ours=f"{(~enough).sum()} values of M below it; measured within {off:.1f} standard errors of "
-        "the closed form",
+        ours=f"{(~enough).sum()} values of M below it; measured within {off:.1f} standard errors",
         tolerance="5 standard errors",
     )
     yield from shared_by(stays, "A-010", "A-011")

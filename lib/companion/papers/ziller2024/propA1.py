@@ -8,19 +8,14 @@ import pandas as pd
 from scipy import stats
 
 from companion.experiments.tools import SIGNIFICANCE, fits, mean_and_error
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    random_record,
-    released,
-    samples_parameter,
-)
+from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {
-    "dimension": Parameter("int", 10, 10, STATED, "N, values of a record", low=3),
-    "samples": samples_parameter(20000, 200000),
+    "dimension": Parameter("int", 10, 10, projection.STATED, "N, values of a record", low=3),
+    "samples": projection.samples_parameter(20000, 200000),
 }
 SETTLES = ("B-042", "E-B-05", "E-B-09")
 
@@ -29,9 +24,9 @@ SETTLES = ("B-042", "E-B-05", "E-B-09")
 def measure(study: Context) -> Tables:
     p = study.parameters
     n, clipping, sigma, beta = p.dimension, 2.0, 0.7, 1 / 3
-    scale = clipping * sigma
-    record = random_record(study.rng("record"), n, 3 * clipping)
-    rebuilt = released(study, record, DPSGD(sigma, max_grad_norm=clipping), p.samples)
+    scale, run = clipping * sigma, DPSGD(sigma, max_grad_norm=clipping)
+    record = projection.random_record(study.rng("record"), n, 3 * clipping)
+    rebuilt = projection.released(study, record, run, p.samples)
     noise = rebuilt - beta * record
     rho = noise.mean(axis=1)
     nu = noise - rho[:, None]
