@@ -38,8 +38,8 @@ def measure(study: Context) -> Tables:
     return Tables(
         {
             "variance": pd.DataFrame(rows, columns=["T", "variance", "standard error", "eq. (10)"]),
-            "risk": _risk_over_steps(0.5),
-            "risk at sigma over root T": _risk_over_steps(-0.5),
+            "risk": _risk_over_steps(1),
+            "risk at sigma over root T": _risk_over_steps(-1),
             "composition": _composition(),
         },
         exact=["risk", "risk at sigma over root T"],
@@ -48,8 +48,8 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _risk_over_steps(exponent: float) -> pd.DataFrame:
-    """Worst-case success, bounds on MSE and NCC after T steps of noise T ** exponent."""
+def _risk_over_steps(power: int) -> pd.DataFrame:
+    """Worst-case success, bounds on MSE and NCC after T steps of noise sqrt(T) ** power."""
     rows = [
         (
             steps,
@@ -58,7 +58,7 @@ def _risk_over_steps(exponent: float) -> pd.DataFrame:
             float(bounds.expected_ncc(1000, noise, repeats=steps)),
         )
         for steps in (1, 10, 1000, 10**5)
-        for noise in [steps**exponent]
+        for noise in [math.sqrt(steps) ** power]
     ]
     return pd.DataFrame(rows, columns=["T", "success", "E[MSE]", "E[NCC]"])
 

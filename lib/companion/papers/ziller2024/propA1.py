@@ -1,4 +1,4 @@
-"""Proposition A.1: the parts of the NCC's law, as printed and corrected, and the exact law."""
+"""Proposition A.1: the parts of the law of the NCC, printed and corrected, and the exact law."""
 
 import math
 from collections.abc import Iterator
