@@ -88,23 +88,15 @@ def _rows(study: Context, record: np.ndarray) -> pd.DataFrame:
             seen = observe(inputs, run, generator, rows=rows, keep_rows=True)
             weights = seen.rows[0]
             noise = weights - (seen.scale[:, None] * inputs)[:, None]
-            mean, mean_error = mean_and_error(metrics.ncc(record, as_numpy(seen.row_mean)))
-            one, one_error = mean_and_error(metrics.ncc(record, as_numpy(weights[:, 0])))
+            averaged = mean_and_error(metrics.ncc(record, as_numpy(seen.row_mean)))
+            one = mean_and_error(metrics.ncc(record, as_numpy(weights[:, 0])))
             layer = AttackLayer(record.size, rows, dtype=torch.float64)
             clean = per_example_gradients(layer, sum_of_outputs, inputs[:1].cpu())
-            table.append(
-                {
-                    "C": ratio,
-                    "rows": rows,
-                    "norm": float(global_norm(clean)) / norm,
-                    "noise": float(noise.square().sum(dim=(1, 2)).mean().sqrt()) / norm,
-                    "all": mean,
-                    "all error": mean_error,
-                    "one": one,
-                    "one error": one_error,
-                }
-            )
-    return pd.DataFrame(table)
+            length = float(global_norm(clean)) / norm
+            total = float(noise.square().sum(dim=(1, 2)).mean().sqrt()) / norm
+            table.append((ratio, rows, length, total, *averaged, *one))
+    columns = ["C", "rows", "norm", "noise", "all", "all error", "one", "one error"]
+    return pd.DataFrame(table, columns=columns)
 
 
 def _batch(study: Context, records: np.ndarray) -> pd.DataFrame:

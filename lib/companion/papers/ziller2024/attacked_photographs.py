@@ -147,18 +147,11 @@ def attack_many(
 ) -> pd.DataFrame:
     """Attack every picture at every clipping norm; with bounds and expectations."""
     p = study.parameters
+    size = {"count": p.pictures, "size": p.size}
     tasks = [
-        picture_task(
-            study,
-            picture=index,
-            count=p.pictures,
-            size=p.size,
-            row=row,
-            max_grad_norm=float(c),
-            **given,
-        )
+        picture_task(study, picture=i, **size, row=row, max_grad_norm=float(c), **given)
         for row, c in enumerate(clipping)
-        for index in range(p.pictures)
+        for i in range(p.pictures)
     ]
     return with_theory(attack_pictures(study, tasks).merge(pictures, on="picture"))
 
@@ -184,12 +177,10 @@ def many_pictures(study: Context, kind: str, **given: Any) -> pd.DataFrame:
 
 def one_picture(study: Context) -> tuple[dict[int, np.ndarray], pd.DataFrame]:
     """Return one picture at each resolution, lowest first, and the table that describes it."""
-    p = study.parameters
-    pictures = {
-        size: photographs(study, size, p.picture + 1)[p.picture] for size in sorted(p.sizes)
-    }
+    index, sizes = study.parameters.picture, sorted(study.parameters.sizes)
+    pictures = {size: photographs(study, size, index + 1)[index] for size in sizes}
     table = pd.concat([described(picture[None]) for picture in pictures.values()])
-    return pictures, table.assign(size=list(pictures), picture=p.picture)
+    return pictures, table.assign(size=sizes, picture=index)
 
 
 # Theory ------------------------------------------------------------------------------------------

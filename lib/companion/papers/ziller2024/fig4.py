@@ -93,13 +93,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"the perceptual distance is high {follows}",
         ours=f"{network}; {at_least_noise['perceptual']}",
     )
-    yield settle(
-        "B-036",
-        ssim and distance,
-        "SSIM and perceptual distance are bad for very small C (dark pictures) and very large C "
-        "(noise), and follow sigma in between",
-        ours=at_least_noise["SSIM"],
-    )
     order = settle(
         "ziller2024/fig4",
         nmi and ssim and distance,
@@ -110,7 +103,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         + f"; perceptual distance: {network}",
         tolerance=f"{100 * STEP_BACK:g}%",
     )
-    yield from shared_by(order, "B-031")
+    yield from shared_by(order, "B-031", "B-036")
 
 
 def _steps_back(means: pd.DataFrame) -> dict[str, float]:

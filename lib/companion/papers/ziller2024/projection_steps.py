@@ -14,19 +14,6 @@ from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import DPSGD
 from reconrisk.attacks import unscaled
 
-__all__ = [
-    "STATED",
-    "TOLERANCE",
-    "all_fit",
-    "dimensions_parameter",
-    "level",
-    "random_record",
-    "released",
-    "samples_parameter",
-    "sigmas_parameter",
-    "worst_deviation",
-]
-
 #: what is printed of the settings of a theorem
 STATED = "not printed: a statement, not an experiment"
 TOLERANCE = f"{STANDARD_ERRORS:g} standard errors"
