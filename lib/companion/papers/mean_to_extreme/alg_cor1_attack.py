@@ -40,13 +40,12 @@ def measure(study: Context) -> Tables:
         rebuilt = attack_repeatedly(study, record, *setting, rows=rows, key=(index,))
         standardised = (rebuilt - record) / (p.noise_multiplier * norm)
         p_value = fits(standardised, stats.norm.cdf)
-        clipping.append((max_grad_norm / norm, rows, standardised.std(), p_value))
+        clipping.append((max_grad_norm / norm, standardised.std(), p_value))
 
     ratios = _ratio_without_noise(record[None], rows=5)
     batch = np.vstack([record, rng.random((p.batch_size - 1, p.dimension))])
     mixed = _ratio_without_noise(batch, rows=1)[0]
     mixture = {
-        "records": len(batch),
         "distance from their mean": np.abs(mixed - batch.mean(axis=0)).max(),
         "MSE": metrics.mse(record, mixed),
     }
@@ -61,18 +60,15 @@ def measure(study: Context) -> Tables:
         for rows in (1, 4, 16, 64, 256)
         for layer in [AttackLayer(p.dimension, rows, dtype=torch.float64)]
     ]
+    columns = ["epsilon", "sigma", "eq. (3)", "by quadrature"]
     return Tables(
         {
             "clipping": pd.DataFrame(
-                clipping, columns=["C over norm", "rows M", "std over theory", "p-value"]
+                clipping, columns=["C over norm", "std over theory", "p-value"]
             ),
-            "without noise": pd.DataFrame(
-                {"row": range(1, 6), "largest error": np.abs(ratios - record).max(axis=1)}
-            ),
+            "without noise": pd.DataFrame({"largest error": np.abs(ratios - record).max(axis=1)}),
             "batch": pd.DataFrame([mixture]),
-            "privacy profile": pd.DataFrame(
-                privacy, columns=["epsilon", "sigma", "eq. (3)", "by quadrature"]
-            ),
+            "privacy profile": pd.DataFrame(privacy, columns=columns),
             "gradient norm": pd.DataFrame(norms, columns=["rows M", "norm"]),
         },
         ran=f"{p.repeats // 4} steps of DP-SGD at N = {p.dimension}, sigma = "
@@ -97,14 +93,11 @@ def _privacy_profile(epsilon: float, sigma: float) -> float:
 def _hockey_stick(epsilon: float, sigma: float) -> float:
     """The same for N(0, sigma^2) and N(1, sigma^2) by quadrature of ``(p - e^eps q)_+``."""
     start = epsilon * sigma**2 + 0.5  # where the density ratio is e^eps
-    value, _ = integrate.quad(
-        lambda x: stats.norm.pdf(x, 1, sigma) - math.exp(epsilon) * stats.norm.pdf(x, 0, sigma),
-        start,
-        start + 40 * sigma,
-        epsabs=1e-14,
-        limit=200,
-    )
-    return float(value)
+
+    def excess(x: float) -> float:
+        return stats.norm.pdf(x, 1, sigma) - math.exp(epsilon) * stats.norm.pdf(x, 0, sigma)
+
+    return integrate.quad(excess, start, start + 40 * sigma, epsabs=1e-14, limit=200)[0]
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

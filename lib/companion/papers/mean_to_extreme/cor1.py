@@ -50,7 +50,7 @@ def measure(study: Context) -> Tables:
                 drift += (rebuilt - original).sum(axis=0)
             mean, error = mean_and_error(np.concatenate(errors))
             count = sum(map(len, errors))
-            # the squared mean error, less what chance alone gives it, in units of the variance
+            # the squared mean error less its expectation without bias, over the variance
             bias = float(np.mean((drift / count) ** 2) / mean - 1 / count)
             table.append((index, name, mean / least, error / least, without_offset, bias))
     columns = ["picture", "network", "MSE over sigma^2 ||X||^2", "error"]
@@ -77,7 +77,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for name, own in tables["variants"].groupby("network")
     }
     offset, plain, with_bias = (networks[k] for k in ("offset 1/2", "Corollary 1", "with bias"))
-    expected = offset["(||X - 1/2|| / ||X||)^2"]  # below 1 just where the mean value is over 1/4
+    expected = offset["(||X - 1/2|| / ||X||)^2"]  # below 1 if the mean value exceeds 1/4
     at_expected = ((offset["ratio"] - expected).abs() < 5 * offset["error"]).all()
     unbiased = (offset["bias"].abs() < 6 / tables.parameters.repeats).all()
     lower = refute(
@@ -98,8 +98,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         gradient["all"] > gradient["layer"]
         and ((plain["ratio"] - 1).abs() < 5 * plain["error"]).all(),
         "further parameters lengthen the gradient and leave a smaller share of C to the layer",
-        ours=f"share of the layer in a network with further layers: "
-        f"{gradient['layer'] / gradient['all']:.3f} of the norm",
+        ours="share of the norm in a network with further layers: "
+        f"{gradient['layer'] / gradient['all']:.3f}",
     )
     theory = 1 + 1 / tables["pictures"]["norm"] ** 2
     yield check(

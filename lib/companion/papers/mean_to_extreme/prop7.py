@@ -46,11 +46,10 @@ def measure(study: Context) -> Tables:
         "every step a hit": float(bounds.mse_tail(*at, repeats=p.steps)),
         "exact mixture": float(bounds.mse_tail_sampled(*at, p.steps, rate)),
     }
+    columns = ["k", "variance", "standard error", "theory"]
     return Tables(
         {
-            "variance": pd.DataFrame(
-                variances, columns=["k", "variance", "standard error", "theory"]
-            ),
+            "variance": pd.DataFrame(variances, columns=columns),
             "selection": _selection(p.steps, rate).head(8),
             "simulated selection": pd.DataFrame([{"trials": trials, "once": once}]),
             "tails": pd.DataFrame([tails]),

@@ -56,7 +56,7 @@ def measure(study: Context) -> Tables:
         ordering.append((sigma, np.size(agree), np.sum(agree)))
         scaled = {k: v / as_numpy(noise_std) ** 2 for k, v in errors.items()}
         for name, values in scaled.items():
-            # against X_hat digit by digit: both share their noise
+            # compared with X_hat digit by digit: both have the same noise
             change, spread = mean_and_error(values - scaled["X_hat"])
             ratios.append((sigma, name, *mean_and_error(values), change + 4 * spread < 0))
     columns = ["sigma", "reconstruction", "MSE over sigma^2 ||X||^2", "error", "beats X_hat"]
@@ -107,7 +107,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "A-023",
         (ordering["ordered alike"] == ordering["pairs"]).all(),
-        "reconstruction by reconstruction, a lower MSE is a higher PSNR",
+        "of two reconstructions, that of lower MSE has the higher PSNR",
         ours=f"all {tables.parameters.records} digits, all pairs of reconstructions",
     )
     largest = exact.index.max()
