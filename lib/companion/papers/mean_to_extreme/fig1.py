@@ -75,7 +75,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "the originals are shown at the paper's size",
         ours=f"N = {dimension}",
         paper=f"N = {printed}",
-        differs="" if dimension == int(printed) else "another size was asked for",
+        differs="" if dimension == int(printed) else "another size was requested",
     )
     noise = np.sqrt(few["MSE"]).mean()
     without_clipping = p.max_grad_norm * p.noise_multiplier

@@ -92,7 +92,7 @@ def alt(tables: Tables) -> str:
     return (
         "Log-log plot of variance over the least variance against the number of rows. Measured "
         f"points follow a line falling as one over M to 1 at M = {corrected}; the printed "
-        f"threshold M = {printed} stands at a ratio of {ratio:.3g}."
+        f"threshold M = {printed} has a ratio of {ratio:.3g}."
     )
 
 

@@ -139,7 +139,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "A-021",
         (bound <= table["bound with C"]).all() and (exact > above).any(),
-        "C may stand in for the smallest norm only if it is not larger",
+        "C may replace the smallest norm only if it is not larger",
         ours=f"C = 2 min ||X||: exact tail {exact.iloc[-1]:.3f} above its {above.iloc[-1]:.3f}",
     )
     half, steps = 0.5 * tables["data"]["least norm"].iloc[0], np.array([[1], [10], [100]])

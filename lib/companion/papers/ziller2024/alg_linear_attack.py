@@ -1,4 +1,4 @@
-"""The attack, eqs. (1) to (3), on handwritten digits: its parameters, rows and batches."""
+"""The attack, eqs. (1) to (3), on handwritten digits: few parameters, many rows, batches."""
 
 from collections.abc import Iterator
 

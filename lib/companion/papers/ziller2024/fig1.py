@@ -23,26 +23,21 @@ PHOTOGRAPHS = True
 def measure(study: Context) -> Tables:
     p = study.parameters
     table = attacked.many_pictures(study, "pixel")
+    pictures = photographs(study, p.size, p.pictures)
+    centred = attacked.described(pictures - pictures.mean(axis=(1, 2, 3), keepdims=True))
+    first = table["C"].iloc[0]
     return Tables(
         {
             "metrics": table,
             "norms": table[["picture", "norm", "contrast", "range"]].drop_duplicates(),
             "curves": attacked.curves(table, ["row"]),
-            "centred": _less_their_mean(study, table["C"].iloc[0]),
+            "centred": attacked.attack_many(study, [first], centred, centred=True),
         },
         exact=["norms", "curves"],
         ran=f"{p.pictures} photographs of {p.size}x{p.size}x3 values, one DP-SGD step each for "
         f"{table['row'].nunique()} clipping norms and {len(p.noise_multipliers)} noise "
         "multipliers.",
     )
-
-
-def _less_their_mean(study: Context, clipping: float) -> pd.DataFrame:
-    """The same pictures less their mean, attacked at the C of the first row."""
-    p = study.parameters
-    pictures = photographs(study, p.size, p.pictures)
-    centred = attacked.described(pictures - pictures.mean(axis=(1, 2, 3), keepdims=True))
-    return attacked.attack_many(study, [clipping], centred, centred=True)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -147,9 +147,9 @@ def alt(tables: Tables) -> str:
     return (
         "Three S-shaped curves from zero to one with simulated points on them. The MSE's passes "
         f"one half near {medians['MSE']:.2f}, the PSNR's near {medians['PSNR']:.1f} dB, the NCC's "
-        f"near {medians['NCC']:.2f}. Dashed bounds stand at {bound['MSE']:.3g}, "
+        f"near {medians['NCC']:.2f}. Dashed bounds are at {bound['MSE']:.3g}, "
         f"{bound['PSNR']:.3g} dB and {bound['NCC']:.3f}; the exact expectations of PSNR and NCC "
-        "stand just right of them."
+        "are just to their right."
     )
 
 

@@ -12,15 +12,11 @@ from companion.papers.ziller2024.metric_verdicts import DEVIATIONS, at_expectati
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 
+RATIOS = attacked.CLIP_RATIOS
 PARAMETERS = {
     **attacked.RESOLUTIONS,
     "clip_ratios": Parameter(
-        "floats",
-        attacked.CLIP_RATIOS,
-        attacked.CLIP_RATIOS,
-        "not printed",
-        "C of each row, over the picture's norm at the lowest resolution",
-        low=1e-9,
+        "floats", RATIOS, RATIOS, "not printed", "C over the norm at the lowest resolution", 1e-9
     ),
     "noise_multipliers": attacked.sigmas_parameter(
         (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
@@ -36,8 +32,8 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     pictures, sizes = attacked.one_picture(study)
     lowest = float(sizes["norm"].iloc[0])
-    less_mean = pd.concat([attacked.described((x - x.mean())[None]) for x in pictures.values()])
-    less_mean = less_mean.assign(size=list(pictures), picture=p.picture)
+    centred = pd.concat([attacked.described((x - x.mean())[None]) for x in pictures.values()])
+    centred = centred.assign(size=list(pictures), picture=p.picture)
     clipping = {ratio: float(ratio * lowest) for ratio in p.clip_ratios}
     first = {p.clip_ratios[0]: clipping[p.clip_ratios[0]]}
     table = _attack(study, sizes, clipping)
@@ -45,7 +41,7 @@ def measure(study: Context) -> Tables:
         {
             "metrics": table,
             "curves": attacked.curves(table, ["size"]),
-            "centred": _attack(study, less_mean, first, centred=True),
+            "centred": _attack(study, centred, first, centred=True),
         },
         exact=["curves"],
         ran=f"One photograph at {', '.join(map(str, pictures))} pixels a side, one DP-SGD step for "
@@ -108,7 +104,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and worst_deviation(centred, "NCC") < DEVIATIONS
         and centred_gap < 2 / centred["N"].min(),
         "at the smallest C the NCC misses its bound only because the data are not centred",
-        ours=f"gap up to {gap:.2f}; less its mean the picture reaches the bound within "
+        ours=f"gap up to {gap:.2f}; the centred picture reaches the bound within "
         f"{100 * centred_gap:.2f}%",
     )
 

@@ -136,7 +136,7 @@ CAPTION = (
     "information, structural similarity and a perceptual distance (lower is better). The NMI falls "
     "to one like the NCC. The other two are poor for the smallest C, where the pictures are almost "
     "black, and for the largest, where more noise than needed is added. Where the pretrained "
-    "network of LPIPS is not at hand, a distance of untrained features stands in for it, and the "
+    "network of LPIPS is not available, a distance of untrained features stands in for it, and the "
     "axis says so."
 )
 

@@ -1,4 +1,4 @@
-"""Figure 5: a very small C gives nearly black pictures, which rescaling brings back."""
+"""Figure 5: a very small C gives nearly black pictures, which rescaling restores."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -88,14 +88,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     below_eq8 = (table["mean"] <= table["eq. (8)"] + slack).all()
     at_one = table[table["centred"] & (table["sigma"] == 1)].set_index("N")
     excess = at_one["exact"] / at_one["eq. (8)"] - 1
-    noted = ", ".join(f"{100 * excess[n]:.1f}% at N = {n}" for n in (2, 4, 10) if n in excess)
+    excesses = ", ".join(f"{100 * excess[n]:.1f}% at N = {n}" for n in (2, 4, 10) if n in excess)
     over_eq9 = table[table["exact"] > table["eq. (9)"]]
     exceeded = refute(
         "ziller2024/prop3",
         erratum="E-B-06",
         holds=is_eq7 or below_eq8,
         corrected_holds=law and data_free and not over_eq9.empty,
-        ours=f"exact E[NCC] over eq. (8) for centred, clipped data at sigma = 1: {noted}; over "
+        ours=f"exact E[NCC] over eq. (8) for centred, clipped data at sigma = 1: {excesses}; over "
         "eq. (9) at "
         + "; ".join(
             f"N = {at['N']}, sigma = {at['sigma']:g}: {at['exact']:.4f} over {at['eq. (9)']:.4f}"

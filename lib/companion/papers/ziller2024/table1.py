@@ -69,7 +69,7 @@ def _bounds() -> pd.DataFrame:
 
 
 def _scaling_of_the_mse(study: Context) -> dict[str, pd.DataFrame]:
-    """The projection's mean MSE over sigma, and its MSE times a common factor (E-B-03)."""
+    """The mean MSE over sigma, and that of record and reconstruction times a factor (E-B-03)."""
     record = random_record(study.rng("record"), 1000, 0.5)
     release = functools.partial(released, study, record)
     means = {
