@@ -94,7 +94,7 @@ def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) ->
     """The task's metrics of one reconstruction."""
     if task["metrics"] == "pixel":
         flat = picture.ravel(), rebuilt.ravel()
-        values = metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat)
+        values: tuple[Any, ...] = metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat)
     else:
         similarity = metrics.nmi(picture, rebuilt, task["bins"]), metrics.ssim(picture, rebuilt)
         values = *similarity, perceptual(task["device"])(picture, rebuilt)

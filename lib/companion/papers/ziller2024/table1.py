@@ -220,7 +220,7 @@ def alt(tables: Tables) -> str:
     )
 
 
-HEADS = ("vary", r"$\sigma$", "C", "N", "T", r"$\kappa$")
+HEADS: tuple[str, ...] = ("vary", r"$\sigma$", "C", "N", "T", r"$\kappa$")
 HEADS += ("worst-case\nsuccess", "min\nE[MSE]", "max\nE[PSNR]", "max\nE[NCC]")
 HEADS += ("exact\nE[PSNR]", "exact\nE[NCC]")
 WIDTHS = (0.6, 0.7, 0.7, 0.7, 0.7, 0.7, 1.0, 0.8, 1.05, 0.9, 1.1, 0.9)
