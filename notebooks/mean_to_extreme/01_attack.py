@@ -14,10 +14,9 @@
 # # The attack and its optimality
 #
 # *From Mean to Extreme*, Sections 2 to 4.1. The attacker replaces the network by one linear layer
-# with a summed output and reads the record off the released gradient. This page runs that attack
-# through real steps of DP-SGD, holds each printed statement about it against the run, and shows
-# which of them are wrong. Statements, with our corrections, are on the
-# {doc}`paper's page </book/papers/mean_to_extreme>`.
+# with a summed output and reads the record from the released gradient. This page runs the attack
+# through DP-SGD steps, checks each printed statement about it, and shows which are wrong.
+# Statements, with our corrections, are on the {doc}`paper's page </book/papers/mean_to_extreme>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -86,9 +85,10 @@ study.judge(propB1, tables)
 # %% [markdown]
 # ## How low the variance goes
 #
-# More rows mean more looks at the record but a longer gradient, hence more clipping
-# ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to $\sigma^2\lVert X\rVert^2$ from
-# above. If the layer keeps its bias, the limit is $\sigma^2(\lVert X\rVert^2 + 1)$.
+# More rows give more copies of the record to average, but a longer gradient and hence more clipping
+# ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to
+# $\sigma^2\lVert X\rVert^2$ from above. If the layer keeps its bias, the limit is
+# $\sigma^2(\lVert X\rVert^2 + 1)$.
 
 # %% tags=["exhibit:mean_to_extreme/propB2"]
 from companion.papers.mean_to_extreme import propB2
@@ -113,7 +113,7 @@ study.judge(prop1, tables)
 # ## Figure 1: too few rows and enough
 #
 # The paper's own setting: $\sigma = 5\cdot10^{-4}$, $C = 5000$, $N = 150{,}528$. The layer with a
-# thousand rows has 150 million weights; its gradient is really computed, clipped and noised.
+# thousand rows has 150 million weights; its gradient is computed, clipped and noised in full.
 
 # %%
 import numpy as np
@@ -140,8 +140,9 @@ study.judge(fig1, tables)
 # %% [markdown]
 # ## Is the estimator efficient?
 #
-# {prf:ref}`Lemma B.1 <prf-mean_to_extreme-lemB1>` takes the noise for independent of the record. It is not: its
-# standard deviation is $\sigma\lVert X\rVert$, and that carries information too.
+# {prf:ref}`Lemma B.1 <prf-mean_to_extreme-lemB1>` assumes that the noise does not depend on the
+# record. It does: its standard deviation is $\sigma\lVert X\rVert$, which carries information as
+# well.
 
 # %% tags=["exhibit:mean_to_extreme/lemB1"]
 from companion.papers.mean_to_extreme import lemB1
@@ -164,8 +165,8 @@ study.judge(prop2, tables)
 # %% [markdown]
 # ## The best achievable reconstruction?
 #
-# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls the estimator the best achievable one. Four other
-# reconstructions of the same handwritten digits from the same gradients say otherwise.
+# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls the estimator the best achievable one. Four
+# other reconstructions of the same handwritten digits from the same gradients show that it is not.
 
 # %% tags=["exhibit:mean_to_extreme/thm1"]
 from companion.papers.mean_to_extreme import thm1

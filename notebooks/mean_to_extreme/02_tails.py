@@ -56,7 +56,7 @@ study.judge(thm2, tables)
 #
 # The tail is a regularised gamma function, and every library has one. For a billion dimensions
 # SciPy's stops its series after 2,000 terms, a few standard deviations from the mean, and returns a
-# wrong digit without a word. Ours is held against quadrature with 30 digits.
+# wrong digit without a warning. Ours is compared with quadrature to 30 digits.
 
 # %%
 import numpy as np
@@ -89,10 +89,10 @@ study.judge(propB3, tables)
 # %% [markdown]
 # ## Reconstruction robustness for the MSE
 #
-# {prf:ref}`Proposition 3 <prf-mean_to_extreme-prop3>` has two halves. That the tail with the smallest norm bounds
-# $\hat X$ for every record is right. That it bounds *any* reconstruction is not: shrinking
-# $\hat X$ beats it widely. What does bound every attack of this class is on
-# {doc}`a page of its own <06_better_than_optimal>`.
+# {prf:ref}`Proposition 3 <prf-mean_to_extreme-prop3>` makes two statements. The first is right: the
+# tail with the smallest norm bounds $\hat X$ for every record. The second is not: the tail does not
+# bound *any* reconstruction, and a shrunken $\hat X$ exceeds it by far. Bounds on every attack of
+# this class are on {doc}`another page <06_better_than_optimal>`.
 
 # %% tags=["exhibit:mean_to_extreme/prop3"]
 from companion.papers.mean_to_extreme import prop3
@@ -114,7 +114,8 @@ study.judge(prop4, tables)
 # %% [markdown]
 # ## Any reconstruction, again
 #
-# {prf:ref}`Proposition 5 <prf-mean_to_extreme-prop5>` repeats the overreach of Proposition 3 for the PSNR.
+# {prf:ref}`Proposition 5 <prf-mean_to_extreme-prop5>` makes the same claim for the PSNR, and it
+# fails in the same way.
 
 # %% tags=["exhibit:mean_to_extreme/prop5"]
 from companion.papers.mean_to_extreme import prop5

@@ -53,8 +53,8 @@ study.judge(prop6, tables)
 # %% [markdown]
 # ## The sample's correlation
 #
-# {prf:ref}`Proposition B.4 <prf-mean_to_extreme-propB4>` splits the sample NCC into a constant and a fluctuation; the
-# fluctuation carries single values over the printed bound.
+# {prf:ref}`Proposition B.4 <prf-mean_to_extreme-propB4>` splits the sample NCC into a constant and
+# a fluctuation; the fluctuation takes single values above the printed bound.
 
 # %% tags=["exhibit:mean_to_extreme/propB4"]
 from companion.papers.mean_to_extreme import propB4
@@ -93,9 +93,9 @@ study.judge(ncc_law, tables)
 # %% [markdown]
 # ## How often the printed bound is exceeded
 #
-# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>` bounds a ratio of population moments. How many
-# single reconstructions have a larger NCC? The exact tail at the bound says so at any dimension; look
-# at how it tends to one half, and at the expectation, which is above the bound as well.
+# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>` bounds a ratio of population moments. How
+# many single reconstructions have a larger NCC? The exact tail at the bound gives the share at any
+# dimension. It tends to one half, and the expectation is above the bound as well.
 
 # %%
 from reconrisk import bounds

@@ -42,10 +42,11 @@ study = Study(
 # %% [markdown]
 # ## Figure 2: three regimes of the clipping norm
 #
-# When does a reconstruction follow the theory? A hundred synthetic records are rebuilt from one step
-# each, for many noise multipliers and three clipping norms: at the smallest norm, at a norm that only
-# several rows reach, and out of reach. Look for the boxes of the first two rows on the dark band, and
-# for those of the third, where nothing is clipped, off it.
+# When does a reconstruction follow the theory? A hundred synthetic records are rebuilt from one
+# step each, for many noise multipliers and three clipping norms: the smallest norm of the records,
+# a norm that only a gradient of several rows reaches, and one that no gradient reaches. The boxes
+# of the first two rows should lie on the dark band; those of the third, where nothing is clipped,
+# should not.
 
 # %%
 from reconrisk import bounds
@@ -66,9 +67,9 @@ study.judge(fig2, tables)
 # %% [markdown]
 # ## Figure 4: six similarities
 #
-# NMI, SSIM and a perceptual loss have no bound; do they follow the ones that have? LPIPS needs
-# pretrained weights. Where these cannot be loaded the same code runs on an untrained network, and
-# the axis says so.
+# NMI, SSIM and a perceptual loss have no bound. Do they follow the metrics that have one? LPIPS
+# needs pretrained weights. Where these cannot be loaded, the same code runs on an untrained
+# network, and the axis says so.
 
 # %%
 import numpy as np
@@ -97,9 +98,9 @@ study.judge(fig4, tables)
 # %% [markdown]
 # ## Figure 6: no threshold for all
 #
-# Is there one value of a metric from which on a reconstruction counts as a success? The same picture
-# is rebuilt in three scenarios: large, large in other units, and small. Look along a row for where
-# the picture is lost, and for the metrics at that point: they differ between the rows.
+# Is there one value of a metric beyond which a reconstruction is a success? The same picture is
+# rebuilt in three scenarios: large, large in other units, and small. The metrics at which a picture
+# is lost differ between the rows.
 
 # %%
 import torch

@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Many steps
 #
-# *From Mean to Extreme*, Section 4.3. A record that is met in several steps can be averaged. The
-# paper leaves open what that means when the steps are sampled; the answer is an exact mixture.
+# *From Mean to Extreme*, Section 4.3. An attacker who meets a record in several steps can average
+# its reconstructions. The paper leaves open what this means when the steps sample their records;
+# the answer is an exact mixture.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -39,10 +40,10 @@ study = Study(
 )
 
 # %% [markdown]
-# ## Averaging, and the probability of being met
+# ## Averaging, and the probability of selection
 #
-# {prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`. The printed probability of being met exactly $k$ times lacks
-# the factor for the steps in which the record is *not* met.
+# {prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`. The printed probability of exactly $k$
+# selections lacks the factor for the steps that do *not* select the record.
 
 # %% tags=["exhibit:mean_to_extreme/prop7"]
 from companion.papers.mean_to_extreme import prop7
@@ -53,14 +54,14 @@ study.judge(prop7, tables)
 # %% [markdown]
 # ## The exact mixture
 #
-# With $K \sim \mathrm{Binomial}(T, 1/|D|)$ meetings and $F_k$ the tail of an average of $k$,
+# With $K \sim \mathrm{Binomial}(T, 1/|D|)$ selections and $F_k$ the tail of an average of $k$,
 #
 # $$
 # P(\mathrm{MSE} \le \eta) = \sum_{k=1}^{T} \binom{T}{k} |D|^{-k}(1-1/|D|)^{T-k}\,F_k(\eta),
 # $$ (eq-beyond-mixture)
 #
-# with no success when the record is never met. {py:func}`reconrisk.bounds.mse_tail_sampled` sums it
-# in logarithms.
+# with no success when the record is never selected. {py:func}`reconrisk.bounds.mse_tail_sampled`
+# sums it in logarithms.
 
 # %%
 from reconrisk import bounds

@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Better than "optimal", and what bounds every attack
 #
-# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls $\hat X$ the best reconstruction. Four standard remedies
-# beat it, one of them at every record and with no more knowledge than the paper grants. So the
-# statements about *any* reconstruction need to be replaced; here is what can be said instead.
+# {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls $\hat X$ the best reconstruction. Four
+# standard estimators beat it, one of them at every record and with no more knowledge than the paper
+# grants. The statements about *any* reconstruction therefore need to be replaced; this page says by
+# what.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -44,7 +45,7 @@ study = Study(
 #
 # - **Shrunken**, $\hat X/(1+N\sigma^2)$: because the noise grows with the record's own norm, one
 #   fixed factor is best for all records. Needs $\sigma$ and $N$.
-# - **James-Stein**: needs the noise's standard deviation, which the known scale gives away.
+# - **James-Stein**: needs the noise's standard deviation, which follows from the known scale.
 # - **Clipped** to the range of the values: needs the range.
 # - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer.
 
@@ -76,9 +77,9 @@ study.judge(estimators, tables)
 # ## How good can a reconstruction be at every record?
 #
 # The shrunken reconstruction has the relative error $N\sigma^2/(1+N\sigma^2)$ at every record. No
-# other does better at its worst ({prf:ref}`our own statement <prf-beyond-minimax>`): a prior on the record gives a
-# lower bound on the worst error of *any* reconstruction, and as the prior on the norm widens these
-# bounds climb to that very value.
+# other does better at its worst ({prf:ref}`our own statement <prf-beyond-minimax>`): a prior on the
+# record gives a lower bound on the worst error of *any* reconstruction, and as the prior on the
+# norm widens, these bounds rise to that value.
 
 # %%
 from reconrisk import bounds
@@ -98,8 +99,8 @@ study.judge(minimax, tables)
 # %% [markdown]
 # ## The corrected ReRo statement
 #
-# For a *fixed* record no bound on every attack can exist: the attack that always returns that record
-# succeeds. Two statements survive.
+# For a *fixed* record no bound on every attack can exist: the attack that always returns that
+# record succeeds. Two statements hold.
 #
 # **Known norm, unknown direction.** Let an attack see $\hat X\sim\mathcal N(X,\sigma^2 r^2 I)$ and
 # know $r = \lVert X\rVert$. Whatever it returns, its worst success over the records of norm $r$ is

@@ -15,8 +15,8 @@
 #
 # Ziller et al., Sections 2, 3.2 and the appendix. The attacker replaces the model by one linear
 # projection and takes the released gradient itself as the reconstruction: the clipped record plus
-# noise, $\hat X = \beta X + \mathcal N(0, C^2\sigma^2 I)$. Every statement about it is held here
-# against DP-SGD steps through that projection. Statements, with our corrections, are on the
+# noise, $\hat X = \beta X + \mathcal N(0, C^2\sigma^2 I)$. Every statement about it is tested here
+# on DP-SGD steps through that projection. Statements, with our corrections, are on the
 # {doc}`paper's page </book/papers/ziller2024>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -47,10 +47,10 @@ study = Study(
 # ### Equations (1) to (3)
 #
 # With the projection's output as the loss, the gradient with respect to the weights is the record
-# ({prf:ref}`Eqs. (1)-(3) (the attack) <prf-ziller2024-alg_linear_attack>`). The paper calls the attack the most frugal in
-# parameters and concludes that frugality pays under differential privacy. The first is a count; the
-# second depends on what the further parameters are: rows that are read and averaged do no harm, and
-# help where $\lVert X\rVert < C$.
+# ({prf:ref}`Eqs. (1)-(3) (the attack) <prf-ziller2024-alg_linear_attack>`). The paper says that the
+# attack needs the fewest parameters and concludes that fewer parameters are better under
+# differential privacy. The first is a count. The second depends on the further parameters: rows
+# that are averaged do no harm, and help where $\lVert X\rVert < C$.
 
 # %%
 import torch
@@ -92,10 +92,10 @@ study.judge(prop1, tables)
 # %% [markdown]
 # ### Proposition 2: the PSNR
 #
-# The proof swaps $\mathbb E[1/\mathrm{MSE}]$ for $1/\mathbb E[\mathrm{MSE}]$. Jensen's inequality
-# goes the other way, so the printed upper bound ({prf:ref}`Proposition 2 <prf-ziller2024-prop2>`) is a lower one
-# where nothing is clipped. The gap, $4.34/N$ dB, is large for small records and nothing for
-# photographs.
+# The proof replaces $\mathbb E[1/\mathrm{MSE}]$ by $1/\mathbb E[\mathrm{MSE}]$. Jensen's inequality
+# goes the other way, so the printed upper bound ({prf:ref}`Proposition 2 <prf-ziller2024-prop2>`)
+# is a lower one where nothing is clipped. The gap, $4.34/N$ dB, is large for small records and
+# negligible for photographs.
 
 # %% tags=["exhibit:ziller2024/prop2"]
 from companion.papers.ziller2024 import prop2
@@ -137,8 +137,8 @@ study.judge(prop4, tables)
 # ### Proposition 5: the MSE
 #
 # For a known record the MSE is a scaled non-central chi-square variable
-# ({prf:ref}`Proposition 5 <prf-ziller2024-prop5>`). The test below also shows that it can fail: the central law is
-# refused where the record is clipped.
+# ({prf:ref}`Proposition 5 <prf-ziller2024-prop5>`). The test below has power: it rejects the
+# central law where the record is clipped.
 
 # %% tags=["exhibit:ziller2024/prop5"]
 from companion.papers.ziller2024 import prop5
@@ -175,8 +175,8 @@ study.judge(prop7, tables)
 # ### Proposition A.1: the NCC
 #
 # The appendix assembles the distribution of the NCC from four Gaussian and chi-square parts, to be
-# combined numerically ({prf:ref}`Proposition A.1 <prf-ziller2024-propA1>`). Most of the parts carry a slip. With them
-# put right, no numerical work is left: the law is a non-central $t$.
+# combined numerically ({prf:ref}`Proposition A.1 <prf-ziller2024-propA1>`). Most of the parts
+# contain a slip. Corrected, they need no numerical work: the law is a non-central $t$.
 
 # %% tags=["exhibit:ziller2024/propA1"]
 from companion.papers.ziller2024 import propA1
@@ -188,7 +188,7 @@ study.judge(propA1, tables)
 # ### Figure 2: three distribution functions
 #
 # The record behind the picture is centred, exhausts $C$ and has range one, so that all three laws
-# are those of one and the same attack.
+# are those of the same attack.
 
 # %%
 from reconrisk import bounds
@@ -211,8 +211,8 @@ study.judge(fig2, tables)
 #
 # The worst case is the closed form $\Phi(\Phi^{-1}(\kappa) + \sqrt T/\sigma)$; the other columns
 # are {eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6` and {eq}`eq-ziller2024-8` at $\sigma/\sqrt T$.
-# All 68 numbers come out as printed. What the columns are *called* does not: "Min" and "Max" speak
-# of one estimator, and a plain grey picture does better in most rows.
+# All 68 numbers are as printed. The *names* of the columns are not right: "Min" and "Max" refer to
+# one estimator, and a constant grey picture is better in most rows.
 
 # %%
 from reconrisk import bounds
@@ -237,9 +237,10 @@ study.judge(table1, tables)
 #
 # ### Proposition C.1
 #
-# The rewriting with conditional entropies ({prf:ref}`Proposition C.1 <prf-ziller2024-propC1>`) is the chain rule. The
-# quantity it rewrites is the difficulty: with densities ({prf:ref}`Definition C.2 <prf-ziller2024-defC2>`) it is no
-# similarity; with histograms ({prf:ref}`Definition C.1 <prf-ziller2024-defC1>`) it is, up to a bias of the estimate.
+# The rewriting with conditional entropies ({prf:ref}`Proposition C.1 <prf-ziller2024-propC1>`) is
+# the chain rule. The difficulty is the quantity itself: with densities
+# ({prf:ref}`Definition C.2 <prf-ziller2024-defC2>`) it is no similarity; with histograms
+# ({prf:ref}`Definition C.1 <prf-ziller2024-defC1>`) it is, up to a bias of the estimate.
 
 # %% tags=["exhibit:ziller2024/propC1"]
 from companion.papers.ziller2024 import propC1

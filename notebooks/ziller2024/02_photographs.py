@@ -49,9 +49,9 @@ study = Study(
 #
 # Once $C \ge \max\lVert X\rVert$ nothing is clipped and the bounds on MSE and PSNR
 # ({eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6`) are met; below, the bias of
-# {prf:ref}`Proposition 1 <prf-ziller2024-prop1>` takes over. With the NCC it is the other way round: its bound
-# {eq}`eq-ziller2024-8` is near while everything is clipped and far above the data once $C$ exceeds
-# their norm. What is left of the gap at small $C$ is the contrast
+# {prf:ref}`Proposition 1 <prf-ziller2024-prop1>` takes over. With the NCC it is the other way
+# round: its bound {eq}`eq-ziller2024-8` is near while everything is clipped and far above the data
+# once $C$ exceeds their norm. The gap that remains at small $C$ comes from the contrast
 # $\lVert x-\bar x\rVert/\lVert x\rVert$ and vanishes for centred pictures.
 
 # %%
@@ -81,9 +81,9 @@ study.judge(fig1, tables)
 # %% [markdown]
 # ### Figure 4: NMI, SSIM and a perceptual distance
 #
-# The same reconstructions, judged by what has no bound. LPIPS needs a pretrained network; where its
-# weights are not at hand, the same code runs on an untrained one, which orders noise levels but
-# does not give LPIPS values.
+# The same reconstructions, measured by metrics without a bound. LPIPS needs a pretrained network;
+# where its weights are not available, the same code runs on an untrained one, which orders noise
+# levels but does not give LPIPS values.
 
 # %%
 import torch
@@ -136,8 +136,8 @@ study.judge(fig3, tables)
 # %% [markdown]
 # ### Figure 5: a very small clipping norm
 #
-# Black to the eye, and to the MSE; but the factor that was lost is one number. Dividing by it gives
-# exactly what $C = \lVert X\rVert$ would have released.
+# The pictures look black and their MSE is large, but clipping lost only one number, its factor.
+# Dividing by it gives exactly what $C = \lVert X\rVert$ would have released.
 
 # %%
 import torch
@@ -166,7 +166,7 @@ study.judge(fig5, tables)
 # ### Figure 6: only the lowest resolution is not clipped
 #
 # The norm grows like the side of the picture, so the same $C$ leaves the smallest picture alone and
-# shortens the others. Look for the brightness that the second and third row lose.
+# clips the others: the second and third row lose brightness.
 
 # %%
 import numpy as np
@@ -189,7 +189,7 @@ study.judge(fig6, tables)
 # ### Figure 7: only the highest resolution is clipped
 #
 # The paper sees more noise in the first row than in the second. Per pixel the two carry the same
-# noise, $C\sigma$; seen at one size, the larger picture averages it away.
+# noise, $C\sigma$; shown at one size, the larger picture averages it away.
 
 # %%
 import numpy as np
@@ -215,8 +215,9 @@ study.judge(fig7, tables)
 # %% [markdown]
 # ### Figure 8: a very large clipping norm
 #
-# Now nothing is clipped and the noise $C\sigma$ is the same at every resolution. Seen at one size the
-# small picture is noisy even at the smallest $\sigma$, and the large one averages the noise away.
+# Now nothing is clipped and the noise $C\sigma$ is the same at every resolution. Shown at one size,
+# the small picture is noisy even at the smallest $\sigma$, and the large one averages the noise
+# away.
 
 # %%
 import torch

@@ -105,7 +105,7 @@ def test_table1_refuses_to_compare_fewer_numbers_than_the_paper_prints(
     printed = registry.printed(f"{KEY}/table1")
     for missing in (printed.index == 5, printed["row_index"] == 17):
         monkeypatch.setattr(registry, "printed", lambda name, m=missing: printed[~m])
-        with pytest.raises(ValueError, match="68 printed numbers were expected in this part"):
+        with pytest.raises(ValueError, match="68 printed numbers were expected in the table"):
             judged(table1, bounds_table)
 
 

@@ -1,6 +1,4 @@
-"""Figure 2: reconstructions of synthetic records over the theory, in three regimes of C."""
-
-from __future__ import annotations
+"""Figure 2: reconstructions of synthetic records and their theory, for three clipping norms."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from scipy import stats
 
 from companion.experiments.tools import SIGNIFICANCE, as_numpy, fits, tensor
 from companion.papers.mean_to_extreme.labels import LABELS
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
@@ -28,12 +26,7 @@ PARAMETERS = {
     "rows": Parameter("int", 100, 100, "100", "M", 1),
     "noise_multipliers": Parameter("floats", SIGMAS, SIGMAS, "not printed", "sigma", 1e-12),
     "headroom": Parameter(
-        "float",
-        2.0,
-        2.0,
-        "larger than any data norm",
-        "row 3: C over sqrt(M) times the largest norm",
-        1.0,
+        "float", 2.0, 2.0, "larger than any data norm", "row 3: C over sqrt(M) max ||X||", 1.0
     ),
 }
 SETTLES = (
@@ -63,17 +56,11 @@ def measure(study: Context) -> Tables:
             update = observe(inputs, run, study.generator(row, sigma), rows=p.rows)
             rebuilt = as_numpy(known_scale(update))
             columns = {
-                "row": row,
-                "sigma": sigma,
-                "norm": norms,
-                "C": max_grad_norm,
+                **{"row": row, "sigma": sigma, "norm": norms, "C": max_grad_norm},
                 "mse": metrics.mse(records, rebuilt),
                 "psnr": metrics.psnr(records, rebuilt, 1.0),
                 "ncc": metrics.ncc(records, rebuilt),
-                "expected ncc": [
-                    float(bounds.expected_ncc(p.dimension, sigma * factor, contrast=share))
-                    for factor, share in zip(inflation, contrast, strict=True)
-                ],
+                "expected ncc": bounds.expected_ncc(p.dimension, sigma * inflation, contrast),
                 "clipped": as_numpy(update.scale) < 1,
             }
             samples.append(pd.DataFrame(columns))
@@ -97,77 +84,63 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     regimes = {row: _regime(own, p.dimension, p.rows) for row, own in samples.groupby("row")}
     follows = {row: regime["p-value"] > SIGNIFICANCE for row, regime in regimes.items()}
     free = regimes[3]
-    spread = 8 * free["inflation"] * math.sqrt(2 / (p.dimension * (samples["row"] == 3).sum()))
-    inflated = abs(free["mse over theory"] - free["inflation"]) < spread
     means = samples.groupby(["row", "sigma"])[list(METRICS)].mean()
+    clipped, not_clipped = means.loc[1], means.loc[3]
     worse = {
-        "mse": (means.loc[3, "mse"] > means.loc[1, "mse"]).all(),
-        "psnr": (means.loc[3, "psnr"] < means.loc[1, "psnr"]).all(),
-        "ncc": means.loc[3, "ncc"].mean() < means.loc[1, "ncc"].mean(),
+        "mse": (not_clipped["mse"] > clipped["mse"]).all(),
+        "psnr": (not_clipped["psnr"] < clipped["psnr"]).all(),
+        "ncc": not_clipped["ncc"].mean() < clipped["ncc"].mean(),
     }
-    level = f"p > {SIGNIFICANCE:g}"
-    factor = f"MSE {free['mse over theory']:.1f} times the theory"
-    yield check(
+    shares = [regimes[row]["share clipped"] for row in (1, 2, 3)]
+    overlap = check(
         "mean_to_extreme/fig2",
-        follows[1] and follows[2] and not follows[3] and all(worse.values()),
-        "boxes overlap the theory where the gradient is clipped, and only there",
-        ours=f"p-values {regimes[1]['p-value']:.2g}, {regimes[2]['p-value']:.2g}; row 3 {factor}",
-        tolerance=level,
+        follows[1]
+        and follows[2]
+        and not follows[3]
+        and all(worse.values())
+        and min(shares[:2]) > 0.98
+        and shares[2] == 0,
+        "boxes overlap the theory in the rows whose gradients are clipped, and only there",
+        ours="share clipped "
+        + ", ".join(f"{share:.0%}" for share in shares)
+        + "; p-values "
+        + ", ".join(f"{regime['p-value']:.2g}" for regime in regimes.values()),
+        tolerance=f"p > {SIGNIFICANCE:g}",
     )
+    yield from shared_by(overlap, "A-034")
     for row in (1, 2):
-        for target in (
+        law = check(
             f"mean_to_extreme/fig2_row{row}_mse",
-            f"mean_to_extreme/fig2_row{row}_psnr",
-            f"A-03{row}",
-        ):
-            yield check(
-                target,
-                follows[row],
-                "simulated values follow the theoretical law",
-                ours=f"p-value {regimes[row]['p-value']:.2g}",
-                tolerance=level,
-            )
-        yield check(
-            f"mean_to_extreme/fig2_row{row}_ncc",
-            abs(regimes[row]["ncc z-score"]) < 4,
-            "mean NCC follows the exact expectation (above the dashed population bound)",
-            ours=f"z-score {regimes[row]['ncc z-score']:.1f}",
-            tolerance="4 standard errors",
+            follows[row],
+            "simulated MSE and PSNR follow the theoretical law",
+            ours=f"p-value {regimes[row]['p-value']:.2g}",
+            tolerance=f"p > {SIGNIFICANCE:g}",
         )
-    for metric, side in (("mse", "above"), ("psnr", "below")):
-        yield check(
-            f"mean_to_extreme/fig2_row3_{metric}",
-            worse[metric] and inflated,
-            f"without clipping the values lie {side} the theory by C^2 / (M ||X||^2)",
-            ours=factor,
-            paper=f"{free['inflation']:.1f}",
-        )
-    yield check(
-        "mean_to_extreme/fig2_row3_ncc",
-        worse["ncc"] and abs(free["ncc z-score"]) < 4,
-        "without clipping the NCC is lower",
-        ours=f"mean {means.loc[3, 'ncc'].mean():.2f} against {means.loc[1, 'ncc'].mean():.2f}; "
-        f"z-score {free['ncc z-score']:.1f}",
-        tolerance="4 standard errors",
-    )
-    yield check(
-        "A-033",
-        all(worse.values()) and inflated,
-        "row 3: MSE higher, PSNR and NCC lower",
-        ours=factor,
+        yield from shared_by(law, f"mean_to_extreme/fig2_row{row}_psnr", f"A-03{row}")
+    spread = 8 * free["inflation"] * math.sqrt(2 / (p.dimension * (samples["row"] == 3).sum()))
+    inflated = check(
+        "mean_to_extreme/fig2_row3_mse",
+        all(worse.values()) and abs(free["mse over theory"] - free["inflation"]) < spread,
+        "without clipping the MSE is C^2 / (M ||X||^2) times the theory; PSNR and NCC are lower",
+        ours=f"MSE {free['mse over theory']:.1f} times the theory; NCC "
+        f"{not_clipped['ncc'].mean():.2f} against {clipped['ncc'].mean():.2f}",
         paper=f"{free['inflation']:.1f}",
     )
-    shares = [regimes[row]["share clipped"] for row in (1, 2, 3)]
-    yield check(
-        "A-034",
-        min(shares[:2]) > 0.98 and shares[2] == 0 and follows[1] and follows[2] and not follows[3],
-        "overlap where every gradient is clipped, deviation where none is",
-        ours="share clipped " + ", ".join(f"{share:.0%}" for share in shares),
+    yield from shared_by(
+        inflated, "mean_to_extreme/fig2_row3_psnr", "mean_to_extreme/fig2_row3_ncc", "A-033"
     )
+    for row, regime in regimes.items():
+        yield check(
+            f"mean_to_extreme/fig2_row{row}_ncc",
+            abs(regime["ncc z-score"]) < 4,
+            "the mean NCC is at its exact expectation (above the dashed population bound)",
+            ours=f"z-score {regime['ncc z-score']:.1f}",
+            tolerance="4 standard errors",
+        )
 
 
 def _regime(own: pd.DataFrame, dimension: int, rows: int) -> dict[str, float]:
-    """How one row of the figure compares with N MSE / (sigma ||X||)^2 ~ chi^2 with N degrees."""
+    """One row of the figure against the law N MSE / (sigma ||X||)^2 ~ chi^2 with N degrees."""
     ratio = own["mse"] * dimension / (own["sigma"] * own["norm"]) ** 2
     difference = own["ncc"] - own["expected ncc"]
     return {
@@ -181,22 +154,22 @@ def _regime(own: pd.DataFrame, dimension: int, rows: int) -> dict[str, float]:
 
 
 CAPTION = (
-    "Boxplots of 100 four-dimensional reconstructions over the noise multiplier, on the theory. "
-    "Rows: C at the smallest norm; C that only several rows reach; C out of reach. Colour: exact "
-    "density of the metric over the data set, white low to black high along each sigma. Dashed: "
-    "the expectation at the smallest norm (MSE, PSNR) and the printed bound (NCC); dotted: the "
-    "largest expectation that the NCC can have."
+    "Boxplots of 100 four-dimensional reconstructions over the noise multiplier, and the theory. "
+    "Rows: C at the smallest norm; C that only a gradient of several rows reaches; C that none "
+    "reaches. Grey: exact density of the metric over the data set, white low to black high along "
+    "each sigma. Dashed: the expectation at the smallest norm (MSE, PSNR) and the printed bound "
+    "(NCC); dotted: the largest possible expectation of the NCC."
 )
 
 
 def alt(tables: Tables) -> str:
     p, free = tables.parameters, tables["samples"].query("row == 3")
-    ratio = _regime(free, p.dimension, p.rows)
+    excess = _regime(free, p.dimension, p.rows)["mse over theory"]
     return (
         "Three by three panels. In the upper two rows the boxes of MSE and PSNR lie on the dark "
         "band of the theoretical density; in the third row the MSE lies far above it, "
-        f"{ratio['mse over theory']:.0f} times on average, and PSNR and NCC below. Many NCC boxes "
-        "reach above the dashed bound in the upper rows."
+        f"{excess:.0f} times on average, and PSNR and NCC below. Many NCC boxes reach above the "
+        "dashed bound in the upper rows."
     )
 
 
@@ -205,39 +178,43 @@ def draw(tables: Tables) -> Figure:
     samples, expected = tables["samples"], tables["expected"]
     dimension = int(tables.parameters.dimension)
     sigmas = np.sort(samples["sigma"].unique())
-    norms = samples.loc[(samples["row"] == 1) & (samples["sigma"] == sigmas[0]), "norm"].to_numpy()
+    norms = samples.query("row == 1 and sigma == @sigmas[0]")["norm"].to_numpy()
+    at_sigma, at_norm = sigmas[:, None], norms[:, None, None]
     figure, axes = panels(3, 3, 3.3, 2.55)
     regimes = (r"$C=\min\|X\|$", r"$C=\sqrt{M}\,\min\|X\|$", r"$C>\sqrt{M}\,\max\|X\|$")
     for row, (line, regime) in enumerate(zip(axes, regimes, strict=True), start=1):
+        line[1].set_title(f"row {row}: {regime}")
         own = samples[samples["row"] == row]
         for axis, metric in zip(line, METRICS, strict=True):
             boxes = [own.loc[own["sigma"] == s, metric].to_numpy() for s in sigmas]
             low, high = min(b.min() for b in boxes), max(b.max() for b in boxes)
-            if metric == "mse":
-                low, high = max(low / 2, 1e-6), high * 2
-                axis.set_yscale("log")
-                _shade_density(axis, sigmas, norms, dimension, metric, np.geomspace(low, high, 120))
-            elif metric == "psnr":
-                low, high = low - 3, high + 3
-                _shade_density(axis, sigmas, norms, dimension, metric, np.linspace(low, high, 120))
-                axis.set_title(f"row {row}: {regime}")
-            else:
-                low, high = -1.05, 1.05
-            _boxes(axis, boxes, sigmas)
             if metric == "ncc":
+                low, high = -1.05, 1.05
                 bound, exact = expected["ncc bound"], expected["ncc exact, data-free"]
                 label = r"printed $1/\sqrt{1+N\sigma^2}$"
                 axis.plot(expected["sigma"], bound, "--", color=PURPLE, label=label)
                 axis.plot(expected["sigma"], exact, ":", color=BLUE, label="exact largest E[NCC]")
+            elif metric == "mse":
+                low, high = max(low / 2, 1e-6), high * 2
+                values = np.geomspace(low, high, 120)
+                density = bounds.mse_density(values, dimension, at_sigma, at_norm)
+                axis.set_yscale("log")
+                _shade(axis, sigmas, values, density * values)  # per unit of log MSE
             else:
+                low, high = low - 3, high + 3
+                values = np.linspace(low, high, 120)
+                density = bounds.psnr_density(values, dimension, at_sigma, at_norm, 1.0)
+                _shade(axis, sigmas, values, density)
+            if metric != "ncc":
                 axis.plot(expected["sigma"], expected[metric], "--", color=BLUE)
+            _boxes(axis, boxes, sigmas)
             axis.set(xscale="log", ylim=(low, high), xlim=(sigmas[0] / 1.35, sigmas[-1] * 1.35))
             axis.set_ylabel(LABELS[metric])
             axis.xaxis.set_minor_formatter(NullFormatter())
             if row == 3:
                 axis.set_xlabel(r"noise multiplier $\sigma$")
     handles, labels = axes[0][2].get_legend_handles_labels()
-    handles.append(axes[0][0].lines[-1])
+    handles.append(axes[0][0].lines[0])
     labels.append(r"expectation at $\min\|X\|$ (MSE, PSNR)")
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
@@ -261,33 +238,17 @@ def _boxes(axis: Axes, boxes: list[np.ndarray], sigmas: np.ndarray) -> None:
     )
 
 
-def _shade_density(
-    axis: Axes,
-    sigmas: np.ndarray,
-    norms: np.ndarray,
-    dimension: int,
-    metric: str,
-    values: np.ndarray,
-) -> None:
-    """Shade each sigma's exact density over the data set, scaled to its own largest value."""
-    edges = np.sqrt(sigmas[:-1] * sigmas[1:])
-    edges = np.concatenate([[sigmas[0] ** 2 / edges[0]], edges, [sigmas[-1] ** 2 / edges[-1]]])
-    shade = np.empty((values.size, sigmas.size))
-    for column, sigma in enumerate(sigmas):
-        if metric == "mse":
-            law = bounds.mse_density(values[:, None], dimension, sigma, norms[None, :])
-            law = law * values[:, None]  # per unit of log MSE, as the axis shows it
-        else:
-            law = bounds.psnr_density(values[:, None], dimension, sigma, norms[None, :], 1.0)
-        shade[:, column] = law.mean(axis=1) / law.mean(axis=1).max()
-    grid = _cell_edges(values)
-    axis.pcolormesh(edges, grid, shade, cmap="Greys", vmin=0, vmax=1.6, rasterized=True)
+def _shade(axis: Axes, sigmas: np.ndarray, values: np.ndarray, density: np.ndarray) -> None:
+    """Shade densities (norm, sigma, value): the mean over the data set, scaled to its maximum."""
+    mean = density.mean(axis=0)
+    edges = _edges(sigmas, log=True), _edges(values, log=axis.get_yscale() == "log")
+    shade = (mean / mean.max(axis=1, keepdims=True)).T
+    axis.pcolormesh(*edges, shade, cmap="Greys", vmin=0, vmax=1.6, rasterized=True)
 
 
-def _cell_edges(values: np.ndarray) -> np.ndarray:
-    """Cell edges around grid values that are equally spaced or geometric."""
-    if values[0] > 0 and not np.isclose(values[1] - values[0], values[-1] - values[-2]):
-        inner = np.sqrt(values[:-1] * values[1:])
-        return np.concatenate([[values[0] ** 2 / inner[0]], inner, [values[-1] ** 2 / inner[-1]]])
-    inner = (values[:-1] + values[1:]) / 2
-    return np.concatenate([[2 * values[0] - inner[0]], inner, [2 * values[-1] - inner[-1]]])
+def _edges(centres: np.ndarray, *, log: bool) -> np.ndarray:
+    """Edges of the cells around centres, halfway between them on the axis."""
+    at = np.log(centres) if log else centres
+    inner = (at[:-1] + at[1:]) / 2
+    edges = np.concatenate([[2 * at[0] - inner[0]], inner, [2 * at[-1] - inner[-1]]])
+    return np.exp(edges) if log else edges

@@ -1,7 +1,5 @@
 """Figure 3: CDF of the MSE and survival function of the PSNR for varied sigma, N and norm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -11,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import shared_by
 from companion.style import COLOURS, drawing, panels
 from reconrisk import bounds, metrics
 
@@ -24,9 +23,7 @@ PARAMETERS = {
     "data_norms": Parameter("floats", VALUES, VALUES, "not printed", "min ||X|| of row 3", 1e-12),
     "noise_multiplier": Parameter("float", 1.0, 1.0, "1", "sigma where not varied", 1e-12),
     "dimension": Parameter("int", 1, 1, "1", "N where not varied", 1),
-    "data_norm": Parameter(
-        "float", 1.0, 1.0, "1 (printed as a maximum)", "norm where not varied", 1e-12
-    ),
+    "data_norm": Parameter("float", 1.0, 1.0, "1 (as a maximum)", "norm where not varied", 1e-12),
     "points": Parameter("int", 201, 201, "not printed", "thresholds per curve", 11),
 }
 SETTLES = (
@@ -70,14 +67,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     by_dimension = tables["curves"].query("row == 2").groupby("value")
     dimensions = np.array(list(by_dimension.groups))
     widths = _widths(tables)
-    expected_mse = by_dimension["expected MSE"].first().to_numpy()
-    expected_psnr = by_dimension["expected PSNR"].first().to_numpy()
-    steeper = (np.diff(widths) < 0).all() and np.ptp(expected_mse) < 1e-12
+    steeper = (np.diff(widths) < 0).all()
+    steeper &= np.ptp(by_dimension["expected MSE"].first().to_numpy()) < 1e-12
+    psnr = by_dimension["expected PSNR"].first().to_numpy()
     below_log = np.array([math.log(n / 2) - _digamma(n / 2) for n in dimensions])
     theory = 10 / math.log(10) * below_log - 20 * math.log10(p.noise_multiplier * p.data_norm)
-    shifts = (np.diff(expected_psnr) < 0).all() and np.allclose(
-        expected_psnr, theory, rtol=0, atol=1e-9
-    )
+    shifts = (np.diff(psnr) < 0).all() and np.allclose(psnr, theory, rtol=0, atol=1e-9)
     sharp = f"10-90% width {widths[0]:.3f} to {widths[-1]:.3f} from N = {dimensions[0]:g} to "
     sharp += f"{dimensions[-1]:g}"
     yield check(
@@ -86,48 +81,40 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "noise and norm lower the risk, dimension sharpens it around its mean",
         ours=sharp,
     )
-    sigmas = f"sigma = {', '.join(f'{v:g}' for v in p.noise_multipliers)}"
-    norms = f"norms {', '.join(f'{v:g}' for v in p.data_norms)}"
-    for row, what, values in ((1, "sigma", sigmas), (3, "the norm", norms)):
+    for row, what, values, claims in (
+        (1, "sigma", p.noise_multipliers, {"mse": ["A-035"], "psnr": ["A-035"]}),
+        (3, "norm", p.data_norms, {"mse": ["A-038"], "psnr": []}),
+    ):
         for metric, risk in RISKS.items():
-            yield check(
+            lower = check(
                 f"mean_to_extreme/fig3_row{row}_{metric}",
                 falls[row, risk],
-                f"the risk at every threshold falls with {what}",
-                ours=values,
+                f"a larger {what} lowers {risk} at every threshold",
+                ours=f"{what} = {', '.join(f'{v:g}' for v in values)}",
             )
-    for target in ("mean_to_extreme/fig3_row2_mse", "A-036"):
-        statement = "the curves steepen with N around an expected MSE that stays"
-        yield check(target, steeper, statement, ours=sharp)
-    for target in ("mean_to_extreme/fig3_row2_psnr", "A-037"):
-        yield check(
-            target,
-            shifts,
-            "the expected PSNR shifts with N, by the digamma term",
-            ours=f"E[PSNR] from {expected_psnr[0]:.2f} to {expected_psnr[-1]:.2f} dB",
-        )
-    yield check(
-        "A-035",
-        falls[1, MSE_RISK] and falls[1, PSNR_RISK],
-        "more noise, lower probability of a faithful reconstruction",
-        ours=sigmas,
+            yield from shared_by(lower, *claims[metric])
+    statement = "the curves steepen with N around an expected MSE that stays"
+    steep = check("mean_to_extreme/fig3_row2_mse", steeper, statement, ours=sharp)
+    yield from shared_by(steep, "A-036")
+    shift = check(
+        "mean_to_extreme/fig3_row2_psnr",
+        shifts,
+        "the expected PSNR shifts with N, by the digamma term",
+        ours=f"E[PSNR] from {psnr[0]:.2f} to {psnr[-1]:.2f} dB",
     )
-    yield check("A-038", falls[3, MSE_RISK], "a larger norm gives a larger MSE", ours=norms)
+    yield from shared_by(shift, "A-037")
     # which way is better: a smaller MSE is a higher PSNR (Definition 4)
     near, far = (metrics.psnr([0.0, 1.0], [0.0, value], 1.0) for value in (0.9, 0.5))
-    yield check(
-        "A-039",
-        near > far,
-        "the caption contradicts Definition 4: a better reconstruction has a higher PSNR",
-    )
+    statement = "the caption contradicts Definition 4: a better reconstruction has a higher PSNR"
+    yield check("A-039", near > far, statement)
     yield refute("E-A-04", holds=near <= far, corrected_holds=falls[3, MSE_RISK])
 
 
 def _falls(tables: Tables, row: int, risk: str) -> bool:
-    """Whether the risk at no threshold grows along a row's varied parameter."""
+    """Whether a row's varied parameter raises the risk at no threshold."""
     own = tables["curves"].query("row == @row")
-    curves = [curve[risk].to_numpy() for _, curve in own.groupby("value")]
-    return all((b <= a + 1e-15).all() for a, b in zip(curves, curves[1:], strict=False))
+    curves = np.stack([curve[risk] for _, curve in own.groupby("value")])
+    return bool((np.diff(curves, axis=0) <= 1e-15).all())
 
 
 def _widths(tables: Tables) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Figure 4: six similarities of photographs and their reconstructions over sigma."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,21 +10,14 @@ from scipy import stats
 
 from companion.experiments.tools import as_numpy, perceptual, photographs, task_pictures
 from companion.papers.mean_to_extreme.labels import LABELS
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.style import BLUE, ORANGE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
 
 SIGMAS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1)
 #: whether a larger value of a metric is a better reconstruction
-LARGER_IS_BETTER = {
-    "mse": False,
-    "psnr": True,
-    "ncc": True,
-    "nmi": True,
-    "ssim": True,
-    "perceptual_loss": False,
-}
+LARGER_IS_BETTER = dict(mse=False, psnr=True, ncc=True, nmi=True, ssim=True, perceptual_loss=False)
 UNBOUNDED = ("nmi", "ssim", "perceptual_loss")
 
 PARAMETERS = {
@@ -43,13 +34,10 @@ PHOTOGRAPHS = True
 def measure(study: Context) -> Tables:
     p = study.parameters
     photographs(study, 8, 1)  # name a missing folder before anything is computed
+    context = {name: getattr(study, name) for name in ("exhibit", "profile", "device")}
     tasks = [
         {
-            "context": {
-                "exhibit": study.exhibit,
-                "profile": study.profile,
-                "device": study.device,
-            },
+            "context": context,
             "data_root": str(study.read_root) if study.read_root else None,
             "index": index,
             "size": p.size,
@@ -73,10 +61,7 @@ def measure(study: Context) -> Tables:
 
 
 def picture_metrics(task: dict, seed: int) -> dict:
-    """Rebuild one photograph by one DP-SGD step and measure all six similarities.
-
-    A pure task of a sweep: the picture is named by its index, everything else is in the task.
-    """
+    """Rebuild one photograph from one DP-SGD step and measure all six similarities."""
     device = task["context"]["device"]
     original = task_pictures(task["size"], task["index"] + 1, task["data_root"])[task["index"]]
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -102,7 +87,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     trend = _trends(tables)
     for metric, worsening in trend.items():
         correlation = stats.spearmanr(worsening.index, worsening).statistic
-        # beyond the noise that drowns a picture a metric may only saturate
+        # not 1: once noise hides the picture a metric saturates
         yield check(
             f"mean_to_extreme/fig4_{metric}",
             correlation > 0.9,
@@ -121,26 +106,26 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         {metric: _shape_distance(trend[metric], trend[bounded]) for metric in UNBOUNDED}
         for bounded in ("ncc", "mse")
     )
-    for target in ("mean_to_extreme/fig4", "A-040"):
-        yield check(
-            target,
-            agree and all(near[metric] < far[metric] for metric in UNBOUNDED),
-            "NMI, SSIM and the perceptual loss follow the bounded metrics, most like the NCC",
-            ours="; ".join(
-                f"{m} {near[m]:.2f} from the NCC, {far[m]:.2f} from the MSE" for m in UNBOUNDED
-            ),
-            stand_in=tables.stand_in,
-        )
+    similar = check(
+        "mean_to_extreme/fig4",
+        agree and all(near[metric] < far[metric] for metric in UNBOUNDED),
+        "NMI, SSIM and the perceptual loss follow the bounded metrics, most like the NCC",
+        ours="; ".join(
+            f"{m} {near[m]:.2f} from the NCC, {far[m]:.2f} from the MSE" for m in UNBOUNDED
+        ),
+        stand_in=tables.stand_in,
+    )
+    yield from shared_by(similar, "A-040")
 
 
 def _perceptual_loss(tables: Tables) -> tuple[str, bool]:
-    """What the perceptual loss is, and whether it stands in for LPIPS."""
+    """Name of the perceptual loss, and whether it stands in for LPIPS."""
     untrained = [name for name in tables.stand_ins if name.endswith("distance")]
     return (untrained[0], True) if untrained else ("LPIPS (AlexNet)", False)
 
 
 def _trends(tables: Tables) -> dict[str, pd.Series]:
-    """Each metric's mean over sigma, turned so that larger is worse."""
+    """Each metric's mean over sigma, its sign such that larger is worse."""
     means = tables["metrics"].groupby("sigma")[list(LARGER_IS_BETTER)].mean()
     return {m: -means[m] if larger else means[m] for m, larger in LARGER_IS_BETTER.items()}
 
@@ -173,12 +158,8 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     table, fine = tables["metrics"], _expectations(tables)
-    labels = {
-        **LABELS,
-        "nmi": "NMI",
-        "ssim": "SSIM",
-        "perceptual_loss": _perceptual_loss(tables)[0],
-    }
+    loss, _ = _perceptual_loss(tables)
+    labels = {**LABELS, "nmi": "NMI", "ssim": "SSIM", "perceptual_loss": loss}
     figure, axes = panels(2, 3, 3.3, 2.6)
     for axis, (metric, label) in zip(sum(axes, []), labels.items(), strict=True):
         axis.scatter(table["sigma"], table[metric], s=10, color=BLUE, alpha=0.55, lw=0)

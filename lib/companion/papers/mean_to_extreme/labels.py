@@ -1,3 +1,3 @@
-"""What the axes of this paper's figures are called."""
+"""Axis labels of this paper's figures."""
 
 LABELS = {"mse": "MSE", "psnr": "PSNR (dB)", "ncc": "NCC"}

@@ -1,6 +1,4 @@
-"""Proposition 1: the coordinate variance over the number of rows, and where it becomes least."""
-
-from __future__ import annotations
+"""Proposition 1: the coordinate variance over the number of rows, and where it is least."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from matplotlib.figure import Figure
 from companion.experiments.tools import attack_repeatedly, mean_and_error
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import rounded
+from companion.study.verdicts import rounded, shared_by
 from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk.attacks import rows_for_least_noise
 
@@ -59,45 +57,31 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     enough = table.index >= corrected
     off = ((table["variance"] - table["theory"]).abs() / table["standard error"]).max()
     above = (table.loc[~enough, "theory"] > least * (1 + 1e-9)).all()
-    flat = np.allclose(table.loc[enough, "theory"], least)
-    squared_holds = flat and above and off < 5
-    ours = (
-        f"variance / least at the printed M = {printed}: {rounded(ratio, error)}; least from M = "
-        f"{corrected} on"
+    squared_holds = np.allclose(table.loc[enough, "theory"], least) and above and off < 5
+    wrong = refute(
+        "mean_to_extreme/prop1",
+        erratum="E-A-01",
+        holds=printed_holds,
+        corrected_holds=squared_holds,
+        ours=f"variance over the least at the printed M = {printed}: {rounded(ratio, error)}; "
+        f"least from M = {corrected} on",
+        paper="1",
     )
-    for target in ("mean_to_extreme/prop1", "E-A-01"):
-        yield refute(
-            target,
-            erratum="E-A-01",
-            holds=printed_holds,
-            corrected_holds=squared_holds,
-            ours=ours,
-            paper="1",
-        )
-    yield check(
+    yield from shared_by(wrong, "E-A-01")
+    stays = check(
         "A-009",
-        squared_holds,
-        "above the (squared) threshold the variance is sigma^2 ||X||^2 and stays there",
-        ours=f"measured within {off:.1f} standard errors of the closed form",
+        not printed_holds and squared_holds,
+        "the variance is higher below the squared threshold, also at the printed one, and stays at "
+        "sigma^2 ||X||^2 from it on",
+        ours=f"{(~enough).sum()} values of M below it; measured within {off:.1f} standard errors",
         tolerance="5 standard errors",
     )
-    yield check(
-        "A-010",
-        above,
-        "below the threshold the variance is higher",
-        ours=f"{(~enough).sum()} values of M below, all higher",
-    )
-    yield check(
-        "A-011",
-        not printed_holds and squared_holds,
-        "only the squared ratio attains the least variance when C > ||X||",
-        ours=ours,
-    )
+    yield from shared_by(stays, "A-010", "A-011")
 
 
 CAPTION = (
-    "The variance of a coordinate falls with the number of rows until the gradient is clipped, and "
-    "not a step earlier: the threshold is the square of the printed one."
+    "The variance of a coordinate falls with the number of rows until the gradient is clipped: the "
+    "threshold is the square of the printed one."
 )
 
 
@@ -108,7 +92,7 @@ def alt(tables: Tables) -> str:
     return (
         "Log-log plot of variance over the least variance against the number of rows. Measured "
         f"points follow a line falling as one over M to 1 at M = {corrected}; the printed "
-        f"threshold M = {printed} stands at a ratio of {ratio:.3g}."
+        f"threshold M = {printed} has a ratio of {ratio:.3g}."
     )
 
 
@@ -119,19 +103,12 @@ def draw(tables: Tables) -> Figure:
     clipping = float(tables.parameters.max_grad_norm)
     figure, ((axis,),) = panels(1, 1, 5.6, 3.5)
     axis.plot(table["rows M"], table["theory"] / least, color=GREY, label="closed form")
-    axis.errorbar(
-        table["rows M"],
-        table["variance"] / least,
-        yerr=2 * table["standard error"] / least,
-        fmt="o",
-        color=BLUE,
-        ms=5,
-        label="measured (2 standard errors)",
-    )
-    axis.axvline(np.ceil(clipping), color=ORANGE, ls="--", label=r"printed $\lceil C/\|X\|\rceil$")
-    axis.axvline(
-        np.ceil(clipping**2), color=GREEN, ls="-.", label=r"corrected $\lceil (C/\|X\|)^2\rceil$"
-    )
+    variance, error = table["variance"] / least, 2 * table["standard error"] / least
+    style = {"fmt": "o", "color": BLUE, "ms": 5, "label": "measured (2 standard errors)"}
+    axis.errorbar(table["rows M"], variance, yerr=error, **style)
+    printed, corrected = r"printed $\lceil C/\|X\|\rceil$", r"corrected $\lceil (C/\|X\|)^2\rceil$"
+    axis.axvline(np.ceil(clipping), color=ORANGE, ls="--", label=printed)
+    axis.axvline(np.ceil(clipping**2), color=GREEN, ls="-.", label=corrected)
     axis.set(xscale="log", yscale="log", xlabel="rows M", ylabel=r"variance / $\sigma^2\|X\|^2$")
     axis.legend(loc="lower left")
     return figure

@@ -1,7 +1,5 @@
 """Proposition 2: the expected MSE, with C below and above the record's norm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -10,7 +8,7 @@ import pandas as pd
 
 from companion.experiments.tools import attack_repeatedly, mean_and_error
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.verdicts import rounded
 from reconrisk import metrics
 from reconrisk.attacks import rows_for_least_noise
@@ -53,15 +51,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     low, high = (errors.iloc[i] for i in (0, 1))
     expected = (sigma * low["norm"]) ** 2
     off = ((errors["MSE"] - expected).abs() / errors["standard error"]).max()
-    for target in ("mean_to_extreme/prop2", "A-014"):
-        yield check(
-            target,
-            off < 4 and (errors["bias in errors"] < 5).all(),
-            "X_hat is unbiased with expected MSE sigma^2 ||X||^2",
-            ours=f"{rounded(low['MSE'], low['standard error'])}, within {off:.1f} standard errors",
-            paper=rounded(expected),
-            tolerance="4 standard errors",
-        )
+    mean = check(
+        "mean_to_extreme/prop2",
+        off < 4 and (errors["bias in errors"] < 5).all(),
+        "X_hat is unbiased with expected MSE sigma^2 ||X||^2",
+        ours=f"{rounded(low['MSE'], low['standard error'])}, within {off:.1f} standard errors",
+        paper=rounded(expected),
+        tolerance="4 standard errors",
+    )
+    yield from shared_by(mean, "A-014")
     guo = tables["guo"].set_index("sigma")
     gaps = guo["MSE of the attack"] / guo["Guo et al. bound"]
     yield check(
@@ -70,24 +68,19 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "the bound of Guo et al. lies far below the attack's MSE",
         ours=f"MSE over bound: {gaps[1.0]:.2g} at sigma = 1, {gaps[0.2]:.2g} at sigma = 0.2",
     )
-    for target, case, holds, statement in (
-        (
-            "A-016",
-            low,
-            low["C"] <= low["norm"] and low["MSE"] >= (low["C"] * sigma) ** 2,
-            "if C is at most the norm the MSE is at least C^2 sigma^2",
+    floor = (errors["C"] * sigma) ** 2
+    bounded = check(
+        "A-016",
+        low["C"] <= low["norm"]
+        and low["MSE"] >= floor[0]
+        and high["C"] > high["norm"]
+        and high["MSE"] < floor[1],
+        "the MSE is at least C^2 sigma^2 if C is at most the norm, and below it if C exceeds the "
+        "norm",
+        ours="; ".join(
+            f"{rounded(row['MSE'], row['standard error'])} against {rounded(floor[i])} for "
+            f"{row['case']}"
+            for i, row in errors.iterrows()
         ),
-        (
-            "A-017",
-            high,
-            high["C"] > high["norm"] and high["MSE"] < (high["C"] * sigma) ** 2,
-            "if C exceeds the norm C^2 sigma^2 is no lower bound any more",
-        ),
-    ):
-        yield check(
-            target,
-            holds,
-            statement,
-            ours=f"{rounded(case['MSE'], case['standard error'])} against "
-            f"{rounded((case['C'] * sigma) ** 2)}",
-        )
+    )
+    yield from shared_by(bounded, "A-017")

@@ -1,7 +1,5 @@
 """Proposition 5: the PSNR statement for "any reconstruction" is exceeded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -38,10 +36,10 @@ def measure(study: Context) -> Tables:
         "shrunken": shrink(x_hat, sigma),
         "scaled direction": scaled_direction(x_hat, norm, level),
     }
-    shares = [
-        (name, float(np.mean(metrics.psnr(record, as_numpy(y), width) >= eta)))
+    shares = {
+        name: np.mean(metrics.psnr(record, as_numpy(y), width) >= eta)
         for name, y in rebuilt.items()
-    ]
+    }
     exact = {
         "eta (dB)": eta,
         "claimed": float(bounds.psnr_tail(eta, dimension, sigma, norm, width)),
@@ -50,7 +48,7 @@ def measure(study: Context) -> Tables:
     return Tables(
         {
             "eta": pd.DataFrame([exact]),
-            "measured": pd.DataFrame(shares, columns=["reconstruction", "P(PSNR >= eta)"]),
+            "measured": pd.DataFrame(shares.items(), columns=["reconstruction", "P(PSNR >= eta)"]),
         },
         exact=("eta",),
         ran=f"{p.repeats} DP-SGD steps of one record, N = {dimension}.",

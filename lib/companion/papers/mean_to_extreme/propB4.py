@@ -1,6 +1,4 @@
-"""Proposition B.4: the sample NCC's decomposition; single values exceed the printed bound."""
-
-from __future__ import annotations
+"""Proposition B.4: the parts of the sample NCC; single values exceed the printed bound."""
 
 from collections.abc import Iterator
 

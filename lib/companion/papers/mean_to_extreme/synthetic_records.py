@@ -1,15 +1,21 @@
-"""The synthetic data set on which Propositions 3 and 4 are held against DP-SGD steps."""
-
-from __future__ import annotations
+"""The synthetic data set on which DP-SGD steps test Propositions 3 and 4."""
 
 import numpy as np
+import pandas as pd
 
 from companion.experiments.tools import as_numpy, tensor
-from companion.study import Context
+from companion.papers.mean_to_extreme.theorem_parameters import STATED
+from companion.study import Context, Parameter
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
 
-__all__ = ["records_and_norms", "reconstruction_errors"]
+__all__ = ["RECORDS", "below_bound", "reconstruction_errors", "records_and_norms"]
+
+RECORDS = {
+    "records": Parameter("int", 200, 1000, STATED, "records of the synthetic data set", 10),
+    "repeats": Parameter("int", 200, 1000, STATED, "steps per record", 10),
+    "dimension": Parameter("int", 4, 4, STATED, "N", 3),
+}
 
 
 def records_and_norms(study: Context) -> tuple[np.ndarray, np.ndarray]:
@@ -27,3 +33,11 @@ def reconstruction_errors(study: Context, records: np.ndarray, max_grad_norm: fl
     update = observe(tensor(study, repeated), run, study.generator("errors"))
     errors = metrics.mse(repeated, as_numpy(known_scale(update)))
     return errors.reshape(len(records), p.repeats)
+
+
+def below_bound(table: pd.DataFrame, steps: int) -> bool:
+    """Return whether exact tails, and those measured within 5 standard errors, keep to a bound."""
+    bound = table["bound"]
+    slack = 5 * np.sqrt(bound * (1 - bound) / steps)
+    exact = (table["largest exact"] <= bound * (1 + 1e-12)).all()
+    return bool(exact and (table["largest measured"] <= bound + slack).all())

@@ -1,4 +1,4 @@
-"""Parameters that several of the paper's theorems share: it prints no experiment for them."""
+"""Parameters that several theorems share; the paper prints no experiment for them."""
 
 from companion.study import Parameter
 

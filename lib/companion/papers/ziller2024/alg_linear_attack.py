@@ -1,8 +1,5 @@
-"""The attack, eqs. (1) to (3), on handwritten digits: its parameters, rows and batches."""
+"""The attack, eqs. (1) to (3), on handwritten digits: few parameters, many rows, batches."""
 
-from __future__ import annotations
-
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,16 +9,9 @@ from scipy import stats
 from torch.func import grad, jacrev
 
 from companion.experiments.tools import as_numpy, fits, mean_and_error, tensor
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    TOLERANCE,
-    all_fit,
-    level,
-    released,
-    samples_parameter,
-)
+from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by
 from reconrisk import DPSGD, datasets, metrics
 from reconrisk.attacks import observe
 from reconrisk.mechanisms import add_gaussian_noise, clip, global_norm
@@ -29,10 +19,10 @@ from reconrisk.models import AttackLayer, sum_of_outputs
 from reconrisk.training import per_example_gradients
 
 PARAMETERS = {
-    "records": Parameter("int", 8, 64, STATED, "handwritten digits attacked", low=2),
+    "records": Parameter("int", 8, 64, projection.STATED, "handwritten digits attacked", low=2),
     "rows": Parameter("ints", (1, 4, 16), (1, 4, 16), "1 (the layer has one row)", "M, rows", 1),
-    "noise_multiplier": Parameter("float", 0.05, 0.05, STATED, "sigma, noise multiplier", 1e-12),
-    "samples": samples_parameter(400, 4000),
+    "noise_multiplier": Parameter("float", 0.05, 0.05, projection.STATED, "sigma", 1e-12),
+    "samples": projection.samples_parameter(400, 4000),
 }
 SETTLES = ("B-002", "B-003", "B-004", "B-005", "E-B-15")
 
@@ -51,7 +41,7 @@ def measure(study: Context) -> Tables:
     laws = []
     for ratio in (0.5, 2.0):
         run = DPSGD(p.noise_multiplier, max_grad_norm=ratio * norm)
-        rebuilt = released(study, record, run, p.samples, key=(ratio,))
+        rebuilt = projection.released(study, record, run, p.samples, key=(ratio,))
         noise = rebuilt - min(1.0, ratio) * record
         standardised = noise / (run.max_grad_norm * run.noise_multiplier)
         laws.append((ratio, fits(standardised, stats.norm.cdf)))
@@ -71,23 +61,22 @@ def measure(study: Context) -> Tables:
 
 
 def _ranks(study: Context, dimension: int) -> pd.DataFrame:
-    """On how many directions of the record the gradient of few parameters depends."""
-    maps = np.linalg.qr(study.rng("maps").normal(size=(dimension, dimension)))[0]
+    """Number of directions of the record on which the gradient of few parameters depends."""
+    maps = torch.as_tensor(np.linalg.qr(study.rng("maps").normal(size=(dimension, dimension)))[0])
+
+    def gradient(x: torch.Tensor, count: int) -> torch.Tensor:
+        weights = AttackLayer(count, dtype=torch.float64).weight.detach()
+        return grad(lambda w: torch.nn.functional.linear(maps[:count] @ x, w).sum())(weights)[0]
+
     ranks = []
     for count in (dimension // 2, dimension - 1, dimension):
-        weights = AttackLayer(count, dtype=torch.float64).weight.detach()
-        fed = torch.as_tensor(maps[:count])
-
-        def leaked(x: torch.Tensor, w: torch.Tensor = weights, a: torch.Tensor = fed):
-            return grad(lambda v: torch.nn.functional.linear(a @ x, v).sum())(w)[0]
-
-        jacobian = jacrev(leaked)(torch.zeros(dimension, dtype=torch.float64))
+        jacobian = jacrev(gradient)(torch.zeros(dimension, dtype=torch.float64), count)
         ranks.append((count, int(torch.linalg.matrix_rank(jacobian))))
     return pd.DataFrame(ranks, columns=["parameters", "rank"])
 
 
 def _rows(study: Context, record: np.ndarray) -> pd.DataFrame:
-    """Norm, noise and NCC over the rows, averaged or one of them read; C in units of the norm."""
+    """Norm, noise and NCC over M, of all rows averaged and of one row; C in units of the norm."""
     p = study.parameters
     norm = float(np.linalg.norm(record))
     inputs = tensor(study, np.broadcast_to(record, (p.samples, record.size)))
@@ -97,30 +86,21 @@ def _rows(study: Context, record: np.ndarray) -> pd.DataFrame:
             run = DPSGD(p.noise_multiplier, max_grad_norm=ratio * norm)
             generator = study.generator("rows", ratio, rows)
             seen = observe(inputs, run, generator, rows=rows, keep_rows=True)
-            assert seen.rows is not None
             weights = seen.rows[0]
             noise = weights - (seen.scale[:, None] * inputs)[:, None]
-            mean, mean_error = mean_and_error(metrics.ncc(record, as_numpy(seen.row_mean)))
-            one, one_error = mean_and_error(metrics.ncc(record, as_numpy(weights[:, 0])))
+            averaged = mean_and_error(metrics.ncc(record, as_numpy(seen.row_mean)))
+            one = mean_and_error(metrics.ncc(record, as_numpy(weights[:, 0])))
             layer = AttackLayer(record.size, rows, dtype=torch.float64)
             clean = per_example_gradients(layer, sum_of_outputs, inputs[:1].cpu())
-            table.append(
-                {
-                    "C": ratio,
-                    "rows": rows,
-                    "norm": float(global_norm(clean)) / norm,
-                    "noise": float(noise.square().sum(dim=(1, 2)).mean().sqrt()) / norm,
-                    "all": mean,
-                    "all error": mean_error,
-                    "one": one,
-                    "one error": one_error,
-                }
-            )
-    return pd.DataFrame(table)
+            length = float(global_norm(clean)) / norm
+            total = float(noise.square().sum(dim=(1, 2)).mean().sqrt()) / norm
+            table.append((ratio, rows, length, total, *averaged, *one))
+    columns = ["C", "rows", "norm", "noise", "all", "all error", "one", "one error"]
+    return pd.DataFrame(table, columns=columns)
 
 
 def _batch(study: Context, records: np.ndarray) -> pd.DataFrame:
-    """NCCs of a batch in B N weights, its gradients in own blocks or in all, and one at a time."""
+    """NCCs of a batch in B N weights, in a block each or in all, and of single records."""
     p = study.parameters
     count, dimension = records.shape
     clipping = 0.5 * float(np.linalg.norm(records, axis=1).min())
@@ -133,18 +113,15 @@ def _batch(study: Context, records: np.ndarray) -> pd.DataFrame:
     for name, inputs in fed.items():
         layer = AttackLayer(inputs.shape[1], dtype=torch.float64).to(study.device)
         gradients = per_example_gradients(layer, sum_of_outputs, tensor(study, inputs))
-        clipped, _ = clip(gradients, run.max_grad_norm)
-        total = {
-            k: g.sum(dim=0, keepdim=True).expand(p.samples, *g.shape[1:])
-            for k, g in clipped.items()
-        }
-        noisy = add_gaussian_noise(
-            total, run.noise_multiplier * clipping, study.generator("batch", name)
-        )
+        clipped, _ = clip(gradients, clipping)
+        total = clipped["weight"].sum(dim=0, keepdim=True)
+        repeated = {"weight": total.expand(p.samples, *total.shape[1:])}
+        generator = study.generator("batch", name)
+        noisy = add_gaussian_noise(repeated, run.noise_multiplier * clipping, generator)
         rebuilt = as_numpy(noisy["weight"]).reshape(p.samples, count, dimension)
         ncc[name] = metrics.ncc(records, rebuilt)
     alone = [
-        released(study, r, run, p.samples, functools.partial(metrics.ncc, r), ("alone", i))
+        projection.released(study, r, run, p.samples, metrics.ncc, ("alone", i))
         for i, r in enumerate(records)
     ]
     ncc["alone"] = np.stack(alone, axis=1)
@@ -158,10 +135,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p_values = tables["law"]["p-value"]
     yield check(
         "ziller2024/alg_linear_attack",
-        (difference == 0).all() and all_fit(p_values),
+        (difference == 0).all() and projection.all_fit(p_values),
         "the weight gradient is the record; clipped and noised it is beta X + N(0, C^2 sigma^2 I)",
         ours=f"smallest p-value {p_values.min():.2g} for C = 0.5 and 2 norms",
-        tolerance=level(len(p_values)),
+        tolerance=projection.level(len(p_values)),
     )
     yield check(
         "B-002",
@@ -175,7 +152,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (counts["parameters"] == 64 * counts["records"]).all()
         and (ranks["rank"] == ranks["parameters"]).all(),
         "the projection has N parameters, B N for a batch; the gradient of m < N parameters "
-        "depends on m directions of the record only",
+        "depends on only m directions of the record",
         ours=", ".join(f"m = {m}: rank {rank}" for m, rank in ranks.itertuples(index=False))
         + f"; {counts['parameters'].iloc[-1]} parameters for {counts['records'].iloc[-1]} records",
         paper="N; B N",
@@ -189,19 +166,19 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "B-005",
         off < STANDARD_ERRORS and lost > 0.1,
-        "a batch flattened into B N weights, every other gradient zero, is rebuilt as well as its "
+        "a batch whose records use a block of the B N weights each is rebuilt as well as its "
         "records one at a time; with gradients in all weights it is not",
         ours=f"largest difference of mean NCCs {off:.1f} standard errors; with gradients in all "
         f"weights the NCC falls by {lost:.2f}",
-        tolerance=TOLERANCE,
+        tolerance=projection.TOLERANCE,
     )
 
 
 def _judge_rows(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Judge what more parameters do: lengthen gradient and noise, harm only where not read."""
+    """Judge what more rows change: longer gradient, more noise, a loss only where not averaged."""
     clipped, free = (part.reset_index(drop=True) for _, part in table.groupby("C"))
-    rows = clipped["rows"]
-    root = np.sqrt(rows / rows[0])
+    first, last = clipped.iloc[0], clipped.iloc[-1]
+    root = np.sqrt(clipped["rows"] / first["rows"])
     yield check(
         "B-004",
         all(
@@ -210,28 +187,26 @@ def _judge_rows(table: pd.DataFrame) -> Iterator[Verdict]:
             for part in (clipped, free)
         ),
         "the gradient's norm and the total noise grow like the root of the parameter count",
-        ours=f"times {clipped['norm'].iloc[-1] / clipped['norm'][0]:.2f} and "
-        f"{clipped['noise'].iloc[-1] / clipped['noise'][0]:.2f} from {rows[0]} to "
-        f"{rows.iloc[-1]} rows",
+        ours=f"times {last['norm'] / first['norm']:.2f} and {last['noise'] / first['noise']:.2f} "
+        f"from {first['rows']:.0f} to {last['rows']:.0f} rows",
     )
     # clipped: averaging M rows gives the same; not clipped: more rows are better
-    before, after = (clipped["all"].iloc[i] for i in (0, -1))
-    error = float(np.hypot(*clipped["all error"].iloc[[0, -1]]))
-    unharmed = ((clipped["all"] - before).abs() < STANDARD_ERRORS * error).all()
+    error, gain_error = (
+        float(np.hypot(*part["all error"].iloc[[0, -1]])) for part in (clipped, free)
+    )
+    worse = first["all"] - last["all"]
     gained = free["all"].iloc[-1] - free["all"][0]
-    gain_error = float(np.hypot(*free["all error"].iloc[[0, -1]]))
-    one, one_error = clipped[["one", "one error"]].iloc[-1]
-    for target in ("B-004", "E-B-15"):
-        yield refute(
-            target,
-            erratum="E-B-15",
-            holds=after < before - STANDARD_ERRORS * error
-            and gained < -STANDARD_ERRORS * gain_error,
-            corrected_holds=unharmed
-            and gained > 10 * gain_error
-            and one < clipped["one"][0] - 10 * error,
-            ours=f"NCC from {rows[0]} to {rows.iloc[-1]} averaged rows: {rounded(before, error)} "
-            f"to {rounded(after, error)} at C = ||X||/2, {rounded(free['all'][0], gain_error)} to "
-            f"{rounded(free['all'].iloc[-1], gain_error)} at C = 2 ||X||; one row read: "
-            f"{rounded(one, one_error)} at C = ||X||/2",
-        )
+    allowed = STANDARD_ERRORS * error
+    better = refute(
+        "B-004",
+        erratum="E-B-15",
+        holds=worse > allowed and gained < -STANDARD_ERRORS * gain_error,
+        corrected_holds=((clipped["all"] - first["all"]).abs() < allowed).all()
+        and gained > 10 * gain_error
+        and last["one"] < first["one"] - 10 * error,
+        ours=f"NCC from {first['rows']:.0f} to {last['rows']:.0f} averaged rows: "
+        f"{rounded(first['all'], error)} to {rounded(last['all'], error)} at C = ||X||/2, "
+        f"{rounded(free['all'][0], gain_error)} to {rounded(free['all'].iloc[-1], gain_error)} at "
+        f"C = 2 ||X||; one row read: {rounded(last['one'], last['one error'])} at C = ||X||/2",
+    )
+    yield from shared_by(better, "E-B-15")

@@ -1,16 +1,13 @@
-"""The linear projection on photographs: sweeps, descriptions and what theory says of them.
+"""The linear projection on photographs: sweeps, pictures, and what theory says of them.
 
-Every reconstruction is a DP-SGD step of its own through the projection (eq. 1-3). The tasks of a
-sweep are one picture at one clipping norm; the noise of a task comes from its own seed, which
-Figures 1 and 4 share, so that they judge the same reconstructions.
+Every reconstruction is a DP-SGD step through the projection, eqs. (1) to (3). A task of a sweep is
+one picture at one clipping norm. Its noise comes from a seed of its own, which Figures 1 and 4
+share: they judge the same reconstructions.
 """
 
-from __future__ import annotations
-
 import dataclasses
-import math
-from collections.abc import Sequence
-from typing import Any, SupportsFloat
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,35 +19,10 @@ from companion.study.sweep import as_table
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, unscaled
 
-__all__ = [
-    "CLIP_RATIOS",
-    "DEVIATIONS",
-    "MANY_PICTURES",
-    "METRICS",
-    "RESOLUTIONS",
-    "attack_picture",
-    "attack_pictures",
-    "curves",
-    "described",
-    "largest_psnr_excess",
-    "many_pictures",
-    "one_picture",
-    "picture_task",
-    "rebuild",
-    "sigmas_parameter",
-    "with_theory",
-    "worst_deviation",
-]
-
-#: standard deviations a single reconstruction may be off its expectation (two-sided 6e-7)
-DEVIATIONS = 5.0
-#: four clipping norms over the norm at the lowest of three resolutions: one below all norms, two
-#: between them (they grow like the side), one above
+#: clipping norms over the norm at the lowest of three resolutions: below all norms, between them
+#: (norms grow like the side), and above
 CLIP_RATIOS = (0.01, 2.6, 15.0, 320.0)
-METRICS = {
-    "pixel": ("MSE", "PSNR", "NCC"),
-    "structure": ("NMI", "SSIM", "perceptual"),
-}
+METRICS = {"pixel": ("MSE", "PSNR", "NCC"), "structure": ("NMI", "SSIM", "perceptual")}
 
 
 def sigmas_parameter(quick: Sequence[float], paper: Sequence[float]) -> Parameter:
@@ -58,38 +30,27 @@ def sigmas_parameter(quick: Sequence[float], paper: Sequence[float]) -> Paramete
     return Parameter("floats", quick, paper, "not printed", "sigma, noise multipliers", low=1e-12)
 
 
-#: Figures 1 and 4 look at the same reconstructions, so they share their parameters
+#: of Figures 1 and 4, which show the same reconstructions
 MANY_PICTURES = {
     "pictures": Parameter("int", 8, 100, "100", "photographs attacked", low=2),
     "size": Parameter("int", 224, 224, "224x224", "pixels a side", low=32),
     "clip_below": Parameter(
-        "float",
-        0.01,
-        0.01,
-        "not printed",
-        "C of the first row, over the least norm (the next rows: the least and the largest norm)",
-        low=1e-9,
+        "float", 0.01, 0.01, "not printed", "C of row 1 over the least norm", low=1e-9
     ),
     "clip_above": Parameter(
-        "float", 10.0, 10.0, "not printed", "C of the last row, over the largest norm", low=1
+        "float", 10.0, 10.0, "not printed", "C of row 4 over the largest norm", low=1
     ),
     "noise_multipliers": sigmas_parameter(
         (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1),
         (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0),
     ),
 }
-#: of Figures 3 and 5 to 8, which look at one picture
+SIZES = (32, 224, 1024)
+#: of Figures 3 and 5 to 8, which show one picture
 RESOLUTIONS = {
-    "picture": Parameter(
-        "int", 0, 0, "not printed", "which picture, counted from 0 in the data's order", low=0
-    ),
+    "picture": Parameter("int", 0, 0, "not printed", "which picture, counted from 0", low=0),
     "sizes": Parameter(
-        "ints",
-        (32, 224, 1024),
-        (32, 224, 1024),
-        "32x32, 224x224, 1024x1024",
-        "resolutions, lowest first, pixels a side",
-        low=32,
+        "ints", SIZES, SIZES, "32x32, 224x224, 1024x1024", "pixels a side, lowest first", low=32
     ),
 }
 
@@ -100,16 +61,7 @@ RESOLUTIONS = {
 def rebuild(
     picture: np.ndarray, run: DPSGD, generator: torch.Generator, device: str = "cpu"
 ) -> np.ndarray:
-    """Release one DP-SGD step on a picture and return it as the reconstruction, eq. (3).
-
-    Parameters
-    ----------
-    picture : ndarray, any shape
-    run : DPSGD
-        Its noise multiplier and clipping norm.
-    generator : torch.Generator
-        Source of the noise, on ``device``.
-    """
+    """Return the reconstruction of a picture (any shape) from one DP-SGD step, eq. (3)."""
     inputs = torch.as_tensor(picture.reshape(1, -1), dtype=torch.float64, device=device)
     seen = observe(inputs, run, generator, rows=1)
     return as_numpy(unscaled(seen))[0].reshape(picture.shape)
@@ -139,19 +91,13 @@ def attack_picture(task: dict[str, Any]) -> list[dict[str, float]]:
 
 
 def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) -> dict[str, float]:
+    """The task's metrics of one reconstruction."""
     if task["metrics"] == "pixel":
         flat = picture.ravel(), rebuilt.ravel()
-        values: tuple[SupportsFloat, ...] = (
-            metrics.mse(*flat),
-            metrics.psnr(*flat),
-            metrics.ncc(*flat),
-        )
+        values: tuple[Any, ...] = metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat)
     else:
-        values = (
-            metrics.nmi(picture, rebuilt, task["bins"]),
-            metrics.ssim(picture, rebuilt),
-            perceptual(task["device"])(picture, rebuilt),
-        )
+        similarity = metrics.nmi(picture, rebuilt, task["bins"]), metrics.ssim(picture, rebuilt)
+        values = *similarity, perceptual(task["device"])(picture, rebuilt)
     return dict(zip(METRICS[task["metrics"]], map(float, values), strict=True))
 
 
@@ -159,7 +105,7 @@ def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) ->
 
 
 def picture_task(study: Context, **given: Any) -> dict[str, Any]:
-    """Return a task, completed; Figures 1 and 4 get the same noise for the same picture and row."""
+    """Return a complete task; the noise depends on picture, size and row, not on the figure."""
     seeds = dataclasses.replace(study, exhibit="ziller2024/photographs")
     key = (given["picture"], given["size"], given.pop("row"), given.get("centred", False))
     return {
@@ -175,7 +121,7 @@ def picture_task(study: Context, **given: Any) -> dict[str, Any]:
 
 
 def attack_pictures(study: Context, tasks: list[dict[str, Any]]) -> pd.DataFrame:
-    """Attack every task's picture; the rows hold picture, size and C."""
+    """Return the metrics of every task, with its picture, size and C."""
     named = [{"picture": t["picture"], "size": t["size"], "C": t["max_grad_norm"]} for t in tasks]
     return as_table(named, study.sweep(attack_picture, tasks))
 
@@ -196,14 +142,24 @@ def described(pictures: np.ndarray) -> pd.DataFrame:
     )
 
 
-def many_pictures(study: Context, kind: str, **given: Any) -> pd.DataFrame:
-    """Attack the pictures of Figures 1 and 4 at four clipping norms, which the paper hides.
+def attack_many(
+    study: Context, clipping: Iterable[float], pictures: pd.DataFrame, **given: Any
+) -> pd.DataFrame:
+    """Attack every picture at every clipping norm; with bounds and expectations."""
+    p = study.parameters
+    size = {"count": p.pictures, "size": p.size}
+    tasks = [
+        picture_task(study, picture=i, **size, row=row, max_grad_norm=float(c), **given)
+        for row, c in enumerate(clipping)
+        for i in range(p.pictures)
+    ]
+    return with_theory(attack_pictures(study, tasks).merge(pictures, on="picture"))
 
-    Returns
-    -------
-    DataFrame
-        The metrics of ``kind`` (a key of ``METRICS``), with bounds and expectations; the column
-        ``row`` names the clipping norm.
+
+def many_pictures(study: Context, kind: str, **given: Any) -> pd.DataFrame:
+    """Attack the pictures of Figures 1 and 4 at four clipping norms, which the paper omits.
+
+    The table has the metrics of ``kind`` (a key of ``METRICS``); ``row`` names the clipping norm.
     """
     p = study.parameters
     pictures = described(photographs(study, p.size, p.pictures))
@@ -214,34 +170,17 @@ def many_pictures(study: Context, kind: str, **given: Any) -> pd.DataFrame:
         "max": largest,
         f"{p.clip_above:g} max": p.clip_above * largest,
     }
-    tasks = [
-        picture_task(
-            study,
-            picture=index,
-            count=p.pictures,
-            size=p.size,
-            row=row,
-            max_grad_norm=float(c),
-            metrics=kind,
-            **given,
-        )
-        for row, c in enumerate(clipping.values())
-        for index in range(p.pictures)
-    ]
-    table = attack_pictures(study, tasks).merge(pictures, on="picture")
-    names = {float(c): name for name, c in clipping.items()}
-    table.insert(0, "row", table["C"].map(names))
-    return with_theory(table)
+    table = attack_many(study, clipping.values(), pictures, metrics=kind, **given)
+    table.insert(0, "row", table["C"].map({float(c): name for name, c in clipping.items()}))
+    return table
 
 
 def one_picture(study: Context) -> tuple[dict[int, np.ndarray], pd.DataFrame]:
-    """Return one picture at each resolution, lowest first, and its description."""
-    p = study.parameters
-    pictures = {
-        size: photographs(study, size, p.picture + 1)[p.picture] for size in sorted(p.sizes)
-    }
+    """Return one picture at each resolution, lowest first, and the table that describes it."""
+    index, sizes = study.parameters.picture, sorted(study.parameters.sizes)
+    pictures = {size: photographs(study, size, index + 1)[index] for size in sizes}
     table = pd.concat([described(picture[None]) for picture in pictures.values()])
-    return pictures, table.assign(size=list(pictures), picture=p.picture)
+    return pictures, table.assign(size=sizes, picture=index)
 
 
 # Theory ------------------------------------------------------------------------------------------
@@ -250,15 +189,15 @@ def one_picture(study: Context) -> tuple[dict[int, np.ndarray], pd.DataFrame]:
 def with_theory(table: pd.DataFrame) -> pd.DataFrame:
     """Add the bounds, the exact expectations and the standard deviation of one reconstruction.
 
-    Needs the columns C, sigma, N, norm, contrast, range. The PSNR's expectation is given as
-    ``10 log10(range^2 / E[MSE])``, which is exact to 10/N dB: less than 1e-4 dB on these pictures.
+    The expected PSNR is ``10 log10(range^2 / E[MSE])``, exact to 10/N dB: less than 1e-4 dB on
+    these pictures.
     """
-    c, sigma, n, norm = (table[k].to_numpy(float) for k in ("C", "sigma", "N", "norm"))
-    width = table["range"].to_numpy(float)
+    columns = table[["C", "sigma", "N", "norm", "range", "contrast"]].to_numpy(float)
+    c, sigma, n, norm, width, contrast = columns.T
     noise = c * sigma
     beta = np.minimum(1.0, c / norm)
     noncentrality = np.square((1 - beta) * norm / noise)
-    signal = beta * norm * table["contrast"].to_numpy(float) / noise  # non-centrality of the NCC
+    signal = beta * norm * contrast / noise  # non-centrality of the NCC
     expected = bounds.expected_mse_clipped(norm, n, sigma, c)
     tangent = signal / np.sqrt(n)
     return table.assign(
@@ -272,14 +211,14 @@ def with_theory(table: pd.DataFrame) -> pd.DataFrame:
             "expected PSNR": 20 * np.log10(width) - 10 * np.log10(expected),
             "expected NCC": bounds.expected_ncc(n, 1 / signal),
             "spread MSE": noise**2 / n * np.sqrt(2 * n + 4 * noncentrality),
-            # first-order: the cosine of two vectors, one of them fixed
+            # to first order: the cosine of two vectors, one of them fixed
             "spread NCC": (1 + tangent**2) ** -1.5 * np.sqrt((1 + tangent**2 / 2) / n),
         }
     )
 
 
 def curves(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Bounds and expectations on a fine grid of noise multipliers: median, least and largest."""
+    """Return median, least and largest bounds and expectations on a grid of sigma."""
     given = ["picture", "C", "N", "norm", "contrast", "range"]
     pictures = table[list(dict.fromkeys([*by, *given]))].drop_duplicates()
     low, high = np.log10(table["sigma"].min()), np.log10(table["sigma"].max())
@@ -289,15 +228,3 @@ def curves(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     grouped = theory.groupby([*by, "C", "sigma"], sort=False)[columns]
     extremes = grouped.min().add_prefix("least "), grouped.max().add_prefix("most ")
     return pd.concat([grouped.median(), *extremes], axis=1).reset_index()
-
-
-def worst_deviation(table: pd.DataFrame, metric: str) -> float:
-    """Return how many standard deviations the worst reconstruction is off its expectation."""
-    gap = (table[metric] - table[f"expected {metric}"]).abs()
-    return float((gap / table[f"spread {metric}"]).max())
-
-
-def largest_psnr_excess(table: pd.DataFrame) -> float:
-    """Return the largest excess of a PSNR over its bound, in standard deviations of one PSNR."""
-    decibels = 10 / math.log(10) * table["spread MSE"] / table["expected MSE"]
-    return float(((table["PSNR"] - table["bound PSNR"]) / decibels).max())

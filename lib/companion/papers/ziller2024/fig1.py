@@ -1,7 +1,5 @@
 """Figure 1: MSE, PSNR and NCC of many pictures over sigma, for four clipping norms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -10,24 +8,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import photographs
-from companion.papers.ziller2024.attacked_photographs import (
-    DEVIATIONS,
-    MANY_PICTURES,
-    METRICS,
-    attack_pictures,
-    curves,
-    described,
-    largest_psnr_excess,
-    many_pictures,
-    picture_task,
-    with_theory,
-    worst_deviation,
-)
+from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
+from companion.papers.ziller2024.metric_verdicts import DEVIATIONS, at_expectations, worst_deviation
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.style import BLUE, ORANGE, PURPLE, drawing, legend_above, legend_line, panels
 
-PARAMETERS = MANY_PICTURES
+PARAMETERS = attacked.MANY_PICTURES
 SETTLES = ("_mse", "_psnr", "_ncc", "B-001", "B-028", "B-029", "B-030")
 PHOTOGRAPHS = True
 
@@ -35,13 +22,16 @@ PHOTOGRAPHS = True
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    table = many_pictures(study, "pixel")
+    table = attacked.many_pictures(study, "pixel")
+    pictures = photographs(study, p.size, p.pictures)
+    centred = attacked.described(pictures - pictures.mean(axis=(1, 2, 3), keepdims=True))
+    first = table["C"].iloc[0]
     return Tables(
         {
             "metrics": table,
             "norms": table[["picture", "norm", "contrast", "range"]].drop_duplicates(),
-            "curves": curves(table, ["row"]),
-            "centred": _less_their_mean(study, table["C"].iloc[0]),
+            "curves": attacked.curves(table, ["row"]),
+            "centred": attacked.attack_many(study, [first], centred, centred=True),
         },
         exact=["norms", "curves"],
         ran=f"{p.pictures} photographs of {p.size}x{p.size}x3 values, one DP-SGD step each for "
@@ -50,79 +40,9 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _less_their_mean(study: Context, clipping: float) -> pd.DataFrame:
-    """The same pictures less their mean, attacked at the C of the first row."""
-    p = study.parameters
-    tasks = [
-        picture_task(
-            study,
-            picture=index,
-            count=p.pictures,
-            size=p.size,
-            row=0,
-            max_grad_norm=float(clipping),
-            centred=True,
-        )
-        for index in range(p.pictures)
-    ]
-    pictures = photographs(study, p.size, p.pictures)
-    centred = described(pictures - pictures.mean(axis=(1, 2, 3), keepdims=True))
-    return with_theory(attack_pictures(study, tasks).merge(centred, on="picture"))
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
-    p, table, stand_in = tables.parameters, tables["metrics"], tables.stand_in
-    off = {metric: worst_deviation(table, metric) for metric in ("MSE", "NCC")}
-    excess = largest_psnr_excess(table)
-    below = (table["expected MSE"] >= table["bound MSE"]).all()
-    # eq. (8) itself is exceeded by a part of about 1/N of it where the data are centred
-    ncc_below = (table["expected NCC"] <= table["bound NCC"] * (1 + 2 / table["N"])).all()
-    yield check(
-        "ziller2024/fig1",
-        max(*off.values(), excess) < DEVIATIONS and below and ncc_below,
-        "all three metrics follow their expectations, on the safe side of the bounds",
-        ours=f"{p.pictures} pictures of {p.size}x{p.size}, {table['row'].nunique()} clipping "
-        f"norms, {table['sigma'].nunique()} noise levels",
-        paper="100 pictures of 224x224",
-        stand_in=stand_in,
-    )
-    count = f"{len(table)} reconstructions, the worst"
-    for metric, holds, statement, ours in (
-        (
-            "mse",
-            off["MSE"] < DEVIATIONS and below,
-            "each reconstruction's MSE is at its expectation, eq. (4), and that above C^2 sigma^2",
-            f"{count} {off['MSE']:.1f} standard deviations off",
-        ),
-        (
-            "psnr",
-            off["MSE"] < DEVIATIONS and excess < DEVIATIONS,
-            "the PSNR follows the MSE and stays below 10 log10(range^2 / (C^2 sigma^2))",
-            f"largest excess over the bound: {excess:.1f} standard deviations",
-        ),
-        (
-            "ncc",
-            off["NCC"] < DEVIATIONS and ncc_below,
-            "each NCC is at its exact expectation, and that below sqrt(1 / (1 + N sigma^2))",
-            f"{count} {off['NCC']:.1f} standard deviations off",
-        ),
-    ):
-        yield check(
-            f"ziller2024/fig1_{metric}",
-            holds,
-            statement,
-            ours=ours,
-            tolerance=f"{DEVIATIONS:g} standard deviations of one reconstruction",
-            stand_in=stand_in,
-        )
-    yield check(
-        "B-001",
-        max(off.values()) < DEVIATIONS and below,
-        "MSE, PSNR and NCC of the projection attack keep to bounds that need no data",
-        ours=f"the worst of {len(table)} reconstructions is {max(off.values()):.1f} standard "
-        "deviations off",
-        stand_in=stand_in,
-    )
+    table, stand_in = tables["metrics"], tables.stand_in
+    yield from at_expectations(tables, "100 pictures of 224x224", "B-001")
     yield _no_bound_on_adversaries(table)
     yield _tight_without_clipping(table, stand_in)
     yield _gap_of_the_ncc(table, tables["centred"], stand_in)
@@ -130,11 +50,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _no_bound_on_adversaries(table: pd.DataFrame) -> Verdict:
-    """B-001: what is true of this attack is not of every adversary without a prior."""
-    # a black picture uses no prior at all; its MSE is ||X||^2 / N
+    """B-001: the bounds of this attack do not bound every adversary without a prior."""
+    # a black picture needs no prior; its MSE is ||X||^2 / N
     black = table["norm"] ** 2 / table["N"]
-    last_row = table["row"] == table["row"].iloc[-1]
-    beaten = (black < table["bound MSE"]) & last_row
+    beaten = (black < table["bound MSE"]) & (table["row"] == table["row"].iloc[-1])
     ratio = (table["bound MSE"] / black).max()
     return refute(
         "B-001",
@@ -147,7 +66,7 @@ def _no_bound_on_adversaries(table: pd.DataFrame) -> Verdict:
 
 
 def _tight_without_clipping(table: pd.DataFrame, stand_in: bool) -> Verdict:
-    """B-028."""
+    """B-028: where the bounds on MSE and PSNR are tight."""
     free = table[table["C"] >= table["norm"].max()]
     clipped = table[table["row"] == table["row"].iloc[0]]
     gap = (free["MSE"] / free["bound MSE"] - 1).abs().max()
@@ -166,9 +85,9 @@ def _tight_without_clipping(table: pd.DataFrame, stand_in: bool) -> Verdict:
 
 
 def _gap_of_the_ncc(table: pd.DataFrame, centred: pd.DataFrame, stand_in: bool) -> Verdict:
-    """B-029: how near the NCC comes to its bound, and what happens when the data are centred."""
+    """B-029: the gap between NCC and bound, and that it vanishes for centred data."""
     dimension = table["N"].iloc[0]
-    # where the bound is about 1/4: low enough to be proportional, well above the noise of an NCC
+    # at a bound of about 1/4: low enough to be proportional, well above the noise of an NCC
     sigmas = table["sigma"].unique()
     sigma = sigmas[np.argmin(np.abs(np.log(sigmas * math.sqrt(dimension) / 4)))]
     at = table[table["sigma"] == sigma]
@@ -191,7 +110,7 @@ def _gap_of_the_ncc(table: pd.DataFrame, centred: pd.DataFrame, stand_in: bool) 
 
 
 def _influence_of_clipping(table: pd.DataFrame, stand_in: bool) -> Verdict:
-    """B-030."""
+    """B-030: what C changes in MSE and NCC."""
     rows = table["row"].unique()
     dark, least, large, largest = rows[0], rows[1], rows[-2], rows[-1]
     noisiest = table[table["sigma"] == table["sigma"].max()].groupby("row")
@@ -207,10 +126,10 @@ def _influence_of_clipping(table: pd.DataFrame, stand_in: bool) -> Verdict:
         and table.groupby("sigma")["bound NCC"].nunique().max() == 1
         and moved < DEVIATIONS
         and mse[dark] < mse[least] < mse[largest],
-        "C moves the MSE (like C^2 without clipping) and its bound; the NCC's bound does not know "
-        "it, nor does the NCC itself while everything is clipped",
-        ours=f"MSE from {large} to {largest}: {growth:.1f}-fold; above the norms C does lower the "
-        f"NCC itself, by up to {fall:.2f}",
+        "C changes the MSE (like C^2 without clipping) and its bound, but neither the bound on the "
+        "NCC nor, while everything is clipped, the NCC itself",
+        ours=f"MSE from {large} to {largest}: {growth:.1f}-fold; above the norms C lowers the NCC "
+        f"itself by up to {fall:.2f}",
         paper=f"{expected:g}-fold",
         stand_in=stand_in,
     )
@@ -246,7 +165,7 @@ def draw(tables: Tables) -> Figure:
     for line, row in zip(axes, rows, strict=True):
         points, curve = table[table["row"] == row], theory[theory["row"] == row]
         sigma = curve["sigma"]
-        for axis, metric in zip(line, METRICS["pixel"], strict=True):
+        for axis, metric in zip(line, attacked.METRICS["pixel"], strict=True):
             expected = f"expected {metric}"
             band = curve[f"least {expected}"], curve[f"most {expected}"]
             axis.fill_between(sigma, *band, color=BLUE, alpha=0.15, linewidth=0)

@@ -1,9 +1,7 @@
 """Figure 2: the distribution functions of MSE, PSNR and NCC at C = sigma = T = 1, N = 50."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,7 @@ from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, GREEN, GREY, PURPLE, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD, bounds, metrics
 
-#: where each metric's distribution function is drawn
+#: range over which each distribution function is drawn
 GRIDS = {"MSE": (0.4, 1.7), "PSNR": (-2.5, 3.5), "NCC": (-0.35, 0.6)}
 
 PARAMETERS = {
@@ -42,7 +40,7 @@ def measure(study: Context) -> Tables:
         "PSNR": metrics.psnr(record, rebuilt, width),
         "NCC": metrics.ncc(record, rebuilt),
     }
-    laws: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    laws = {
         "MSE": lambda x: bounds.mse_tail(x, n, sigma, clipping, repeats=p.steps),
         "PSNR": lambda x: 1 - bounds.psnr_tail(x, n, sigma, clipping, width, repeats=p.steps),
         "NCC": lambda x: 1 - bounds.ncc_tail(x, n, sigma, repeats=p.steps),
@@ -69,12 +67,11 @@ def measure(study: Context) -> Tables:
         curves.append(pd.DataFrame({"metric": name, "eta": fine, "CDF": law(fine)}))
         share = np.mean(values[:, None] <= coarse, axis=0)
         points.append(pd.DataFrame({"metric": name, "eta": coarse, "share": share}))
+    columns = ["metric", "mean", "standard error", "p-value"]
     return Tables(
         {
             "expectations": pd.DataFrame(expectations),
-            "measured": pd.DataFrame(
-                moments, columns=["metric", "mean", "standard error", "p-value"]
-            ),
+            "measured": pd.DataFrame(moments, columns=columns),
             "curves": pd.concat(curves, ignore_index=True),
             "points": pd.concat(points, ignore_index=True),
         },
@@ -85,7 +82,7 @@ def measure(study: Context) -> Tables:
 
 
 def _record(dimension: int, norm: float) -> np.ndarray:
-    """A centred record of a given norm whose range is that norm too (N even)."""
+    """Return a centred record (N even) whose norm and range are ``norm``."""
     half = norm / 2
     rest = math.sqrt((norm**2 - 2 * half**2) / (dimension - 2))
     signs = np.resize([1.0, -1.0], dimension - 2)
@@ -93,11 +90,10 @@ def _record(dimension: int, norm: float) -> np.ndarray:
     return (record - record.mean()) * (norm / np.linalg.norm(record - record.mean()))
 
 
-SAID = {
-    "MSE": "the MSE is a scaled chi-square variable, its expectation C^2 sigma^2 / T",
-    "PSNR": "the PSNR's law follows from it; its expectation is above the printed bound",
-    "NCC": "the NCC's law is that of a non-central t variable; its expectation is above the "
-    "printed bound",
+STATEMENTS = {
+    "MSE": "the MSE is a scaled chi-square variable with expectation C^2 sigma^2 / T",
+    "PSNR": "the law of the PSNR follows from it; its expectation is above the printed bound",
+    "NCC": "the NCC has a non-central t law; its expectation is above the printed bound",
 }
 
 
@@ -118,7 +114,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         yield check(
             f"ziller2024/fig2_{name.lower()}",
             follows[name] and (name == "MSE" or exact > bound),
-            SAID[name],
+            STATEMENTS[name],
             ours=f"E = {exact:.4f}, p-value {measured['p-value'][name]:.2g}",
             paper=f"bound {bound:.3f}",
         )
@@ -151,9 +147,9 @@ def alt(tables: Tables) -> str:
     return (
         "Three S-shaped curves from zero to one with simulated points on them. The MSE's passes "
         f"one half near {medians['MSE']:.2f}, the PSNR's near {medians['PSNR']:.1f} dB, the NCC's "
-        f"near {medians['NCC']:.2f}. Dashed bounds stand at {bound['MSE']:.3g}, "
+        f"near {medians['NCC']:.2f}. Dashed bounds are at {bound['MSE']:.3g}, "
         f"{bound['PSNR']:.3g} dB and {bound['NCC']:.3f}; the exact expectations of PSNR and NCC "
-        "stand just right of them."
+        "are just to their right."
     )
 
 

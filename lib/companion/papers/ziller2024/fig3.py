@@ -1,42 +1,24 @@
 """Figure 3: MSE, PSNR and NCC of one picture at three resolutions, over sigma and C."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterator
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.papers.ziller2024.attacked_photographs import (
-    CLIP_RATIOS,
-    DEVIATIONS,
-    METRICS,
-    RESOLUTIONS,
-    attack_pictures,
-    curves,
-    described,
-    largest_psnr_excess,
-    one_picture,
-    picture_task,
-    sigmas_parameter,
-    with_theory,
-    worst_deviation,
-)
+from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, plain, scatter, sigma_axis
+from companion.papers.ziller2024.metric_verdicts import DEVIATIONS, at_expectations, worst_deviation
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 
+RATIOS = attacked.CLIP_RATIOS
 PARAMETERS = {
-    **RESOLUTIONS,
+    **attacked.RESOLUTIONS,
     "clip_ratios": Parameter(
-        "floats",
-        CLIP_RATIOS,
-        CLIP_RATIOS,
-        "not printed",
-        "C of each row, over the picture's norm at the lowest resolution",
-        low=1e-9,
+        "floats", RATIOS, RATIOS, "not printed", "C over the norm at the lowest resolution", 1e-9
     ),
-    "noise_multipliers": sigmas_parameter(
+    "noise_multipliers": attacked.sigmas_parameter(
         (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
         (*(float(f"{m}e{e}") for e in range(-7, 0) for m in (1, 2, 5)), 1.0),
     ),
@@ -48,14 +30,19 @@ PHOTOGRAPHS = True
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    pictures, sizes = one_picture(study)
+    pictures, sizes = attacked.one_picture(study)
     lowest = float(sizes["norm"].iloc[0])
-    less_mean = pd.concat([described((x - x.mean())[None]) for x in pictures.values()])
-    less_mean = less_mean.assign(size=list(pictures), picture=p.picture)
-    table = _attacked(study, sizes, [ratio * lowest for ratio in p.clip_ratios])
-    centred = _attacked(study, less_mean, [p.clip_ratios[0] * lowest], centred=True)
+    centred = pd.concat([attacked.described((x - x.mean())[None]) for x in pictures.values()])
+    centred = centred.assign(size=list(pictures), picture=p.picture)
+    clipping = {ratio: float(ratio * lowest) for ratio in p.clip_ratios}
+    first = {p.clip_ratios[0]: clipping[p.clip_ratios[0]]}
+    table = _attack(study, sizes, clipping)
     return Tables(
-        {"metrics": table, "curves": curves(table, ["size"]), "centred": centred},
+        {
+            "metrics": table,
+            "curves": attacked.curves(table, ["size"]),
+            "centred": _attack(study, centred, first, centred=True),
+        },
         exact=["curves"],
         ran=f"One photograph at {', '.join(map(str, pictures))} pixels a side, one DP-SGD step for "
         f"each of {len(p.clip_ratios)} clipping norms and {len(p.noise_multipliers)} noise "
@@ -63,72 +50,33 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _attacked(
-    study: Context, sizes: pd.DataFrame, clipping: Iterable[float], centred: bool = False
+def _attack(
+    study: Context, sizes: pd.DataFrame, clipping: dict[float, float], centred: bool = False
 ) -> pd.DataFrame:
-    """The picture's reconstructions at each size and C, with what theory says of them."""
-    p = study.parameters
+    """The picture's metrics at each size and C (by ratio), with bounds and expectations."""
     tasks = [
-        picture_task(
+        attacked.picture_task(
             study,
-            picture=p.picture,
+            picture=study.parameters.picture,
             size=int(size),
             row=f"resolution {ratio:g}",
-            max_grad_norm=float(c),
+            max_grad_norm=c,
             centred=centred,
         )
-        for ratio, c in zip(p.clip_ratios, clipping, strict=False)
+        for ratio, c in clipping.items()
         for size in sizes["size"]
     ]
-    return with_theory(attack_pictures(study, tasks).merge(sizes, on=["picture", "size"]))
+    table = attacked.attack_pictures(study, tasks).merge(sizes, on=["picture", "size"])
+    return attacked.with_theory(table)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    table, stand_in = tables["metrics"], tables.stand_in
-    off = {metric: worst_deviation(table, metric) for metric in ("MSE", "NCC")}
-    excess = largest_psnr_excess(table)
-    below = (table["expected NCC"] <= table["bound NCC"] * (1 + 2 / table["N"])).all()
-    resolutions = ", ".join(str(size) for size in sorted(table["size"].unique()))
-    yield check(
-        "ziller2024/fig3",
-        max(*off.values(), excess) < DEVIATIONS and below,
-        "at every resolution and C the metrics are at their expectations",
-        ours=f"{len(table)} reconstructions at {resolutions} pixels a side",
-        paper="32, 224, 1024 pixels a side",
-        stand_in=stand_in,
-    )
-    for metric, holds, statement, ours in (
-        (
-            "mse",
-            off["MSE"] < DEVIATIONS,
-            "the MSE is at its expectation, eq. (4)",
-            f"the worst {off['MSE']:.1f} standard deviations off",
-        ),
-        (
-            "psnr",
-            off["MSE"] < DEVIATIONS and excess < DEVIATIONS,
-            "the PSNR follows the MSE and stays below its bound",
-            f"largest excess over the bound: {excess:.1f} standard deviations",
-        ),
-        (
-            "ncc",
-            off["NCC"] < DEVIATIONS and below,
-            "the NCC is at its exact expectation, below the bound of its own dimension",
-            f"the worst {off['NCC']:.1f} standard deviations off",
-        ),
-    ):
-        yield check(
-            f"ziller2024/fig3_{metric}",
-            holds,
-            statement,
-            ours=ours,
-            tolerance=f"{DEVIATIONS:g} standard deviations of one reconstruction",
-            stand_in=stand_in,
-        )
+    table, settle = tables["metrics"], functools.partial(check, stand_in=tables.stand_in)
+    yield from at_expectations(tables, "32, 224, 1024 pixels a side")
     share = _share_of_bias(table)
     everywhere = share[share.notna().all(axis=1)]
     somewhere = share[share.isna().any(axis=1)].fillna(0.0)
-    yield check(
+    yield settle(
         "B-032",
         (everywhere.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
         and (somewhere.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
@@ -138,29 +86,26 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             f"C = {c:.3g}: " + ", ".join(f"{v:.3f}" for v in shares)
             for c, shares in share.fillna(0.0).iterrows()
         )
-        + f" of the mean square, for {resolutions} pixels",
-        stand_in=stand_in,
+        + " of the mean square, from the lowest to the highest resolution",
     )
     together, apart = (_apart_at_largest_c(table, name) for name in ("NCC", "bound NCC"))
-    yield check(
+    yield settle(
         "B-033",
         together < 0.1 and apart > 0.5,
         "at the largest C the NCCs of the three resolutions coincide and their bounds do not",
         ours=f"NCCs at most {together:.2f} apart, bounds up to {apart:.2f}",
-        stand_in=stand_in,
     )
     smallest, centred = table[table["C"] == table["C"].min()], tables["centred"]
     gap = (smallest["bound NCC"] - smallest["expected NCC"]).max()
     centred_gap = (centred["expected NCC"] / centred["bound NCC"] - 1).abs().max()
-    yield check(
+    yield settle(
         "B-034",
         gap > 0.05
         and worst_deviation(centred, "NCC") < DEVIATIONS
         and centred_gap < 2 / centred["N"].min(),
         "at the smallest C the NCC misses its bound only because the data are not centred",
-        ours=f"gap up to {gap:.2f}; less its mean the picture reaches the bound within "
+        ours=f"gap up to {gap:.2f}; the centred picture reaches the bound within "
         f"{100 * centred_gap:.2f}%",
-        stand_in=stand_in,
     )
 
 
@@ -172,14 +117,14 @@ def _share_of_bias(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _apart_at_largest_c(table: pd.DataFrame, column: str) -> float:
-    """How far the resolutions differ at the largest C, at most over sigma."""
+    """Largest difference between the resolutions over sigma, at the largest C."""
     largest = table[table["C"] == table["C"].max()]
     by_size = largest.pivot_table(index="sigma", columns="size", values=column)
     return float((by_size.max(axis=1) - by_size.min(axis=1)).max())
 
 
 CAPTION = (
-    "One photograph at three resolutions, for four clipping norms (which the paper does not print; "
+    "One photograph at three resolutions, for four clipping norms (the paper does not print them; "
     "here they lie below, between and above the picture's norms at the three resolutions). Where C "
     "clips, MSE and PSNR carry a bias that grows with the resolution. At the largest C the NCCs "
     "coincide although their bounds do not. Dots: reconstructions; solid: exact expectations; "
@@ -208,7 +153,7 @@ def draw(tables: Tables) -> Figure:
     colours = dict(zip(norms.index, COLOURS, strict=False))
     figure, axes = panels(len(levels), 3, width=3.05, height=2.05)
     for line, c in zip(axes, levels, strict=True):
-        for axis, metric in zip(line, METRICS["pixel"], strict=True):
+        for axis, metric in zip(line, attacked.METRICS["pixel"], strict=True):
             for size, colour in colours.items():
                 at = theory[(theory["C"] == c) & (theory["size"] == size)]
                 dashed = {"color": colour if metric == "NCC" else GREY, "linestyle": "--"}

@@ -1,7 +1,6 @@
 """Figure 4: NMI, SSIM and a perceptual distance of the reconstructions of Figure 1."""
 
-from __future__ import annotations
-
+import functools
 import math
 from collections.abc import Iterator
 
@@ -10,16 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import perceptual
-from companion.papers.ziller2024.attacked_photographs import (
-    MANY_PICTURES,
-    METRICS,
-    many_pictures,
-)
+from companion.papers.ziller2024.attacked_photographs import MANY_PICTURES, METRICS, many_pictures
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.style import BLUE, GREY, drawing, legend_above, legend_line, panels
 
-#: how far a monotone metric's mean may step back between two noise levels, over its range
+#: largest step back of a monotone metric's mean between two noise levels, over its range
 STEP_BACK = 0.02
 
 PARAMETERS = {
@@ -59,78 +54,63 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     limit = means.xs(table["sigma"].max(), level="sigma")["NMI"].max() - 1
     bias = _plug_in_bias(tables.parameters.bins, table["N"].iloc[0])
     nmi = worst < STEP_BACK and 0 <= limit < 1.5 * bias
-    for target in ("ziller2024/fig4_nmi", "B-035"):
-        yield check(
-            target,
-            nmi,
-            "the NMI falls to one like the NCC",
-            ours=f"it falls at every C, steps back at most {100 * worst:.1f}% of its range; "
-            f"NMI - 1 at the largest sigma {limit:.4f}, plug-in bias {bias:.4f}",
-            stand_in=other_photographs,
-        )
-    at_least_noise = {
-        metric: f"at the least noise {cleanest[metric][dark]:.2f} at the smallest C against "
-        f"{cleanest[metric][near]:.2f} at C = {near} ||X||"
-        for metric in ("SSIM", "perceptual")
-    }
+    falling = check(
+        "ziller2024/fig4_nmi",
+        nmi,
+        "the NMI falls to one like the NCC",
+        ours=f"it falls at every C, steps back at most {100 * worst:.1f}% of its range; NMI - 1 at "
+        f"the largest sigma {limit:.4f}, plug-in bias {bias:.4f}",
+        stand_in=other_photographs,
+    )
+    yield from shared_by(falling, "B-035")
     ssim = (
         cleanest["SSIM"][dark] < 0.5 * cleanest["SSIM"][near]
         and middle_noisy["SSIM"] < 0.5 * middle_near["SSIM"]
         and back[near]["SSIM"] < STEP_BACK
-    )
-    yield check(
-        "ziller2024/fig4_ssim",
-        ssim,
-        "the SSIM is low for the smallest and the largest C and follows sigma where C is near the "
-        "norms",
-        ours=at_least_noise["SSIM"],
-        stand_in=other_photographs,
     )
     distance = (
         cleanest["perceptual"][dark] > 2 * cleanest["perceptual"][near]
         and middle_noisy["perceptual"] > 1.2 * middle_near["perceptual"]
         and back[near]["perceptual"] < STEP_BACK
     )
-    for target, holds, statement, ours in (
-        (
-            "ziller2024/fig4_perceptual",
-            distance,
-            "the perceptual distance is high for the smallest and the largest C and follows sigma "
-            "where C is near the norms",
-            f"{network}; {at_least_noise['perceptual']}",
-        ),
-        (
-            "ziller2024/fig4",
-            nmi and ssim and distance,
-            "the NMI falls to one for every C; SSIM and perceptual distance follow sigma where C "
-            "is near the norms and are bad far below and far above",
-            f"perceptual distance: {network}",
-        ),
-        (
-            "B-036",
-            ssim and distance,
-            "SSIM and perceptual distance are bad at very small C (dark pictures) and very large C "
-            "(noise), and follow sigma in between",
-            at_least_noise["SSIM"],
-        ),
-    ):
-        yield check(target, holds, statement, ours=ours, stand_in=tables.stand_in)
+    at_least_noise = {
+        metric: f"at the least noise {cleanest[metric][dark]:.2f} at the smallest C against "
+        f"{cleanest[metric][near]:.2f} at C = {near} ||X||"
+        for metric in ("SSIM", "perceptual")
+    }
+    follows = "for the smallest and the largest C and follows sigma where C is near the norms"
     yield check(
-        "B-031",
-        nmi and ssim and distance and max(back[near].values()) < STEP_BACK,
-        "NMI, SSIM and perceptual distance order noise levels as the NCC does",
-        ours=f"steps back at C = {near} ||X||, as a share of the range: "
-        + ", ".join(f"{k} {100 * v:.1f}%" for k, v in back[near].items()),
-        tolerance=f"{100 * STEP_BACK:g}%",
-        stand_in=tables.stand_in,
+        "ziller2024/fig4_ssim",
+        ssim,
+        f"the SSIM is low {follows}",
+        ours=at_least_noise["SSIM"],
+        stand_in=other_photographs,
     )
+    settle = functools.partial(check, stand_in=tables.stand_in)
+    yield settle(
+        "ziller2024/fig4_perceptual",
+        distance,
+        f"the perceptual distance is high {follows}",
+        ours=f"{network}; {at_least_noise['perceptual']}",
+    )
+    order = settle(
+        "ziller2024/fig4",
+        nmi and ssim and distance,
+        "where C is near the norms, NMI, SSIM and perceptual distance order noise levels as the "
+        "NCC does; far below and far above, SSIM and distance are bad",
+        ours=f"steps back at C = {near} ||X||, as a share of the range: "
+        + ", ".join(f"{k} {100 * v:.1f}%" for k, v in back[near].items())
+        + f"; perceptual distance: {network}",
+        tolerance=f"{100 * STEP_BACK:g}%",
+    )
+    yield from shared_by(order, "B-031", "B-036")
 
 
 def _steps_back(means: pd.DataFrame) -> dict[str, float]:
-    """Each metric's largest step towards the better with growing noise, over its range.
+    """Each metric's largest improvement with growing noise, over its range.
 
-    Zero for a metric that is monotone in sigma, as the expected NCC is. Metrics that have reached
-    their floor still move by the noise of their estimate, which is why it is not asked to be zero.
+    Zero for a metric that is monotone in sigma, as the expected NCC is. It need not be zero: at
+    its floor a metric still varies with the noise of its estimate.
     """
     steps = means.sort_index().diff().iloc[1:] * pd.Series({"NMI": 1, "SSIM": 1, "perceptual": -1})
     share = steps.max().clip(lower=0) / (means.max() - means.min())
@@ -143,10 +123,10 @@ def _at(means: pd.DataFrame, sigma: float) -> pd.Series:
 
 
 def _plug_in_bias(bins: int, dimension: int) -> float:
-    """How far above one the NMI of independent values is estimated, at most.
+    """Largest bias of the estimated NMI of independent values.
 
     The mutual information of two binned samples is overestimated by (bins - 1)^2 / (2 N) nats; the
-    joint entropy it is divided by is at least log(bins) where the values fill their bins.
+    joint entropy, the divisor, is at least log(bins) where the values fill their bins.
     """
     return (bins - 1) ** 2 / (2 * dimension) / math.log(bins)
 
@@ -156,7 +136,7 @@ CAPTION = (
     "information, structural similarity and a perceptual distance (lower is better). The NMI falls "
     "to one like the NCC. The other two are poor for the smallest C, where the pictures are almost "
     "black, and for the largest, where more noise than needed is added. Where the pretrained "
-    "network of LPIPS is not at hand, a distance of untrained features stands in for it, and the "
+    "network of LPIPS is not available, a distance of untrained features stands in for it, and the "
     "axis says so."
 )
 

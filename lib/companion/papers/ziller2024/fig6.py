@@ -1,51 +1,39 @@
 """Figure 6: a C between the norms at the two lower resolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from companion.papers.ziller2024.attacked_photographs import CLIP_RATIOS
-from companion.papers.ziller2024.picture_grids import (
-    draw_grid,
-    grid_parameters,
-    picture_grid,
-    shape_of,
-)
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.style import drawing
+from companion.papers.ziller2024 import picture_grids as grids
+from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 
-PARAMETERS = grid_parameters(CLIP_RATIOS[1])
+PARAMETERS = grids.parameters(1)
 SETTLES = ("B-038",)
 PHOTOGRAPHS = True
 
 
 @measurement
 def measure(study: Context) -> Tables:
-    return picture_grid(study)
+    return grids.picture_grid(study)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    dimmed = _dimmed(tables)
-    beta = tables["grid"].groupby("size")["beta"].first()
-    for target in ("ziller2024/fig6", "B-038"):
-        yield check(
-            target,
-            beta.iloc[0] == 1 and (beta.iloc[1:] < 1).all() and (dimmed - beta).abs().max() < 0.02,
-            "the norm grows with the resolution: only the lowest keeps its brightness, the higher "
-            "ones are clipped and darker",
-            ours="brightness over the original's: "
-            + ", ".join(f"{v:.2f} at {size}" for size, v in dimmed.items()),
-            stand_in=tables.stand_in,
-        )
+    beta, brightness = grids.least_noise(tables)["beta"], _brightness(tables)
+    dimmed = check(
+        "ziller2024/fig6",
+        beta.iloc[0] == 1 and (beta.iloc[1:] < 1).all() and (brightness - beta).abs().max() < 0.02,
+        "the norm grows with the resolution: only the lowest keeps its brightness, the higher ones "
+        "are clipped and darker",
+        ours="brightness over the original's: "
+        + ", ".join(f"{v:.2f} at {size}" for size, v in brightness.items()),
+        stand_in=tables.stand_in,
+    )
+    yield from shared_by(dimmed, "B-038")
 
 
-def _dimmed(tables: Tables) -> pd.Series:
+def _brightness(tables: Tables) -> pd.Series:
     """Brightness over the original's at the least noise, by size."""
-    table = tables["grid"]
-    quiet = table[table["sigma"] == table["sigma"].min()].set_index("size")
+    quiet = grids.least_noise(tables)
     return quiet["brightness"] / quiet["original brightness"]
 
 
@@ -57,13 +45,11 @@ CAPTION = (
 
 
 def alt(tables: Tables) -> str:
-    kept = ", ".join(f"{v:.0%} at {size}" for size, v in _dimmed(tables).items())
+    kept = ", ".join(f"{v:.0%} at {size}" for size, v in _brightness(tables).items())
     return (
-        f"{shape_of(tables)}: original and growing noise. At the least noise they keep {kept} "
-        "pixels of the original's brightness; at the largest sigma noise hides everything."
+        f"{grids.shape_of(tables)}: original and growing noise. At the least noise they keep "
+        f"{kept} pixels of the original's brightness; at the largest sigma noise hides everything."
     )
 
 
-@drawing
-def draw(tables: Tables) -> Figure:
-    return draw_grid(tables)
+draw = grids.draw

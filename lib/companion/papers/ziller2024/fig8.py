@@ -1,53 +1,41 @@
 """Figure 8: a very large C, where nothing is clipped and everything is noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from companion.papers.ziller2024.attacked_photographs import CLIP_RATIOS
-from companion.papers.ziller2024.picture_grids import (
-    draw_grid,
-    grid_parameters,
-    picture_grid,
-    shape_of,
-)
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.style import drawing
+from companion.papers.ziller2024 import picture_grids as grids
+from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 
-PARAMETERS = grid_parameters(CLIP_RATIOS[3])
+PARAMETERS = grids.parameters(3)
 SETTLES = ("B-040",)
 PHOTOGRAPHS = True
 
 
 @measurement
 def measure(study: Context) -> Tables:
-    return picture_grid(study)
+    return grids.picture_grid(study)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    seen = _noise_over_contrast(tables)
-    for target in ("ziller2024/fig8", "B-040"):
-        yield check(
-            target,
-            (tables["grid"]["beta"] == 1).all()
-            and seen.iloc[0] > 0.2
-            and seen.iloc[-1] < seen.iloc[0] / 10,
-            "no row is clipped; the lowest resolution is the noisiest, and noisy even at the "
-            "smallest sigma",
-            ours=f"noise over the picture's contrast at sigma = {tables['grid']['sigma'].min():g}, "
-            f"averaged to one size: {seen.iloc[0]:.2f} at the lowest resolution, "
-            f"{seen.iloc[-1]:.3f} at the highest",
-            stand_in=tables.stand_in,
-        )
+    noise = _noise_over_contrast(tables)
+    noisy = check(
+        "ziller2024/fig8",
+        (tables["grid"]["beta"] == 1).all()
+        and noise.iloc[0] > 0.2
+        and noise.iloc[-1] < noise.iloc[0] / 10,
+        "no row is clipped; the lowest resolution is the noisiest, even at the smallest sigma",
+        ours=f"noise over the picture's contrast at sigma = {tables['grid']['sigma'].min():g}, "
+        f"averaged to one size: {noise.iloc[0]:.2f} at the lowest resolution, "
+        f"{noise.iloc[-1]:.3f} at the highest",
+        stand_in=tables.stand_in,
+    )
+    yield from shared_by(noisy, "B-040")
 
 
 def _noise_over_contrast(tables: Tables) -> pd.Series:
-    """The noise at the least sigma, averaged to one size, over the picture's contrast, by size."""
-    table = tables["grid"]
-    quiet = table[table["sigma"] == table["sigma"].min()].set_index("size")
+    """Noise at the least sigma, averaged to one size, over the picture's contrast, by size."""
+    quiet = grids.least_noise(tables)
     return quiet["noise seen"] / quiet["contrast"]
 
 
@@ -61,12 +49,10 @@ CAPTION = (
 def alt(tables: Tables) -> str:
     shares = ", ".join(f"{v:.2g} at {size}" for size, v in _noise_over_contrast(tables).items())
     return (
-        f"{shape_of(tables)}: original and growing noise. At the smallest noise multiplier the "
-        f"noise, averaged to one size, is {shares} pixels of the picture's contrast: the first is "
-        "grainy and the last clear; at the largest all are noise."
+        f"{grids.shape_of(tables)}: original and growing noise. At the smallest noise multiplier "
+        f"the noise, averaged to one size, is {shares} pixels of the picture's contrast: the first "
+        "is grainy and the last clear; at the largest all are noise."
     )
 
 
-@drawing
-def draw(tables: Tables) -> Figure:
-    return draw_grid(tables)
+draw = grids.draw

@@ -1,6 +1,4 @@
-"""What the axes of Figures 1, 3 and 4 have in common: metrics over the noise multiplier."""
-
-from __future__ import annotations
+"""Axes of Figures 1, 3 and 4: metrics over the noise multiplier."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,18 +8,12 @@ from companion.style import BLUE
 
 __all__ = ["UNITS", "plain", "row_title", "scatter", "sigma_axis"]
 
-UNITS = {
-    "MSE": "MSE (range\u00b2)",
-    "PSNR": "PSNR (dB)",
-    "NCC": "NCC",
-    "NMI": "NMI",
-    "SSIM": "SSIM",
-    "perceptual": "perceptual distance",
-}
+UNITS = {"MSE": "MSE (range\u00b2)", "PSNR": "PSNR (dB)", "perceptual": "perceptual distance"}
+UNITS |= {metric: metric for metric in ("NCC", "NMI", "SSIM")}
 
 
 def sigma_axis(axes: Axes, last: bool) -> None:
-    """Make the axis logarithmic, labelled at whole decades, with its title in the last row only."""
+    """Make the axis logarithmic with labels at decades, shown in the last row only."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -33,12 +25,12 @@ def sigma_axis(axes: Axes, last: bool) -> None:
 
 
 def plain(value: float) -> str:
-    """Return three digits, or all digits before the point, without a power of ten."""
+    """Return a value with three digits, without a power of ten."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def row_title(row: str, c: float) -> str:
-    """Return ``0.01 min`` as the clipping norm it stands for."""
+    """Return the title of a row such as ``0.01 min``: its clipping norm."""
     factor, _, extreme = row.rpartition(" ")
     times = f"{factor}\\," if factor else ""
     return rf"$C = {times}\{extreme}\|X\|$ = {plain(c)}"

@@ -1,6 +1,4 @@
-"""Figures 5 to 8: one picture at three resolutions and one C, shown over the noise multipliers."""
-
-from __future__ import annotations
+"""Figures 5 to 8: one picture at three resolutions and one C, over the noise multipliers."""
 
 import numpy as np
 import pandas as pd
@@ -10,6 +8,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import adaptive_avg_pool2d
 
 from companion.papers.ziller2024.attacked_photographs import (
+    CLIP_RATIOS,
     RESOLUTIONS,
     one_picture,
     rebuild,
@@ -17,33 +16,28 @@ from companion.papers.ziller2024.attacked_photographs import (
 )
 from companion.papers.ziller2024.metric_axes import plain
 from companion.study import Context, Parameter, Tables
+from companion.style import drawing
 from reconrisk import DPSGD
 
-__all__ = ["by_size", "displayed", "draw_grid", "grid_parameters", "picture_grid", "shape_of"]
+__all__ = ["displayed", "draw", "least_noise", "parameters", "picture_grid", "shape_of"]
 
 #: pixels a side of a picture in a figure; larger ones are averaged down to it, as a screen would
 SHOWN = 256
 
 
-def grid_parameters(clip_ratio: float) -> dict[str, Parameter]:
-    """Return the parameters of one of Figures 5 to 8."""
-    sigmas = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2)
+def parameters(row: int) -> dict[str, Parameter]:
+    """Return the parameters of one of Figures 5 to 8: pictures at the C of a row of Figure 3."""
+    sigmas, ratio = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2), CLIP_RATIOS[row]
+    meaning = "C over the picture's norm at the lowest resolution"
     return {
         **RESOLUTIONS,
-        "clip_ratio": Parameter(
-            "float",
-            clip_ratio,
-            clip_ratio,
-            "not printed",
-            "C over the picture's norm at the lowest resolution",
-            low=1e-9,
-        ),
+        "clip_ratio": Parameter("float", ratio, ratio, "not printed", meaning, low=1e-9),
         "noise_multipliers": sigmas_parameter(sigmas, sigmas),
     }
 
 
 def picture_grid(study: Context) -> Tables:
-    """Return the reconstructions of one figure, as displayed, and what can be read off them.
+    """Return the reconstructions of one figure, as displayed, and their measurements.
 
     Columns: ``brightness`` is the mean displayed value, ``noise`` the standard deviation of the
     noise per value, ``noise seen`` that of the noise averaged down to the lowest resolution.
@@ -51,8 +45,7 @@ def picture_grid(study: Context) -> Tables:
     p = study.parameters
     pictures, sizes = one_picture(study)
     c = p.clip_ratio * float(sizes["norm"].iloc[0])
-    images: dict[str, np.ndarray] = {}
-    rows = []
+    images, rows = {}, []
     for size, picture in pictures.items():
         norm = float(np.linalg.norm(picture))
         beta = min(1.0, c / norm)
@@ -96,19 +89,20 @@ def displayed(picture: np.ndarray) -> np.ndarray:
     return _averaged(shown, SHOWN) if len(shown) > SHOWN else shown
 
 
-def by_size(tables: Tables) -> pd.DataFrame:
-    """Return every column's mean at each resolution, lowest first."""
-    return tables["grid"].groupby("size").mean()
+def least_noise(tables: Tables) -> pd.DataFrame:
+    """Return the rows of the least sigma, by size, lowest first."""
+    table = tables["grid"]
+    return table[table["sigma"] == table["sigma"].min()].set_index("size")
 
 
 def shape_of(tables: Tables, more: int = 0) -> str:
-    """Return how many rows of how many pictures a figure shows, in words."""
-    table = tables["grid"]
-    columns = 1 + table["sigma"].nunique() + more
-    return f"{table['size'].nunique()} rows of {columns} pictures"
+    """Return the numbers of rows and of pictures in a row, in words."""
+    rows, sigmas = (tables["grid"][name].nunique() for name in ("size", "sigma"))
+    return f"{rows} rows of {1 + sigmas + more} pictures"
 
 
-def draw_grid(tables: Tables) -> Figure:
+@drawing
+def draw(tables: Tables) -> Figure:
     """Draw resolutions as rows and noise multipliers as columns, the original first."""
     table = tables["grid"]
     sizes, sigmas = list(table["size"].unique()), list(table["sigma"].unique())
@@ -118,13 +112,8 @@ def draw_grid(tables: Tables) -> Figure:
         if sigma:
             titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
     side = 9.1 / (len(titles) + 0.25)
-    figure, axes = plt.subplots(
-        len(sizes),
-        len(titles),
-        figsize=(9.1, side * len(sizes) + 0.62),
-        squeeze=False,
-        layout="constrained",
-    )
+    figure = plt.figure(figsize=(9.1, side * len(sizes) + 0.62), layout="constrained")
+    axes = figure.subplots(len(sizes), len(titles), squeeze=False)
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
     beta, norms = (table.groupby("size")[name].first() for name in ("beta", "norm"))
     for line, size in zip(axes, sizes, strict=True):

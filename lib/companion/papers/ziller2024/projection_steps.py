@@ -1,10 +1,7 @@
-"""DP-SGD steps through the linear projection, eqs. (1) to (3), and how near a law they must be.
+"""DP-SGD steps through the linear projection, eqs. (1) to (3), and tests of a law against them.
 
-Wherever an expectation or a law is at stake it is measured on these steps; the closed forms are
-what the measurement is held against.
+Every expectation and law is measured on these steps and compared with its closed form.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
@@ -17,25 +14,24 @@ from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import DPSGD
 from reconrisk.attacks import unscaled
 
-__all__ = [
-    "STATED",
-    "TOLERANCE",
-    "all_fit",
-    "level",
-    "random_record",
-    "released",
-    "samples_parameter",
-    "worst_deviation",
-]
-
 #: what is printed of the settings of a theorem
 STATED = "not printed: a statement, not an experiment"
 TOLERANCE = f"{STANDARD_ERRORS:g} standard errors"
 
 
 def samples_parameter(quick: int, paper: int, printed: str = STATED) -> Parameter:
-    """Return the parameter that says how many steps are measured for each setting."""
+    """Return the parameter that counts the steps of each setting."""
     return Parameter("int", quick, paper, printed, "reconstructions per setting", low=100)
+
+
+def dimensions_parameter(*dimensions: int, low: int = 1) -> Parameter:
+    """Return the parameter that lists the dimensions."""
+    return Parameter("ints", dimensions, dimensions, STATED, "N, values of a record", low)
+
+
+def sigmas_parameter(*sigmas: float) -> Parameter:
+    """Return the parameter that lists the noise multipliers."""
+    return Parameter("floats", sigmas, sigmas, STATED, "sigma, noise multipliers", 1e-12)
 
 
 def released(
@@ -43,7 +39,7 @@ def released(
     record: np.ndarray,
     run: DPSGD,
     samples: int,
-    statistic: Callable[[np.ndarray], np.ndarray] = lambda rebuilt: rebuilt,
+    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda record, rebuilt: rebuilt,
     key: Sequence[object] = (),
 ) -> np.ndarray:
     """Release DP-SGD steps on one record and return a statistic of the reconstructions.
@@ -56,11 +52,10 @@ def released(
     samples : int
         How many independent steps.
     statistic : callable
-        From reconstructions (count, N), eq. (3), to an array with one row for each.
+        Of the record and of reconstructions (count, N), eq. (3): an array with a row for each.
     key : sequence
-        Names the noise, besides the record's size: what sets this run apart from the exhibit's
-        others. Settings only, no computed number: its last bit may differ between machines, and
-        all of the noise would differ with it.
+        Seeds the noise, besides the record's size. Settings only, no computed number: its last bit
+        may differ between machines, and with it all of the noise.
 
     Returns
     -------
@@ -69,7 +64,7 @@ def released(
     """
     generator = study.generator("noise", *key, record.size)
     steps = reconstructions(study, record, run, samples, generator, unscaled)
-    return np.concatenate([statistic(rebuilt) for rebuilt in steps])
+    return np.concatenate([statistic(record, rebuilt) for rebuilt in steps])
 
 
 def random_record(
@@ -82,11 +77,9 @@ def random_record(
     return values * (norm / np.linalg.norm(values))
 
 
-def worst_deviation(
-    table: pd.DataFrame, measured: str, expected: str, error: str = "standard error"
-) -> float:
-    """Return the largest distance of a measured from an expected column, in standard errors."""
-    return float(((table[measured] - table[expected]).abs() / table[error]).max())
+def worst_deviation(table: pd.DataFrame, measured: str, expected: str) -> float:
+    """Return the largest distance of two columns in units of the column "standard error"."""
+    return float(((table[measured] - table[expected]).abs() / table["standard error"]).max())
 
 
 def all_fit(p_values: pd.Series) -> bool:

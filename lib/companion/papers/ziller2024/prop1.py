@@ -1,33 +1,19 @@
 """Proposition 1: the expected MSE with and without clipping, eqs. (4), (5) and (21)."""
 
-from __future__ import annotations
-
-import functools
 from collections.abc import Iterator
 
 import pandas as pd
 
 from companion.experiments.tools import mean_and_error
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    TOLERANCE,
-    random_record,
-    released,
-    samples_parameter,
-    worst_deviation,
-)
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS
+from companion.papers.ziller2024 import projection_steps as projection
+from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS, shared_by
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {
-    "dimensions": Parameter(
-        "ints", (4, 64, 1024), (4, 64, 1024), STATED, "N, values of a record", 1
-    ),
-    "noise_multipliers": Parameter(
-        "floats", (0.1, 1.0), (0.1, 1.0), STATED, "sigma, noise multipliers", 1e-12
-    ),
-    "samples": samples_parameter(2000, 20000),
+    "dimensions": projection.dimensions_parameter(4, 64, 1024),
+    "noise_multipliers": projection.sigmas_parameter(0.1, 1.0),
+    "samples": projection.samples_parameter(2000, 20000),
 }
 SETTLES = ("B-006", "B-041", "E-B-02")
 
@@ -39,16 +25,10 @@ def measure(study: Context) -> Tables:
     rows = []
     for dimension in p.dimensions:
         for ratio in (0.5, 1.0, 3.0):
-            record = random_record(study.rng(dimension), dimension, ratio * clipping)
+            record = projection.random_record(study.rng(dimension), dimension, ratio * clipping)
             for sigma in p.noise_multipliers:
-                errors = released(
-                    study,
-                    record,
-                    DPSGD(sigma, max_grad_norm=clipping),
-                    p.samples,
-                    functools.partial(metrics.mse, record),
-                    (ratio, sigma),
-                )
+                run, key = DPSGD(sigma, max_grad_norm=clipping), (ratio, sigma)
+                errors = projection.released(study, record, run, p.samples, metrics.mse, key)
                 expected = float(bounds.expected_mse_clipped(ratio, dimension, sigma, clipping))
                 rows.append((dimension, ratio, sigma, *mean_and_error(errors), expected, sigma**2))
     columns = ["N", "norm over C", "sigma", "mean MSE", "standard error", "eq. (4)", "eq. (5)"]
@@ -62,29 +42,19 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["mse"]
-    off = worst_deviation(table, "mean MSE", "eq. (4)")
+    off = projection.worst_deviation(table, "mean MSE", "eq. (4)")
     slack = STANDARD_ERRORS * table["standard error"]
     at_least = (table["mean MSE"] >= table["eq. (5)"] - slack).all()
     at_most = (table["mean MSE"] <= table["eq. (5)"] + slack).all()
-    most = (table["eq. (4)"] / table["eq. (5)"]).max()
-    for target in ("ziller2024/prop1", "B-006"):
-        yield check(
-            target,
-            off < STANDARD_ERRORS and at_least,
-            "the mean MSE is eq. (4), with and without clipping, hence at least C^2 sigma^2",
-            ours=f"{len(table)} settings, the worst {off:.1f} standard errors off",
-            tolerance=TOLERANCE,
-        )
-    yield check(
-        "B-041",
-        at_least and not at_most,
-        "eq. (21) prints <= where Proposition 1 states >=, and only >= holds",
-        ours=f"clipped, E[MSE] is up to {most:.0f} times C^2 sigma^2",
+    mean = check(
+        "ziller2024/prop1",
+        off < STANDARD_ERRORS and at_least,
+        "the mean MSE is eq. (4), with and without clipping, hence at least C^2 sigma^2",
+        ours=f"{len(table)} settings, the worst {off:.1f} standard errors off",
+        tolerance=projection.TOLERANCE,
     )
-    yield refute(
-        "E-B-02",
-        holds=at_most,
-        corrected_holds=at_least,
-        ours=f"E[MSE] up to {most:.0f} times C^2 sigma^2",
-        paper="at most 1",
-    )
+    yield from shared_by(mean, "B-006")
+    ours = f"E[MSE] up to {(table['eq. (4)'] / table['eq. (5)']).max():.0f} times C^2 sigma^2"
+    statement = "eq. (21) prints <= where Proposition 1 states >=, and only >= holds"
+    yield check("B-041", at_least and not at_most, statement, ours=ours)
+    yield refute("E-B-02", holds=at_most, corrected_holds=at_least, ours=ours, paper="at most 1")

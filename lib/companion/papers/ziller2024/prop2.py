@@ -1,7 +1,5 @@
 """Proposition 2: the expected PSNR against the printed bound, with and without clipping."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator
@@ -13,23 +11,15 @@ from matplotlib.ticker import ScalarFormatter
 from scipy import special
 
 from companion.experiments.tools import mean_and_error
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    random_record,
-    released,
-    samples_parameter,
-    worst_deviation,
-)
-from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.papers.ziller2024 import projection_steps as projection
+from companion.study import Context, Tables, Verdict, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by
 from companion.style import BLUE, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 
-DIMENSIONS = (1, 2, 4, 10, 100, 1000)
-
 PARAMETERS = {
-    "dimensions": Parameter("ints", DIMENSIONS, DIMENSIONS, STATED, "N, values of a record", 1),
-    "samples": samples_parameter(4000, 100000),
+    "dimensions": projection.dimensions_parameter(1, 2, 4, 10, 100, 1000),
+    "samples": projection.samples_parameter(4000, 100000),
 }
 SETTLES = ("B-007", "E-B-01")
 
@@ -40,22 +30,16 @@ def measure(study: Context) -> Tables:
     sigma = clipping = width = 1.0
     run = DPSGD(sigma, max_grad_norm=clipping)
     printed = float(bounds.psnr_bound_paper(sigma, clipping, width))
+    psnr = functools.partial(metrics.psnr, data_range=width)
     rows = []
     for dimension in p.dimensions:
         exact = float(bounds.expected_psnr(dimension, sigma, clipping, width))
         for ratio in (0.5, 3.0):
-            record = random_record(study.rng(dimension), dimension, ratio * clipping)
-            psnr = released(
-                study,
-                record,
-                run,
-                p.samples,
-                functools.partial(metrics.psnr, record, data_range=width),
-                (ratio,),
-            )
+            record = projection.random_record(study.rng(dimension), dimension, ratio * clipping)
+            measured = projection.released(study, record, run, p.samples, psnr, (ratio,))
             expected_mse = float(bounds.expected_mse_clipped(ratio, dimension, sigma, clipping))
             jensen = 20 * math.log10(width) - 10 * math.log10(expected_mse)
-            rows.append((dimension, ratio, *mean_and_error(psnr), printed, exact, jensen))
+            rows.append((dimension, ratio, *mean_and_error(measured), printed, exact, jensen))
     columns = ["N", "norm over C", "mean", "standard error", "printed bound", "exact", "Jensen"]
     grid = np.unique(np.geomspace(1, 1000, 60).astype(int))
     excess = bounds.expected_psnr(grid, sigma, clipping, width) - printed
@@ -81,26 +65,25 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     digamma = 10 / math.log(10) * (np.log(n / 2) - special.digamma(n / 2))
     asymptotic = abs(excess[-1] * n[-1] - 10 / math.log(10)) < 10 / n[-1]
     corrected = (
-        worst_deviation(free, "mean", "exact") < STANDARD_ERRORS
+        projection.worst_deviation(free, "mean", "exact") < STANDARD_ERRORS
         and lower
         and upper
         and np.allclose(excess, digamma, rtol=1e-9, atol=1e-12)
         and asymptotic
     )
-    small = free[free["N"] <= 10]
-    for target in ("ziller2024/prop2", "B-007", "E-B-01"):
-        yield refute(
-            target,
-            erratum="E-B-01",
-            holds=(table["mean"] <= table["printed bound"] + slack).all(),
-            corrected_holds=corrected,
-            ours="excess over the bound: "
-            + ", ".join(
-                f"{rounded(row['mean'], row['standard error'])} dB at N = {row['N']:.0f}"
-                for _, row in small.iterrows()
-            ),
-            paper="at most 0 dB",
-        )
+    exceeded = refute(
+        "ziller2024/prop2",
+        erratum="E-B-01",
+        holds=(table["mean"] <= table["printed bound"] + slack).all(),
+        corrected_holds=corrected,
+        ours="excess over the bound: "
+        + ", ".join(
+            f"{rounded(row['mean'], row['standard error'])} dB at N = {row['N']:.0f}"
+            for _, row in free[free["N"] <= 10].iterrows()
+        ),
+        paper="at most 0 dB",
+    )
+    yield from shared_by(exceeded, "B-007", "E-B-01")
 
 
 CAPTION = (
@@ -127,16 +110,10 @@ def draw(tables: Tables) -> Figure:
     exact = "exact: (10/ln 10)(ln(N/2) \u2212 digamma(N/2))"
     axis.plot(curve["N"], curve["excess"], color=BLUE, label=exact)
     axis.plot(curve["N"], 10 / np.log(10) / curve["N"], color=GREY, linestyle=":", label="4.34 / N")
-    axis.errorbar(
-        free["N"][sure],
-        measured[sure],
-        2 * free["standard error"][sure],
-        fmt="o",
-        color=ORANGE,
-        markersize=5,
-        capsize=3,
-        label="DP-SGD steps, \u00b1 2 std. errors",
-    )
+    error = 2 * free["standard error"][sure]
+    style = {"fmt": "o", "color": ORANGE, "markersize": 5, "capsize": 3}
+    label = "DP-SGD steps, \u00b1 2 std. errors"
+    axis.errorbar(free["N"][sure], measured[sure], error, **style, label=label)
     axis.set(xscale="log", yscale="log", xlabel="dimension N")
     axis.set_ylabel("E[PSNR] \u2212 printed upper bound (dB)")
     axis.xaxis.set_major_formatter(ScalarFormatter())

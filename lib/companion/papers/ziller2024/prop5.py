@@ -1,30 +1,18 @@
 """Proposition 5: the law of the MSE, with and without clipping."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
 from companion.experiments.tools import SIGNIFICANCE, fits
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    all_fit,
-    level,
-    random_record,
-    released,
-    samples_parameter,
-)
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.papers.ziller2024 import projection_steps as projection
+from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 from reconrisk import DPSGD, bounds, metrics
 
-DIMENSIONS = (1, 10, 100, 1000)
-
 PARAMETERS = {
-    "dimensions": Parameter("ints", DIMENSIONS, DIMENSIONS, STATED, "N, values of a record", 1),
-    "samples": samples_parameter(4000, 100000),
+    "dimensions": projection.dimensions_parameter(1, 10, 100, 1000),
+    "samples": projection.samples_parameter(4000, 100000),
 }
 SETTLES = ("B-024",)
 
@@ -37,11 +25,9 @@ def measure(study: Context) -> Tables:
     rows = []
     for dimension in p.dimensions:
         for norm in (0.5, 3.0):
-            record = random_record(study.rng(dimension), dimension, norm * clipping)
-            errors = released(
-                study, record, run, p.samples, functools.partial(metrics.mse, record), (norm,)
-            )
-            law: dict[str, Any] = {"dimension": dimension, "noise_multiplier": sigma}
+            record = projection.random_record(study.rng(dimension), dimension, norm * clipping)
+            errors = projection.released(study, record, run, p.samples, metrics.mse, (norm,))
+            law = {"dimension": dimension, "noise_multiplier": sigma}
             exact = functools.partial(
                 bounds.mse_tail_clipped, **law, max_grad_norm=clipping, data_norm=norm
             )
@@ -57,12 +43,12 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["p-values"]
     exact, central = table["p non-central"], table.loc[table["norm over C"] > 1, "p central"]
-    for target in ("ziller2024/prop5", "B-024"):
-        yield check(
-            target,
-            all_fit(exact) and (central < SIGNIFICANCE).all(),
-            "given X, the MSE is C^2 sigma^2 / N times a non-central chi-square variable",
-            ours=f"smallest p-value {exact.min():.2g} over {len(table)} settings; the central law "
-            "is refused where X is clipped",
-            tolerance=level(len(table)),
-        )
+    law = check(
+        "ziller2024/prop5",
+        projection.all_fit(exact) and (central < SIGNIFICANCE).all(),
+        "given X, the MSE is C^2 sigma^2 / N times a non-central chi-square variable",
+        ours=f"smallest p-value {exact.min():.2g} over {len(table)} settings; the central law is "
+        "rejected where X is clipped",
+        tolerance=projection.level(len(table)),
+    )
+    yield from shared_by(law, "B-024")

@@ -1,8 +1,5 @@
 """Proposition 6: the data-free bound on P(MSE <= eta)."""
 
-from __future__ import annotations
-
-import functools
 import math
 from collections.abc import Iterator
 
@@ -10,23 +7,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    TOLERANCE,
-    random_record,
-    released,
-    samples_parameter,
-)
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.papers.ziller2024 import projection_steps as projection
+from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by
 from reconrisk import DPSGD, bounds, metrics
 
-DIMENSIONS = (1, 10, 100, 1000)
 LEVELS = np.array([0.01, 0.1, 0.5, 0.9, 0.99])
 
 PARAMETERS = {
-    "dimensions": Parameter("ints", DIMENSIONS, DIMENSIONS, STATED, "N, values of a record", 1),
-    "samples": samples_parameter(4000, 100000),
+    "dimensions": projection.dimensions_parameter(1, 10, 100, 1000),
+    "samples": projection.samples_parameter(4000, 100000),
 }
 SETTLES = ("B-025", "E-B-12")
 
@@ -40,10 +30,8 @@ def measure(study: Context) -> Tables:
     for dimension in p.dimensions:
         eta = stats.gamma.ppf(LEVELS, dimension / 2) * 2 * (clipping * sigma) ** 2 / dimension
         for norm in (0.5, 1.1, 3.0):
-            record = random_record(study.rng(dimension), dimension, norm * clipping)
-            errors = released(
-                study, record, run, p.samples, functools.partial(metrics.mse, record), (norm,)
-            )
+            record = projection.random_record(study.rng(dimension), dimension, norm * clipping)
+            errors = projection.released(study, record, run, p.samples, metrics.mse, (norm,))
             columns = {
                 "N": dimension,
                 "norm over C": norm,
@@ -68,26 +56,26 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     deviation = STANDARD_ERRORS * np.sqrt(bound * (1 - bound) / samples)
     dominated = (exact <= bound * (1 + 1e-9)).all()
     clipped = table["norm over C"] > 1
-    for target in ("ziller2024/prop6", "B-025"):
-        yield check(
-            target,
-            dominated
-            and (measured <= bound + deviation + 1 / samples).all()
-            and np.allclose(exact[~clipped], bound[~clipped], rtol=1e-9),
-            "P(MSE <= eta) <= P(N/2, N eta / (2 C^2 sigma^2)), with and without clipping",
-            ours=f"{len(table)} thresholds; largest measured excess "
-            f"{rounded(max((measured - bound).max(), 0.0), 0.5 / math.sqrt(samples))}",
-            tolerance=TOLERANCE,
-        )
+    bounded = check(
+        "ziller2024/prop6",
+        dominated
+        and (measured <= bound + deviation + 1 / samples).all()
+        and np.allclose(exact[~clipped], bound[~clipped], rtol=1e-9),
+        "P(MSE <= eta) <= P(N/2, N eta / (2 C^2 sigma^2)), with and without clipping",
+        ours=f"{len(table)} thresholds; largest measured excess "
+        f"{rounded(max((measured - bound).max(), 0.0), 0.5 / math.sqrt(samples))}",
+        tolerance=projection.TOLERANCE,
+    )
+    yield from shared_by(bounded, "B-025")
     median = table.iloc[-1 - len(LEVELS) // 2]
-    for target in ("ziller2024/prop6", "E-B-12"):
-        yield refute(
-            target,
-            erratum="E-B-12",
-            # "MSE <= MSE_bound": the bounding variable is the smaller one in distribution
-            holds=(measured >= bound - deviation)[clipped].all(),
-            corrected_holds=dominated and (exact < bound)[clipped].all(),
-            ours=f"P(MSE <= eta) against the bound, N = {median['N']:.0f}, ||X|| = "
-            f"{median['norm over C']:g} C, median eta: {median['exact']:.2g} against "
-            f"{median['bound']:.2g}",
-        )
+    smaller = refute(
+        "ziller2024/prop6",
+        erratum="E-B-12",
+        # "MSE <= MSE_bound": the bounding variable is the smaller one in distribution
+        holds=(measured >= bound - deviation)[clipped].all(),
+        corrected_holds=dominated and (exact < bound)[clipped].all(),
+        ours=f"P(MSE <= eta) against the bound, N = {median['N']:.0f}, ||X|| = "
+        f"{median['norm over C']:g} C, median eta: {median['exact']:.2g} against "
+        f"{median['bound']:.2g}",
+    )
+    yield from shared_by(smaller, "E-B-12")

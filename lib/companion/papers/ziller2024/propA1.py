@@ -1,6 +1,4 @@
-"""Proposition A.1: the parts of the NCC's law, as printed and corrected, and the exact law."""
-
-from __future__ import annotations
+"""Proposition A.1: the parts of the law of the NCC, printed and corrected, and the exact law."""
 
 import math
 from collections.abc import Iterator
@@ -10,19 +8,14 @@ import pandas as pd
 from scipy import stats
 
 from companion.experiments.tools import SIGNIFICANCE, fits, mean_and_error
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    random_record,
-    released,
-    samples_parameter,
-)
+from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {
-    "dimension": Parameter("int", 10, 10, STATED, "N, values of a record", low=3),
-    "samples": samples_parameter(20000, 200000),
+    "dimension": Parameter("int", 10, 10, projection.STATED, "N, values of a record", low=3),
+    "samples": projection.samples_parameter(20000, 200000),
 }
 SETTLES = ("B-042", "E-B-05", "E-B-09")
 
@@ -31,23 +24,23 @@ SETTLES = ("B-042", "E-B-05", "E-B-09")
 def measure(study: Context) -> Tables:
     p = study.parameters
     n, clipping, sigma, beta = p.dimension, 2.0, 0.7, 1 / 3
-    scale = clipping * sigma
-    record = random_record(study.rng("record"), n, 3 * clipping)
-    rebuilt = released(study, record, DPSGD(sigma, max_grad_norm=clipping), p.samples)
+    scale, run = clipping * sigma, DPSGD(sigma, max_grad_norm=clipping)
+    record = projection.random_record(study.rng("record"), n, 3 * clipping)
+    rebuilt = projection.released(study, record, run, p.samples)
     noise = rebuilt - beta * record
     rho = noise.mean(axis=1)
     nu = noise - rho[:, None]
     centred = record - record.mean()
     z3 = (2 * beta * centred * nu).mean(axis=1)
     z4 = np.square(nu).mean(axis=1)
-    variance_z3 = 4 * beta**2 * scale**2 * float(np.square(centred).sum()) / n**2
-    variance_nu = (1 + 1 / math.sqrt(n)) * scale**2, (1 - 1 / n) * scale**2
+    # part, values whose mean is measured, printed and corrected mean
     parts = [
-        ("variance of rho, eq. (71)", *_variance(rho), scale**2 / math.sqrt(n), scale**2 / n),
-        ("variance of nu, eq. (74)", *_variance(nu), *variance_nu),
-        ("variance of Z3", *_variance(z3), math.nan, variance_z3),
-        ("mean of Z4, eq. (79)", *mean_and_error(z4), scale, scale**2 * (n - 1) / n),
+        ("variance of rho, eq. (71)", rho**2, scale**2 / math.sqrt(n), scale**2 / n),
+        ("variance of nu, eq. (74)", z4, (1 + 1 / math.sqrt(n)) * scale**2, (1 - 1 / n) * scale**2),
+        ("variance of Z3", z3**2, math.nan, 4 * beta**2 * scale**2 * (centred**2).sum() / n**2),
+        ("mean of Z4, eq. (79)", z4, scale, scale**2 * (n - 1) / n),
     ]
+    parts = [(part, *mean_and_error(values), *means) for part, values, *means in parts]
 
     ncc = metrics.ncc(record, rebuilt)
     square = np.square(rebuilt - rebuilt.mean(axis=1, keepdims=True)).mean(axis=1)
@@ -68,12 +61,6 @@ def measure(study: Context) -> Tables:
         ran=f"{p.samples} DP-SGD steps at N = {n}, C = {clipping:g}, sigma = {sigma:g}, "
         "||X|| = 3 C.",
     )
-
-
-def _variance(values: np.ndarray) -> tuple[float, float]:
-    """Mean square of centred values and its standard error (over the first axis)."""
-    squares = np.square(values)
-    return mean_and_error(squares if squares.ndim == 1 else squares.mean(axis=1))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
