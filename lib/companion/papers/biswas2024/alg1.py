@@ -1,7 +1,5 @@
 """Algorithm 1: DP-SGD of a network with every layer clipped, against plain routes to each line."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

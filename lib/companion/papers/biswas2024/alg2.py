@@ -1,7 +1,5 @@
 """Algorithm 2: the average gradient turned by von Mises-Fisher noise, against plain routes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

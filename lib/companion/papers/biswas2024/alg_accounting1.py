@@ -1,7 +1,5 @@
 """The first way of accounting: convert one release, amplify by sampling, compose."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -25,7 +23,7 @@ _CONCENTRATIONS = (25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 300.0, 500.0)
 PARAMETERS = {
     "concentrations": Parameter(
         "floats", _CONCENTRATIONS, _CONCENTRATIONS, "25 to 500", "kappa, concentrations", 1e-3
-    ),
+    )
 }
 SETTLES = ("E-D-03",)
 SHOWN = ("the first approach step by step",)

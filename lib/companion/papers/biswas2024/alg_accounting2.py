@@ -1,7 +1,5 @@
 """The second way of accounting, Rényi to the end, and where the two approaches cross."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Inverting gradients at work: its errors over the iterations, and what its settings change."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Algorithms 1 and 2 of Biswas et al. 2024 line by line, each against a route of its own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,20 +21,6 @@ from reconrisk.training import (
     release_gradients,
     train_mini_batches,
 )
-
-__all__ = [
-    "LEAST_P",
-    "TRIED",
-    "Batch",
-    "Line",
-    "algorithm1_lines",
-    "algorithm2_lines",
-    "as_table",
-    "draw_batch",
-    "lines_verdict",
-    "record_reach",
-    "tried_batch",
-]
 
 #: p-value below which a line does not follow its law; a wrong law is far below
 LEAST_P = 1e-6
@@ -289,9 +273,7 @@ def _length_line(batch: Batch, kappa: float) -> Line:
     same = [
         flat(
             _released(
-                batch,
-                Release("vmf", kappa, max_grad_norm=limit),
-                torch.Generator().manual_seed(1),
+                batch, Release("vmf", kappa, max_grad_norm=limit), torch.Generator().manual_seed(1)
             )
         )
         for limit in (1e-4, 1e-5)

@@ -3,8 +3,6 @@
 They look at the same reconstructions, which are computed once in a process.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,27 +23,6 @@ from companion.papers.biswas2024.printed_reconstructions import (
 )
 from companion.study import Context, Parameter, Verdict, compare
 from reconrisk.training import Release
-
-__all__ = [
-    "ATTACK",
-    "DATA",
-    "DECIMALS",
-    "DRAWN",
-    "PICTURES",
-    "SIZES",
-    "about",
-    "as_printed",
-    "attack_batch128",
-    "attack_pairs",
-    "attack_series",
-    "beside",
-    "cell_by_cell",
-    "cells_of",
-    "ran",
-    "rows_of",
-    "series",
-    "standard_error",
-]
 
 _OURS = "not printed"
 DATA = {

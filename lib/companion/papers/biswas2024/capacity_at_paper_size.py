@@ -1,7 +1,5 @@
 """Bayes' capacity at the size of the paper's network and batches."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,8 +8,6 @@ from scipy import special as sc
 from companion.experiments.capacity_routes import LAYER_SIZES
 from companion.experiments.federated import BATCH_SIZE, DIMENSION, RECORDS
 from reconrisk import bounds
-
-__all__ = ["LAYERS", "RADIUS", "gaussian_capacity", "log_batches"]
 
 LAYERS = len(LAYER_SIZES)
 #: of the ball that Theorem 5 puts the average of clipped gradients in

@@ -1,7 +1,5 @@
 """Corollary 1: fewer inputs, smaller capacity, of random channels and of noise on domains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

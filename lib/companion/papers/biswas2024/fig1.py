@@ -1,7 +1,5 @@
 """Figure 1: SSIM and MSE of batches of 128 over epsilon, under both mechanisms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

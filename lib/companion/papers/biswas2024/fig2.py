@@ -1,7 +1,5 @@
 """Figure 2: test accuracy over the paper's epsilons, with both mechanisms and without noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figure 3: pictures and their reconstructions, and how many of them are recognised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 4: error over Bayes' capacity, and which of capacity and epsilon orders the error."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 
@@ -30,15 +28,7 @@ from companion.papers.biswas2024.reconstruction_drawings import (
     title,
 )
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.style import (
-    GREEN,
-    MECHANISMS,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
+from companion.style import GREEN, MECHANISMS, PURPLE, drawing, legend_above, legend_line, panels
 from reconrisk import bounds
 
 PARAMETERS = {**DRAWN, "batch_sizes": SIZES}

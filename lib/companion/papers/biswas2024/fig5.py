@@ -1,7 +1,5 @@
 """Figure 5: log of Bayes' capacity over epsilon, as printed, certified and for one record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,7 +29,7 @@ PARAMETERS = {
         "the fifteen of Table IV",
         "sigma at which a concentration of equal certified epsilon is sought",
         0.1,
-    ),
+    )
 }
 SETTLES = ("D-030",)
 SHOWN = ("at equal epsilon",)
@@ -48,11 +46,7 @@ def measure(study: Context) -> Tables:
     shown = equal.assign(ratio=equal["Gaussian, one record"] / equal["VMF"])
     texts = {name: [f"{v:.{d}f}" for v in shown[name]] for name, d in decimals.items()}
     return Tables(
-        {
-            "points": points,
-            "equal epsilon": equal,
-            "at equal epsilon": shown.assign(**texts),
-        },
+        {"points": points, "equal epsilon": equal, "at equal epsilon": shown.assign(**texts)},
         ran=f"Table IV's {len(points)} pairs at p = {DIMENSION:,}, batch size {BATCH_SIZE}, "
         f"{LAYERS} layers; certified epsilons after {STEPS:,} steps.",
     )

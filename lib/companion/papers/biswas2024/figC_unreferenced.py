@@ -1,7 +1,5 @@
 """The figure of Appendix C that no sentence speaks of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from companion.study import Context, Tables, Verdict, measurement, not_run

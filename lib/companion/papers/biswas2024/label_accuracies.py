@@ -4,8 +4,6 @@ A label is the concentration of a pair of Table IV; its epsilon is the paper's, 
 noise costs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,21 +21,6 @@ from companion.experiments.utility_runs import (
     training_task,
 )
 from companion.study import Context, Parameter, registry
-
-__all__ = [
-    "BATCH_SIZE",
-    "CROSSING",
-    "SETS",
-    "behind",
-    "gaps_of",
-    "gaussian_ahead",
-    "label_accuracies",
-    "mean_gap",
-    "pairs_of",
-    "printed_gaps",
-    "spread_of_a_run",
-    "titles",
-]
 
 BATCH_SIZE = Parameter("int", 128, 128, "128", "records of a batch, expected", low=1)
 #: standard errors by which VMF noise must be ahead to count as a crossing

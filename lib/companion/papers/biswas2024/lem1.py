@@ -1,7 +1,5 @@
 """Lemma 1: a deterministic map in front of a channel leaves its capacity as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Lemma 2: the least and the largest capacity, and random channels between them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

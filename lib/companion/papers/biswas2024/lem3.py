@@ -1,7 +1,5 @@
 """Lemma 3: post-processing never raises the capacity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

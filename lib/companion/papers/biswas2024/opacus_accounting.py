@@ -1,7 +1,5 @@
 """The accountant that chose the paper's noise multipliers: Opacus', by Rényi divergence."""
 
-from __future__ import annotations
-
 import functools
 import math
 
@@ -9,8 +7,6 @@ import numpy as np
 
 from companion.experiments.federated import DELTA, EPOCHS, STEPS
 from reconrisk import privacy
-
-__all__ = ["ORDERS", "RATE", "SEARCHED_TO", "gaussian_renyi", "renyi_epsilon", "searched_noise"]
 
 #: orders that Opacus tries
 ORDERS = np.concatenate([1.0 + np.arange(1, 100) / 10.0, np.arange(12.0, 64.0)])

@@ -1,7 +1,5 @@
 """What Tables II, III and VI print about reconstructions, under the names of our own tables."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 
@@ -10,25 +8,6 @@ import pandas as pd
 from companion.experiments.federated import BATCH_SIZE, KEY, Pair, pairs, studied_pairs
 from companion.study import registry
 from reconrisk.training import Release
-
-__all__ = [
-    "CLIP",
-    "LEAKED",
-    "MECHANISMS",
-    "NONE",
-    "SETS",
-    "ahead",
-    "label",
-    "nine_pairs",
-    "printed_by_pair",
-    "printed_figure1",
-    "printed_table2",
-    "printed_table3",
-    "printed_table6",
-    "release_of",
-    "table2_releases",
-    "with_settings",
-]
 
 #: how the two data sets' parameters are named, and the sets of the paper
 SETS = {"digits": "MNIST", "garments": "FashionMNIST"}

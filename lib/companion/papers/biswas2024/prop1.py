@@ -1,7 +1,5 @@
 """Proposition 1: the Rényi divergence of two VMF laws, and opposite centres as the worst case."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

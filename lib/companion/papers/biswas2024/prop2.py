@@ -1,7 +1,5 @@
 """Proposition 2: the divergence of independent blocks is the sum of the blocks' divergences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

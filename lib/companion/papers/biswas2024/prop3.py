@@ -1,7 +1,5 @@
 """Proposition 3: one VMF vector against a gradient that is cut into blocks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

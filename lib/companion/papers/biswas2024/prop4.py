@@ -1,7 +1,5 @@
 """Proposition 4: from Rényi divergence to epsilon of one release, at the best order."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,22 +1,9 @@
 """Random channels with finitely many inputs and outputs, on which the lemmas are tried."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from companion.study import Parameter
 from reconrisk import bounds
-
-__all__ = [
-    "CHANNELS",
-    "NOISE",
-    "ROUNDING",
-    "falls",
-    "log_capacity",
-    "random_channel",
-    "random_map",
-    "random_sizes",
-]
 
 _THEOREM = "none (a theorem)"
 CHANNELS = Parameter(

@@ -1,7 +1,5 @@
 """How the pictures of reconstructions mark data sets, releases, our numbers and printed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd
@@ -11,16 +9,6 @@ from matplotlib.lines import Line2D
 from companion.papers.biswas2024.printed_reconstructions import SETS
 from companion.study import Tables
 from companion.style import GREEN, GREY, MECHANISMS, legend_line
-
-__all__ = [
-    "colour_of",
-    "hollow",
-    "hollow_entry",
-    "mechanism_entries",
-    "over_epsilon",
-    "points",
-    "title",
-]
 
 
 def title(tables: Tables, which: str) -> str:

@@ -1,7 +1,5 @@
 """Table I: epsilon of VMF noise by concentration, and the better of the two approaches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

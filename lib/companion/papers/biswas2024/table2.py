@@ -1,7 +1,5 @@
 """Table II: batches of 128 rebuilt without defence, after clipping, and under two noises each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Table III: deep leakage from gradients, on batches of a few records and under light noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -21,12 +19,7 @@ from companion.experiments.batch_attacks import (
 from companion.experiments.federated import standardised
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.biswas2024.attacked_batches import DATA, standard_error
-from companion.papers.biswas2024.printed_reconstructions import (
-    LEAKED,
-    SETS,
-    label,
-    printed_table3,
-)
+from companion.papers.biswas2024.printed_reconstructions import LEAKED, SETS, label, printed_table3
 from companion.papers.biswas2024.reconstruction_drawings import (
     colour_of,
     hollow,
@@ -34,16 +27,7 @@ from companion.papers.biswas2024.reconstruction_drawings import (
     points,
     title,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    refute,
-)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, not_run, refute
 from companion.style import GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import deep_leakage
 from reconrisk.training import Release

@@ -1,7 +1,5 @@
 """Table IV: concentrations and noise multipliers that are said to cost the same epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,11 +9,7 @@ import pandas as pd
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.biswas2024.capacity_at_paper_size import LAYERS, gaussian_capacity
-from companion.papers.biswas2024.opacus_accounting import (
-    SEARCHED_TO,
-    renyi_epsilon,
-    searched_noise,
-)
+from companion.papers.biswas2024.opacus_accounting import SEARCHED_TO, renyi_epsilon, searched_noise
 from companion.papers.biswas2024.vmf_accounts import accounts, fits, printed_table4, setting
 from companion.study import (
     Context,

@@ -1,7 +1,5 @@
 """Table V: accuracy at every batch size beside print, other readings of the training, epsilons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,13 +16,7 @@ from companion.experiments.federated import (
     Pair,
     studied_pairs,
 )
-from companion.experiments.utility_runs import (
-    DATA,
-    LABELS,
-    READINGS,
-    TRAINING,
-    printed_accuracies,
-)
+from companion.experiments.utility_runs import DATA, LABELS, READINGS, TRAINING, printed_accuracies
 from companion.papers.biswas2024.label_accuracies import (
     CROSSING,
     SETS,

@@ -1,7 +1,5 @@
 """Table VI: reconstruction of batches of all sizes under the eight pairs, cell by cell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 

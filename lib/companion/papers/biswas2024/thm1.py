@@ -1,7 +1,5 @@
 """Theorem 1: the divergence of VMF noise grows with the concentration, falls with the dimension."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Theorem 2: the composition bound against exact composition of the least private mechanism."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Theorem 3: Rényi divergence of VMF noise on a Poisson sample, with factor three and one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Theorem 4: the reconstruction risk is at most the capacity of the noise."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Theorem 5: Bayes' capacity of Gaussian noise on a ball, by integration and by sampling."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

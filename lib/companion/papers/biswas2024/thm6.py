@@ -1,7 +1,5 @@
 """Theorem 6: Bayes' capacity of von Mises-Fisher noise, by integration and by sampling."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -32,12 +30,7 @@ PARAMETERS = {
         "ints", _SAMPLED, _SAMPLED, _THEOREM, "p of the sampled capacities", 2
     ),
     "sampled_concentrations": Parameter(
-        "floats",
-        _AT,
-        _AT,
-        _THEOREM,
-        "kappa of each; kappa^2 / p must be of the order of one",
-        0,
+        "floats", _AT, _AT, _THEOREM, "kappa of each; kappa^2 / p must be of the order of one", 0
     ),
     "samples": Parameter(
         "int", 40_000, 200_000, _THEOREM, "samples of every Monte Carlo route", 1000
