@@ -489,7 +489,7 @@ def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, othe
         {
             "trace": pd.DataFrame(trace),
             "readings": pd.DataFrame(readings),
-            "blind": pd.DataFrame([{"records": 128, "dimensions": alg_iga.blind_dimensions()}]),
+            "blind": pd.DataFrame([{"records": 128, "dimensions": 16_068}]),
             "blind change": pd.DataFrame([{"of the pictures": 1.0, "of the gradient": change}]),
         },
         parameters=Settings(prints.SETS),
