@@ -361,7 +361,7 @@ def _draw_readings(figure: SubFigure, tables: Tables) -> None:
     for axis, (which, paper) in zip(figure.subplots(1, 2, sharey=True), SETS.items(), strict=True):
         name = tables.parameters[which]
         for row, colour, _, marker, face in styles:
-            mine = readings.query("data == @which and row == @row")
+            mine = readings[(readings["data"] == which) & (readings["row"] == row)]
             places = [names.index(n) for n in mine["reading"]]
             axis.plot(mine["MSE"], places, marker, color=colour, mfc=face, markersize=5)
             if name == paper:

@@ -15,7 +15,7 @@ RADIUS = math.sqrt(LAYERS)
 
 
 def gaussian_capacity(
-    noise_multiplier: float | np.ndarray, batch_size: int = BATCH_SIZE
+    noise_multiplier: float | np.ndarray, batch_size: int | np.ndarray = BATCH_SIZE
 ) -> np.ndarray:
     """Return Theorem 5's log capacity: the average's noise, and the ball of all layers."""
     noise = np.divide(noise_multiplier, batch_size)

@@ -25,18 +25,9 @@ def colour_of(row: str) -> str:
 
 def points(axis: Axes, table: pd.DataFrame, x: str, value: str, colour: str) -> None:
     """Draw ours with 95% intervals."""
-    axis.errorbar(
-        table[x],
-        table[value],
-        yerr=1.96 * table[f"{value} error"],
-        color=colour,
-        capsize=2,
-        elinewidth=1,
-        marker="o",
-        markersize=4,
-        linewidth=1.3,
-        zorder=3,
-    )
+    style = {"capsize": 2, "elinewidth": 1, "marker": "o", "markersize": 4, "linewidth": 1.3}
+    error = 1.96 * table[f"{value} error"]
+    axis.errorbar(table[x], table[value], yerr=error, color=colour, zorder=3, **style)
 
 
 def hollow(axis: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> None:
@@ -54,15 +45,18 @@ def mechanism_entries() -> list[Line2D]:
     return [legend_line(name, colour, "-", "o") for name, colour in MECHANISMS.items()]
 
 
+def cells_at(cells: pd.DataFrame, which: str, size: int, mechanism: str) -> pd.DataFrame:
+    """Return one series of cells, by pair."""
+    chosen = (cells["data"] == which) & (cells["batch size"] == size)
+    return cells[chosen & (cells["mechanism"] == mechanism)].sort_values("pair")
+
+
 def over_epsilon(
     axis: Axes, ours: pd.DataFrame, printed: pd.DataFrame, which: str, size: int, metric: str
 ) -> None:
     """Draw both mechanisms over the printed epsilon, ours and printed."""
     for mechanism, colour in MECHANISMS.items():
-        mine, theirs = (
-            t[(t["data"] == which) & (t["batch size"] == size) & (t["mechanism"] == mechanism)]
-            for t in (ours, printed)
-        )
-        points(axis, mine.sort_values("pair"), "epsilon", metric, colour)
+        mine, theirs = (cells_at(t, which, size, mechanism) for t in (ours, printed))
+        points(axis, mine, "epsilon", metric, colour)
         hollow(axis, theirs["epsilon"], theirs[metric], colour)
     axis.set_xscale("log")
