@@ -46,21 +46,14 @@ def measure(study: Context) -> Tables:
             }
         )
     concentrations = np.linspace(5.0, 500.0, p.points)
-    curves = [
-        pd.DataFrame(
-            {
-                "over": over,
-                "order": order,
-                "at": at,
-                "divergence": privacy.vmf_renyi(order, dims, kappa),
-            }
-        )
-        for order in p.orders
-        for over, at, dims, kappa in (
-            ("concentration", concentrations, DIMENSION, concentrations),
-            ("dimension", dimensions, dimensions, _KAPPA),
-        )
-    ]
+    ways = {
+        "concentration": (concentrations, DIMENSION, concentrations),
+        "dimension": (dimensions, dimensions, _KAPPA),
+    }
+    curves = []
+    for order, (over, (at, dims, kappa)) in itertools.product(p.orders, ways.items()):
+        columns = {"at": at, "divergence": privacy.vmf_renyi(order, dims, kappa)}
+        curves.append(pd.DataFrame({"over": over, "order": order} | columns))
     return Tables(
         {
             "curves": pd.concat(curves, ignore_index=True).round(9),
