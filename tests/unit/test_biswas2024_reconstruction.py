@@ -370,11 +370,12 @@ def test_table_2_misprint_and_measures_can_fail(monkeypatch):
     assert {table2._misprinted_sigma().status, table2._measures_disagree().status} == {"refuted"}
     rows = prints.printed_table2()
     alike = rows.assign(SSIM=rows["SSIM"].where(rows["row"] == "no defence", 0.1))
-    monkeypatch.setattr(table2, "printed_table2", lambda: alike)
+    monkeypatch.setattr(prints, "printed_table2", lambda: alike)
     assert table2._measures_disagree().status == "failed"
+    monkeypatch.undo()
     curve = prints.printed_figure1()
     bent = curve.assign(MSE=curve["MSE"].where(curve["pair"] < 8, 1.0))
-    monkeypatch.setattr(table2, "printed_figure1", lambda: bent)
+    monkeypatch.setattr(prints, "printed_figure1", lambda: bent)
     assert table2._misprinted_sigma().status == "failed"
 
 

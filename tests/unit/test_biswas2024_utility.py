@@ -227,7 +227,7 @@ def test_table_5_is_read_whole():
 
 def test_the_printed_gap_and_the_missing_point_could_have_been_right(monkeypatch):
     assert fig2._rises_first().status == "refuted"
-    monkeypatch.setattr(fig2, "printed_gaps", lambda *_: np.linspace(0.5, 0.1, 8))
+    monkeypatch.setattr(label_accuracies, "printed_gaps", lambda *_: np.linspace(0.5, 0.1, 8))
     assert fig2._rises_first().status == "failed"
     printed = runs.printed_accuracies()
     assert table5._missing_point(printed).status == "refuted"

@@ -6,14 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.experiments.federated import BATCH_SIZE
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    attack_pairs,
-    beside,
-    cell_by_cell,
-    cells_of,
-    ran,
-)
+from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024.printed_reconstructions import SETS, ahead, printed_figure1
 from companion.papers.biswas2024.reconstruction_drawings import (
     hollow_entry,
@@ -25,7 +18,7 @@ from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
 from companion.style import drawing, legend_above, panels
 
-PARAMETERS = DRAWN
+PARAMETERS = attacked.DRAWN
 PANELS = {
     f"_{name.lower()}_{metric.lower()}": (which, metric)
     for which, name in SETS.items()
@@ -36,11 +29,11 @@ SETTLES = (*PANELS, "D-023", "D-024", "D-025", "D-028", "E-D-15")
 
 @measurement
 def measure(study: Context) -> Tables:
-    runs = attack_pairs(study, [BATCH_SIZE])
+    runs = attacked.attack_pairs(study, [BATCH_SIZE])
     return Tables(
-        {"ours": cells_of(runs, None), "printed": printed_figure1()},
+        {"ours": attacked.cells_of(runs, None), "printed": printed_figure1()},
         exact=("printed",),
-        ran=ran(study.parameters, [BATCH_SIZE]),
+        ran=attacked.ran(study.parameters, [BATCH_SIZE]),
     )
 
 
@@ -68,7 +61,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=stand_in,
     )
     if not stand_in:
-        yield cell_by_cell("biswas2024/fig1", beside(ours, printed))
+        yield attacked.cell_by_cell("biswas2024/fig1", attacked.beside(ours, printed))
     yield from _deterioration(losses_of(ours), losses_of(printed), stand_in)
     yield _poor_predictor(ours, printed, stand_in)
 

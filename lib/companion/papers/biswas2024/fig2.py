@@ -14,20 +14,7 @@ from companion.experiments.utility_runs import (
     TRAINING,
     printed_accuracies,
 )
-from companion.papers.biswas2024.label_accuracies import (
-    BATCH_SIZE,
-    CROSSING,
-    SETS,
-    behind,
-    gaps_of,
-    gaussian_ahead,
-    label_accuracies,
-    mean_gap,
-    pairs_of,
-    printed_gaps,
-    spread_of_a_run,
-    titles,
-)
+from companion.papers.biswas2024 import label_accuracies as accuracies
 from companion.papers.biswas2024.reconstruction_drawings import mechanism_entries, points
 from companion.study import (
     Context,
@@ -42,7 +29,7 @@ from companion.study import (
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 
-PARAMETERS = {**DATA, **TRAINING, "batch_size": BATCH_SIZE}
+PARAMETERS = {**DATA, **TRAINING, "batch_size": accuracies.BATCH_SIZE}
 SETTLES = (
     *("_mnist", "_fashionmnist"),
     *("D-002", "D-017", "D-018", "D-019", "D-020", "D-021", "E-D-22"),
@@ -56,11 +43,11 @@ NEAR, MEAN_NEAR = 0.03, 3.0
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    pairs = pairs_of(p.concentrations)
+    pairs = accuracies.pairs_of(p.concentrations)
     epsilon = {pair.concentration: pair.epsilon for pair in pairs}
-    names = titles(study)
-    table = label_accuracies(study, [p.batch_size], pairs, p.repeats)
-    gaps = gaps_of(table)
+    names = accuracies.titles(study)
+    table = accuracies.label_accuracies(study, [p.batch_size], pairs, p.repeats)
+    gaps = accuracies.gaps_of(table)
     return Tables(
         {
             "accuracy": table.assign(
@@ -78,25 +65,27 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     table, gaps, stand_in = tables["accuracy"], tables["gaps"], tables.stand_in
     names = table.drop_duplicates("data").set_index("data")["name"]
     means = "mean gap: " + ", ".join(
-        f"{names[data]} {rounded(*mean_gap(own))}" for data, own in gaps.groupby("data", sort=False)
+        f"{names[data]} {rounded(*accuracies.mean_gap(own))}"
+        for data, own in gaps.groupby("data", sort=False)
     )
     printed = printed_accuracies().set_index(["data", "batch_size", "label", "mechanism"])
     wide = printed["printed"].unstack()
     ahead = int((wide["Gaussian"] > wide["VMF"]).sum())
-    holds = gaussian_ahead(gaps) and ahead == 64
+    holds = accuracies.gaussian_ahead(gaps) and ahead == 64
     yield from shared_by(
         check(
             "biswas2024/fig2",
             holds,
             "Gaussian noise trains the better network on average over the labels, and VMF noise "
             "significantly so at none: the curves do not cross",
-            ours=f"{means}; VMF noise significantly ahead at {behind(gaps)} of {len(gaps)} labels",
+            ours=f"{means}; VMF noise significantly ahead at {accuracies.behind(gaps)} of "
+            f"{len(gaps)} labels",
             paper=f"Gaussian noise ahead at {ahead} of 64 settings of Table V",
             stand_in=stand_in,
         ),
         "D-017",
     )
-    for place, which in zip(PAPERS_NAMES, SETS, strict=True):
+    for place, which in zip(PAPERS_NAMES, accuracies.SETS, strict=True):
         own = table[table["data"] == tables.parameters[which]]
         yield _near_print(f"biswas2024/fig2_{place.lower()}", own)
     yield check(
@@ -149,7 +138,7 @@ def _near_print(target: str, own: pd.DataFrame) -> Verdict:
 
 def _off_print(own: pd.DataFrame) -> tuple[float, float]:
     """Ours less print on average over the labels, and its standard error for single runs."""
-    chance = np.sqrt((spread_of_a_run(own) ** 2).sum()) / len(own)
+    chance = np.sqrt((accuracies.spread_of_a_run(own) ** 2).sum()) / len(own)
     return float((own["mean"] - own["printed"]).mean()), float(chance)
 
 
@@ -169,8 +158,8 @@ def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: 
     text = text[(text["metric"] == "test_accuracy") & text["series"].isin(["Gauss", "VMF"])]
     text = text.assign(data=text["panel"], mechanism=text["series"].replace("Gauss", "Gaussian"))
     quoted = text.set_index(["data", "mechanism"])["value"].astype(float) / 100
-    accuracies = printed_accuracies().query("batch_size == 128 and label == label.min()")
-    in_table = accuracies.set_index(["data", "mechanism"])["printed"]
+    rows = printed_accuracies().query("batch_size == 128 and label == label.min()")
+    in_table = rows.set_index(["data", "mechanism"])["printed"]
     consistent = ((quoted - in_table).abs() < 1e-9).all()
     first = table[table["label"] == table.loc[table["label"] > 0, "label"].min()]
     shown = {
@@ -181,10 +170,10 @@ def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: 
         "paper": "86.56%, 74.89%; 32.97%, 44.95%",
     }
     if stand_in:
-        mean, error = mean_gap(gaps[gaps["label"] == first["label"].iloc[0]])
+        mean, error = accuracies.mean_gap(gaps[gaps["label"] == first["label"].iloc[0]])
         return check(
             "D-018",
-            consistent and mean > CROSSING * error,
+            consistent and mean > accuracies.CROSSING * error,
             "the text's four accuracies are Table V's first row; at this label Gaussian noise is "
             "well ahead",
             **shown,
@@ -209,17 +198,18 @@ def _gap_narrows(
     table: pd.DataFrame, gaps: pd.DataFrame, names: pd.Series, stand_in: bool
 ) -> Verdict:
     """D-019: the gap in the lower and in the upper half of the labels."""
-    falls, shown, rises = [], [], True
+    falls, chance, shown, rises = [], [], [], True
     for data, own in gaps.groupby("data", sort=False):
-        low, high = map(mean_gap, _halves(own))
-        falls.append((low[0] - high[0], math.hypot(low[1], high[1])))
+        low, high = map(accuracies.mean_gap, _halves(own))
+        falls.append(low[0] - high[0])
+        chance.append(accuracies.CROSSING * math.hypot(low[1], high[1]))
         vmf = table[(table["data"] == data) & (table["mechanism"] == "VMF")]
         low_mean, high_mean = (half["mean"].mean() for half in _halves(vmf))
         rises &= high_mean > low_mean
         shown.append(f"{names[data]} {rounded(*low)} to {rounded(*high)}")
     # a narrow gap, as on the stand-in for garments, need not narrow significantly
-    narrows = falls[0][0] > CROSSING * falls[0][1] and all(f > -CROSSING * e for f, e in falls)
-    printed = {n: (g[:4].mean(), g[4:].mean()) for n in PAPERS_NAMES for g in [printed_gaps(n)]}
+    narrows = falls[0] > chance[0] and (np.add(falls, chance) > 0).all()
+    printed = {n: accuracies.printed_gaps(n).reshape(2, 4).mean(axis=1) for n in PAPERS_NAMES}
     return check(
         "D-019",
         narrows and rises and all(high < low for low, high in printed.values()),
@@ -279,7 +269,7 @@ def _without_noise(table: pd.DataFrame, stand_in: bool) -> Verdict:
 
 def _rises_first() -> Verdict:
     """E-D-22: the printed gaps."""
-    mnist, fashion = map(printed_gaps, PAPERS_NAMES)
+    mnist, fashion = map(accuracies.printed_gaps, PAPERS_NAMES)
     drops, its_drops = ((np.diff(gaps) < 0).all() for gaps in (mnist, fashion))
     return refute(
         "E-D-22",

@@ -11,37 +11,23 @@ from matplotlib.figure import Figure
 from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE, SIDE, pairs, standardised, studied_pairs
 from companion.experiments.tools import as_numpy, data_folder
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    PICTURES,
-    about,
-    attack_pairs,
-    ran,
-    rows_of,
-)
-from companion.papers.biswas2024.printed_reconstructions import (
-    CLIP,
-    MECHANISMS,
-    NONE,
-    SETS,
-    label,
-    release_of,
-)
+from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.style import GREY, drawing, picture
 
 PARAMETERS = {
-    **DRAWN,
+    **attacked.DRAWN,
     "shown": Parameter("int", 8, 8, "not printed", "pictures of a batch shown, at most 8", low=1),
 }
 SETTLES = ("D-026",)
 
 #: the rows of the figure
 RELEASES = (
-    NONE,
-    CLIP,
+    prints.NONE,
+    prints.CLIP,
     *(
-        release_of(pair, mechanism)
+        prints.release_of(pair, mechanism)
         for mechanism in ("VMF", "Gaussian")
         for pair in (pairs()[-1], studied_pairs()[2], pairs()[0])
     ),
@@ -50,15 +36,15 @@ RELEASES = (
 
 @measurement
 def measure(study: Context) -> Tables:
-    runs = {which: run for (which, _), run in attack_pairs(study, [BATCH_SIZE]).items()}
-    rows = rows_of(runs)
+    runs = {which: run for (which, _), run in attacked.attack_pairs(study, [BATCH_SIZE]).items()}
+    rows = attacked.rows_of(runs)
     images: dict[str, np.ndarray] = {}
     for which, run in runs.items():
         images |= _pictures(study, which, run)
     return Tables(
-        {"recognised": rows[rows["row"].isin([label(release) for release in RELEASES])]},
+        {"recognised": rows[rows["row"].isin([prints.label(release) for release in RELEASES])]},
         images=images,
-        ran=ran(study.parameters, [BATCH_SIZE]),
+        ran=attacked.ran(study.parameters, [BATCH_SIZE]),
     )
 
 
@@ -68,12 +54,12 @@ def _pictures(study: Context, which: str, run: Attacked) -> dict[str, np.ndarray
     data = standardised(p[which], data_folder(study, p[which]), device=study.device)
     found = {
         "original": run.values["originals"][0],
-        **{label(release): run.of("pictures", release)[0] for release in RELEASES},
-        "mean picture": [data.unit(as_numpy(data.inputs.mean(dim=0)))] * PICTURES,
+        **{prints.label(release): run.of("pictures", release)[0] for release in RELEASES},
+        "mean picture": [data.unit(as_numpy(data.inputs.mean(dim=0)))] * attacked.PICTURES,
     }
     return {
         f"{which} {i} {row}": np.repeat(pictures[i].reshape(SIDE, SIDE, 1), 3, axis=2)
-        for i in range(min(p.shown, PICTURES))
+        for i in range(min(p.shown, attacked.PICTURES))
         for row, pictures in found.items()
     }
 
@@ -81,11 +67,11 @@ def _pictures(study: Context, which: str, run: Attacked) -> dict[str, np.ndarray
 def judge(tables: Tables) -> Iterator[Verdict]:
     seen = tables["recognised"].set_index(["row", "data"])["recognised"]
     light, strong = (
-        {m: seen[label(release_of(pair, m))] for m in MECHANISMS}
+        {m: seen[prints.label(prints.release_of(pair, m))] for m in prints.MECHANISMS}
         for pair in (pairs()[-1], pairs()[0])
     )
     shown = {
-        "clipping": seen[label(CLIP)]["digits"],
+        "clipping": seen[prints.label(prints.CLIP)]["digits"],
         "light VMF": light["VMF"]["digits"],
         "light Gaussian": light["Gaussian"]["digits"],
         "strong Gaussian": strong["Gaussian"]["digits"],
@@ -103,7 +89,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             "pair more reconstructions are recognised under Gaussian noise than under VMF, on both "
             "data sets, and more than twice as many digits; strong Gaussian noise hides more "
             "digits than light",
-            ours=", ".join(f"{about(share)} ({name})" for name, share in shown.items()),
+            ours=", ".join(f"{attacked.about(share)} ({name})" for name, share in shown.items()),
             paper="judged by eye",
             stand_in=tables.stand_in,
         ),
@@ -125,10 +111,10 @@ def alt(tables: Tables) -> str:
     seen = tables["recognised"].set_index(["data", "row"])["recognised"]
     parts = [
         f"{p[which]}: recognised are "
-        + ", ".join(f"{about(share)} ({row})" for row, share in seen[which].items())
-        for which in SETS
+        + ", ".join(f"{attacked.about(share)} ({row})" for row, share in seen[which].items())
+        for which in prints.SETS
     ]
-    count = min(p.shown, PICTURES)
+    count = min(p.shown, attacked.PICTURES)
     head = f"Rows of small grey pictures, {count} digits on the left and {count} garments right"
     return ". ".join([head, *parts, ""]).rstrip()
 
@@ -146,7 +132,7 @@ def draw(tables: Tables) -> Figure:
         squeeze=False,
     )
     figure.subplots_adjust(left=0.2, right=0.94, top=0.92, bottom=0.01, wspace=0.06, hspace=0.06)
-    starts = dict(zip(SETS, (0, count + 1), strict=True))
+    starts = dict(zip(prints.SETS, (0, count + 1), strict=True))
     for line, row in zip(axes, rows, strict=True):
         line[count].set_axis_off()
         for which, first in starts.items():

@@ -9,29 +9,15 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.experiments.federated import DIMENSION
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    SIZES,
-    attack_pairs,
-    cells_of,
-    ran,
-    series,
-)
+from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.papers.biswas2024.capacity_at_paper_size import gaussian_capacity
 from companion.papers.biswas2024.printed_reconstructions import SETS, printed_table6
-from companion.papers.biswas2024.reconstruction_drawings import (
-    cells_at,
-    hollow,
-    hollow_entry,
-    mechanism_entries,
-    points,
-    title,
-)
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.style import GREEN, MECHANISMS, PURPLE, drawing, legend_above, legend_line, panels
 from reconrisk import bounds
 
-PARAMETERS = {**DRAWN, "batch_sizes": SIZES}
+PARAMETERS = {**attacked.DRAWN, "batch_sizes": attacked.SIZES}
 SETTLES = ("D-029", "E-D-09")
 
 #: batch sizes taken together, in the table of rank correlations
@@ -43,13 +29,15 @@ RESAMPLED = 200
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    runs = attack_pairs(study, p.batch_sizes)
-    ours, printed = with_capacity(cells_of(runs, 8)), with_capacity(printed_table6())
+    runs = attacked.attack_pairs(study, p.batch_sizes)
+    ours, printed = with_capacity(attacked.cells_of(runs, 8)), with_capacity(printed_table6())
     pairs_rng, rng = np.random.default_rng(0), study.rng("bootstrap")
     # in the order of the cells
-    mse = np.concatenate([series(run, "mse", m, 8) for run in runs.values() for m in MECHANISMS])
+    mse = np.concatenate(
+        [attacked.series(run, "mse", m, 8) for run in runs.values() for m in MECHANISMS]
+    )
     draws = [rng.integers(mse.shape[1], size=mse.shape[1]) for _ in range(RESAMPLED)]
-    means = [mse[:, drawn].mean(axis=1) for drawn in draws]
+    means = [mse[:, chosen].mean(axis=1) for chosen in draws]
 
     def other_pairs(cells: pd.DataFrame) -> Iterator[pd.DataFrame]:
         for _ in range(RESAMPLED):
@@ -62,7 +50,7 @@ def measure(study: Context) -> Tables:
     return Tables(
         {"ours": ours, "printed": printed, "rank correlations": pd.DataFrame(ranks)},
         exact=("printed",),
-        ran=ran(p, p.batch_sizes),
+        ran=attacked.ran(p, p.batch_sizes),
     )
 
 
@@ -191,9 +179,9 @@ def draw(tables: Tables) -> Figure:
     for column, which in enumerate(SETS):
         axis = axes[0][column]
         for mechanism, colour in MECHANISMS.items():
-            mine, theirs = (cells_at(t, which, size, mechanism) for t in (ours, printed))
-            points(axis, mine, "log capacity", "MSE", colour)
-            hollow(axis, theirs["log capacity"], theirs["MSE"], colour)
+            mine, theirs = (drawn.cells_at(t, which, size, mechanism) for t in (ours, printed))
+            drawn.points(axis, mine, "log capacity", "MSE", colour)
+            drawn.hollow(axis, theirs["log capacity"], theirs["MSE"], colour)
             for end, offset in ((0, (-4, 8)), (-1, (6, 6))):
                 axis.annotate(
                     f"{mine['epsilon'].iloc[end]:g}",
@@ -205,12 +193,12 @@ def draw(tables: Tables) -> Figure:
                 )
         axis.set(xscale="log", xlabel="log capacity (nats)", ylabel="MSE" if column == 0 else "")
         axis.margins(y=0.15)
-        axis.set_title(title(tables, which), loc="left")
+        axis.set_title(drawn.title(tables, which), loc="left")
         _draw_ranks(axes[1][column], ranks[ranks["data"] == which])
     axes[1][0].set_ylabel("rank correlation with MSE")
     entries = [
-        *mechanism_entries(),
-        hollow_entry(),
+        *drawn.mechanism_entries(),
+        drawn.hollow_entry(),
         legend_line("with capacity", PURPLE, "", "o"),
         legend_line("with epsilon", GREEN, "", "s"),
     ]

@@ -8,24 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.experiments.federated import BATCH_SIZE, DELTA, SAMPLING_RATE, STEPS, pairs
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    about,
-    attack_batch128,
-    cell_by_cell,
-    ran,
-    rows_of,
-)
-from companion.papers.biswas2024.printed_reconstructions import (
-    CLIP,
-    NONE,
-    SETS,
-    label,
-    printed_figure1,
-    printed_table2,
-    printed_table6,
-    release_of,
-)
+from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.reconstruction_drawings import (
     colour_of,
     hollow,
@@ -37,25 +21,27 @@ from companion.study.verdicts import rounded
 from companion.style import GREY, PURPLE, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD, privacy
 
-PARAMETERS = DRAWN
+PARAMETERS = attacked.DRAWN
 SETTLES = ("D-027", "E-D-05", "E-D-08")
 
 
 @measurement
 def measure(study: Context) -> Tables:
-    runs = attack_batch128(study)
+    runs = attacked.attack_batch128(study)
     guesses = [
         {"data": which, "guess": guess, "MSE": float(run.values[guess].mean())}
         for which, run in runs.items()
         for guess in ("mean image", "class means")
     ]
-    rows = rows_of(runs).merge(printed_table2(), on=["data", "row"], suffixes=("", " printed"))
+    rows = attacked.rows_of(runs).merge(
+        prints.printed_table2(), on=["data", "row"], suffixes=("", " printed")
+    )
     return Tables(
         {
             "rows": rows,
             "guesses": pd.DataFrame(guesses),
         },
-        ran=ran(study.parameters, [BATCH_SIZE]),
+        ran=attacked.ran(study.parameters, [BATCH_SIZE]),
     )
 
 
@@ -70,7 +56,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     if not tables.stand_in:
-        yield cell_by_cell("biswas2024/table2", rows)
+        yield attacked.cell_by_cell("biswas2024/table2", rows)
         yield _near_print(rows, tables["guesses"])
     yield _clipping_alone(rows.set_index(["row", "data"]), tables.stand_in)
     yield _misprinted_sigma()
@@ -98,8 +84,9 @@ def _near_print(rows: pd.DataFrame, guesses: pd.DataFrame) -> Verdict:
 def _clipping_alone(rows: pd.DataFrame, stand_in: bool) -> Verdict:
     """D-027: reconstructions from clipped gradients look like their label."""
     ssim, seen = rows["SSIM printed"], rows["recognised"]
-    bare, clipped = label(NONE), label(CLIP)
-    light = label(release_of(pairs()[-1], "VMF"))
+    bare, clipped = prints.label(prints.NONE), prints.label(prints.CLIP)
+    light = prints.label(prints.release_of(pairs()[-1], "VMF"))
+    shares = [attacked.about(seen[row, "digits"]) for row in (clipped, bare, light)]
     return check(
         "D-027",
         (seen[clipped] > 0.5 * seen[bare]).all()
@@ -109,9 +96,9 @@ def _clipping_alone(rows: pd.DataFrame, stand_in: bool) -> Verdict:
         "clipping takes less than half of the printed SSIM; with clipping alone at least half as "
         "many reconstructions as without are most like their own label's mean picture, more than "
         "under the lightest VMF noise, and of the digits more than half",
-        ours=f"{about(seen[clipped, 'digits'])} of the digits with clipping, "
-        f"{about(seen[bare, 'digits'])} without, {about(seen[light, 'digits'])} under the "
-        "lightest VMF noise",
+        ours="{} of the digits with clipping, {} without, {} under the lightest VMF noise".format(
+            *shares
+        ),
         stand_in=stand_in,
     )
 
@@ -124,7 +111,7 @@ def _misprinted_sigma() -> Verdict:
         privacy.epsilon(DPSGD(s, SAMPLING_RATE, STEPS), DELTA) for s in (sigma, sigma / 10)
     )
     gaps = []
-    for _, own in printed_figure1().query("mechanism == 'Gaussian'").groupby("data"):
+    for _, own in prints.printed_figure1().query("mechanism == 'Gaussian'").groupby("data"):
         mine = own.sort_values("noise", ascending=False)
         (first, second), goal = mine["MSE"].iloc[-3:-1], mine["MSE"].iloc[-1]
         far, near = np.log(mine["noise"].iloc[-3:-1])
@@ -143,13 +130,13 @@ def _misprinted_sigma() -> Verdict:
 
 def _measures_disagree() -> Verdict:
     """E-D-08: by SSIM the printed defences improve the reconstruction of digits, by MSE not."""
-    rows = printed_table2().query("data == 'digits'").set_index("row")
-    near = printed_table6().query(
+    rows = prints.printed_table2().query("data == 'digits'").set_index("row")
+    near = prints.printed_table6().query(
         "data == 'digits' and `batch size` == @BATCH_SIZE and mechanism == 'Gaussian' and pair == 7"
     )
-    light = label(release_of(pairs()[-1], "Gaussian"))
-    defended = pd.concat([rows.loc[[label(CLIP), light]], near])
-    bare = rows.loc[label(NONE)]
+    light = prints.label(prints.release_of(pairs()[-1], "Gaussian"))
+    defended = pd.concat([rows.loc[[prints.label(prints.CLIP), light]], near])
+    bare = rows.loc[prints.label(prints.NONE)]
     better = defended["SSIM"] > bare["SSIM"]
     return refute(
         "E-D-08",
@@ -191,7 +178,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     table, guesses = tables["rows"], tables["guesses"]
     figure, axes = panels(2, 2, width=4.6, height=2.6)
-    for column, which in enumerate(SETS):
+    for column, which in enumerate(prints.SETS):
         mine = table[table["data"] == which].sort_values("MSE").reset_index(drop=True)
         lines = guesses[guesses["data"] == which].set_index("guess")["MSE"]
         for panel, metric in zip(axes, ("MSE", "SSIM"), strict=True):

@@ -10,17 +10,7 @@ import pandas as pd
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, RECORDS, Pair, studied_pairs
 from companion.experiments.utility_runs import DATA, LABELS, READINGS, TRAINING, printed_accuracies
-from companion.papers.biswas2024.label_accuracies import (
-    CROSSING,
-    SETS,
-    behind,
-    gaps_of,
-    gaussian_ahead,
-    label_accuracies,
-    pairs_of,
-    spread_of_a_run,
-    titles,
-)
+from companion.papers.biswas2024 import label_accuracies as accuracies
 from companion.study import Context, Parameter, Tables, Verdict, check, compare, measurement, refute
 from companion.study.verdicts import half_unit, rounded
 from reconrisk import DPSGD, privacy
@@ -61,14 +51,16 @@ _COSTS = ["VMF, the paper's way", "Gaussian, certified", "VMF, certified"]
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    names = titles(study)
-    runs = label_accuracies(study, p.batch_sizes, pairs_of(p.concentrations), p.repeats)
-    readings = label_accuracies(
+    names = accuracies.titles(study)
+    runs = accuracies.label_accuracies(
+        study, p.batch_sizes, accuracies.pairs_of(p.concentrations), p.repeats
+    )
+    readings = accuracies.label_accuracies(
         study,
         p.reading_batch_sizes,
-        pairs_of(p.reading_concentrations),
+        accuracies.pairs_of(p.reading_concentrations),
         p.reading_repeats,
-        sets=SETS[: p.reading_sets],
+        sets=accuracies.SETS[: p.reading_sets],
         readings=tuple(READINGS),
     )
     return Tables(
@@ -76,7 +68,7 @@ def measure(study: Context) -> Tables:
             "accuracy": _cells(runs, names),
             "runs": runs.drop(columns=["text"]),
             "readings": _distances(readings),
-            "epsilon": epsilons(pairs_of(p.accounted_concentrations), p.accounted),
+            "epsilon": epsilons(accuracies.pairs_of(p.accounted_concentrations), p.accounted),
         },
         exact=("epsilon",),
         ran=f"{p.repeats} runs of {p.epochs} epochs with every noise, on {names[p.digits]} and "
@@ -136,13 +128,14 @@ def epsilons(pairs: Sequence[Pair], batch_sizes: Sequence[int]) -> pd.DataFrame:
 def judge(tables: Tables) -> Iterator[Verdict]:
     runs = tables["runs"]
     if tables.stand_in:
-        gaps = gaps_of(runs)
+        gaps = accuracies.gaps_of(runs)
         yield check(
             "biswas2024/table5",
-            gaussian_ahead(gaps),
+            accuracies.gaussian_ahead(gaps),
             "at every batch size Gaussian noise trains the better network on average over the "
             "labels, and VMF noise significantly so at no label",
-            ours=f"VMF noise significantly ahead at {behind(gaps)} of {len(gaps)} settings",
+            ours=f"VMF noise significantly ahead at {accuracies.behind(gaps)} of {len(gaps)} "
+            "settings",
             paper="0 of 64",
             stand_in=True,
         )
@@ -165,7 +158,7 @@ def _cell_by_cell(runs: pd.DataFrame) -> Verdict:
         own["printed"].to_list(),
         # 8089 has lost its point (E-D-11)
         [f".{text.lstrip('.')}" for text in own["text"]],
-        standard_error=list(spread_of_a_run(own)),
+        standard_error=list(accuracies.spread_of_a_run(own)),
         differs="VMF accuracies at batch size 128 come out below print, Gaussian ones at 16 above, "
         "and no reading of the training that we tried corrects both (see the table of readings)",
     )
@@ -190,7 +183,7 @@ def _rises_with_the_batch(runs: pd.DataFrame, stand_in: bool) -> Verdict:
     return check(
         "D-033",
         # stand-ins have few records: few steps, and fewer still with larger batches
-        rising == len(printed) == 16 and (stand_in or (rise > CROSSING * error).all()),
+        rising == len(printed) == 16 and (stand_in or (rise > accuracies.CROSSING * error).all()),
         "Gaussian accuracy rises from each batch size to the next in all 16 printed rows"
         + ("" if stand_in else ", and from our smallest to our largest at the heaviest noise"),
         ours="change at the heaviest noise: "

@@ -11,28 +11,8 @@ from scipy import interpolate, optimize, stats
 
 from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    SIZES,
-    as_printed,
-    attack_pairs,
-    attack_series,
-    beside,
-    cell_by_cell,
-    cells_of,
-    ran,
-    series,
-    standard_error,
-)
-from companion.papers.biswas2024.printed_reconstructions import (
-    LEAKED,
-    SETS,
-    ahead,
-    label,
-    printed_by_pair,
-    printed_table3,
-    printed_table6,
-)
+from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.reconstruction_drawings import (
     cells_at,
     hollow_entry,
@@ -44,7 +24,7 @@ from companion.study.verdicts import STANDARD_ERRORS, half_unit
 from companion.style import drawing, legend_above
 from reconrisk.training import Release
 
-PARAMETERS = {**DRAWN, "batch_sizes": SIZES}
+PARAMETERS = {**attacked.DRAWN, "batch_sizes": attacked.SIZES}
 SETTLES = ("D-022", "D-032", "D-035", "D-036", "E-D-07")
 
 #: Gaussian noises below any in print, to find the noise that would give the printed errors
@@ -54,13 +34,13 @@ SMALLER = (0.02, 0.04, 0.07, 0.1, 0.14)
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    runs = attack_pairs(study, p.batch_sizes)
-    ours = cells_of(runs, 8)
-    tables = {"ours": ours, "printed": printed_table6(), "differences": ahead(ours)}
-    comparable = {key: run for key, run in runs.items() if p[key[0]] == SETS[key[0]]}
+    runs = attacked.attack_pairs(study, p.batch_sizes)
+    ours = attacked.cells_of(runs, 8)
+    tables = {"ours": ours, "printed": prints.printed_table6(), "differences": prints.ahead(ours)}
+    comparable = {key: run for key, run in runs.items() if p[key[0]] == prints.SETS[key[0]]}
     if comparable:
         tables["fitted noise"] = _fitted_noise(study, comparable)
-    return Tables(tables, exact=("printed",), ran=ran(p, p.batch_sizes))
+    return Tables(tables, exact=("printed",), ran=attacked.ran(p, p.batch_sizes))
 
 
 def _fitted_noise(study: Context, runs: Mapping[tuple[str, int], Attacked]) -> pd.DataFrame:
@@ -71,12 +51,12 @@ def _fitted_noise(study: Context, runs: Mapping[tuple[str, int], Attacked]) -> p
     farthest is, with the factor and without.
     """
     smaller = tuple(Release("gaussian", sigma) for sigma in SMALLER)
-    lighter = attack_series(study, dict.fromkeys(runs, (smaller,)))
+    lighter = attacked.attack_series(study, dict.fromkeys(runs, (smaller,)))
     rows = []
     for (which, size), run in runs.items():
-        cells = cells_at(printed_table6(), which, size, "Gaussian")
+        cells = cells_at(prints.printed_table6(), which, size, "Gaussian")
         sigma, printed = cells["noise"].to_numpy(), cells["MSE"].to_numpy()
-        measured = series(run, "mse", "Gaussian", len(sigma))
+        measured = attacked.series(run, "mse", "Gaussian", len(sigma))
         noise = np.concatenate([SMALLER, sigma])
         order = np.argsort(noise)
         noise = noise[order]
@@ -92,8 +72,10 @@ def _fitted_noise(study: Context, runs: Mapping[tuple[str, int], Attacked]) -> p
         }
         for suffix, scale in (("", factor), (" as printed", 1.0)):
             at = over_noise(noise, mse.mean(axis=1), scale * sigma)
-            allowed = STANDARD_ERRORS * over_noise(noise, standard_error(mse), scale * sigma)
-            allowed += half_unit(as_printed("MSE", 0.0))
+            allowed = STANDARD_ERRORS * over_noise(
+                noise, attacked.standard_error(mse), scale * sigma
+            )
+            allowed += half_unit(attacked.as_printed("MSE", 0.0))
             row[f"agree{suffix}"] = int(np.sum(np.abs(at - printed) <= allowed))
             row[f"farthest{suffix}"] = float(np.abs(at / printed - 1).max())
         rows.append(row | {"cells": len(cells)})
@@ -131,11 +113,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             stand_in=True,
         )
     else:
-        both = beside(ours, printed)
+        both = attacked.beside(ours, printed)
         yield _near_print(both)
-        yield cell_by_cell("biswas2024/table6", both)
+        yield attacked.cell_by_cell("biswas2024/table6", both)
         yield _less_noise(tables["fitted noise"])
-    yield from _protects_better(gaps, ahead(printed), tables.stand_in)
+    yield from _protects_better(gaps, prints.ahead(printed), tables.stand_in)
     yield _monotone(ours, printed, tables.stand_in)
     yield _matched_utility(printed)
     yield _not_always(printed)
@@ -228,7 +210,7 @@ def _monotone(ours: pd.DataFrame, printed: pd.DataFrame, stand_in: bool) -> Verd
 def _matched_utility(printed: pd.DataFrame) -> Verdict:
     """D-032: the printed pairs of one batch size whose accuracies are nearly equal."""
     setting = ["data", "mechanism", "pair", "batch size"]
-    cells = printed.merge(printed_by_pair("table5")[[*setting, "value"]], on=setting)
+    cells = printed.merge(prints.printed_by_pair("table5")[[*setting, "value"]], on=setting)
     vmf, gaussian = (cells[cells["mechanism"] == m] for m in ("VMF", "Gaussian"))
     matched = vmf.merge(gaussian, on=["data", "batch size"], suffixes=(" VMF", " Gaussian"))
     near = matched[(matched["value VMF"] - matched["value Gaussian"]).abs() < 0.02]
@@ -255,10 +237,10 @@ def _matched_utility(printed: pd.DataFrame) -> Verdict:
 def _not_always(printed: pd.DataFrame) -> Verdict:
     """E-D-07: printed cells in which Gaussian noise protects better, and Table III."""
     key = ["data", "batch size", "pair"]
-    gaps = ahead(printed).set_index(key)
+    gaps = prints.ahead(printed).set_index(key)
     worse = gaps[(gaps <= 0).any(axis=1)].index
-    rows = printed_table3().set_index(["row", "data"])
-    gaussian, vmf = (rows.loc[label(release)] for release in LEAKED[1:])
+    rows = prints.printed_table3().set_index(["row", "data"])
+    gaussian, vmf = (rows.loc[prints.label(release)] for release in prints.LEAKED[1:])
     reversed_ = (gaussian["MSE"] > vmf["MSE"]).all() and (gaussian["SSIM"] < vmf["SSIM"]).all()
     mse = printed.set_index([*key, "mechanism"])["MSE"]
     return refute(
@@ -289,7 +271,7 @@ def alt(tables: Tables) -> str:
         "Panels of blue Gaussian and orange VMF points over epsilon: rows for MSE and SSIM of "
         f"digits and of garments, columns for batches of {sizes}."
     ]
-    for which in SETS:
+    for which in prints.SETS:
         gaussian, vmf = (mean.loc[(which, m), "MSE"].round(1) for m in ("Gaussian", "VMF"))
         parts.append(
             f"{tables.parameters[which]}: from the smallest epsilon to the largest the MSE under "
@@ -303,7 +285,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     ours, printed = tables["ours"], tables["printed"]
     sizes = list(dict.fromkeys(ours["batch size"]))
-    lines = [(which, metric) for which in SETS for metric in ("MSE", "SSIM")]
+    lines = [(which, metric) for which in prints.SETS for metric in ("MSE", "SSIM")]
     figure, axes = plt.subplots(
         len(lines),
         len(sizes),
