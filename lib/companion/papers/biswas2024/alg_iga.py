@@ -23,15 +23,8 @@ from companion.experiments.batch_attacks import (
 )
 from companion.experiments.federated import BATCH_SIZE, NETWORK, SIDE, pairs, standardised
 from companion.experiments.tools import as_numpy
+from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.attacked_batches import ATTACK
-from companion.papers.biswas2024.printed_reconstructions import (
-    NONE,
-    SETS,
-    label,
-    printed_table2,
-    release_of,
-    table2_releases,
-)
 from companion.papers.biswas2024.reconstruction_drawings import colour_of
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
@@ -60,7 +53,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "trained for an epoch": {"epochs": 1},
     "pixels of any value": {"boxed": False},
 }
-LIGHTEST = release_of(pairs()[-1], "Gaussian")
+LIGHTEST = prints.release_of(pairs()[-1], "Gaussian")
 #: the first layer's units
 UNITS = NETWORK.widths[1]
 
@@ -68,7 +61,7 @@ UNITS = NETWORK.widths[1]
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    tasks = [_trace_task(study, size, [NONE, LIGHTEST]) for size in p.sizes]
+    tasks = [_trace_task(study, size, [prints.NONE, LIGHTEST]) for size in p.sizes]
     traces = study.sweep(trace_attack, tasks, "traces", threads=1)
     blind = {"records": BATCH_SIZE, "dimensions": (BATCH_SIZE - UNITS) * (SIDE**2 - UNITS)}
     return Tables(
@@ -111,7 +104,7 @@ def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
     weights = repeated(drawn.weights, len(releases))
     labels = drawn.labels.repeat(len(releases), 1)
     targets = drawn.inputs.repeat(len(releases), 1, 1)
-    plain = [NONE] * len(labels)
+    plain = [prints.NONE] * len(labels)
     # nothing draws from it: there is neither noise nor a restart
     generator = torch.Generator(device=task["device"])
     shape = (len(releases), task["draws"])
@@ -156,7 +149,7 @@ def _traced(task: dict[str, Any], trace: dict[str, Any]) -> pd.DataFrame:
     mse, distance = (np.median(np.asarray(trace[name]), axis=2) for name in ("mse", "distance"))
     parts = [
         {
-            "row": label(Release(**release)),
+            "row": prints.label(Release(**release)),
             "batch size": task["batch_size"],
             "iteration": trace["iteration"],
             "MSE": mse[:, i],
@@ -214,14 +207,14 @@ def blind_direction(
 
 def blind_change(study: Context) -> dict[str, float]:
     """Return the size of a change of a batch of 128, and of the change of its gradient."""
-    task = _trace_task(study, BATCH_SIZE, [NONE]) | {"draws": 1}
+    task = _trace_task(study, BATCH_SIZE, [prints.NONE]) | {"draws": 1}
     drawn = draw_batches(task, standardised(task["data"], task["data_root"], device=study.device))
     weights = {name: w[0].double() for name, w in drawn.weights.items()}
     inputs, labels = drawn.inputs[0].double(), drawn.labels[0]
     change = blind_direction(weights, inputs, labels, study.generator("blind"))
     batches = torch.stack([inputs, inputs + change])
     gradients = release_gradients(
-        weights, batches, labels, [NONE, NONE], generator=study.generator("unused")
+        weights, batches, labels, [prints.NONE, prints.NONE], generator=study.generator("unused")
     )
     before, after = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
     return {
@@ -233,19 +226,19 @@ def blind_change(study: Context) -> dict[str, float]:
 def _readings(study: Context) -> pd.DataFrame:
     """Table II under each reading of what is not stated, and the log ratio to the printed MSE."""
     p = study.parameters
-    printed = printed_table2().set_index(["data", "row"])["MSE"]
-    settings = [Setting(p[which], BATCH_SIZE, (table2_releases(),)) for which in SETS]
+    printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
+    settings = [Setting(p[which], BATCH_SIZE, (prints.table2_releases(),)) for which in prints.SETS]
     options = ("iterations", "total_variation", "initial")
     given = {"draws": p.compared} | {name: p[name] for name in options}
     parts = []
     for reading, changed in READINGS.items():
         runs = attack_settings(study, settings, **given | changed)
-        for which, run in zip(SETS, runs, strict=True):
+        for which, run in zip(prints.SETS, runs, strict=True):
             table = pd.DataFrame(
                 {
                     "reading": reading,
                     "data": which,
-                    "row": [label(r) for r in run.releases],
+                    "row": [prints.label(r) for r in run.releases],
                     "MSE": run.values["mse"].mean(axis=1),
                 }
             )
@@ -255,7 +248,7 @@ def _readings(study: Context) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    clean, noisy = (_at_the_end(tables, release)["MSE"] for release in (NONE, LIGHTEST))
+    clean, noisy = (_at_the_end(tables, release)["MSE"] for release in (prints.NONE, LIGHTEST))
     alone, most = clean.index.min(), clean.index.max()
     found = clean[alone] < 1e-5
     yield check(
@@ -295,7 +288,7 @@ def _at_the_end(tables: Tables, release: Release) -> pd.DataFrame:
     """The last iteration of the trace under a release, by batch size."""
     trace = tables["trace"]
     last = trace["iteration"] == trace["iteration"].max()
-    return trace[last & (trace["row"] == label(release))].set_index("batch size")
+    return trace[last & (trace["row"] == prints.label(release))].set_index("batch size")
 
 
 CAPTION = (
@@ -311,7 +304,7 @@ MARKERS = ("s", "s", "o", "o", "^", "^")
 
 
 def alt(tables: Tables) -> str:
-    clean, noisy = (_at_the_end(tables, release) for release in (NONE, LIGHTEST))
+    clean, noisy = (_at_the_end(tables, release) for release in (prints.NONE, LIGHTEST))
     below = 10.0 ** math.ceil(math.log10(clean["distance"].max() + 1e-12))
     reached = ", ".join(
         f"{'below 1e-5' if mse < 1e-5 else f'{mse:.1g}'} for {n}" for n, mse in clean["MSE"].items()
@@ -358,7 +351,9 @@ def _draw_readings(figure: SubFigure, tables: Tables) -> None:
         (row, colour_of(row), "", marker, "white" if i > 3 else colour_of(row))
         for i, (row, marker) in enumerate(zip(rows, MARKERS, strict=True))
     ]
-    for axis, (which, paper) in zip(figure.subplots(1, 2, sharey=True), SETS.items(), strict=True):
+    for axis, (which, paper) in zip(
+        figure.subplots(1, 2, sharey=True), prints.SETS.items(), strict=True
+    ):
         name = tables.parameters[which]
         for row, colour, _, marker, face in styles:
             mine = readings[(readings["data"] == which) & (readings["row"] == row)]

@@ -7,13 +7,8 @@ from matplotlib.figure import Figure
 
 from companion.experiments.federated import BATCH_SIZE
 from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.papers.biswas2024.printed_reconstructions import SETS, ahead, printed_figure1
-from companion.papers.biswas2024.reconstruction_drawings import (
-    hollow_entry,
-    mechanism_entries,
-    over_epsilon,
-    title,
-)
 from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
 from companion.study.verdicts import rounded
 from companion.style import drawing, legend_above, panels
@@ -161,9 +156,9 @@ def draw(tables: Tables) -> Figure:
     figure, axes = panels(2, 2, width=4.2, height=2.6)
     for column, which in enumerate(SETS):
         for row, metric in zip(axes, ("SSIM", "MSE"), strict=True):
-            over_epsilon(row[column], ours, printed, which, size, metric)
+            drawn.over_epsilon(row[column], ours, printed, which, size, metric)
             row[0].set_ylabel(metric)
-        axes[0][column].set_title(title(tables, which), loc="left")
+        axes[0][column].set_title(drawn.title(tables, which), loc="left")
         axes[1][column].set_xlabel(r"printed $\varepsilon$")
-    legend_above(figure, [*mechanism_entries(), hollow_entry()], 3)
+    legend_above(figure, [*drawn.mechanism_entries(), drawn.hollow_entry()], 3)
     return figure

@@ -10,12 +10,7 @@ from matplotlib.figure import Figure
 from companion.experiments.federated import BATCH_SIZE, DELTA, SAMPLING_RATE, STEPS, pairs
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
-from companion.papers.biswas2024.reconstruction_drawings import (
-    colour_of,
-    hollow,
-    hollow_entry,
-    title,
-)
+from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
 from companion.style import GREY, PURPLE, drawing, legend_above, legend_line, panels
@@ -184,20 +179,20 @@ def draw(tables: Tables) -> Figure:
         for panel, metric in zip(axes, ("MSE", "SSIM"), strict=True):
             axis = panel[column]
             for place, row in mine.iterrows():
-                colour, error = colour_of(row["row"]), 1.96 * row[f"{metric} error"]
+                colour, error = drawn.colour_of(row["row"]), 1.96 * row[f"{metric} error"]
                 style = {"color": colour, "marker": "o", "markersize": 5, "capsize": 2}
                 axis.errorbar(row[metric], place, xerr=error, zorder=3, **style)
-                hollow(axis, [row[f"{metric} printed"]], [place], colour)
+                drawn.hollow(axis, [row[f"{metric} printed"]], [place], colour)
             axis.set_yticks(range(len(mine)), mine["row"] if column == 0 else [""] * len(mine))
             axis.invert_yaxis()
             axis.set_xlabel(metric)
-        axes[0][column].set_title(title(tables, which), loc="left")
+        axes[0][column].set_title(drawn.title(tables, which), loc="left")
         axes[0][column].set_xlim(0, None)
         for name, style in (("mean image", "-."), ("class means", "--")):
             axes[0][column].axvline(lines[name], color=PURPLE, linestyle=style, linewidth=1.2)
     entries = [
         legend_line("ours", GREY, "", "o"),
-        hollow_entry(),
+        drawn.hollow_entry(),
         legend_line("mean picture", PURPLE, "-."),
         legend_line("mean picture of the label", PURPLE, "--"),
     ]

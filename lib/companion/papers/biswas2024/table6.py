@@ -13,12 +13,7 @@ from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
-from companion.papers.biswas2024.reconstruction_drawings import (
-    cells_at,
-    hollow_entry,
-    mechanism_entries,
-    over_epsilon,
-)
+from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import STANDARD_ERRORS, half_unit
 from companion.style import drawing, legend_above
@@ -54,7 +49,7 @@ def _fitted_noise(study: Context, runs: Mapping[tuple[str, int], Attacked]) -> p
     lighter = attacked.attack_series(study, dict.fromkeys(runs, (smaller,)))
     rows = []
     for (which, size), run in runs.items():
-        cells = cells_at(prints.printed_table6(), which, size, "Gaussian")
+        cells = drawn.cells_at(prints.printed_table6(), which, size, "Gaussian")
         sigma, printed = cells["noise"].to_numpy(), cells["MSE"].to_numpy()
         measured = attacked.series(run, "mse", "Gaussian", len(sigma))
         noise = np.concatenate([SMALLER, sigma])
@@ -297,11 +292,11 @@ def draw(tables: Tables) -> Figure:
     )
     for row, (which, metric) in zip(axes, lines, strict=True):
         for axis, size in zip(row, sizes, strict=True):
-            over_epsilon(axis, ours, printed, which, size, metric)
+            drawn.over_epsilon(axis, ours, printed, which, size, metric)
         row[0].set_ylabel(f"{metric}\n{tables.parameters[which]}")
     for axis, size in zip(axes[0], sizes, strict=True):
         axis.set_title(f"batch of {size}", loc="left")
     for axis in axes[-1]:
         axis.set_xlabel(r"printed $\varepsilon$")
-    legend_above(figure, [*mechanism_entries(), hollow_entry()], 3)
+    legend_above(figure, [*drawn.mechanism_entries(), drawn.hollow_entry()], 3)
     return figure
