@@ -222,7 +222,6 @@ def test_table_5_is_read_whole():
     assert label_accuracies.printed_gaps("MNIST") == pytest.approx(
         [0.5359, 0.4698, 0.3684, 0.3052, 0.2532, 0.2151, 0.1868, 0.1624]
     )
-    assert fig2._printed_protection() == {"SSIM": (64, 64), "MSE": (63, 64)}
 
 
 def test_the_printed_gap_and_the_missing_point_could_have_been_right(monkeypatch):

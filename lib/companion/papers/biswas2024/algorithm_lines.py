@@ -24,7 +24,7 @@ from reconrisk.training import (
 
 #: p-value below which a line does not follow its law; a wrong law is far below
 LEAST_P = 1e-6
-TRIED = Parameter("int", 32, 128, "128", "records of the batch that lines are tried on", low=4)
+TRIED = Parameter("int", 32, 128, "128", "records of the batch that lines are checked on", low=4)
 
 DOUBLE = torch.float64
 #: relative difference at which two routes in double precision agree
@@ -36,7 +36,7 @@ Line = tuple[str, str, str, str, bool]
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch and a network to try the lines on, in double precision."""
+    """A batch and a network to check the lines on, in double precision."""
 
     inputs: torch.Tensor
     labels: torch.Tensor
@@ -48,7 +48,7 @@ class Batch:
 
 
 def tried_batch(study: Context) -> Batch:
-    """Draw the batch that the lines are tried on, of the digits."""
+    """Draw the batch that the lines are checked on, of the digits."""
     p = study.parameters
     data = standardised(p.digits, data_folder(study, p.digits))
     generator = study.generator("batch").manual_seed(study.seed_of("batch"))

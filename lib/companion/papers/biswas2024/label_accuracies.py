@@ -49,7 +49,7 @@ def label_accuracies(
     sets: Sequence[str] = SETS,
     readings: Sequence[str] = (AS_READ,),
 ) -> pd.DataFrame:
-    """Train at every label and average over the repeats, beside print.
+    """Train at every label, average over the repeats and add the printed accuracies.
 
     Returns
     -------

@@ -43,31 +43,25 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     orders = np.geomspace(1.01, 64.0, p.points)
     angles = np.linspace(0.05, math.pi, p.points)
-    kappa, order = np.meshgrid(p.concentrations, orders, indexing="ij")
-    by_order = {
-        "kappa": kappa,
-        "order": order,
-        "divergence": np.stack([privacy.vmf_renyi(orders, DIMENSION, k) for k in p.concentrations]),
-        "Gaussian": 2 * order * kappa**2 / DIMENSION,
-    }
-    by_angle = {
-        "kappa": kappa,
-        "angle": np.broadcast_to(angles, kappa.shape),
-        "divergence": np.stack(
-            [privacy.vmf_renyi(2.0, DIMENSION, k, angles) for k in p.concentrations]
-        ),
-    }
-    both = np.concatenate([curves["divergence"].ravel() for curves in (by_order, by_angle)])
+    every, count = p.concentrations, len(p.concentrations)
+    by_order = pd.DataFrame({"kappa": np.repeat(every, p.points), "order": np.tile(orders, count)})
+    by_angle = pd.DataFrame({"kappa": np.repeat(every, p.points), "angle": np.tile(angles, count)})
+    values = [privacy.vmf_renyi(orders, DIMENSION, kappa) for kappa in every]
+    by_order["divergence"] = np.concatenate(values)
+    by_order["Gaussian"] = 2 * by_order["order"] * by_order["kappa"] ** 2 / DIMENSION
+    values = [privacy.vmf_renyi(2.0, DIMENSION, kappa, angles) for kappa in every]
+    by_angle["divergence"] = np.concatenate(values)
+    curves = pd.concat([by_order, by_angle], ignore_index=True)[["divergence"]].round(8)
     return Tables(
         {
-            "by order": pd.DataFrame({name: v.ravel() for name, v in by_order.items()}),
-            "by angle": pd.DataFrame({name: v.ravel() for name, v in by_angle.items()}),
+            "by order": by_order,
+            "by angle": by_angle,
             "two routes": _by_points(p.orders, p.angles),
             "latitudes": _by_latitudes(p.orders, p.concentrations),
             "growth": _growth_with_angle(p.orders),
             "hockey sticks": _hockey_sticks(p.sampling_rate),
             "two coins": _two_coins(),
-            "curves": pd.DataFrame({"divergence": both.round(8)}),
+            "curves": curves,
         },
         exact=("curves",),
         ran=f"closed forms at p = {DIMENSION:,}; quadrature on the circle and the sphere at "

@@ -12,7 +12,7 @@ from companion.style import GREEN, GREY, MECHANISMS, legend_line
 
 
 def title(tables: Tables, which: str) -> str:
-    """Return the data set that was attacked, and whose printed numbers stand beside it."""
+    """Return the name of the attacked data set, and of the one whose numbers are printed."""
     name = str(tables.parameters[which])
     return name if name == SETS[which] else f"{name} (printed: {SETS[which]})"
 

@@ -179,7 +179,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _errors_of_noise(tables: Tables) -> Verdict:
-    """E-D-24: the printed errors under noise beside those of uniform pixels."""
+    """E-D-24: compare the printed errors under noise with those of uniform pixels."""
     if tables.stand_in:
         return not_run(
             "E-D-24",

@@ -1,4 +1,4 @@
-"""Table V: accuracy at every batch size beside print, other readings of the training, epsilons."""
+"""Table V: accuracy by batch size, ours and printed; other readings of the training; epsilons."""
 
 import itertools
 import math
@@ -77,7 +77,7 @@ def measure(study: Context) -> Tables:
 
 
 def _cells(runs: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """One row a noise, one column a batch size: mean +- a run's spread, beside print on its set."""
+    """One row a noise, one column a batch size: mean +- a run's spread (printed, on its set)."""
     noises = {pair.concentration: pair.noise_multiplier for pair in studied_pairs()}
     rows: dict[tuple[str, float, str], dict[str, str]] = {}
     for _, run in runs[runs["mechanism"] != "none"].iterrows():
