@@ -17,9 +17,10 @@
 # $\kappa$ cost in $\varepsilon$? The paper answers with the Rényi divergence of two laws with
 # opposite centres and two ways of turning it into $(\varepsilon,\delta)$; Table IV then pairs
 # concentrations with Gaussian noise multipliers $\sigma$ of the same $\varepsilon$, and all its
-# experiments rest on these pairs. Here every statement is tried by a second route, both tables are
-# recomputed number by number, and the whole privacy loss is enclosed from both sides. Statements
-# are on the {doc}`paper's page </book/papers/biswas2024>`. Nothing is trained and no data are read.
+# experiments rest on these pairs. Here every statement is checked by a second route, both tables
+# are recomputed number by number, and the whole privacy loss is enclosed from both sides.
+# Statements are on the {doc}`paper's page </book/papers/biswas2024>`. Nothing is trained and no
+# data are read.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -51,9 +52,9 @@ study = Study(
 # The closed form ({prf:ref}`Proposition 1 <prf-biswas2024-prop1>`) against quadrature over the
 # circle and the sphere, with SciPy's density, and over the latitudes in the paper's dimension. It
 # grows with the angle, as footnote 3 says. That is not enough for $(\varepsilon,\delta)$: two laws
-# can be ordered by every Rényi divergence and not by $\delta$. What is needed, and holds, is that
-# every hockey-stick divergence grows with the angle; the proof is in
-# {doc}`the companion </book/papers/beyond>`.
+# can be ordered by every Rényi divergence and not by $\delta$. What is needed is that every
+# hockey-stick divergence grows with the angle. It does; the proof is in {doc}`the companion
+# </book/papers/beyond>`.
 
 # %% tags=["exhibit:biswas2024/prop1"]
 from companion.papers.biswas2024 import prop1
@@ -65,9 +66,8 @@ study.judge(prop1, tables)
 # %% [markdown]
 # ### Theorem 1: concentration and dimension
 #
-# More concentration costs more, more dimensions cost less
-# ({prf:ref}`Theorem 1 <prf-biswas2024-thm1>`). The slope that the proof works with is checked by
-# differences.
+# More concentration costs more, more dimensions cost less ({prf:ref}`Theorem 1
+# <prf-biswas2024-thm1>`). The slope used in the proof is checked by finite differences.
 
 # %% tags=["exhibit:biswas2024/thm1"]
 from companion.papers.biswas2024 import thm1
@@ -92,10 +92,10 @@ study.judge(prop2, tables)
 # %% [markdown]
 # ### Proposition 3: one vector is best
 #
-# At one concentration for every block that is true, and says little
-# ({prf:ref}`Proposition 3 <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ is almost
-# without noise. With the same angular noise in every block, cut or whole makes no difference that
-# matters, and at order one the cut gradient leaks even less.
+# At one concentration for every block this is true but says little ({prf:ref}`Proposition 3
+# <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ has almost no noise. With the same
+# angular noise in every block, cutting the gradient makes no material difference, and at order one
+# the cut gradient leaks even less.
 
 # %% tags=["exhibit:biswas2024/prop3"]
 from companion.papers.biswas2024 import prop3
@@ -111,7 +111,7 @@ study.judge(prop3, tables)
 #
 # The constant of {eq}`eq-biswas2024-8` is a supremum that can be computed directly; the best
 # order's condition, lost in the text at hand, is derived again. Even at its best order the
-# conversion leaves several per cent of a single release's $\varepsilon$ on the table.
+# conversion overestimates a single release's $\varepsilon$ by several per cent.
 
 # %% tags=["exhibit:biswas2024/prop4"]
 from companion.papers.biswas2024 import prop4
@@ -123,7 +123,7 @@ study.judge(prop4, tables)
 # %% [markdown]
 # ### Theorem 2: composition
 #
-# Against the exact composition of the least private mechanism
+# The theorem is compared with the exact composition of the least private mechanism
 # ({prf:ref}`Theorem 2 <prf-biswas2024-thm2>`). The paper composes three epochs; at three the
 # theorem is the plain sum.
 
@@ -136,9 +136,9 @@ study.judge(thm2, tables)
 # %% [markdown]
 # ### Theorem 3: Poisson sampling
 #
-# The bound's factor three covers mechanisms whose odd moments may be negative
-# ({prf:ref}`Theorem 3 <prf-biswas2024-thm3>`). Those of VMF noise are not: with factor one the sum
-# is the exact divergence.
+# The bound's factor three covers mechanisms whose odd moments may be negative ({prf:ref}`Theorem 3
+# <prf-biswas2024-thm3>`). Those of VMF noise are positive: with factor one the sum is the exact
+# divergence.
 
 # %% tags=["exhibit:biswas2024/thm3"]
 from companion.papers.biswas2024 import thm3
@@ -205,8 +205,8 @@ study.judge(alg_accounting2, tables)
 # ### Table I
 #
 # All eight numbers come out with *three* compositions, the number of epochs, and with no other
-# choice of $\delta$ or $p$ that we tried. Two of them rest on straight lines between divergences,
-# which is not what the cited rule interpolates and is no bound. Certified, every row costs less.
+# choice of $\delta$ or $p$ that we tried. Two of them interpolate the divergences linearly, which
+# is not the cited rule and gives no bound. Certified, every row costs less.
 
 # %%
 from reconrisk import privacy
@@ -235,13 +235,12 @@ study.judge(table1, tables)
 # $q=128/60\,000$ makes 469 releases an epoch, so three compositions do not account for the
 # training. With the same number of compositions on both sides no column is a pair of equal
 # $\varepsilon$ ({ref}`E-D-01 <erratum-e-d-01>`): the concentration costs more. At 1,407 the second
-# approach, whose lowest order is two, stops saying anything beyond $\kappa=175$; the certified
-# values do not.
+# approach, whose lowest order is two, is vacuous beyond $\kappa=175$; the certified values are not.
 #
-# All of this takes $\sigma$ for the noise multiplier, as the paper's accountant does. But the paper
+# All of this treats $\sigma$ as the noise multiplier, as the paper's accountant does. But the paper
 # clips each of three layers to length one, so that a record moves the sum by up to $\sqrt3$
-# ({ref}`E-D-19 <erratum-e-d-19>`). Counted so, the Gaussian's half of every column costs more than
-# the other (last column), and its $\varepsilon$ is two to five times what is printed.
+# ({ref}`E-D-19 <erratum-e-d-19>`). On this count the Gaussian's half of every column costs more
+# than the other (last column), and its $\varepsilon$ is two to five times what is printed.
 
 # %%
 from reconrisk import DPSGD, privacy
@@ -266,9 +265,9 @@ study.judge(table4, tables)
 #
 # ### The certified accountant
 #
-# Between opposite directions the privacy loss depends on one coordinate of the output. So a release
-# can be discretised, composed by Fourier transform and enclosed from both sides as for Gaussian
-# noise ({func}`reconrisk.privacy.vmf_epsilon`). The printed values lie between what three
+# Between opposite directions the privacy loss depends on one coordinate of the output. A release
+# can therefore be discretised, composed by Fourier transform and enclosed from both sides, as for
+# Gaussian noise ({func}`reconrisk.privacy.vmf_epsilon`). The printed values lie between what three
 # compositions cost and what 1,407 do.
 
 # %%
@@ -294,11 +293,12 @@ study.judge(vmf_accountant, tables)
 # multiplier $\sqrt p/(2\kappa)$ ({func}`reconrisk.privacy.vmf_noise_multiplier`). The certified
 # root lies next to it; every printed concentration is larger. For the network as it was trained,
 # clipped layer by layer, all of them are smaller than the $\sqrt3$ times larger fair ones. The last
-# columns say what a pair leaves of a gradient's direction. One record's gradient keeps twice the
-# cosine under Gaussian noise, since there the record may be present or absent, while here it may
-# turn the whole vector round. And the Gaussian's noise is divided by the batch and VMF's is not:
-# with 128 records that agree, the one leaves most of the direction and the other almost nothing, at
-# one $\varepsilon$. What follows for accuracy and reconstruction is on the next pages.
+# columns give the cosine of a release with the true gradient. One record's gradient keeps twice the
+# cosine under Gaussian noise, because there the record may be present or absent, while here it may
+# reverse the whole vector. And the Gaussian's noise is divided by the batch size and VMF's is not:
+# with 128 records that agree, Gaussian noise keeps most of the direction and VMF noise almost
+# nothing, at the same $\varepsilon$. What follows for accuracy and reconstruction is on the next
+# pages.
 
 # %%
 from reconrisk import DPSGD, privacy

@@ -13,12 +13,12 @@
 # %% [markdown]
 # # Bayes' capacity
 #
-# Biswas et al., Sections IV and V, Appendix B. By how much can one look at a noisy gradient raise an
-# attacker's chance of guessing what went in? The paper's answer is {term}`Bayes' capacity`, and its
-# thesis that this, rather than $\varepsilon$, tells how well a mechanism hides the data. Here every
-# lemma is tried on random channels, every closed form against an integral and against sampling, and
-# the thesis at the paper's own settings. Statements are on the
-# {doc}`paper's page </book/papers/biswas2024>`. Nothing is trained and no data are read.
+# Biswas et al., Sections IV and V, Appendix B. By how much can a noisy gradient raise an attacker's
+# chance of guessing the batch? The paper's answer is {term}`Bayes' capacity`, and its thesis is
+# that this, rather than $\varepsilon$, measures how well a mechanism hides the data. Here every
+# lemma is checked on random channels, every closed form against an integral and against sampling,
+# and the thesis at the paper's own settings. Statements are on the {doc}`paper's page
+# </book/papers/biswas2024>`. Nothing is trained and no data are read.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -50,9 +50,9 @@ study = Study(
 #
 # ### Lemma 1: deterministic pre-processing
 #
-# Clipping and averaging are deterministic. In front of the noise they repeat or swap rows, and the
-# maxima stay ({prf:ref}`Lemma 1 <prf-biswas2024-lem1>`). The condition that every input be reached
-# is needed: leave one out and the capacity may fall.
+# Clipping and averaging are deterministic. In front of the noise they repeat or swap rows, which
+# does not change the maxima ({prf:ref}`Lemma 1 <prf-biswas2024-lem1>`). Every input must be
+# reached: without one of them the capacity may fall.
 
 # %% tags=["exhibit:biswas2024/lem1"]
 from companion.papers.biswas2024 import lem1
@@ -78,8 +78,8 @@ study.judge(lem2, tables)
 # %% [markdown]
 # ### Corollary 1: a smaller domain
 #
-# Also for densities: two points, the unit ball, a product of two unit balls and the ball around it
-# are nested, and so are the capacities of the noise on them.
+# The same holds for densities: two points, the unit ball, a product of two unit balls and the ball
+# around it are nested, and the capacity of the noise grows from each to the next.
 
 # %% tags=["exhibit:biswas2024/cor1"]
 from companion.papers.biswas2024 import cor1
@@ -91,8 +91,8 @@ study.judge(cor1, tables)
 # %% [markdown]
 # ### Lemma 3: data processing
 #
-# Whatever is done to the output, the capacity does not rise: random channels behind random channels,
-# and Gaussian noise of which only a rounded value is seen.
+# No processing of the output raises the capacity: checked on random channels behind random
+# channels, and on Gaussian noise whose output is rounded.
 
 # %% tags=["exhibit:biswas2024/lem3"]
 from companion.papers.biswas2024 import lem3
@@ -107,11 +107,11 @@ study.judge(lem3, tables)
 # ### Theorem 4: the risk is at most the capacity of the noise
 #
 # {prf:ref}`Theorem 4 <prf-biswas2024-thm4>` equates the two, provided that every input of the noise
-# mechanism is some batch's gradient. The paper then takes a whole ball for those inputs. Batches are
-# finitely many, so the risk is smaller: below, a disc fills up with gradients and the capacity
+# mechanism is some batch's gradient. The paper then takes a whole ball for those inputs. There are
+# finitely many batches, so the risk is smaller: as a disc fills up with gradients, the capacity
 # approaches the disc's from below. At the paper's size, the number of batches of 128 that can be
-# drawn from 60,000 records is astronomically smaller than any of its Gaussian capacities. Other
-# attackers than the one who guesses the secret exactly under a uniform prior gain less.
+# drawn from 60,000 records is astronomically smaller than any of its Gaussian capacities. Attackers
+# with other priors or gains, who do not guess the secret exactly under a uniform prior, gain less.
 
 # %% tags=["exhibit:biswas2024/thm4"]
 from companion.papers.biswas2024 import thm4
@@ -123,11 +123,12 @@ study.judge(thm4, tables)
 # %% [markdown]
 # ### Theorem 5: Gaussian noise
 #
-# The supremum of the density is its peak inside the ball of inputs, and outside it the density of the
-# ball's nearest point ({prf:ref}`Theorem 5 <prf-biswas2024-thm5>`). The closed form is held against
-# the integral over shells, up to the paper's 13,700 dimensions, against importance sampling and
-# against its limits. Averaging over the batch is a change of unit and changes no capacity: what
-# makes the averaged numbers large is that the noise is small against a ball that holds whole batches.
+# The supremum of the density is its peak inside the ball of inputs, and outside it the density of
+# the ball's nearest point ({prf:ref}`Theorem 5 <prf-biswas2024-thm5>`). The closed form is compared
+# with the integral over shells, up to the paper's 13,700 dimensions, with importance sampling and
+# with its limits. Averaging over the batch is a change of unit and changes no capacity: the
+# averaged numbers are large because the noise is small compared with a ball that holds whole
+# batches.
 
 # %% tags=["exhibit:biswas2024/thm5"]
 from companion.papers.biswas2024 import thm5
@@ -178,12 +179,12 @@ study.judge(thm6, tables)
 #
 # ### Figure 5
 #
-# The paper finds the two measures incomparable: with a smaller $\varepsilon$ a mechanism may have the
-# larger capacity. So it is at its settings, also once the epsilons are certified instead of printed.
-# The reason lies in what is put on the two scales. The Gaussian's capacity is that of a whole batch's
-# average, its $\varepsilon$ that of one record. With one record's gradient at stake in both, and the
-# concentration chosen so that the epsilons are truly equal, the Gaussian's log capacity is twice
-# VMF's at every $\varepsilon$, and one measure gives the other
+# The paper finds the two measures incomparable: with a smaller $\varepsilon$ a mechanism may have
+# the larger capacity. This holds at its settings, with certified epsilons as with printed ones. The
+# reason is that the two scales measure different things: the Gaussian's capacity is that of a whole
+# batch's average, its $\varepsilon$ that of one record. With one record's gradient at stake in
+# both, and the concentration chosen so that the epsilons are truly equal, the Gaussian's log
+# capacity is twice VMF's at every $\varepsilon$, and one measure gives the other
 # ({prf:ref}`prf-beyond-capacity-epsilon`).
 
 # %%

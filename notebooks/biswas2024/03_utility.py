@@ -14,13 +14,12 @@
 # # Utility of the two mechanisms
 #
 # Biswas et al. train a sigmoid network of 13,700 weights on MNIST and Fashion-MNIST, cut to 16x16
-# pixels, with Gaussian noise and with von Mises-Fisher (VMF) noise of what they take to be the
-# same $\varepsilon$, and find the Gaussian network better throughout. Here the two algorithms are
-# taken apart line by line, the accuracies are trained again with several runs of every setting,
-# and then once more at an $\varepsilon$ that really is the same. With bundled data the
-# handwritten digits stand in for MNIST and grey patches of photographs for Fashion-MNIST.
-# Epsilons on the axes are the paper's labels of its pairs, unless they are called certified. Points
-# by hand are on the bundled digits.
+# pixels, with Gaussian noise and with von Mises-Fisher (VMF) noise of what they take to be the same
+# $\varepsilon$, and find the Gaussian network better throughout. Here the two algorithms are
+# checked line by line, and the networks are trained again with several runs of every setting, also
+# at an $\varepsilon$ that really is the same. With bundled data the handwritten digits stand in for
+# MNIST and grey patches of photographs for Fashion-MNIST. Epsilons on the axes are the paper's
+# labels of its pairs, unless they are called certified. Points by hand are on the bundled digits.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -51,8 +50,8 @@ study = Study(
 #
 # The listing is lost from the text at hand; the sentences about its lines say that each layer of
 # each record's gradient is clipped to length one, and that the sum and its noise are divided by the
-# batch size. Two things do not follow from the text as it stands. Weight decay of 0.1 in PyTorch's
-# Adam is added to the gradient, which it outweighs. And with three layers clipped one by one, the
+# batch size. Two points of the text cannot stand as written. Weight decay of 0.1 in PyTorch's Adam
+# is added to the gradient, which it outweighs. And with three layers clipped one by one, the
 # printed $\sigma$ is not the noise multiplier: a record moves the sum by up to $\sqrt 3$.
 
 # %%
@@ -81,10 +80,10 @@ study.judge(alg1, tables)
 # %% [markdown]
 # ### Algorithm 2: von Mises-Fisher noise
 #
-# The same average, all layers as one vector, is scaled to the unit sphere and turned. Its length is
-# forgotten. For Adam this costs nothing, because its steps do not depend on the length of what it
-# is given; what matters is the angle, and at these concentrations the released direction is almost
-# at a right angle to the true one.
+# The same average, all layers as one vector, is scaled to the unit sphere, and a random direction
+# is drawn around it. Its length is lost. For Adam this costs nothing, because its steps do not
+# depend on the length of the gradient; what matters is the angle, and at these concentrations the
+# released direction is almost at a right angle to the true one.
 
 # %%
 from reconrisk import privacy
@@ -106,26 +105,23 @@ study.judge(alg2, tables)
 #
 # ### Over the paper's epsilons
 #
-# Gaussian noise is ahead at every label, as printed. That the gap narrows as $\varepsilon$ grows is
-# true of both ends, but not of every step in the paper's own Table V. A run with VMF noise ends
-# where chance takes it: single runs differ by several percentage points, and the paper prints one
-# number for each setting.
+# Gaussian noise is ahead at every label, as printed. The gap is narrower at the largest
+# $\varepsilon$ than at the smallest, but it does not narrow at every step in the paper's own Table
+# V. Single runs with VMF noise differ by several percentage points, and the paper prints one number
+# for each setting.
 
 # %%
-from companion.experiments.federated import standardised
+from reconrisk import datasets
 from reconrisk.training import network_accuracy, train_mini_batches
 
-train, test = standardised("digits"), standardised("digits", split="test")
-weights = train_mini_batches(
-    SigmoidNetwork((256, 50, 15, 10)),
-    train.inputs,
-    train.labels,
-    [Release("none"), Release("gaussian", 0.204)],
-    batch_size=128,
-    epochs=30,
-    generator=torch.Generator().manual_seed(1),
-)
-none, gaussian = network_accuracy(weights, test.inputs, test.labels)
+sets = [datasets.classified("digits", split=part) for part in ("train", "test")]
+mean, std = float(sets[0].inputs.mean()), float(sets[0].inputs.std())
+train, test = (torch.as_tensor((datasets.grey_at(s, 16).inputs - mean) / std) for s in sets)
+train_labels, test_labels = (torch.as_tensor(s.labels) for s in sets)
+network, releases = SigmoidNetwork((256, 50, 15, 10)), [Release("none"), Release("gaussian", 0.204)]
+options = {"batch_size": 128, "epochs": 30, "generator": torch.Generator().manual_seed(1)}
+weights = train_mini_batches(network, train, train_labels, releases, **options)
+none, gaussian = network_accuracy(weights, test, test_labels)
 print(f"by hand: {none:.1f} without noise, {gaussian:.1f} with sigma = 0.204")
 
 # %% tags=["exhibit:biswas2024/fig2"]
@@ -139,7 +135,7 @@ display(fig2.draw(tables))
 study.judge(fig2, tables)
 
 # %% [markdown]
-# ### Over batch sizes, and which training this was
+# ### Over batch sizes, and other readings of the training
 #
 # In the first table every cell is the mean over our runs and the standard deviation of one run; on
 # the paper's data the printed number follows in brackets. The second table trains with other
@@ -171,8 +167,8 @@ study.judge(table5, tables)
 # noise over 1,407 steps. Here both are accounted over the steps that were run, by certified
 # enclosures, and the gradient is clipped as a whole, so that $\sigma$ is the noise multiplier. The
 # concentration that costs the same is smaller than the printed one at every pair, and VMF noise
-# loses accuracy. Gaussian noise loses some too by this clipping, where it is heavy: the gradient is
-# shorter by up to $\sqrt 3$ and its noise is not.
+# loses accuracy. Where Gaussian noise is heavy it loses some accuracy too, because this clipping
+# makes the gradient shorter by up to $\sqrt 3$ but not its noise.
 
 # %%
 from reconrisk import DPSGD, privacy

@@ -13,14 +13,15 @@
 # %% [markdown]
 # # Reconstruction
 #
-# Biswas et al., Sections VI and VII. The server of federated learning sees one gradient, averaged over
-# a batch and privatised, and looks for a batch that explains it. The paper attacks batches of 16 to 128
-# pictures at the settings of Table IV, which pair a concentration with a Gaussian noise of (as it holds)
-# the same $\varepsilon$, and finds that von Mises-Fisher noise hides the pictures better. On this page
-# its tables and figures are made again; why they come out as they do is the next page's question
-# ({doc}`05_mechanism_or_calibration`). The paper attacks MNIST and Fashion-MNIST; the quick profile
-# attacks small digits and grey patches of photographs, with fewer iterations. All exhibits but those of
-# the attacks themselves look at the same reconstructions. Points by hand are on the bundled digits.
+# Biswas et al., Sections VI and VII. The server of federated learning sees one gradient, averaged
+# over a batch and privatised, and looks for a batch that explains it. The paper attacks batches of
+# 16 to 128 pictures at the settings of Table IV, which pair a concentration with a Gaussian noise
+# of (as it holds) the same $\varepsilon$, and finds that von Mises-Fisher noise hides the pictures
+# better. This page recomputes its tables and figures; the next page explains why they come out as
+# they do ({doc}`05_mechanism_or_calibration`). The paper attacks MNIST and Fashion-MNIST; the quick
+# profile attacks small digits and grey patches of photographs, with fewer iterations. All exhibits
+# but those of the attacks themselves use the same reconstructions. Points by hand are on the
+# bundled digits.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -49,20 +50,20 @@ study = Study(
 #
 # ### Inverting gradients
 #
-# Signed Adam on the cosine distance of the candidates' gradient from the released one, plus a little
-# total variation, pixels kept between black and white
-# ({func}`reconrisk.attacks.invert_gradients`). One record is found to single precision, and the paper
-# leans on a proof for that case. A batch is another matter. Its gradient at the first layer is a sum of
-# as many outer products as there are records, and beyond fifty records, the layer's units, something
-# can be added to the pictures that no response and no layer's gradient shows: for 128 records
-# a space of sixteen thousand dimensions ({prf:ref}`the argument <prf-beyond-blind>`). What the attack
-# returns then is decided by where it starts and by the total variation.
+# Signed Adam on the cosine distance of the candidates' gradient from the released one, plus a
+# little total variation, pixels kept between black and white
+# ({func}`reconrisk.attacks.invert_gradients`). One record is rebuilt to single precision, and the
+# paper relies on a proof for that case. A batch is different. Its gradient at the first layer is a
+# sum of as many outer products as there are records, and beyond fifty records, the layer's units,
+# the pictures can change without any change of a response or of a layer's gradient: for 128 records
+# in a space of sixteen thousand dimensions ({prf:ref}`the argument <prf-beyond-blind>`). The result
+# of the attack then depends on where it starts and on the total variation.
 #
 # The paper does not state the network's first weights, the weight of the total variation or whether
-# pixels are bounded. Under von Mises-Fisher noise the reconstruction is a function of little else, and
-# the printed numbers can tell: they want bounded pixels, an untrained network, and first weights
-# with a spread as Glorot's rule has it. Errors above one can only be of *standardised* pictures, and
-# so, by their values, are the similarities.
+# pixels are bounded. Under von Mises-Fisher noise the reconstruction depends on little else, so
+# that the printed numbers identify them: bounded pixels, an untrained network, and first weights
+# with the spread of Glorot's rule. Errors above one can only be of *standardised* pictures, and the
+# values of the similarities fit these too.
 
 # %%
 import torch
@@ -94,11 +95,12 @@ study.judge(alg_iga, tables)
 # %% [markdown]
 # ### Deep leakage: Table III
 #
-# The older attack, L-BFGS on the squared distance ({func}`reconrisk.attacks.deep_leakage`), was tried
-# and put aside: it is for small batches, and fails under the lightest noise. So it does. But the printed
-# errors under noise do not measure that failure. On the paper's data they are the errors of uniform
-# random pixels: the attack had not moved, and the table's small difference between the mechanisms, which
-# is in favour of Gaussian noise, is that of two random pictures.
+# The paper tried the older attack, L-BFGS on the squared distance
+# ({func}`reconrisk.attacks.deep_leakage`), and dropped it, because it works for small batches only
+# and fails under the lightest noise. It does fail here too. But the printed errors under noise do
+# not measure that failure. On the paper's data they are the errors of uniform random pixels: the
+# attack had not moved, and the small difference between the mechanisms, which favours Gaussian
+# noise, is that of two random pictures.
 
 # %%
 from reconrisk.attacks import deep_leakage
@@ -122,33 +124,33 @@ study.judge(table3, tables)
 #
 # ### Table II: with and without defences
 #
-# Two things to read beside the table. Its lightest Gaussian noise is .174, not .0174. And the attacker
-# knows the labels: the mean picture of each label, which takes no gradient at all, is nearer to the
-# pictures than every printed reconstruction, with the undefended gradient too.
+# Two things help to read the table. Its lightest Gaussian noise is .174, not .0174. And the
+# attacker knows the labels: the mean picture of each label, which takes no gradient at all, is
+# nearer to the pictures than every printed reconstruction, even without any defence.
 
 # %%
-from companion.experiments.federated import standardised
+from reconrisk import datasets
 
-digits = standardised("digits")  # 16 x 16 pixels, less their mean, over their deviation
-inputs, labels = digits.inputs[:128], digits.labels[:128]
+digits = datasets.classified("digits")
+mean, std = float(digits.inputs.mean()), float(digits.inputs.std())
+pictures = torch.as_tensor((datasets.grey_at(digits, 16).inputs - mean) / std)
+inputs, labels = pictures[:128], torch.as_tensor(digits.labels[:128])
+options = {"iterations": 200, "total_variation": 0.0025, "shape": (16, 16)}
+options["box"] = (-mean / std, (1 - mean) / std)  # black and white
 
 
 def rebuilt(release):
-    generator = torch.Generator().manual_seed(0)
-    network = SigmoidNetwork((256, 50, 15, 10)).initialise(generator)
+    draw = {"generator": torch.Generator().manual_seed(0)}
+    first = SigmoidNetwork((256, 50, 15, 10)).initialise(**draw)
     # Glorot's rule: a uniform draw of one width is one of another, scaled
-    network = {n: w * (6 * w.shape[1] / sum(w.shape)) ** 0.5 for n, w in network.items()}
-    seen = release_gradients(network, inputs, labels, [release], generator=generator)
-    attack = {"iterations": 200, "total_variation": 0.0025, "shape": (16, 16)}
-    box = (-digits.mean / digits.std, (1 - digits.mean) / digits.std)  # black and white
-    network = {name: layer[None] for name, layer in network.items()}
-    return invert_gradients(
-        network, seen, labels[None], generator=generator, box=box, **attack
-    ).inputs[0]
+    weights = {n: w * (6 * w.shape[1] / sum(w.shape)) ** 0.5 for n, w in first.items()}
+    seen = release_gradients(weights, inputs, labels, [release], **draw)
+    network = {name: layer[None] for name, layer in weights.items()}
+    return invert_gradients(network, seen, labels[None], **draw, **options).inputs[0]
 
 
-bare, turned = rebuilt(Release("none")), rebuilt(Release("vmf", 75.0))
-ratio = float((bare - inputs).square().mean() / (turned - inputs).square().mean())
+bare, noisy = rebuilt(Release("none")), rebuilt(Release("vmf", 75.0))
+ratio = float((bare - inputs).square().mean() / (noisy - inputs).square().mean())
 print(f"by hand: without defence {ratio:.1f} of the MSE under strong VMF noise")
 
 # %% tags=["exhibit:biswas2024/table2"]
@@ -163,15 +165,15 @@ study.judge(table2, tables)
 # %% [markdown]
 # ### Figure 3: what they look like
 #
-# The paper lets the eye judge. To judge by computation, each reconstruction is compared with the mean
-# pictures of all labels, and counts as recognised if it is most like that of its own.
+# The paper judges by eye. Here each reconstruction is compared with the mean pictures of all
+# labels, and counts as recognised if it is most like that of its own label.
 
 # %%
 import numpy as np
 
 from reconrisk.attacks import class_means
 
-means = class_means(digits.inputs, digits.labels, 10)
+means = class_means(pictures, torch.as_tensor(digits.labels), 10)
 likest = np.corrcoef(bare, means)[:128, 128:].argmax(axis=1)
 share = np.mean(likest == labels.numpy())
 print(f"by hand: about {10 * round(10 * share)}% are recognised without defence")
@@ -188,8 +190,9 @@ study.judge(fig3, tables)
 # %% [markdown]
 # ### Figure 1: over epsilon
 #
-# No crossing, as claimed, and the Gaussian's curves bend while von Mises-Fisher's stay level. The text
-# has all similarities change from the second decimal place on; one of the four curves moves by more.
+# The curves do not cross, as claimed; the Gaussian's fall while von Mises-Fisher's stay level.
+# According to the text all similarities change from the second decimal place on; one of the four
+# curves changes by more.
 
 # %%
 gaussian, vmf = (
@@ -212,16 +215,17 @@ study.judge(fig1, tables)
 #
 # ### Table VI
 #
-# The same attack on batches of 16, 32 and 64, at the settings fitted for 128. A statement about every
-# cell of the printed table is checked on the printed numbers, and again on ours. That von Mises-Fisher
-# noise protects better *also at equal utility*, as the conclusions have it, finds little support in
-# print: two pairs of runs are near enough in accuracy, and the errors of one of them say the opposite.
+# The same attack on batches of 16, 32 and 64, at the settings fitted for 128. A statement about
+# every cell of the printed table is checked on the printed numbers, and again on ours. That von
+# Mises-Fisher noise protects better *also at equal utility*, as the conclusions have it, finds
+# little support in print: two pairs of runs have nearly equal accuracies, and the errors of one of
+# them contradict it.
 #
-# On the paper's own pictures, in the recorded run below, print and run can be compared cell by cell.
-# Clipping alone and von Mises-Fisher noise come out as printed. Gaussian noise of the printed size hides
-# more here than it does in print, at every batch size: the printed errors are those of a noise smaller by
-# one factor in each column and data set, which the run finds by adding smaller noises. What that factor
-# stands for, the text does not say.
+# On the paper's own pictures, in the recorded run below, print and run can be compared cell by
+# cell. Clipping alone and von Mises-Fisher noise come out as printed. Gaussian noise of the printed
+# size hides more here than it does in print, at every batch size: the printed errors are those of a
+# noise smaller by one factor in each column and data set, which the run finds by adding smaller
+# noises. The text does not explain that factor.
 
 # %%
 from reconrisk import privacy
@@ -241,11 +245,11 @@ study.judge(table6, tables)
 # %% [markdown]
 # ### Figure 4: does capacity order the risk?
 #
-# The paper's thesis as a number: the rank correlation of {prf:ref}`Bayes' capacity <prf-biswas2024-thm5>`
-# and error, over both mechanisms. At one batch size it is as good as minus one, and that of
-# $\varepsilon$ about half as strong. Over batch sizes the order is lost. And two separate clouds
-# need no more than one number that is larger for one mechanism to be ordered; whether capacity orders
-# them where they meet is tried on {doc}`the next page <05_mechanism_or_calibration>`.
+# The paper's thesis as a number: the rank correlation of {prf:ref}`Bayes' capacity
+# <prf-biswas2024-thm5>` and error, over both mechanisms. At one batch size it is as good as minus
+# one, and that of $\varepsilon$ about half as strong. Over batch sizes the order is lost. And any
+# number that is larger for one mechanism orders two separate clouds of points; whether capacity
+# orders them where they meet is examined on {doc}`the next page <05_mechanism_or_calibration>`.
 
 # %%
 from reconrisk import bounds

@@ -15,11 +15,12 @@
 #
 # Biswas et al. find Gaussian noise more useful and von Mises-Fisher (VMF) noise more protective at
 # what they take to be one $\varepsilon$ (Section VII). Their pairs of settings do not have one
-# $\varepsilon$ ({ref}`Table IV <exhibit-biswas2024-table4>`), and they hand out gradients that
-# point in very different directions. Here the two are compared by how well the released gradient
-# points along the true one; then capacity, $\varepsilon$ and this cosine compete for ordering the
-# risk of reconstruction; and last, no noise at all: what does a batch allow? With bundled data the
-# handwritten digits stand in for MNIST and grey patches of photographs for Fashion-MNIST.
+# $\varepsilon$ ({ref}`Table IV <exhibit-biswas2024-table4>`), and they release gradients that point
+# in very different directions. Here the two are compared by how well the released gradient points
+# along the true one; then capacity, $\varepsilon$ and this cosine are compared as orders of the
+# risk of reconstruction; and the last section asks what a batch allows without any noise. With
+# bundled data the handwritten digits stand in for MNIST and grey patches of photographs for
+# Fashion-MNIST.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -46,15 +47,14 @@ study = Study(
 # %% [markdown]
 # ## At equal cosine
 #
-# Both mechanisms favour no direction across the true gradient, so that the direction they release
-# is told by one random number, its cosine with the true one
-# ({prf:ref}`Equal cosine, equal direction <prf-beyond-directions>`). At equal means of that
-# number the two laws are at most 0.029 apart in total variation, whatever the mean; the published
-# attack looks at nothing but the direction. So neither accuracy nor reconstruction should tell the
-# mechanisms apart, and over four orders of magnitude of noise they do not: one curve. The paper's
-# pairs lie far apart on it, and that is all that its comparison shows. The printed reconstructions
-# are, besides, farther from the pictures than the mean picture of their class, which takes the
-# labels only.
+# Both mechanisms favour no direction across the true gradient, so that one random number determines
+# the direction they release, its cosine with the true one ({prf:ref}`Equal cosine, equal direction
+# <prf-beyond-directions>`). At equal means of that number the two laws are at most 0.029 apart in
+# total variation, whatever the mean; the published attack uses nothing but the direction. So
+# neither accuracy nor reconstruction should tell the mechanisms apart, and over four orders of
+# magnitude of noise they do not: one curve. The paper's pairs lie far apart on it, and that is all
+# that its comparison shows. Besides, the printed reconstructions are farther from the pictures than
+# the mean picture of their class, for which the labels suffice.
 
 # %%
 from reconrisk import privacy
@@ -75,9 +75,9 @@ study.judge(mechanism_or_calibration, tables)
 #
 # The paper's thesis is that Bayes' capacity orders the risk of reconstruction across mechanisms and
 # $\varepsilon$ does not ({ref}`Figure 4 <exhibit-biswas2024-fig4>`). At its pairs this is so, and
-# at truly equal $\varepsilon$ as well. But there $\varepsilon$ had no chance: it is equal. Hold
-# capacity equal instead, and capacity has none, $\varepsilon$ orders nearly everything, and
-# Gaussian noise protects better in every pair. The cosine orders all three.
+# at truly equal $\varepsilon$ as well. But there $\varepsilon$ cannot order anything, because it is
+# equal. At equal capacity it is capacity that cannot; there $\varepsilon$ orders nearly everything,
+# and Gaussian noise protects better in every pair. The cosine orders all three.
 
 # %%
 from reconrisk import bounds
@@ -97,11 +97,11 @@ study.judge(fair_order, tables)
 # %% [markdown]
 # ## What a batch allows
 #
-# The network has 13,700 weights; a batch of 128 has 32,768 pixels. Yet the failure of the published
-# attack at small batches is not one of information: the rows of the first layer's gradient are
+# The network has 13,700 weights; a batch of 128 has 32,768 pixels. Yet the published attack does
+# not fail at small batches for lack of information: the rows of the first layer's gradient are
 # combinations of the records, and within their span only $n^2$ numbers are unknown.
 # {func}`reconrisk.attacks.span_attack` finds them, in double precision and without noise.
-# {func}`reconrisk.attacks.gaussian_prior_attack` adds what is known of digits beforehand.
+# {func}`reconrisk.attacks.gaussian_prior_attack` adds prior knowledge of digits.
 
 # %%
 import torch

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Attackers who know the sphere
 #
-# The attack of Biswas et al. treats turned gradients like any others. What can an attacker do who
-# knows that the output's density depends on its cosine with the true direction only
+# The attack of Biswas et al. treats gradients under VMF noise like any others. What can an attacker
+# do who knows that the output's density depends on its cosine with the true direction only
 # ({prf:ref}`Definition 4 <prf-biswas2024-def4>`)? This page carries the bound and the prior-aware
 # attack of Hayes et al. and the analytic inversion of the other two papers over to von Mises-Fisher
 # (VMF) noise, and ends with one table: which mechanism protects better, under which notion, when
@@ -45,15 +45,15 @@ study = Study(
 # %% [markdown]
 # ## Reconstruction robustness
 #
-# Nothing in the proof of {prf:ref}`Theorem 2 <prf-hayes2023-thm2>` asks for Gaussian noise. With the
-# trade-off curve of two opposite directions it bounds every attack on turned gradients
+# Nothing in the proof of {prf:ref}`Theorem 2 <prf-hayes2023-thm2>` asks for Gaussian noise. With
+# the trade-off curve of two opposite directions it bounds every attack on gradients under VMF noise
 # ({prf:ref}`prf-beyond-vmf-rero`, {func}`reconrisk.bounds.rero_vmf`), certified from both sides
 # like the Gaussian one. At the pairs of the paper's {ref}`Table IV <exhibit-biswas2024-table4>` VMF
 # noise admits more success at every prior; at truly equal epsilon the two bounds are one curve.
 #
-# For one release without sub-sampling more can be said. Nor does the proof ask that the reference be
-# the run without the record; any law will do that does not depend on it. The uniform law halves the
-# signal ({prf:ref}`prf-beyond-vmf-uniform`), and two opposite candidates attain that bound.
+# For one release without sub-sampling more can be said. Nor need the reference be the run without
+# the record: any law that does not depend on the record will do. The uniform law halves the signal
+# ({prf:ref}`prf-beyond-vmf-uniform`), and two opposite candidates attain that bound.
 
 # %%
 from reconrisk import bounds
@@ -76,15 +76,15 @@ study.judge(vmf_rero, tables)
 # %% [markdown]
 # ## The prior-aware attack
 #
-# The likelihood of a candidate is its cosine with the output, so that naming the largest sum of
-# cosines is the best attack ({prf:ref}`prf-beyond-vmf-attack`). On directions in 13,700 dimensions
-# it does what it would do under Gaussian noise of the same mean cosine.
+# The likelihood of a candidate depends on its cosine with the output alone, so that the best attack
+# names the largest sum of cosines ({prf:ref}`prf-beyond-vmf-attack`). On directions in 13,700
+# dimensions it does what it would do under Gaussian noise of the same mean cosine.
 #
 # In a batch the informed adversary cannot subtract what it knows, because the sum is scaled to the
-# sphere before it is turned; but it knows where each candidate would have turned the sum. One record
+# sphere before the noise; but it knows the direction of the sum with each candidate. One record
 # turns a sum of 128 only a little, while the accounting lets it reverse the sum. That slack is why,
-# at equal epsilon, the attack on VMF noise falls towards guessing as batches grow. It is paid for in
-# the gradient's own cosine: at equal cosine the difference is gone.
+# at equal epsilon, the attack on VMF noise falls towards guessing as batches grow. The price is a
+# smaller cosine of the gradient itself: at equal cosine the difference is gone.
 
 # %%
 import numpy as np
@@ -114,12 +114,12 @@ study.judge(vmf_prior_aware, tables)
 # %% [markdown]
 # ## The analytic inversion
 #
-# A layer with equal rows hands the attacker the record many times; the row mean of the turned
-# gradient is the record's direction with noise that is even around it, and its errors have closed
-# forms ({prf:ref}`prf-beyond-vmf-direction`). Given its length, the row mean is itself VMF around
-# the record, and so is a Gaussian row mean: the two mechanisms are mixtures of the same laws
-# ({prf:ref}`prf-beyond-mixture`). What scaling to the sphere takes away is the record's length,
-# and a bias in the layer gives it back.
+# A layer with equal rows shows the attacker the record many times; the row mean of the noisy
+# gradient is the record's direction with noise that is symmetric around it, and its errors have
+# closed forms ({prf:ref}`prf-beyond-vmf-direction`). Given its length, the row mean is itself VMF
+# around the record, and so is a Gaussian row mean: the two mechanisms are mixtures of the same laws
+# ({prf:ref}`prf-beyond-mixture`). Scaling to the sphere removes the record's length, and a bias in
+# the layer reveals it again.
 
 # %%
 import torch
@@ -150,12 +150,12 @@ study.judge(vmf_inversion, tables)
 # %% [markdown]
 # ## Which mechanism protects better?
 #
-# It depends on what is held equal. At equal epsilon VMF noise protects better and is worth less to
-# the training; at equal capacity it is the other way round. What remains is to hold the cosine with
-# the true gradient equal, on which accuracy depends
-# ({ref}`Mechanism or calibration <exhibit-beyond-mechanism_or_calibration>`): then the attacks
-# cannot tell the two apart, every certificate is in favour of Gaussian noise, and capacity in
-# favour of VMF. The winners below are computed; *neither* means a difference too small to count.
+# It depends on what is held equal. At equal epsilon VMF noise protects better and trains worse
+# networks; at equal capacity it is the other way round. The third choice is an equal cosine with
+# the true gradient, on which accuracy depends ({ref}`Mechanism or calibration
+# <exhibit-beyond-mechanism_or_calibration>`): then the attacks cannot tell the two apart, every
+# certificate favours Gaussian noise, and capacity favours VMF. The winners below are computed;
+# *neither* means a difference too small to count.
 
 # %%
 from reconrisk import bounds

@@ -370,11 +370,12 @@ def test_table_2_misprint_and_measures_can_fail(monkeypatch):
     assert {table2._misprinted_sigma().status, table2._measures_disagree().status} == {"refuted"}
     rows = prints.printed_table2()
     alike = rows.assign(SSIM=rows["SSIM"].where(rows["row"] == "no defence", 0.1))
-    monkeypatch.setattr(table2, "printed_table2", lambda: alike)
+    monkeypatch.setattr(prints, "printed_table2", lambda: alike)
     assert table2._measures_disagree().status == "failed"
+    monkeypatch.undo()
     curve = prints.printed_figure1()
     bent = curve.assign(MSE=curve["MSE"].where(curve["pair"] < 8, 1.0))
-    monkeypatch.setattr(table2, "printed_figure1", lambda: bent)
+    monkeypatch.setattr(prints, "printed_figure1", lambda: bent)
     assert table2._misprinted_sigma().status == "failed"
 
 
@@ -389,7 +390,7 @@ def test_table_3_fails_where_it_should():
     leaked = leakage.assign(**{"median SSIM": 0.5})
     assert failed(table3, tables, {"leakage": leaked}) == both
     easy = leakage.assign(**{"median MSE": leakage["median MSE"].where(~clean, 1e-6)})
-    assert failed(table3, tables, {"leakage": easy}) == {"D-031"}
+    assert failed(table3, tables, {"leakage": easy}) == both
     # the printed errors are not those of uniform noise
     assert failed(table3, tables, {"uniform": uniform.assign(MSE=0.4)}) == {"E-D-24"}
     assert statuses(table3, tables, stand_in=True)["E-D-24"] == "not run here"
@@ -489,7 +490,7 @@ def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, othe
         {
             "trace": pd.DataFrame(trace),
             "readings": pd.DataFrame(readings),
-            "blind": pd.DataFrame([{"records": 128, "dimensions": alg_iga.blind_dimensions()}]),
+            "blind": pd.DataFrame([{"records": 128, "dimensions": 16_068}]),
             "blind change": pd.DataFrame([{"of the pictures": 1.0, "of the gradient": change}]),
         },
         parameters=Settings(prints.SETS),

@@ -1,6 +1,4 @@
-"""The first way of accounting: convert one release, amplify by sampling, compose."""
-
-from __future__ import annotations
+"""The first approach to accounting: convert one release, amplify by sampling, compose."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ _CONCENTRATIONS = (25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 300.0, 500.0)
 PARAMETERS = {
     "concentrations": Parameter(
         "floats", _CONCENTRATIONS, _CONCENTRATIONS, "25 to 500", "kappa, concentrations", 1e-3
-    ),
+    )
 }
 SETTLES = ("E-D-03",)
 SHOWN = ("the first approach step by step",)
@@ -52,9 +50,7 @@ def measure(study: Context) -> Tables:
             "steps": steps,
             "slack": table[["kappa", "slack"]],
             "approaches": pd.DataFrame(both, columns=["kappa", "approach 1", "approach 2"]),
-            SHOWN[0]: steps.assign(
-                **{name: [f"{v:.5g}" for v in steps[name]] for name in steps.columns[1:]}
-            ),
+            SHOWN[0]: steps.assign(**steps.iloc[:, 1:].map("{:.5g}".format)),
         },
         exact=("steps",),
         ran=f"p = {DIMENSION:,}, q = 128/60,000, delta = 1/60,000, T = {EPOCHS}.",
@@ -64,17 +60,16 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     steps, approaches = tables["steps"], tables["approaches"].set_index("kappa")
     by_hand = EPOCHS * np.log1p(SAMPLING_RATE * np.expm1(steps["one release"]))
-    same = ((steps["epsilon"] / by_hand - 1).abs() < 1e-9).all()
     won = [
-        kappa
-        for kappa, text in printed_epsilons().items()
-        if fits(text, approaches.loc[kappa, "approach 1"], 1)
+        k for k, text in printed_epsilons().items() if fits(text, approaches["approach 1"][k], 1)
     ]
     yield check(
         "biswas2024/alg_accounting1",
-        same and (tables["slack"]["slack"] == 0).all() and len(won) >= 4,
-        "written out step by step the first approach is T log(1 + q (exp(eps0) - 1)) at three "
-        "compositions, where nothing of delta is best left to the composition",
+        ((steps["epsilon"] / by_hand - 1).abs() < 1e-9).all()
+        and (tables["slack"]["slack"] == 0).all()
+        and len(won) >= 4,
+        "step by step the first approach is T log(1 + q (exp(eps0) - 1)) at three compositions; "
+        "the composition is best left no part of delta",
         ours=f"kappa = {', '.join(f'{kappa:g}' for kappa in won)} as printed, to within the "
         f"{SEARCH[1][1]:.0%} that a coarse search loses",
     )

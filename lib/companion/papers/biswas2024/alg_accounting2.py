@@ -1,6 +1,4 @@
-"""The second way of accounting, Rényi to the end, and where the two approaches cross."""
-
-from __future__ import annotations
+"""The second approach to accounting, Rényi to the end, and where the two approaches cross."""
 
 from collections.abc import Iterator
 
@@ -37,13 +35,8 @@ _COLOURS = {1: GREEN, 2: PURPLE}
 def measure(study: Context) -> Tables:
     p = study.parameters
     kappas = np.linspace(p.least_concentration, p.most_concentration, p.points)
-    curves = pd.DataFrame(
-        {
-            "kappa": kappas,
-            "approach 1": [_first(kappa) for kappa in kappas],
-            "approach 2": [_second(kappa) for kappa in kappas],
-        }
-    )
+    epsilons = [[way(kappa) for kappa in kappas] for way in (_first, _second)]
+    curves = pd.DataFrame({"kappa": kappas, "approach 1": epsilons[0], "approach 2": epsilons[1]})
     above = (curves["approach 1"] > curves["approach 2"]).to_numpy()
     crossings = [
         optimize.brentq(lambda kappa: _first(kappa) - _second(kappa), *kappas[i : i + 2], xtol=1e-6)
@@ -53,23 +46,16 @@ def measure(study: Context) -> Tables:
     printed = []
     for kappa, text in printed_epsilons().items():
         found = accounts(kappa)
-        printed.append(
-            {
-                "kappa": kappa,
-                "printed": float(text),
-                # as Table I names it, or the one that gives Table IV's number
-                "approach": int(named.get(kappa, found.as_printed(kappa)[1])),
-                "best": found.best,
-                "approach 1": found.first,
-                "approach 2": found.second,
-                "straight lines": found.straight_lines,
-            }
-        )
+        # the approach that Table I names, or the one that gives Table IV's number
+        approach = int(named.get(kappa, found.as_printed(kappa)[1]))
+        ways = (found.best, found.first, found.second, found.straight_lines)
+        printed.append((kappa, float(text), approach, *ways))
+    columns = ["kappa", "printed", "approach", "best", "approach 1", "approach 2", "straight lines"]
     return Tables(
         {
             "curves": curves,
             "crossings": pd.DataFrame({"kappa": crossings}, dtype=float),
-            "printed": pd.DataFrame(printed),
+            "printed": pd.DataFrame(printed, columns=columns),
         },
         exact=("curves",),
         ran=f"p = {DIMENSION:,}, q = 128/60,000, delta = 1/60,000, T = {EPOCHS}.",
@@ -86,10 +72,9 @@ def _second(kappa: float) -> float:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     texts, printed = printed_epsilons(), tables["printed"]
-    first = {
-        r["kappa"] for _, r in printed.iterrows() if fits(texts[r["kappa"]], r["approach 1"], 1)
-    }
-    second = {r["kappa"] for _, r in printed.iterrows() if fits_second(r, texts[r["kappa"]])}
+    rows = [(row["kappa"], row) for _, row in printed.iterrows()]
+    first = {kappa for kappa, row in rows if fits(texts[kappa], row["approach 1"], 1)}
+    second = {kappa for kappa, row in rows if fits_second(row, texts[kappa])}
     yield check(
         "biswas2024/alg_accounting2",
         first | second == set(texts) and len(second) > len(first),
@@ -101,16 +86,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     crossings = tables["crossings"]["kappa"].to_list()
     table1 = printed_table1().merge(printed[["kappa", "approach 1", "approach 2"]], on="kappa")
-    winners = np.where(table1["approach 1"] <= table1["approach 2"], 1, 2)
+    winners = 2 - (table1["approach 1"] <= table1["approach 2"])
     agree = int((winners == table1["printed by"]).sum())
+    low, high = crossings if len(crossings) == 2 else (np.nan, np.nan)
     yield check(
         "D-006",
-        len(crossings) == 2
-        and 75 < crossings[0] < 125
-        and crossings[1] > 300
-        and agree == len(table1) - 1,
-        "neither approach is always the better one: the first is for small concentrations, the "
-        "second beyond; and the first again for the largest",
+        75 < low < 125 and high > 300 and agree == len(table1) - 1,
+        "neither approach is always the better one: the first gives less at small concentrations, "
+        "the second beyond, and the first again at the largest",
         ours=f"they cross at kappa = {' and '.join(f'{kappa:.0f}' for kappa in crossings)}; "
         f"{agree} of {len(table1)} winners as printed, all but kappa = 100",
         paper="approach 1 for 25 to 75, approach 2 for 100 to 300",
@@ -120,10 +103,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 CAPTION = (
     "Epsilon of VMF noise by the paper's two approaches at three compositions, over the "
     "concentration. Circles: every epsilon that Tables I and IV print, in the colour of the "
-    "approach that is named or that gives it. Left: on a logarithmic scale; neither approach is "
-    "always the better one. Right: the printed values over the better approach, whose search may "
-    "lose some per cent (grey). Two lie below: they rest on straight lines between divergences, "
-    "which bound nothing."
+    "approach that the paper names or that gives it. Left: on a logarithmic scale; neither "
+    "approach is always the better one. Right: the printed values over the better approach, whose "
+    "search may lose some per cent (grey). Two lie below: they rest on straight lines between "
+    "divergences, which bound nothing."
 )
 
 
@@ -132,7 +115,7 @@ def alt(tables: Tables) -> str:
     ratio = printed["printed"] / printed["best"]
     below = printed[ratio < 0.99]
     lower = ", ".join(
-        f"{ratio[i]:.2f} at a concentration of {row['kappa']:g}" for i, row in below.iterrows()
+        f"{ratio[i]:.2f} at a concentration of {kappa:g}" for i, kappa in below["kappa"].items()
     )
     return (
         f"Left: two rising curves that cross near {' and '.join(f'{k:.0f}' for k in crossings)}; "

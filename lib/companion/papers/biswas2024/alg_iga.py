@@ -1,7 +1,5 @@
 """Inverting gradients at work: its errors over the iterations, and what its settings change."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator, Sequence
@@ -25,15 +23,8 @@ from companion.experiments.batch_attacks import (
 )
 from companion.experiments.federated import BATCH_SIZE, NETWORK, SIDE, pairs, standardised
 from companion.experiments.tools import as_numpy
+from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.attacked_batches import ATTACK
-from companion.papers.biswas2024.printed_reconstructions import (
-    NONE,
-    SETS,
-    label,
-    printed_table2,
-    release_of,
-    table2_releases,
-)
 from companion.papers.biswas2024.reconstruction_drawings import colour_of
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.verdicts import rounded
@@ -41,11 +32,11 @@ from companion.style import COLOURS, GREY, drawing, legend_line
 from reconrisk.attacks import invert_gradients
 from reconrisk.training import Release, backward_pass, one_hot, release_gradients
 
+_SIZES = (1, 4, 16, 128)
+
 PARAMETERS = {
     **ATTACK,
-    "sizes": Parameter(
-        "ints", (1, 4, 16, 128), (1, 4, 16, 128), "128", "batch sizes that are traced", low=1
-    ),
+    "sizes": Parameter("ints", _SIZES, _SIZES, "128", "batch sizes that are traced", low=1),
     "traced": Parameter("int", 8, 8, "not printed", "batches traced for each size", low=1),
     "compared": Parameter("int", 1, 3, "not printed", "batches for each reading", low=1),
 }
@@ -62,7 +53,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "trained for an epoch": {"epochs": 1},
     "pixels of any value": {"boxed": False},
 }
-LIGHTEST = release_of(pairs()[-1], "Gaussian")
+LIGHTEST = prints.release_of(pairs()[-1], "Gaussian")
 #: the first layer's units
 UNITS = NETWORK.widths[1]
 
@@ -70,13 +61,14 @@ UNITS = NETWORK.widths[1]
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    tasks = [_trace_task(study, size, [NONE, LIGHTEST]) for size in p.sizes]
+    tasks = [_trace_task(study, size, [prints.NONE, LIGHTEST]) for size in p.sizes]
     traces = study.sweep(trace_attack, tasks, "traces", threads=1)
+    blind = {"records": BATCH_SIZE, "dimensions": (BATCH_SIZE - UNITS) * (SIDE**2 - UNITS)}
     return Tables(
         {
             "trace": pd.concat([_traced(t, row) for t, row in zip(tasks, traces, strict=True)]),
             "readings": _readings(study),
-            "blind": pd.DataFrame([{"records": BATCH_SIZE, "dimensions": blind_dimensions()}]),
+            "blind": pd.DataFrame([blind]),
             "blind change": pd.DataFrame([blind_change(study)]),
         },
         exact=("blind",),
@@ -85,25 +77,14 @@ def measure(study: Context) -> Tables:
     )
 
 
-# The attack over its iterations ------------------------------------------------------------------
-
-
 def _trace_task(study: Context, size: int, releases: Sequence[Release]) -> dict[str, Any]:
     p = study.parameters
-    return attack_task(
-        study,
-        p.digits,
-        size,
-        releases,
-        draws=p.traced,
-        iterations=p.iterations,
-        total_variation=0.0,
-        initial=p.initial,
-    )
+    options = {"draws": p.traced, "iterations": p.iterations, "initial": p.initial}
+    return attack_task(study, p.digits, size, releases, total_variation=0.0, **options)
 
 
 def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
-    """Follow the attack on one batch size: error and distance over the iterations.
+    """Trace the attack on one batch size over its iterations.
 
     Parameters
     ----------
@@ -114,7 +95,7 @@ def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
     -------
     dict
         ``"iteration"`` (K,), ``"mse"`` and ``"distance"`` (K, R, D): mean squared error in
-        standardised units and one minus the cosine of the candidates' gradient with the released.
+        standardised units, and one minus the cosine of the candidates' with the released gradient.
     """
     data = standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
@@ -123,8 +104,8 @@ def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
     weights = repeated(drawn.weights, len(releases))
     labels = drawn.labels.repeat(len(releases), 1)
     targets = drawn.inputs.repeat(len(releases), 1, 1)
-    plain = [NONE] * len(labels)
-    # nothing is drawn from it: neither noise nor restarts
+    plain = [prints.NONE] * len(labels)
+    # nothing draws from it: there is neither noise nor a restart
     generator = torch.Generator(device=task["device"])
     shape = (len(releases), task["draws"])
     kept: dict[str, list] = {"iteration": [], "mse": [], "distance": []}
@@ -134,8 +115,8 @@ def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
             return
         candidates = inputs[:, 0]
         fit = release_gradients(weights, candidates, labels, plain, generator=generator)
-        kept["iteration"].append(iteration)
         error = (candidates - targets).square().mean(dim=(1, 2))
+        kept["iteration"].append(iteration)
         kept["mse"].append(as_numpy(error).reshape(shape))
         kept["distance"].append(as_numpy(1 - cosines(fit, released)).reshape(shape))
 
@@ -164,11 +145,11 @@ def _noted(iterations: int) -> frozenset[int]:
 
 
 def _traced(task: dict[str, Any], trace: dict[str, Any]) -> pd.DataFrame:
-    """Medians over the draws: a single record in a few is not found from its first candidate."""
+    """Medians over the draws: a few single records are not found from their first candidates."""
     mse, distance = (np.median(np.asarray(trace[name]), axis=2) for name in ("mse", "distance"))
     parts = [
         {
-            "row": label(Release(**release)),
+            "row": prints.label(Release(**release)),
             "batch size": task["batch_size"],
             "iteration": trace["iteration"],
             "MSE": mse[:, i],
@@ -179,16 +160,13 @@ def _traced(task: dict[str, Any], trace: dict[str, Any]) -> pd.DataFrame:
     return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
 
 
-# What no gradient shows --------------------------------------------------------------------------
-
-
 def blind_direction(
     weights: dict[str, torch.Tensor],
     inputs: torch.Tensor,
     labels: torch.Tensor,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Return a change of a batch that no layer's averaged gradient and no activation shows.
+    """Draw a change of a batch that no layer's averaged gradient and no activation shows.
 
     With first-layer weights W (h, d) and errors D (n, h) of the batch's records at that layer, add
     ``A B`` with ``D' A = 0`` and ``W B' = 0``: the second leaves every record's responses as they
@@ -202,12 +180,11 @@ def blind_direction(
         One network's, in double precision.
     inputs : Tensor, shape (n, d)
     labels : Tensor of integers, shape (n,)
-    generator : torch.Generator
 
     Returns
     -------
     Tensor, shape (n, d)
-        Drawn from that space, with root mean square one.
+        From that space, with root mean square one.
 
     Raises
     ------
@@ -228,21 +205,16 @@ def blind_direction(
     return change / change.square().mean().sqrt()
 
 
-def blind_dimensions() -> int:
-    """Return in how many dimensions a batch of 128 may change unseen."""
-    return (BATCH_SIZE - UNITS) * (SIDE**2 - UNITS)
-
-
 def blind_change(study: Context) -> dict[str, float]:
-    """Return how much a batch of 128 was changed unseen, and what its gradient says of it."""
-    task = _trace_task(study, BATCH_SIZE, [NONE]) | {"draws": 1}
+    """Return the size of a change of a batch of 128, and of the change of its gradient."""
+    task = _trace_task(study, BATCH_SIZE, [prints.NONE]) | {"draws": 1}
     drawn = draw_batches(task, standardised(task["data"], task["data_root"], device=study.device))
     weights = {name: w[0].double() for name, w in drawn.weights.items()}
     inputs, labels = drawn.inputs[0].double(), drawn.labels[0]
     change = blind_direction(weights, inputs, labels, study.generator("blind"))
     batches = torch.stack([inputs, inputs + change])
     gradients = release_gradients(
-        weights, batches, labels, [NONE, NONE], generator=study.generator("unused")
+        weights, batches, labels, [prints.NONE, prints.NONE], generator=study.generator("unused")
     )
     before, after = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
     return {
@@ -251,48 +223,32 @@ def blind_change(study: Context) -> dict[str, float]:
     }
 
 
-# What its settings change ------------------------------------------------------------------------
-
-
 def _readings(study: Context) -> pd.DataFrame:
-    """Table II under each reading of what is not stated, and how far from print it comes out."""
+    """Table II under each reading of what is not stated, and the log ratio to the printed MSE."""
     p = study.parameters
-    printed = printed_table2().set_index(["data", "row"])["MSE"]
-    settings = [Setting(p[which], BATCH_SIZE, (table2_releases(),)) for which in SETS]
-    given = {
-        "draws": p.compared,
-        "iterations": p.iterations,
-        "total_variation": p.total_variation,
-        "initial": p.initial,
-    }
+    printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
+    settings = [Setting(p[which], BATCH_SIZE, (prints.table2_releases(),)) for which in prints.SETS]
+    options = ("iterations", "total_variation", "initial")
+    given = {"draws": p.compared} | {name: p[name] for name in options}
     parts = []
     for reading, changed in READINGS.items():
         runs = attack_settings(study, settings, **given | changed)
-        for which, run in zip(SETS, runs, strict=True):
+        for which, run in zip(prints.SETS, runs, strict=True):
             table = pd.DataFrame(
                 {
                     "reading": reading,
                     "data": which,
-                    "row": [label(r) for r in run.releases],
+                    "row": [prints.label(r) for r in run.releases],
                     "MSE": run.values["mse"].mean(axis=1),
-                    "SSIM": run.values["ssim"].mean(axis=1),
                 }
             )
-            table["off"] = np.log(table["MSE"] / [printed[which, row] for row in table["row"]])
-            parts.append(table)
+            off = np.log(table["MSE"] / printed[which][table["row"]].to_numpy())
+            parts.append(table.assign(off=off))
     return pd.concat(parts, ignore_index=True)
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
-    trace = tables["trace"]
-    ends = trace[trace["iteration"] == trace["iteration"].max()]
-    clean, noisy = (
-        ends[ends["row"] == label(release)].set_index("batch size")["MSE"]
-        for release in (NONE, LIGHTEST)
-    )
+    clean, noisy = (_at_the_end(tables, release)["MSE"] for release in (prints.NONE, LIGHTEST))
     alone, most = clean.index.min(), clean.index.max()
     found = clean[alone] < 1e-5
     yield check(
@@ -305,7 +261,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     if not tables.stand_in:
-        yield _nearest_reading(tables["readings"])
+        off = np.sqrt(
+            tables["readings"]["off"].pow(2).groupby(tables["readings"]["reading"]).mean()
+        )
+        others = off[["trained for an epoch", "pixels of any value"]]
+        yield check(
+            "biswas2024/alg_iga",
+            off[AS_USED] < 0.15 and others.min() > 2 * off[AS_USED],
+            "with the settings used here the twelve MSEs of Table II come out within 15 per cent "
+            "(root mean square); with a trained network, or pixels without limits, at least twice "
+            "as far off",
+            ours=", ".join(f"{name}: {value:.0%}" for name, value in off.items()),
+        )
     blind, change = tables["blind"].iloc[0], tables["blind change"].iloc[0]
     yield refute(
         "E-D-21",
@@ -317,20 +284,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-def _nearest_reading(readings: pd.DataFrame) -> Verdict:
-    """Whether the attack's settings are among those that can be the paper's."""
-    off = readings.groupby("reading")["off"].apply(lambda v: float(np.sqrt(np.mean(v**2))))
-    others = off[["trained for an epoch", "pixels of any value"]]
-    return check(
-        "biswas2024/alg_iga",
-        off[AS_USED] < 0.15 and others.min() > 2 * off[AS_USED],
-        "with the settings used here the twelve MSEs of Table II come out within 15 per cent (root "
-        "mean square); with a trained network, or pixels without limits, at least twice as far off",
-        ours=", ".join(f"{name}: {value:.0%}" for name, value in off.items()),
-    )
+def _at_the_end(tables: Tables, release: Release) -> pd.DataFrame:
+    """The last iteration of the trace under a release, by batch size."""
+    trace = tables["trace"]
+    last = trace["iteration"] == trace["iteration"].max()
+    return trace[last & (trace["row"] == prints.label(release))].set_index("batch size")
 
-
-# The picture -------------------------------------------------------------------------------------
 
 CAPTION = (
     "Inverting gradients at work. Top: median error of the pictures, and distance of their "
@@ -345,23 +304,19 @@ MARKERS = ("s", "s", "o", "o", "^", "^")
 
 
 def alt(tables: Tables) -> str:
-    trace, readings = tables["trace"], tables["readings"]
-    ends = trace[trace["iteration"] == trace["iteration"].max()]
-    clean = ends[ends["row"] == label(NONE)].set_index("batch size")
-    distance = ends.groupby("row")["distance"].max()
-    below = 10.0 ** math.ceil(math.log10(distance[label(NONE)] + 1e-12))
+    clean, noisy = (_at_the_end(tables, release) for release in (prints.NONE, LIGHTEST))
+    below = 10.0 ** math.ceil(math.log10(clean["distance"].max() + 1e-12))
     reached = ", ".join(
         f"{'below 1e-5' if mse < 1e-5 else f'{mse:.1g}'} for {n}" for n, mse in clean["MSE"].items()
     )
-    names = dict.fromkeys(readings["reading"])
-    spread = readings.set_index(["data", "row", "reading"])["MSE"].unstack("reading")
-    moved = np.abs(np.log(spread.div(spread[AS_USED], axis=0))).max()
-    others = [name for name in names if name != AS_USED and moved[name] > np.log(1.5)]
+    readings = tables["readings"].pivot(index=["data", "row"], columns="reading", values="MSE")
+    moved = np.abs(np.log(readings.div(readings[AS_USED], axis=0))).max() > np.log(1.5)
+    others = [name for name in dict.fromkeys(tables["readings"]["reading"]) if moved[name]]
     return (
         f"Top left: error over iterations; without noise it ends at {reached} records. Top right: "
         f"the distance from the released gradient ends below {below:g} without "
-        f"noise and as high as {distance[label(LIGHTEST)]:.1g} with it. Below: six coloured dots "
-        f"in each of {len(names)} lines of settings; dots move by more than half of the error "
+        f"noise and as high as {noisy['distance'].max():.1g} with it. Below: six coloured dots "
+        f"in each of {len(moved)} lines of settings; dots move by more than half of the error "
         f"with {', '.join(others) or 'none of them'}."
     )
 
@@ -392,25 +347,25 @@ def _draw_readings(figure: SubFigure, tables: Tables) -> None:
     readings = tables["readings"]
     names = list(dict.fromkeys(readings["reading"]))
     rows = list(dict.fromkeys(readings["row"]))
-    faces = [colour_of(row) for row in rows[:4]] + ["white", "white"]
-    for axis, (which, paper) in zip(figure.subplots(1, 2, sharey=True), SETS.items(), strict=True):
+    styles = [
+        (row, colour_of(row), "", marker, "white" if i > 3 else colour_of(row))
+        for i, (row, marker) in enumerate(zip(rows, MARKERS, strict=True))
+    ]
+    for axis, (which, paper) in zip(
+        figure.subplots(1, 2, sharey=True), prints.SETS.items(), strict=True
+    ):
         name = tables.parameters[which]
-        for row, marker, face in zip(rows, MARKERS, faces, strict=True):
+        for row, colour, _, marker, face in styles:
             mine = readings[(readings["data"] == which) & (readings["row"] == row)]
             places = [names.index(n) for n in mine["reading"]]
-            style = {"color": colour_of(row), "markerfacecolor": face, "markersize": 5}
-            axis.plot(mine["MSE"], places, marker, **style)
+            axis.plot(mine["MSE"], places, marker, color=colour, mfc=face, markersize=5)
             if name == paper:
                 printed = mine["MSE"].iloc[0] / np.exp(mine["off"].iloc[0])
-                axis.axvline(printed, color=colour_of(row), linewidth=1, zorder=1)
-        axis.set(xscale="log", xlabel="mean squared error")
+                axis.axvline(printed, color=colour, linewidth=1, zorder=1)
+        axis.set(xscale="log", xlabel="mean squared error", ylim=(len(names) - 0.5, -0.5))
         axis.set_yticks(range(len(names)), names)
-        axis.set_ylim(len(names) - 0.5, -0.5)
         axis.set_title(str(name), loc="left")
-    entries = [
-        legend_line(row, colour_of(row), "", marker, markerfacecolor=face)
-        for row, marker, face in zip(rows, MARKERS, faces, strict=True)
-    ]
+    entries = [legend_line(*style, markerfacecolor=face) for *style, face in styles]
     figure.legend(
         handles=entries, loc="outside upper center", ncols=6, handlelength=1.0, columnspacing=1.0
     )

@@ -1,7 +1,5 @@
 """Algorithms 1 and 2 of Biswas et al. 2024 line by line, each against a route of its own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,32 +22,21 @@ from reconrisk.training import (
     train_mini_batches,
 )
 
-__all__ = [
-    "LEAST_P",
-    "TRIED",
-    "Batch",
-    "Line",
-    "algorithm1_lines",
-    "algorithm2_lines",
-    "as_table",
-    "draw_batch",
-    "lines_verdict",
-    "record_reach",
-    "tried_batch",
-]
-
 #: p-value below which a line does not follow its law; a wrong law is far below
 LEAST_P = 1e-6
-TRIED = Parameter("int", 32, 128, "128", "records of the batch that lines are tried on", low=4)
+TRIED = Parameter("int", 32, 128, "128", "records of the batch that lines are checked on", low=4)
 
 DOUBLE = torch.float64
 #: relative difference at which two routes in double precision agree
 AGREE = 1e-10
 
+#: number of the line, what it does, what it is checked against, what is found, whether it holds
+Line = tuple[str, str, str, str, bool]
+
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch and a network to try the lines on, in double precision."""
+    """A batch and a network to check the lines on, in double precision."""
 
     inputs: torch.Tensor
     labels: torch.Tensor
@@ -60,29 +47,25 @@ class Batch:
         return len(self.labels)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of an algorithm: what ours gives, what another route does, whether they agree."""
-
-    line: str
-    does: str
-    against: str
-    ours: str
-    holds: bool
+def tried_batch(study: Context) -> Batch:
+    """Draw the batch that the lines are checked on, of the digits."""
+    p = study.parameters
+    data = standardised(p.digits, data_folder(study, p.digits))
+    generator = study.generator("batch").manual_seed(study.seed_of("batch"))
+    return draw_batch(data.inputs, data.labels, p.tried, generator)
 
 
-def as_table(lines: list[Line]) -> pd.DataFrame:
-    """The lines as a table to be shown."""
-    return pd.DataFrame(
-        [
-            {"line": x.line, "does": x.does, "against": x.against, "found": x.ours, "ok": x.holds}
-            for x in lines
-        ]
-    )
+def draw_batch(
+    inputs: torch.Tensor, labels: torch.Tensor, size: int, generator: torch.Generator
+) -> Batch:
+    """Draw ``size`` records and first weights, in double precision on the processor."""
+    rows = torch.randperm(len(labels), generator=generator)[:size]
+    weights = NETWORK.initialise(generator, None, DOUBLE)
+    return Batch(inputs.cpu()[rows].double(), labels.cpu()[rows], weights)
 
 
 def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
-    """Whether every line of the table ``"lines"`` does what another route to it does."""
+    """Judge whether every line of the table ``"lines"`` agrees with its other route."""
     lines = tables["lines"]
     wrong = list(lines.loc[~lines["ok"].astype(bool), "does"])
     return check(
@@ -92,6 +75,10 @@ def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
         ours=f"{len(lines)} lines, {ours}" + (f"; not: {', '.join(wrong)}" if wrong else ""),
         tolerance=f"1e-10, or {STANDARD_ERRORS:g} standard errors and p > {LEAST_P:g}",
     )
+
+
+def _as_table(*lines: Line) -> pd.DataFrame:
+    return pd.DataFrame(lines, columns=["line", "does", "against", "found", "ok"])
 
 
 def flat(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -119,57 +106,50 @@ def _each_gradient(batch: Batch) -> Weights:
 
 
 def _clipped_in_a_loop(each: Weights, limit: float) -> Weights:
-    """Every layer of every record's gradient cut to length ``limit``."""
+    """Clip every layer of every record's gradient to length ``limit``."""
     return {
         name: torch.stack([g / max(1.0, float(g.norm()) / limit) for g in gradients])
         for name, gradients in each.items()
     }
 
 
-def _off(ours: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> float:
-    """Largest difference in the largest entry's units."""
-    return max(
+def _average(each: Weights) -> Weights:
+    return {name: g.mean(dim=0, keepdim=True) for name, g in each.items()}
+
+
+def _agreeing(line: str, does: str, against: str, ours: Weights, other: Weights) -> Line:
+    """Compare two routes by their largest difference over the largest entry."""
+    off = max(
         float((ours[name] - other[name]).abs().max() / other[name].abs().max()) for name in other
     )
+    return line, does, against, f"equal to {AGREE:g}", off <= AGREE
 
 
-def _agreeing(line: str, does: str, against: str, off: float) -> Line:
-    return Line(line, does, against, f"equal to {AGREE:g}", off <= AGREE)
-
-
-def _normal(values: torch.Tensor, deviation: float) -> tuple[float, float]:
-    """Deviation found over the one expected, and the p-value of a normal law of that deviation."""
-    scaled = (values.flatten() / deviation).numpy()
-    return float(scaled.std()), float(stats.kstest(scaled, "norm").pvalue)
+# Algorithm 1 -------------------------------------------------------------------------------------
 
 
 def algorithm1_lines(
     batch: Batch, sigma: float, limit: float, generator: torch.Generator
-) -> list[Line]:
-    """Lines 4 to 12 with Gaussian noise.
+) -> pd.DataFrame:
+    """Return lines 4 to 12 with Gaussian noise.
 
-    Parameters
-    ----------
-    sigma, limit : float
-        sigma and C; C below most records' gradients, so that clipping is seen.
+    ``limit`` is C, below most records' gradients, so that clipping is seen.
     """
     each = _each_gradient(batch)
-    plain = {name: g.mean(dim=0, keepdim=True) for name, g in each.items()}
-    clipped = {
-        name: g.mean(dim=0, keepdim=True) for name, g in _clipped_in_a_loop(each, limit).items()
-    }
+    clipped = _average(_clipped_in_a_loop(each, limit))
     ours = _released(batch, Release("none"), generator)
     cut = _released(batch, Release("clip", max_grad_norm=limit), generator)
-    times = 8
-    noisy = _released(batch, Release("gaussian", sigma, limit), generator, times)
-    noise = flat(noisy) - flat(clipped)
-    ratio, p = _normal(noise, sigma * limit / batch.size)
+    noisy = _released(batch, Release("gaussian", sigma, limit), generator, 8)
+    noise = (flat(noisy) - flat(clipped)).flatten() / (sigma * limit / batch.size)
+    ratio, p = float(noise.numpy().std()), stats.kstest(noise.numpy(), "norm").pvalue
     error = 1.0 / math.sqrt(2.0 * noise.numel())
-    return [
+    return _as_table(
         _poisson_line(generator),
-        _agreeing("5-6", "each record's gradient", "autograd, record by record", _off(ours, plain)),
-        _agreeing("7", "clip each layer to C", "a loop over layers", _off(cut, clipped)),
-        Line(
+        _agreeing(
+            "5-6", "each record's gradient", "autograd, record by record", ours, _average(each)
+        ),
+        _agreeing("7", "clip each layer to C", "a loop over layers", cut, clipped),
+        (
             "8-10",
             "sum, add N(0, (C sigma)^2), divide by B",
             "law of the difference from line 7's average",
@@ -177,29 +157,24 @@ def algorithm1_lines(
             abs(ratio - 1.0) <= STANDARD_ERRORS * error and p > LEAST_P,
         ),
         _descent_line(batch),
-    ]
+    )
 
 
 def _poisson_line(generator: torch.Generator) -> Line:
-    """Sizes of Poisson batches against the binomial law."""
+    """Compare the sizes of Poisson batches with the binomial law."""
     count, size, steps = 3000, 64, 1500
-    sizes = torch.cat(
-        [taken.sum(dim=1) for _, taken in poisson_batches(count, size, 1, steps, generator)]
-    ).double()
+    batches = poisson_batches(count, size, 1, steps, generator)
+    sizes = torch.cat([taken.sum(dim=1) for _, taken in batches]).double()
     expected = size * (1.0 - size / count)
     mean_off = abs(float(sizes.mean()) - size) / math.sqrt(expected / steps)
-    variance = float(sizes.var()) / expected
-    fits = mean_off <= STANDARD_ERRORS and abs(variance - 1.0) <= STANDARD_ERRORS * math.sqrt(
-        2.0 / steps
-    )
-    return Line(
-        "4", "draw a batch with rate B/N", "binomial law of its size", "mean and variance fit", fits
-    )
+    variance_off = abs(float(sizes.var()) / expected - 1.0) / math.sqrt(2.0 / steps)
+    fits = max(mean_off, variance_off) <= STANDARD_ERRORS
+    does, against = "draw a batch with rate B/N", "binomial law of its size"
+    return "4", does, against, "mean and variance fit", fits
 
 
 def _descent_line(batch: Batch) -> Line:
-    """Six steps without noise against PyTorch's own optimiser on a module."""
-    first = batch.weights
+    """Compare six steps without noise with those of PyTorch's own optimiser on a module."""
     trained = train_mini_batches(
         NETWORK,
         batch.inputs,
@@ -208,10 +183,10 @@ def _descent_line(batch: Batch) -> Line:
         batch_size=batch.size,
         epochs=6,
         generator=torch.Generator().manual_seed(0),
-        initial=first,
+        initial=batch.weights,
         poisson=False,
     )
-    module = NETWORK.module(first)
+    module = NETWORK.module(batch.weights)
     optimiser = torch.optim.AdamW(module.parameters(), lr=0.005, weight_decay=0.1)
     for _ in range(6):
         optimiser.zero_grad()
@@ -220,11 +195,11 @@ def _descent_line(batch: Batch) -> Line:
     other = {name: value.detach()[None] for name, value in module.named_parameters()}
     off = max(float((trained[name] - other[name]).abs().max()) for name in other)
     # Adam divides by the root of squares of the gradient: small entries lose digits
-    return Line("12", "step of Adam", "PyTorch's optimiser, a module", "equal to 1e-7", off <= 1e-7)
+    return "12", "step of Adam", "PyTorch's optimiser, a module", "equal to 1e-7", off <= 1e-7
 
 
 def record_reach(batch: Batch, limit: float) -> tuple[float, float]:
-    """Length of the longest clipped gradient in units of C: by layer, and clipped as a whole.
+    """Return the length of the longest clipped gradient over C: by layer, and as a whole.
 
     By layer it is up to sqrt(3) for a network of three layers.
     """
@@ -239,38 +214,31 @@ def record_reach(batch: Batch, limit: float) -> tuple[float, float]:
 
 def algorithm2_lines(
     batch: Batch, kappa: float, draws: int, generator: torch.Generator
-) -> list[Line]:
-    """Lines 10 to 12 with von Mises-Fisher noise of one concentration."""
+) -> pd.DataFrame:
+    """Return lines 10 to 12 with von Mises-Fisher noise of one concentration."""
     average = flat(_released(batch, Release("clip"), generator))[0]
     direction = average / average.norm()
     released = flat(_released(batch, Release("vmf", kappa), generator, draws))
-    lengths = float((released.norm(dim=1) - 1.0).abs().max())
+    off = float((released.norm(dim=1) - 1.0).abs().max())
     cosine = (released @ direction).numpy()
-    p_cosine = float(stats.kstest(cosine, _cosine_law(kappa)).pvalue)
     across = released - torch.as_tensor(cosine)[:, None] * direction
     across /= across.norm(dim=1, keepdim=True)
     probe = torch.randn(DIMENSION, generator=generator, dtype=DOUBLE)
     probe -= (probe @ direction) * direction
     probe /= probe.norm()
-    p_across = float(stats.kstest((across @ probe).numpy() * math.sqrt(DIMENSION), "norm").pvalue)
+    p_cosine = stats.kstest(cosine, _cosine_law(kappa)).pvalue
+    p_across = stats.kstest((across @ probe).numpy() * math.sqrt(DIMENSION), "norm").pvalue
     mean = float(privacy.vmf_mean_cosine(DIMENSION, kappa))
-    return [
-        Line("10", "scale the average to length one", "", "length one to 1e-12", lengths < 1e-12),
+    angle, law = "turn by VMF(kappa): angle", "law of the cosine, by quadrature"
+    sideways = "turn by VMF(kappa): direction"
+    return _as_table(
+        ("10", "scale the average to length one", "", "length one to 1e-12", off < 1e-12),
         _length_line(batch, kappa),
         _one_vector_line(released),
-        Line(
-            "11",
-            "turn by VMF(kappa): angle",
-            "law of the cosine, by quadrature",
-            f"fits; mean cosine {mean:.4f}",
-            p_cosine > LEAST_P,
-        ),
-        Line(
-            "11", "turn by VMF(kappa): direction", "uniform across the mean", "fits",
-            p_across > LEAST_P,
-        ),
+        ("11", angle, law, f"fits; mean cosine {mean:.4f}", p_cosine > LEAST_P),
+        ("11", sideways, "uniform across the mean", "fits", p_across > LEAST_P),
         _adam_line(released),
-    ]  # fmt: skip
+    )
 
 
 def _cosine_law(kappa: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -285,41 +253,29 @@ def _cosine_law(kappa: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _length_line(batch: Batch, kappa: float) -> Line:
-    """The average's length leaves no trace: shorter limits scale it and change nothing else."""
-    same = [
-        flat(
-            _released(
-                batch,
-                Release("vmf", kappa, max_grad_norm=limit),
-                torch.Generator().manual_seed(1),
-            )
-        )
+    """Check that a shorter clipping length, which scales the average, changes nothing else."""
+    long, short = (
+        _released(batch, Release("vmf", kappa, limit), torch.Generator().manual_seed(1))
         for limit in (1e-4, 1e-5)
-    ]
-    off = float((same[0] - same[1]).abs().max() / same[0].abs().max())
-    return _agreeing("10", "forget the average's length", "a tenth of the clipping length", off)
+    )
+    does, against = "forget the average's length", "a tenth of the clipping length"
+    return _agreeing("10", does, against, {"": flat(long)}, {"": flat(short)})
 
 
 def _one_vector_line(released: torch.Tensor) -> Line:
-    """One vector: a layer's share of the squared length is its share of the entries, nearly."""
+    """Check that a layer's share of the squared length is nearly its share of the entries."""
     sizes = [rows * columns for rows, columns in NETWORK.shapes.values()]
     shares = torch.stack([part.square().sum(dim=1) for part in released.split(sizes, dim=1)])
     off = float((shares.mean(dim=1) - torch.tensor(sizes) / DIMENSION).abs().max())
-    return Line(
-        "10",
-        "all layers as one vector",
-        "each layer's share of the entries",
-        "shares of the squared length within 0.01",
-        off < 0.01,
-    )
+    does, against = "all layers as one vector", "each layer's share of the entries"
+    return "10", does, against, "shares of the squared length within 0.01", off < 0.01
 
 
 def _adam_line(released: torch.Tensor) -> Line:
-    """Adam's steps do not know the length of what it is given."""
-    first = torch.zeros(DIMENSION, dtype=DOUBLE)
+    """Check that Adam's steps do not depend on the length of the gradient."""
     ends = []
     for length in (1.0, 128.0):
-        weights = first.clone()
+        weights = torch.zeros(DIMENSION, dtype=DOUBLE)
         optimiser = torch.optim.AdamW([weights], lr=0.005, weight_decay=0.1)
         for gradient in released[:6]:
             weights.grad = length * gradient
@@ -327,22 +283,4 @@ def _adam_line(released: torch.Tensor) -> Line:
         ends.append(weights)
     # Adam adds 1e-8 to the root of the squares; only entries near zero notice
     off = float((ends[0] - ends[1]).norm() / ends[0].norm())
-    return Line("12", "step of Adam", "128 times the length", "equal to 0.5%", off < 5e-3)
-
-
-def tried_batch(study: Context) -> Batch:
-    """Draw the batch that the lines are tried on, of the digits."""
-    p = study.parameters
-    pictures = standardised(p.digits, data_folder(study, p.digits))
-    generator = study.generator("batch").manual_seed(study.seed_of("batch"))
-    return draw_batch(pictures.inputs, pictures.labels, p.tried, generator)
-
-
-def draw_batch(
-    inputs: torch.Tensor, labels: torch.Tensor, size: int, generator: torch.Generator
-) -> Batch:
-    """A batch of ``size`` records and first weights, in double precision on the processor."""
-    rows = torch.randperm(len(labels), generator=generator)[:size]
-    return Batch(
-        inputs.cpu()[rows].double(), labels.cpu()[rows], NETWORK.initialise(generator, None, DOUBLE)
-    )
+    return "12", "step of Adam", "128 times the length", "equal to 0.5%", off < 5e-3

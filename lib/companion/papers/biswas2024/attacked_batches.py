@@ -1,9 +1,7 @@
 """Attacks on batches, and their tables: what Tables II and VI and Figures 1, 3 and 4 share.
 
-They look at the same reconstructions, which are computed once in a process.
+They use the same reconstructions, which are computed once in a process.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
@@ -26,43 +24,16 @@ from companion.papers.biswas2024.printed_reconstructions import (
 from companion.study import Context, Parameter, Verdict, compare
 from reconrisk.training import Release
 
-__all__ = [
-    "ATTACK",
-    "DATA",
-    "DECIMALS",
-    "DRAWN",
-    "PICTURES",
-    "SIZES",
-    "about",
-    "as_printed",
-    "attack_batch128",
-    "attack_pairs",
-    "attack_series",
-    "beside",
-    "cell_by_cell",
-    "cells_of",
-    "ran",
-    "rows_of",
-    "series",
-    "standard_error",
-]
-
 _OURS = "not printed"
+_SIZES = (16, 32, 64, 128)
+
 DATA = {
-    "digits": Parameter("str", "digits", "MNIST", "MNIST, cropped", "labelled data set of digits"),
+    "digits": Parameter("str", "digits", "MNIST", "MNIST, cropped", "data set of digits"),
     "garments": Parameter(
-        "str",
-        "patches",
-        "FashionMNIST",
-        "FashionMNIST, scaled down",
-        "labelled data set of other grey pictures",
+        "str", "patches", "FashionMNIST", "FashionMNIST, scaled down", "data set of garments"
     ),
     "initial": Parameter(
-        "str",
-        "xavier",
-        "xavier",
-        _OURS,
-        "the attacked network's first weights: xavier, or default for PyTorch's",
+        "str", "xavier", "xavier", _OURS, "first weights: xavier, or default for PyTorch's"
     ),
 }
 ATTACK = {
@@ -72,46 +43,30 @@ ATTACK = {
         "float", 0.0025, 0.0025, _OURS, "weight of the total variation", low=0.0
     ),
 }
-#: of all exhibits that look at the same attacks
+#: of all exhibits that use the same attacks
 DRAWN = {
     **ATTACK,
     "draws": Parameter("int", 3, 5, _OURS, "batches, each with a network of its own", low=2),
 }
-SIZES = Parameter(
-    "ints", (16, 32, 64, 128), (16, 32, 64, 128), "16, 32, 64, 128", "records of a batch", low=16
-)
+SIZES = Parameter("ints", _SIZES, _SIZES, "16, 32, 64, 128", "records of a batch", low=16)
 
 #: pictures of each problem that are kept for Figure 3
 PICTURES = 8
 #: decimals with which Tables II and VI are printed
 DECIMALS = {"MSE": 3, "SSIM": 4}
 #: columns of our tables, and what they are called in a task's results
-_COLUMNS = {
-    "MSE": "mse",
-    "SSIM": "ssim",
-    "matched MSE": "matched mse",
-    "matched SSIM": "matched ssim",
-    "recognised": "recognised",
-    "cosine": "cosine",
-}
-
-
-# The attacks -------------------------------------------------------------------------------------
+_COLUMNS = {"MSE": "mse", "SSIM": "ssim", "recognised": "recognised", "cosine": "cosine"}
 
 
 def attack_pairs(study: Context, sizes: Iterable[int]) -> dict[tuple[str, int], Attacked]:
     """Attack both data sets under the eight pairs; at batch size 128 under Table II's rows too."""
     named = table2_releases()
     every = tuple(release_of(pair, m) for pair in studied_pairs() for m in MECHANISMS)
-    rest = tuple(release for release in every if release not in named)
-    return attack_series(
-        study,
-        {
-            (which, size): (named, rest) if size == BATCH_SIZE else (every,)
-            for size in sizes
-            for which in SETS
-        },
-    )
+    both = (named, tuple(release for release in every if release not in named))
+    groups = {
+        (which, size): both if size == BATCH_SIZE else (every,) for size in sizes for which in SETS
+    }
+    return attack_series(study, groups)
 
 
 def attack_batch128(study: Context) -> dict[str, Attacked]:
@@ -126,19 +81,9 @@ def attack_series(
     """Attack data sets at batch sizes under groups of releases, with the exhibit's parameters."""
     p = study.parameters
     settings = [Setting(p[which], size, own) for (which, size), own in groups.items()]
-    runs = attack_settings(
-        study,
-        settings,
-        draws=p.draws,
-        iterations=p.iterations,
-        total_variation=p.total_variation,
-        initial=p.initial,
-        pictures=PICTURES,
-    )
+    options = {name: p[name] for name in ("draws", "iterations", "total_variation", "initial")}
+    runs = attack_settings(study, settings, pictures=PICTURES, **options)
     return dict(zip(groups, runs, strict=True))
-
-
-# Their tables ------------------------------------------------------------------------------------
 
 
 def series(run: Attacked, name: str, mechanism: str, count: int | None = None) -> np.ndarray:
@@ -165,12 +110,10 @@ def cells_of(runs: Mapping[tuple[str, int], Attacked], count: int | None) -> pd.
 
 def rows_of(runs: Mapping[str, Attacked]) -> pd.DataFrame:
     """Return one row for each data set's releases."""
-    columns = {**_COLUMNS, "SSIM in [0, 1]": "unit ssim"}
     parts = []
     for which, run in runs.items():
         named = pd.DataFrame({"data": which, "row": [label(r) for r in run.releases]})
-        means = _means({column: run.values[name] for column, name in columns.items()})
-        parts.append(named.join(means))
+        parts.append(named.join(_means({c: run.values[name] for c, name in _COLUMNS.items()})))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -192,9 +135,6 @@ def ran(p: Mapping[str, Any], sizes: Iterable[int]) -> str:
     )
 
 
-# Beside print ------------------------------------------------------------------------------------
-
-
 def beside(ours: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Return our cells with the printed MSE and SSIM."""
     index = ["data", "batch size", "mechanism", "pair"]
@@ -208,18 +148,14 @@ def as_printed(metric: str, value: float) -> str:
 
 def cell_by_cell(target: str, both: pd.DataFrame) -> Verdict:
     """Judge every printed number against ours, which differ at the paper's own settings."""
-    cells = [
-        (row[metric], row[f"{metric} error"], row[f"{metric} printed"], metric)
-        for metric in DECIMALS
-        for _, row in both.iterrows()
-    ]
-    ours, errors, printed, metrics = zip(*cells, strict=True)
+    columns = [[both[f"{m}{suffix}"] for m in DECIMALS] for suffix in ("", " error", " printed")]
+    ours, errors, printed = (np.concatenate(values) for values in columns)
     return compare(
         target,
         "the printed MSEs and SSIMs come out one by one",
         ours,
         printed,
-        list(map(as_printed, metrics, printed)),
+        [as_printed(metric, v) for metric in DECIMALS for v in both[f"{metric} printed"]],
         standard_error=errors,
         differs="with VMF noise and with clipping alone nearly all agree, under Gaussian noise few "
         "do: in print it hides less than noise of its size does here, as if it were smaller (see "
@@ -228,5 +164,5 @@ def cell_by_cell(target: str, both: pd.DataFrame) -> Verdict:
 
 
 def about(share: float) -> str:
-    """Return a share to ten per cent, which its spread over the batches supports."""
+    """Return a share to ten per cent, as its spread over the batches allows."""
     return f"about {10 * round(10 * share)}%"

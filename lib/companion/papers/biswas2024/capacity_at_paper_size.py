@@ -1,7 +1,5 @@
 """Bayes' capacity at the size of the paper's network and batches."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,15 +9,13 @@ from companion.experiments.capacity_routes import LAYER_SIZES
 from companion.experiments.federated import BATCH_SIZE, DIMENSION, RECORDS
 from reconrisk import bounds
 
-__all__ = ["LAYERS", "RADIUS", "gaussian_capacity", "log_batches"]
-
 LAYERS = len(LAYER_SIZES)
 #: of the ball that Theorem 5 puts the average of clipped gradients in
 RADIUS = math.sqrt(LAYERS)
 
 
 def gaussian_capacity(
-    noise_multiplier: float | np.ndarray, batch_size: int = BATCH_SIZE
+    noise_multiplier: float | np.ndarray, batch_size: int | np.ndarray = BATCH_SIZE
 ) -> np.ndarray:
     """Return Theorem 5's log capacity: the average's noise, and the ball of all layers."""
     noise = np.divide(noise_multiplier, batch_size)

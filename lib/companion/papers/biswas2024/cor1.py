@@ -1,7 +1,5 @@
 """Corollary 1: fewer inputs, smaller capacity, of random channels and of noise on domains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -30,23 +28,22 @@ def measure(study: Context) -> Tables:
 
 
 def _nested_domains(noise_std: float) -> pd.DataFrame:
-    """Log capacities on domains of which each holds the one before."""
-    columns: dict[str, list[float] | list[str]] = {
-        "domain": [
-            "two points, 2 apart",
-            "unit ball",
-            "product of two unit balls",
-            "ball of radius sqrt(2)",
-        ]
-    }
+    """Log capacities on domains, each within the next."""
+    names = [
+        "two points, 2 apart",
+        "unit ball",
+        "product of two unit balls",
+        "ball of radius sqrt(2)",
+    ]
+    table = pd.DataFrame({"domain": names})
     for dimension in (2, 4, 10, 100):
-        columns[f"p = {dimension}"] = [
+        table[f"p = {dimension}"] = [
             math.log(2.0 * stats.norm.cdf(1.0 / noise_std)),
             float(bounds.bayes_capacity_gaussian(dimension, noise_std, 1.0)),
             2.0 * float(bounds.bayes_capacity_gaussian(dimension // 2, noise_std, 1.0)),
             float(bounds.bayes_capacity_gaussian(dimension, noise_std, math.sqrt(2.0))),
         ]
-    return pd.DataFrame(columns)
+    return table
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -55,8 +52,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "biswas2024/cor1",
         fall.min() > -ROUNDING and (growth > 0).all(axis=None),
-        "taking inputs away never raises the capacity, of channels and of Gaussian noise on "
-        "nested domains",
+        "fewer inputs never raise the capacity, of channels and of Gaussian noise on nested "
+        "domains",
         ours=f"{len(fall)} random channels; {growth.shape[1]} dimensions of {len(domains)} nested "
         f"domains, each larger by at least {growth.min(axis=None):.2g} nats",
         tolerance=f"{ROUNDING:g}",

@@ -1,9 +1,6 @@
 """Figure 4: error over Bayes' capacity, and which of capacity and epsilon orders the error."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -11,57 +8,49 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.batch_attacks import Attacked
-from companion.experiments.federated import DIMENSION, NETWORK
-from companion.papers.biswas2024.attacked_batches import (
-    DRAWN,
-    SIZES,
-    attack_pairs,
-    cells_of,
-    ran,
-    series,
-)
+from companion.experiments.federated import DIMENSION
+from companion.papers.biswas2024 import attacked_batches as attacked
+from companion.papers.biswas2024 import reconstruction_drawings as drawn
+from companion.papers.biswas2024.capacity_at_paper_size import gaussian_capacity
 from companion.papers.biswas2024.printed_reconstructions import SETS, printed_table6
-from companion.papers.biswas2024.reconstruction_drawings import (
-    hollow,
-    hollow_entry,
-    mechanism_entries,
-    points,
-    title,
-)
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.style import (
-    GREEN,
-    MECHANISMS,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
+from companion.style import GREEN, MECHANISMS, PURPLE, drawing, legend_above, legend_line, panels
 from reconrisk import bounds
 
-PARAMETERS = {**DRAWN, "batch_sizes": SIZES}
+PARAMETERS = {**attacked.DRAWN, "batch_sizes": attacked.SIZES}
 SETTLES = ("D-029", "E-D-09")
 
-#: layers of the network, each clipped to one (Theorem 5's l)
-LAYERS = len(NETWORK.shapes)
 #: batch sizes taken together, in the table of rank correlations
 ALL = "all"
-#: how often the data are drawn again for the intervals of rank correlations
+#: bootstrap samples for the intervals of rank correlations
 RESAMPLED = 200
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    runs = attack_pairs(study, p.batch_sizes)
-    ours, printed = with_capacity(cells_of(runs, 8)), with_capacity(printed_table6())
-    ranks = [*_printed_ranks(printed), *_our_ranks(ours, runs, study.rng("bootstrap"))]
+    runs = attacked.attack_pairs(study, p.batch_sizes)
+    ours, printed = with_capacity(attacked.cells_of(runs, 8)), with_capacity(printed_table6())
+    pairs_rng, rng = np.random.default_rng(0), study.rng("bootstrap")
+    # in the order of the cells
+    mse = np.concatenate(
+        [attacked.series(run, "mse", m, 8) for run in runs.values() for m in MECHANISMS]
+    )
+    draws = [rng.integers(mse.shape[1], size=mse.shape[1]) for _ in range(RESAMPLED)]
+    means = [mse[:, chosen].mean(axis=1) for chosen in draws]
+
+    def other_pairs(cells: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        for _ in range(RESAMPLED):
+            yield pd.concat([cells[cells["pair"] == i] for i in pairs_rng.integers(8, size=8)])
+
+    def other_batches(cells: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        return (cells.assign(MSE=mean[cells.index]) for mean in means)
+
+    ranks = [*_ranks("printed", printed, other_pairs), *_ranks("ours", ours, other_batches)]
     return Tables(
         {"ours": ours, "printed": printed, "rank correlations": pd.DataFrame(ranks)},
         exact=("printed",),
-        ran=ran(p, p.batch_sizes),
+        ran=attacked.ran(p, p.batch_sizes),
     )
 
 
@@ -70,9 +59,7 @@ def with_capacity(cells: pd.DataFrame) -> pd.DataFrame:
     gaussian = (cells["mechanism"] == "Gaussian").to_numpy()
     noise, size = cells["noise"].to_numpy(), cells["batch size"].to_numpy()
     log_capacity = np.empty(len(cells))
-    log_capacity[gaussian] = bounds.bayes_capacity_gaussian(
-        DIMENSION, noise[gaussian] / size[gaussian], math.sqrt(LAYERS)
-    )
+    log_capacity[gaussian] = gaussian_capacity(noise[gaussian], size[gaussian])
     log_capacity[~gaussian] = bounds.bayes_capacity_vmf(DIMENSION, noise[~gaussian])
     return cells.assign(**{"log capacity": log_capacity})
 
@@ -93,46 +80,23 @@ def slices(cells: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield str(which), ALL, mine
 
 
-def _printed_ranks(cells: pd.DataFrame) -> Iterator[dict[str, str | float]]:
-    """By data set and batch size; intervals by drawing pairs again, with replacement."""
-    rng = np.random.default_rng(0)
-    for which, size, chosen in slices(cells):
-        again = []
-        for _ in range(RESAMPLED):
-            parts = [chosen[chosen["pair"] == i] for i in rng.integers(8, size=8)]
-            again.append(rank_correlations(pd.concat(parts)))
-        yield from _with_intervals("printed", which, size, chosen, again)
-
-
-def _our_ranks(
-    cells: pd.DataFrame, runs: Mapping[tuple[str, int], Attacked], rng: np.random.Generator
+def _ranks(
+    source: str, cells: pd.DataFrame, resample: Callable[[pd.DataFrame], Iterable[pd.DataFrame]]
 ) -> Iterator[dict[str, str | float]]:
-    """The same of ours; the batches are what is drawn again."""
-    # in the order of the cells
-    mse = np.concatenate(
-        [series(run, "mse", mechanism, 8) for run in runs.values() for mechanism in MECHANISMS]
-    )
-    draws = mse.shape[1]
-    resampled = [mse[:, rng.integers(draws, size=draws)].mean(axis=1) for _ in range(RESAMPLED)]
+    """Rank correlations of each slice with bootstrap intervals."""
     for which, size, chosen in slices(cells):
-        again = [rank_correlations(chosen.assign(MSE=m[chosen.index])) for m in resampled]
-        yield from _with_intervals("ours", which, size, chosen, again)
-
-
-def _with_intervals(
-    source: str, which: str, size: str, cells: pd.DataFrame, again: list[dict[str, float]]
-) -> Iterator[dict[str, str | float]]:
-    for name, value in rank_correlations(cells).items():
-        low, high = np.nanquantile([a[name] for a in again], [0.025, 0.975])
-        yield {
-            "source": source,
-            "data": which,
-            "batch size": size,
-            "against": name,
-            "rank correlation": value,
-            "low": float(low),
-            "high": float(high),
-        }
+        again = list(map(rank_correlations, resample(chosen)))
+        for name, value in rank_correlations(chosen).items():
+            low, high = np.nanquantile([a[name] for a in again], [0.025, 0.975])
+            yield {
+                "source": source,
+                "data": which,
+                "batch size": size,
+                "against": name,
+                "rank correlation": value,
+                "low": float(low),
+                "high": float(high),
+            }
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -140,11 +104,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     at = ranks["rank correlation"].sort_index()
     size = str(tables["ours"]["batch size"].max())
     ours, printed = (at[size, "capacity", source] for source in ("ours", "printed"))
-    by_epsilon = at[size, "epsilon"]
     ordered = printed.max() < -0.999 and ours.max() < -0.9
     shown = {
         "ours": ", ".join(f"{ours[which]:.1f}" for which in SETS),
         "paper": ", ".join(f"{printed[which]:.3f}" for which in SETS),
+        "stand_in": tables.stand_in,
     }
     yield check(
         "D-029",
@@ -152,15 +116,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"at batch size {size} the rank correlation of capacity and MSE over both "
         "mechanisms is -1 in print on both data sets and beyond -.9 in ours",
         **shown,
-        stand_in=tables.stand_in,
     )
     yield check(
         "biswas2024/fig4",
-        ordered and by_epsilon.min() > -0.8,
+        ordered and at[size, "epsilon"].min() > -0.8,
         "there capacity orders the MSE across mechanisms, and epsilon does not: its rank "
         "correlation is weaker than -.8",
         **shown,
-        stand_in=tables.stand_in,
     )
     inverted = {(which, size): inversions(own) for which, size, own in slices(tables["printed"])}
     alone = {key: count for key, count in inverted.items() if key[1] != ALL and count}
@@ -217,14 +179,9 @@ def draw(tables: Tables) -> Figure:
     for column, which in enumerate(SETS):
         axis = axes[0][column]
         for mechanism, colour in MECHANISMS.items():
-            mine, theirs = (
-                t[
-                    (t["data"] == which) & (t["batch size"] == size) & (t["mechanism"] == mechanism)
-                ].sort_values("pair")
-                for t in (ours, printed)
-            )
-            points(axis, mine, "log capacity", "MSE", colour)
-            hollow(axis, theirs["log capacity"], theirs["MSE"], colour)
+            mine, theirs = (drawn.cells_at(t, which, size, mechanism) for t in (ours, printed))
+            drawn.points(axis, mine, "log capacity", "MSE", colour)
+            drawn.hollow(axis, theirs["log capacity"], theirs["MSE"], colour)
             for end, offset in ((0, (-4, 8)), (-1, (6, 6))):
                 axis.annotate(
                     f"{mine['epsilon'].iloc[end]:g}",
@@ -236,12 +193,12 @@ def draw(tables: Tables) -> Figure:
                 )
         axis.set(xscale="log", xlabel="log capacity (nats)", ylabel="MSE" if column == 0 else "")
         axis.margins(y=0.15)
-        axis.set_title(title(tables, which), loc="left")
+        axis.set_title(drawn.title(tables, which), loc="left")
         _draw_ranks(axes[1][column], ranks[ranks["data"] == which])
     axes[1][0].set_ylabel("rank correlation with MSE")
     entries = [
-        *mechanism_entries(),
-        hollow_entry(),
+        *drawn.mechanism_entries(),
+        drawn.hollow_entry(),
         legend_line("with capacity", PURPLE, "", "o"),
         legend_line("with epsilon", GREEN, "", "s"),
     ]
@@ -251,22 +208,23 @@ def draw(tables: Tables) -> Figure:
 
 def _draw_ranks(axis: Axes, ranks: pd.DataFrame) -> None:
     sizes = list(dict.fromkeys(ranks["batch size"]))
-    styles = {"capacity": (PURPLE, "o"), "epsilon": (GREEN, "s")}
+    styles = {
+        "capacity": {"color": PURPLE, "marker": "o"},
+        "epsilon": {"color": GREEN, "marker": "s"},
+    }
     for (source, against), mine in ranks.groupby(["source", "against"]):
-        shift = -0.12 if source == "ours" else 0.12
-        colour, marker = styles[against]
+        shift, face = (-0.12, None) if source == "ours" else (0.12, "white")
         value = mine["rank correlation"]
         axis.errorbar(
             [sizes.index(s) + shift for s in mine["batch size"]],
             value,
             yerr=np.maximum([value - mine["low"], mine["high"] - value], 0),
-            color=colour,
-            marker=marker,
-            markerfacecolor=colour if source == "ours" else "white",
+            mfc=face,
             markersize=5,
             linestyle="",
             capsize=2,
             elinewidth=1,
+            **styles[against],
         )
     axis.set_xticks(range(len(sizes)), ["all sizes" if s == ALL else s for s in sizes])
     axis.set(xlabel="batch size", ylim=(-1.06, 0.06))

@@ -1,6 +1,4 @@
-"""The figure of Appendix C that no sentence speaks of."""
-
-from __future__ import annotations
+"""The figure of Appendix C that no sentence mentions."""
 
 from collections.abc import Iterator
 
@@ -15,7 +13,7 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     yield not_run(
         "biswas2024/figC_unreferenced",
-        "what a figure shows that stands between Table IV and Section C-A",
+        "what the figure between Table IV and Section C-A shows",
         "the figure itself: the text at hand has an empty slot there, without a caption, "
         "and no sentence refers to it",
     )

@@ -1,10 +1,8 @@
-"""Accuracies over the labels of the noises, beside print: what Figure 2 and Table V have in common.
+"""Accuracies over the labels of the noises, ours and printed, for Figure 2 and Table V.
 
 A label is the concentration of a pair of Table IV; its epsilon is the paper's, whatever either
 noise costs.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -24,21 +22,6 @@ from companion.experiments.utility_runs import (
 )
 from companion.study import Context, Parameter, registry
 
-__all__ = [
-    "BATCH_SIZE",
-    "CROSSING",
-    "SETS",
-    "behind",
-    "gaps_of",
-    "gaussian_ahead",
-    "label_accuracies",
-    "mean_gap",
-    "pairs_of",
-    "printed_gaps",
-    "spread_of_a_run",
-    "titles",
-]
-
 BATCH_SIZE = Parameter("int", 128, 128, "128", "records of a batch, expected", low=1)
 #: standard errors by which VMF noise must be ahead to count as a crossing
 CROSSING = 3.0
@@ -52,7 +35,7 @@ def pairs_of(concentrations: Sequence[float]) -> list[Pair]:
 
 
 def titles(study: Context) -> dict[str, str]:
-    """Return what figures call each data set."""
+    """Return the name of each data set in figures."""
     names = [study.parameters[which] for which in SETS]
     return {n: federated.standardised(n, data_folder(study, n)).images.name for n in names}
 
@@ -66,14 +49,13 @@ def label_accuracies(
     sets: Sequence[str] = SETS,
     readings: Sequence[str] = (AS_READ,),
 ) -> pd.DataFrame:
-    """Train at every label; one row a setting, averaged over the repeats, beside print.
+    """Train at every label, average over the repeats and add the printed accuracies.
 
     Returns
     -------
     DataFrame
-        As :func:`averaged` gives it, by ``reading`` where there are several, with
-        ``"paper's data"``, ``printed`` and its ``text``: the number of the set in whose place the
-        data stand.
+        One row a setting as :func:`averaged` gives it, by ``reading`` where there are several, with
+        ``"paper's data"`` (the set in whose place the data stand), ``printed`` and its ``text``.
     """
     tasks = [
         training_task(study, study.parameters[which], size, repeat, pairs, reading=reading)
@@ -82,36 +64,30 @@ def label_accuracies(
         for reading in readings
         for repeat in range(repeats)
     ]
-    several = ("reading",) if len(readings) > 1 else ()
-    table = averaged(trained(study, tasks), by=several)
+    table = averaged(trained(study, tasks), by=("reading",) if len(readings) > 1 else ())
     places = dict(zip(table["data"].unique(), PAPERS_NAMES, strict=False))
     keyed = table.assign(**{"paper's data": table["data"].map(places)})
     paper = printed_accuracies().rename(columns={"data": "paper's data"})
     joined = keyed.merge(paper, how="left", on=["paper's data", "mechanism", "label", "batch_size"])
+    # Section VII-A has the accuracies without noise
+    rows = registry.printed(f"{KEY}/fig2").query("series == 'non-private model'")
+    printed = (rows.set_index("panel")["value"].astype(float) / 100).round(6)
     without = joined["mechanism"] == "none"
-    joined.loc[without, "printed"] = joined.loc[without, "paper's data"].map(_printed_without())
+    joined.loc[without, "printed"] = joined.loc[without, "paper's data"].map(printed)
     return joined
-
-
-def _printed_without() -> dict[str, float]:
-    """Accuracy without noise, by the paper's data set (Section VII-A)."""
-    rows = registry.printed(f"{KEY}/fig2")
-    rows = rows[rows["series"] == "non-private model"]
-    return {str(r["panel"]): round(float(r["value"]) / 100, 6) for _, r in rows.iterrows()}
 
 
 def printed_gaps(data: str, batch_size: int = federated.BATCH_SIZE) -> np.ndarray:
     """Return the gaps of Table V (Gaussian less VMF) by label, smallest epsilon first."""
-    rows = printed_accuracies()
-    own = rows[(rows["data"] == data) & (rows["batch_size"] == batch_size)]
-    wide = own.pivot_table(index="label", columns="mechanism", values="printed").sort_index()
+    own = printed_accuracies().query("data == @data and batch_size == @batch_size")
+    wide = own.pivot(index="label", columns="mechanism", values="printed")
     return (wide["Gaussian"] - wide["VMF"]).to_numpy()
 
 
 def gaps_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return Gaussian less VMF at every label, with the standard error and the printed gap."""
-    setting = ["data", "batch_size", "label"]
-    wide = table[table["mechanism"] != "none"].set_index([*setting, "mechanism"])
+    noisy = table[table["mechanism"] != "none"]
+    wide = noisy.set_index(["data", "batch_size", "label", "mechanism"])
     mean, error, paper = (wide[c].unstack("mechanism") for c in ("mean", "error", "printed"))
     gap = pd.DataFrame(
         {
@@ -120,11 +96,8 @@ def gaps_of(table: pd.DataFrame) -> pd.DataFrame:
             "printed": paper["Gaussian"] - paper["VMF"],
         }
     )
-    # in the order of the data sets, which unstacking has lost
-    order = {name: k for k, name in enumerate(table["data"].unique())}
-    return gap.reset_index().sort_values(
-        setting, key=lambda c: c.map(order) if c.name == "data" else c, ignore_index=True
-    )
+    # unstacking has sorted the data sets
+    return gap.reindex(table["data"].unique(), level="data").reset_index()
 
 
 def mean_gap(gaps: pd.DataFrame) -> tuple[float, float]:
@@ -133,7 +106,7 @@ def mean_gap(gaps: pd.DataFrame) -> tuple[float, float]:
 
 
 def behind(gaps: pd.DataFrame) -> int:
-    """Return at how many settings Gaussian noise is significantly behind."""
+    """Return the number of settings at which Gaussian noise is significantly behind."""
     return int((gaps["gap"] < -CROSSING * gaps["error"]).sum())
 
 
@@ -144,5 +117,5 @@ def gaussian_ahead(gaps: pd.DataFrame) -> bool:
 
 
 def spread_of_a_run(table: pd.DataFrame) -> np.ndarray:
-    """Return the spread of the difference between our mean and one run."""
+    """Return the standard deviation of the difference between our mean and one run."""
     return np.hypot(table["sd"], table["error"]).to_numpy()

@@ -1,6 +1,4 @@
-"""Lemma 1: a deterministic map in front of a channel leaves its capacity as it is."""
-
-from __future__ import annotations
+"""Lemma 1: a deterministic map in front of a channel does not change its capacity."""
 
 from collections.abc import Iterator
 
@@ -36,13 +34,13 @@ def measure(study: Context) -> Tables:
         )
         rows.append((inputs, outputs, alone, onto, into))
     table = pd.DataFrame(rows, columns=["inputs", "outputs", "log capacity", *_REACHED])
-    summary = {
-        "the map reaches": _REACHED,
-        "unchanged": [f"{(table[c].abs() < ROUNDING).mean():.0%}" for c in _REACHED],
-        "raised": [int((table[c] > ROUNDING).sum()) for c in _REACHED],
-    }
+    summary = [
+        (c, f"{(table[c].abs() < ROUNDING).mean():.0%}", int((table[c] > ROUNDING).sum()))
+        for c in _REACHED
+    ]
+    columns = ["the map reaches", "unchanged", "raised"]
     return Tables(
-        {"channels": table, "pre-processing": pd.DataFrame(summary)},
+        {"channels": table, "pre-processing": pd.DataFrame(summary, columns=columns)},
         ran=f"{len(table)} random channels of up to 8 inputs and 8 outputs.",
     )
 
@@ -53,8 +51,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "biswas2024/lem1",
         every.abs().max() < ROUNDING and missed.max() < ROUNDING and missed.min() < -1e-3,
-        "a deterministic map in front leaves the capacity as it is if it reaches every input of "
-        "the channel; if it misses one, the capacity is never higher and may fall",
+        "a deterministic map in front does not change the capacity if it reaches every input of "
+        "the channel; if it misses one, the capacity never rises and may fall",
         ours=f"{len(table)} random channels; with one input missed the capacity falls in "
         f"{(missed < -ROUNDING).mean():.0%}",
         tolerance=f"{ROUNDING:g}",

@@ -1,7 +1,5 @@
 """Lemma 2: the least and the largest capacity, and random channels between them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -9,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.biswas2024.random_channels import log_capacity, random_channel
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 
 _THEOREM = "none (a theorem)"
 _INPUTS = (2, 3, 5, 10, 100)
@@ -28,7 +26,7 @@ def measure(study: Context) -> Tables:
     rows = []
     for inputs in p.inputs:
         nothing = np.tile(rng.dirichlet(np.ones(5)), (inputs, 1))
-        # a secret may be given away by more than one output
+        # more than one output may reveal a secret
         everything = np.kron(np.eye(inputs), rng.dirichlet(np.ones(3)))
         between = [log_capacity(random_channel(rng, inputs, inputs + 2)) for _ in range(p.channels)]
         values = {
@@ -49,18 +47,17 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["capacities"]
     n = table["inputs"]
-    off = max(
-        float((table[name] - value).abs().max())
-        for names, value in ((("one column", "equal rows"), 1), (("identity", "disjoint rows"), n))
-        for name in names
-    )
+    extremes = {"one column": 1, "equal rows": 1, "identity": n, "disjoint rows": n}
+    off = max(float((table[name] - value).abs().max()) for name, value in extremes.items())
     between = (table["least of random"] > 1) & (table["largest of random"] < n)
-    for target in ("biswas2024/lem2", "D-012"):
-        yield check(
-            target,
+    yield from shared_by(
+        check(
+            "biswas2024/lem2",
             off < 1e-9 and between.all(),
             "a channel whose rows are all equal has capacity 1, one whose rows share no output "
             "has its number of inputs, and every other lies strictly between",
             ours=f"n = {', '.join(map(str, n))}, {tables.parameters.channels} random channels each",
             tolerance="1e-9",
-        )
+        ),
+        "D-012",
+    )

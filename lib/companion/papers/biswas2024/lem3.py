@@ -1,7 +1,5 @@
 """Lemma 3: post-processing never raises the capacity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -18,21 +16,17 @@ from companion.papers.biswas2024.random_channels import (
     random_channel,
     random_sizes,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from reconrisk import bounds
 
+_THEOREM = "none (a theorem)"
 _CELLS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 PARAMETERS = {
     "channels": CHANNELS,
     "noise_std": NOISE,
     "cells": Parameter(
-        "floats",
-        _CELLS,
-        _CELLS,
-        "none (a theorem)",
-        "width of the cells to which outputs are rounded, growing",
-        0.01,
+        "floats", _CELLS, _CELLS, _THEOREM, "width of the cells that outputs are rounded to", 0.01
     ),
 }
 SETTLES = ("D-013",)
@@ -64,10 +58,9 @@ def measure(study: Context) -> Tables:
 def rounded_outputs(noise_std: float, cell: float) -> float:
     """Return the log capacity of Gaussian noise on [-1, 1] with outputs rounded to cells.
 
-    No input makes a cell likelier than the one nearest to the cell's middle.
+    A cell is likeliest for the input nearest to its middle.
     """
-    reach = 1.0 + 12.0 * noise_std
-    count = math.ceil(reach / cell)
+    count = math.ceil((1.0 + 12.0 * noise_std) / cell)
     centre = cell * np.arange(-count, count + 1)
     nearest = np.clip(centre, -1.0, 1.0)
     upper, lower = (
@@ -79,25 +72,19 @@ def rounded_outputs(noise_std: float, cell: float) -> float:
 def judge(tables: Tables) -> Iterator[Verdict]:
     pairs, values = tables["pairs"], tables["rounded outputs"]["log capacity"]
     limit = float(bounds.bayes_capacity_gaussian(1, tables.parameters.noise_std, 1.0))
-    falling = (values.diff().dropna() < 0).all() and values.max() < limit < values.iloc[0] + 1e-2
-    holds = (pairs["both"] < pairs[["first", "second"]].min(axis=1) + ROUNDING).all() and falling
-    ours = (
-        f"{len(pairs)} random pairs, the capacity falls by "
-        f"{(pairs['first'] - pairs['both']).median():.2f} nats in the median; outputs rounded to "
-        f"a cell: {values.iloc[0]:.4f} falling to {values.iloc[-1]:.4f} from {limit:.4f}"
-    )
-    yield check(
-        "biswas2024/lem3",
-        holds,
-        "post-processing never raises the capacity; two channels in a row have at most the "
-        "smaller of their capacities",
-        ours=ours,
-        tolerance=f"{ROUNDING:g}",
-    )
-    yield check(
+    yield from shared_by(
+        check(
+            "biswas2024/lem3",
+            (pairs["both"] < pairs[["first", "second"]].min(axis=1) + ROUNDING).all()
+            and (values.diff().dropna() < 0).all()
+            and values.max() < limit < values.iloc[0] + 1e-2
+            and tables["fewer inputs"]["fall"].min() > -ROUNDING,
+            "neither post-processing nor fewer inputs raise the capacity; two channels in a row "
+            "have at most the smaller of their capacities",
+            ours=f"{len(pairs)} random pairs, the capacity falls by "
+            f"{(pairs['first'] - pairs['both']).median():.2f} nats in the median; outputs rounded "
+            f"to a cell: {values.iloc[0]:.4f} falling to {values.iloc[-1]:.4f} from {limit:.4f}",
+            tolerance=f"{ROUNDING:g}",
+        ),
         "D-013",
-        holds and tables["fewer inputs"]["fall"].min() > -ROUNDING,
-        "fewer inputs or a further channel behind never raise the capacity",
-        ours=ours,
-        tolerance=f"{ROUNDING:g}",
     )

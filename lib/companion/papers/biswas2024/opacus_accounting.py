@@ -1,7 +1,5 @@
 """The accountant that chose the paper's noise multipliers: Opacus', by Rényi divergence."""
 
-from __future__ import annotations
-
 import functools
 import math
 
@@ -10,13 +8,11 @@ import numpy as np
 from companion.experiments.federated import DELTA, EPOCHS, STEPS
 from reconrisk import privacy
 
-__all__ = ["ORDERS", "RATE", "SEARCHED_TO", "gaussian_renyi", "renyi_epsilon", "searched_noise"]
-
 #: orders that Opacus tries
 ORDERS = np.concatenate([1.0 + np.arange(1, 100) / 10.0, np.arange(12.0, 64.0)])
-#: one batch of an epoch's 469, which is how Opacus counts the sampling rate
+#: one batch of an epoch's 469, the sampling rate as Opacus counts it
 RATE = EPOCHS / STEPS
-#: at what distance from its target the search for a noise multiplier stops
+#: distance from the target at which Opacus' search for a noise multiplier stops
 SEARCHED_TO = 0.01
 
 
@@ -28,19 +24,7 @@ def gaussian_renyi(
     By the trapezoidal rule, whose error falls like ``exp(-2 pi d/step)`` with the distance ``d`` to
     the next singularity, here ``pi sigma`` off the axis: any order, no series.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        sigma > 0.
-    sampling_rate : float
-        q in (0, 1].
-    orders : ndarray
-        Above one.
-
-    Returns
-    -------
-    ndarray
-        Nats, one for each order.
+    Orders are above one; the divergences, one for each order, are in nats.
     """
     shift = 1.0 / noise_multiplier
     step = min(0.1, 0.5 * noise_multiplier)

@@ -1,7 +1,5 @@
 """Proposition 2: the divergence of independent blocks is the sum of the blocks' divergences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 
@@ -54,7 +52,7 @@ def measure(study: Context) -> Tables:
     table = pd.DataFrame(sampled, columns=["order", "sum", "sampled", "standard error"])
     shown = {
         "order": table["order"],
-        "sum of the blocks": [f"{v:.4f}" for v in table["sum"]],
+        "sum of the blocks": table["sum"].map("{:.4f}".format),
         "sampled": list(map(rounded, table["sampled"], table["standard error"])),
     }
     return Tables(

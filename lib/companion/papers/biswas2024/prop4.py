@@ -1,8 +1,5 @@
 """Proposition 4: from Rényi divergence to epsilon of one release, at the best order."""
 
-from __future__ import annotations
-
-import itertools
 import math
 from collections.abc import Iterator
 
@@ -15,15 +12,10 @@ from companion.papers.biswas2024.sphere_quadrature import latitudes
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from reconrisk import privacy
 
+_KAPPAS = (25.0, 75.0, 300.0)
+
 PARAMETERS = {
-    "concentrations": Parameter(
-        "floats",
-        (25.0, 75.0, 300.0),
-        (25.0, 75.0, 300.0),
-        "25 to 500",
-        "kappa, concentrations",
-        1e-3,
-    ),
+    "concentrations": Parameter("floats", _KAPPAS, _KAPPAS, "25 to 500", "kappa", 1e-3),
     "deltas": Parameter("floats", (1e-3, DELTA), (1e-3, DELTA, 1e-8), "1/60,000", "delta", 1e-12),
 }
 SHOWN = ("epsilon of one release",)
@@ -44,12 +36,15 @@ def measure(study: Context) -> Tables:
     columns = ["kappa", "delta", "best order", "converted", "exact", "stationary"]
     table = pd.DataFrame(rows, columns=columns)
     conversions = table.drop(columns="stationary")
-    texts = {n: [f"{v:.4f}" for v in table[n]] for n in ("best order", "converted", "exact")}
-    shown = conversions.assign(delta=[f"{v:.3g}" for v in table["delta"]], **texts)
+    shown = conversions.assign(
+        delta=table["delta"].map("{:.3g}".format),
+        **table[["best order", "converted", "exact"]].map("{:.4f}".format),
+    )
     constants = [(order, *_constants(order)) for order in (1.1, 1.5, 2.0, 7.0, 40.0)]
     bends = [
         (kappa, epsilon, _least_bend(kappa, epsilon))
-        for kappa, epsilon in itertools.product((25.0, 300.0), (1.0, 9.0))
+        for kappa in (25.0, 300.0)
+        for epsilon in (1.0, 9.0)
     ]
     return Tables(
         {
@@ -68,9 +63,9 @@ def exact_epsilon(loss: np.ndarray, log_mass: np.ndarray, delta: float) -> float
     """Return epsilon at ``delta`` of one full release, by quadrature and root finding."""
 
     def excess(epsilon: float) -> float:
-        shown = loss > epsilon
-        gap = -np.expm1(epsilon - loss[shown])
-        return float(np.sum(np.exp((log_mass + loss)[shown]) * gap)) - delta
+        counted = loss > epsilon
+        gap = -np.expm1(epsilon - loss[counted])
+        return float(np.sum(np.exp((log_mass + loss)[counted]) * gap)) - delta
 
     if excess(0.0) <= 0.0:
         return 0.0
@@ -78,7 +73,7 @@ def exact_epsilon(loss: np.ndarray, log_mass: np.ndarray, delta: float) -> float
 
 
 def _constants(order: float) -> tuple[float, float]:
-    """The formula's constant, and the log of the supremum that it is meant to be."""
+    """The formula's constant, and the log of the supremum that it stands for."""
     epsilon = 0.7
     found = optimize.minimize_scalar(
         lambda z: math.expm1(epsilon - z) * math.exp(-(order - 1) * z),

@@ -1,22 +1,9 @@
-"""Random channels with finitely many inputs and outputs, on which the lemmas are tried."""
-
-from __future__ import annotations
+"""Random channels with finitely many inputs and outputs, to check the lemmas."""
 
 import numpy as np
 
 from companion.study import Parameter
 from reconrisk import bounds
-
-__all__ = [
-    "CHANNELS",
-    "NOISE",
-    "ROUNDING",
-    "falls",
-    "log_capacity",
-    "random_channel",
-    "random_map",
-    "random_sizes",
-]
 
 _THEOREM = "none (a theorem)"
 CHANNELS = Parameter(
@@ -52,7 +39,7 @@ def log_capacity(channel: np.ndarray) -> float:
 
 
 def falls(rng: np.random.Generator, count: int) -> list[float]:
-    """Return how far the capacity of random channels falls with some of their inputs taken away."""
+    """Return by how much the capacity of random channels falls without some of their inputs."""
     found = []
     for _ in range(count):
         _, inputs, outputs = random_sizes(rng)

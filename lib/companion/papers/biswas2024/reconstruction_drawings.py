@@ -1,7 +1,5 @@
 """How the pictures of reconstructions mark data sets, releases, our numbers and printed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd
@@ -12,19 +10,9 @@ from companion.papers.biswas2024.printed_reconstructions import SETS
 from companion.study import Tables
 from companion.style import GREEN, GREY, MECHANISMS, legend_line
 
-__all__ = [
-    "colour_of",
-    "hollow",
-    "hollow_entry",
-    "mechanism_entries",
-    "over_epsilon",
-    "points",
-    "title",
-]
-
 
 def title(tables: Tables, which: str) -> str:
-    """Return the data set that was attacked, and whose printed numbers stand beside it."""
+    """Return the name of the attacked data set, and of the one whose numbers are printed."""
     name = str(tables.parameters[which])
     return name if name == SETS[which] else f"{name} (printed: {SETS[which]})"
 
@@ -37,18 +25,9 @@ def colour_of(row: str) -> str:
 
 def points(axis: Axes, table: pd.DataFrame, x: str, value: str, colour: str) -> None:
     """Draw ours with 95% intervals."""
-    axis.errorbar(
-        table[x],
-        table[value],
-        yerr=1.96 * table[f"{value} error"],
-        color=colour,
-        capsize=2,
-        elinewidth=1,
-        marker="o",
-        markersize=4,
-        linewidth=1.3,
-        zorder=3,
-    )
+    style = {"capsize": 2, "elinewidth": 1, "marker": "o", "markersize": 4, "linewidth": 1.3}
+    error = 1.96 * table[f"{value} error"]
+    axis.errorbar(table[x], table[value], yerr=error, color=colour, zorder=3, **style)
 
 
 def hollow(axis: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> None:
@@ -66,15 +45,18 @@ def mechanism_entries() -> list[Line2D]:
     return [legend_line(name, colour, "-", "o") for name, colour in MECHANISMS.items()]
 
 
+def cells_at(cells: pd.DataFrame, which: str, size: int, mechanism: str) -> pd.DataFrame:
+    """Return one series of cells, by pair."""
+    chosen = (cells["data"] == which) & (cells["batch size"] == size)
+    return cells[chosen & (cells["mechanism"] == mechanism)].sort_values("pair")
+
+
 def over_epsilon(
     axis: Axes, ours: pd.DataFrame, printed: pd.DataFrame, which: str, size: int, metric: str
 ) -> None:
     """Draw both mechanisms over the printed epsilon, ours and printed."""
     for mechanism, colour in MECHANISMS.items():
-        mine, theirs = (
-            t[(t["data"] == which) & (t["batch size"] == size) & (t["mechanism"] == mechanism)]
-            for t in (ours, printed)
-        )
-        points(axis, mine.sort_values("pair"), "epsilon", metric, colour)
+        mine, theirs = (cells_at(t, which, size, mechanism) for t in (ours, printed))
+        points(axis, mine, "epsilon", metric, colour)
         hollow(axis, theirs["epsilon"], theirs[metric], colour)
     axis.set_xscale("log")

@@ -1,15 +1,11 @@
 """Integrals over spheres: the circle and the sphere point by point, higher ones by latitude."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.special import logsumexp
 
 from companion.experiments.federated import DIMENSION
-
-__all__ = ["at_angle", "latitudes", "poisson_sampled", "points_on_sphere"]
 
 
 def points_on_sphere(dimension: int) -> tuple[np.ndarray, np.ndarray]:

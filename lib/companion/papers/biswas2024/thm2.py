@@ -1,7 +1,5 @@
 """Theorem 2: the composition bound against exact composition of the least private mechanism."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -47,17 +45,17 @@ def measure(study: Context) -> Tables:
 
 
 def composed_delta(epsilon: float, delta: float, steps: int, at: float) -> float:
-    """Return delta, at an epsilon, of T runs of the mechanism that every other one follows from.
+    """Return delta, at an epsilon, of T runs of the least private mechanism.
 
-    It shows the record with probability delta, and otherwise answers truly with probability
+    It reveals the record with probability delta, and otherwise answers truly with probability
     ``e**epsilon/(1 + e**epsilon)``.
     """
-    count = np.arange(steps + 1)
     log_true = -math.log1p(math.exp(-epsilon))
-    log_false = -epsilon + log_true
-    own = stats.binom.logpmf(count, steps, math.exp(log_true))
-    other = stats.binom.logpmf(count, steps, math.exp(log_false))
-    # a loss that equals the level up to rounding adds nothing
+    own, other = (
+        stats.binom.logpmf(np.arange(steps + 1), steps, math.exp(log_chance))
+        for log_chance in (log_true, -epsilon + log_true)
+    )
+    # a loss that exceeds the level by rounding alone adds nothing
     gap = np.where(own - other > at + 1e-12, -np.expm1(np.minimum(other - own + at, 0.0)), 0.0)
     seen = float(np.sum(np.exp(own) * gap))
     return 1 - (1 - delta) ** steps * (1 - seen)
@@ -66,14 +64,15 @@ def composed_delta(epsilon: float, delta: float, steps: int, at: float) -> float
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, most = tables["compositions"], max(tables.parameters.steps)
     room = table["delta of the bound"] - table["exact"]
+    plain = table["plain"].astype(bool)
     # without slack both are exact at the plain sum
     without = table["slack"] == 0.0
-    tight = room[without].abs().max() < 1e-12
-    plain_at_three = table.loc[table["T"] == 3, "plain"].all()
-    helped = ~table.loc[(table["T"] == most) & ~without, "plain"].astype(bool)
     yield check(
         "biswas2024/thm2",
-        (room > -1e-12).all() and tight and plain_at_three and helped.any(),
+        (room > -1e-12).all()
+        and room[without].abs().max() < 1e-12
+        and plain[table["T"] == 3].all()
+        and not plain[(table["T"] == most) & ~without].all(),
         "at the epsilon of the theorem, the exact delta of T runs of the least private mechanism "
         "is at most the theorem's; at T = 3 the plain sum is always the smallest of the three "
         "forms",

@@ -1,7 +1,5 @@
 """Theorem 3: Rényi divergence of VMF noise on a Poisson sample, with factor three and one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,7 +23,7 @@ PARAMETERS = {
 }
 SETTLES = ("E-D-14",)
 
-#: concentration of Table I whose epsilon is held against the one with factor one
+#: concentration of Table I whose epsilon is compared with that of factor one
 _EXAMPLE = 100.0
 _FACTORS = (3.0, 1.0)
 
@@ -51,10 +49,8 @@ def measure(study: Context) -> Tables:
             rows.append((dimension, kappa, q, order, *(s[order - 1] for s in sums), removed, added))
     columns = ["p", "kappa", "q", "order", "factor 3", "factor 1", "removed", "added"]
     table = pd.DataFrame(rows, columns=columns)
-    first = [
-        (kappa, *privacy.vmf_renyi_sampled(2, kappa, DIMENSION, SAMPLING_RATE))
-        for kappa in p.concentrations
-    ]
+    sampled = [privacy.vmf_renyi_sampled(2, k, DIMENSION, SAMPLING_RATE) for k in p.concentrations]
+    first = [(kappa, *orders) for kappa, orders in zip(p.concentrations, sampled, strict=True)]
     setting = (_EXAMPLE, DIMENSION, DELTA, SAMPLING_RATE, EPOCHS)
     costs = [(f, privacy.vmf_epsilon_by_renyi(*setting, factor=f).epsilon) for f in _FACTORS]
     return Tables(
@@ -71,14 +67,13 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["divergences"]
-    three, one, removed, added = (
-        table[name] for name in ("factor 3", "factor 1", "removed", "added")
-    )
-    at_two = table["order"] == 2
+    three, one = table["factor 3"], table["factor 1"]
+    removed, added = table["removed"], table["added"]
+    larger, at_two = np.maximum(removed, added), table["order"] == 2
     yield check(
         "biswas2024/thm3",
         # small divergences are sums that cancel to about 1e-12 of one
-        (three >= np.maximum(removed, added) * (1 - 1e-6) - 1e-11).all()
+        (three >= larger * (1 - 1e-6) - 1e-11).all()
         and np.allclose(three[at_two], one[at_two], rtol=1e-12),
         "at whole orders from two on the theorem's sum is never below the divergence of a "
         "Poisson-sampled release by quadrature, in either direction",
@@ -87,7 +82,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     exact = ((one - removed).abs() < 1e-5 * (removed + 1e-6)).all()
     no_more = (added <= removed * (1 + 1e-5) + 1e-11).all()
-    needed = (one < np.maximum(removed, added) * (1 - 1e-5) - 1e-11).any()
+    needed = (one < larger * (1 - 1e-5) - 1e-11).any()
     first = tables["first orders"]
     falls = first[first["order 1"] > first["order 2"]]
     example = (first if falls.empty else falls).iloc[-1 if len(falls) else 0]

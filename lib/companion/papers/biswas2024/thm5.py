@@ -1,7 +1,5 @@
 """Theorem 5: Bayes' capacity of Gaussian noise on a ball, by integration and by sampling."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -33,9 +31,7 @@ PARAMETERS = {
         1e-4,
     ),
     "sampled_dimensions": Parameter("ints", (2, 5, 20), (2, 5, 20, 100), _THEOREM, "p", 1),
-    "samples": Parameter(
-        "int", 40_000, 200_000, _THEOREM, "samples of every Monte Carlo route", 1000
-    ),
+    "samples": Parameter("int", 40_000, 200_000, _THEOREM, "samples of every route", 1000),
 }
 SETTLES = ("D-014", "E-D-17")
 SHOWN = ("integrals",)
@@ -48,28 +44,23 @@ _PRODUCTS = ((1, 1), (2, 3), (8, 4, 2))
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
+    settings = itertools.product(p.dimensions, p.noises)
     integrals = [
-        {
-            "p": dimension,
-            "noise": noise,
-            "Theorem 5": float(bounds.bayes_capacity_gaussian(dimension, noise, RADIUS)),
-            "by shells": routes.gaussian_by_shells(dimension, noise, RADIUS),
-        }
-        for dimension, noise in itertools.product(p.dimensions, p.noises)
+        (*at, _capacity(*at, RADIUS), routes.gaussian_by_shells(*at, RADIUS)) for at in settings
     ]
     sampled = [
         _sampled(study, (dimension,), noise, (RADIUS,))
         for dimension, noise in itertools.product(p.sampled_dimensions, p.noises)
     ]
     products = [
-        # layers clipped one by one fill the product of unit balls, which lies in one ball
+        # layers clipped one by one fill a product of unit balls, which lies within a ball
         _sampled(study, sizes, noise, (1.0,) * len(sizes))
         | {"ball": _capacity(sum(sizes), noise, math.sqrt(len(sizes)))}
         for sizes, noise in itertools.product(_PRODUCTS, p.noises)
     ]
     return Tables(
         {
-            "integrals": pd.DataFrame(integrals),
+            "integrals": pd.DataFrame(integrals, columns=["p", "noise", "Theorem 5", "by shells"]),
             "sampled": pd.DataFrame(sampled),
             "limits": _limits(),
             "arguments": _arguments(),
@@ -109,14 +100,14 @@ def _limits() -> pd.DataFrame:
         slope = math.sqrt(2.0) * math.exp(float(sc.gammaln(0.5 * p + 0.5) - sc.gammaln(0.5 * p)))
         for name, noise, leading in (("little", little, ball), ("much", much, slope / much)):
             found = _capacity(p, noise, 1.0)
-            # the logarithm of little noise is off by what the capacity is relatively
+            # an error of a large logarithm is a relative error of the capacity
             off = abs(found - leading) / (1.0 if name == "little" else leading)
             rows.append((name, p, found, leading, off))
     return pd.DataFrame(rows, columns=["noise", "p", "log capacity", "leading term", "off"])
 
 
 def _arguments() -> pd.DataFrame:
-    """What the capacity depends on, over Table IV's noise multipliers."""
+    """The capacity at Table IV's noise multipliers, and with other arguments."""
     sigma = np.array([pair.noise_multiplier for pair in federated.pairs()])
     noise = sigma / BATCH_SIZE
     return pd.DataFrame(
@@ -127,7 +118,7 @@ def _arguments() -> pd.DataFrame:
             "more noise": gaussian_capacity(1.01 * sigma),
             "a smaller network": bounds.bayes_capacity_gaussian(DIMENSION - 100, noise, RADIUS),
             "a smaller batch": gaussian_capacity(sigma, BATCH_SIZE // 2),
-            # the average is the sum in another unit: on a ball B times as large
+            # the sum is the average in another unit: on a ball B times as large
             "not averaged": bounds.bayes_capacity_gaussian(DIMENSION, sigma, BATCH_SIZE * RADIUS),
             "layer by layer": [
                 float(np.sum(bounds.bayes_capacity_gaussian(routes.LAYER_SIZES, s, 1.0)))
