@@ -1,10 +1,8 @@
 """Attacks on clients' defended updates by attackers who ignore the defence, and who know it.
 
-The grid of attacks of Liu et al. in both readings, and beside it the attacker of noisy updates who
-weighs by the noise's size.
+The grid of attacks of Liu et al. in both readings, and an attack on noisy updates that uses the
+size of the noise.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -50,7 +48,7 @@ LIKELIHOOD = "Likelihood"
 #: the grid, and which attacks are run in which reading
 DEFENDED_GRID = {
     **GRID,
-    "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures a batch", low=1),
+    "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures per batch", low=1),
     "local_steps": Parameter(
         "ints", (3,), (3, 5), "3, 5", "local steps that aware attackers repeat", low=1
     ),
@@ -72,17 +70,14 @@ DEFENDED_GRID = {
 
 
 def names_of(text: str) -> list[str]:
-    """Attacks as a parameter lists them."""
+    """The attacks that a parameter lists."""
     return [name.strip() for name in text.split(",")]
 
 
 def settings_of(local_steps: Sequence[int]) -> list[Setting]:
-    """The tables' settings, of local aggregation only the given numbers of steps."""
-    return [
-        s
-        for s in all_settings()
-        if s.defence != "LocalAggregation" or int(s.strength) in local_steps
-    ]
+    """The tables' settings, with only the given numbers of steps of local aggregation."""
+    every = all_settings()
+    return [s for s in every if s.defence != "LocalAggregation" or int(s.strength) in local_steps]
 
 
 def short_title(setting: str) -> str:
@@ -93,14 +88,9 @@ def short_title(setting: str) -> str:
 def attacked_cells(
     study: Context, grid: Grid, attacks: Mapping[bool, Sequence[str]]
 ) -> pd.DataFrame:
-    """Attack every cell of both readings, one row a picture; :data:`LIKELIHOOD` under noise.
+    """Run the attacks that ignore the defence (False) and that know it (True), one row a picture.
 
-    Parameters
-    ----------
-    study : Context
-    grid : Grid
-    attacks : mapping of bool to sequence of str
-        Those that ignore the defence (False), and those that know it.
+    Under noise also :data:`LIKELIHOOD`.
     """
     p = study.parameters
     settings = settings_of(p.local_steps)
@@ -131,10 +121,8 @@ def attack_noise(
     study: Context, grid: Grid, batch_size: int, noises: Sequence[Setting]
 ) -> dict[Setting, dict[str, Any]]:
     """Results of :func:`attack_with_likelihood` at several strengths of the noise."""
-    tasks = [
-        {"grid": dataclasses.asdict(grid), "batch_size": batch_size, "strength": s.strength}
-        for s in noises
-    ]
+    task = {"grid": dataclasses.asdict(grid), "batch_size": batch_size}
+    tasks = [task | {"strength": s.strength} for s in noises]
     found = study.sweep(attack_with_likelihood, tasks, "likelihood", threads=1)
     return dict(zip(noises, found, strict=True))
 
@@ -142,15 +130,14 @@ def attack_noise(
 def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
     """Invert noisy updates by the most probable pictures under a prior on neighbours' differences.
 
-    Gaussian noise makes the squared distance, over twice the noise's variance, minus the
-    logarithm of the likelihood. The differences of neighbouring pixels are taken for independent
-    and Laplacian, with the mean size that they have in pictures of the same kind: that fixes the
-    weight of the total variation, and no constant is left to choose.
+    Under Gaussian noise, minus the log-likelihood is the squared distance over twice the noise's
+    variance. The prior takes differences of neighbouring pixels to be independent and Laplacian,
+    with their mean size in pictures of the same kind; that fixes the weight of the total variation.
 
     Parameters
     ----------
     task : dict
-        ``grid``, whose seeds attacks share, ``batch_size`` and ``strength`` of the noise.
+        ``grid``, whose seeds all attacks share, ``batch_size`` and ``strength`` of the noise.
 
     Returns
     -------
@@ -165,7 +152,7 @@ def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
     sizes = torch.cat([images.diff(dim=d).abs().flatten() for d in (-1, -2)])
     rate = 1 / float(sizes.mean())
     norms = torch.stack([g.flatten(1).square().sum(dim=1) for g in released.gradient.values()])
-    # one weight for all batches: their updates are of nearly one length
+    # one weight for all batches: their updates have nearly equal length
     squared = float(norms.sum(dim=0).mean())
     weight = 2 * task["strength"] ** 2 / squared * rate * batches.images[0].numel()
     found = invert_updates(

@@ -1,10 +1,7 @@
-"""Four remedies reconstruct better than the "optimal" X_hat: their measured MSE over its own."""
-
-from __future__ import annotations
+"""Four estimators better than the "optimal" X_hat: their measured MSE over that of X_hat."""
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +43,7 @@ def measure(study: Context) -> Tables:
         inputs, dimension = tensor(study, records), records.shape[1]
         offset = tensor(study, np.full((1, dimension), 0.5))[0]
         norms, offset_norms = inputs.norm(dim=1), (inputs - offset).norm(dim=1)
-        # low enough that every gradient is clipped, also after the offset
+        # low enough that every gradient is clipped, with and without the offset
         clipping = 0.1 * float(min(norms.min(), offset_norms.min()))
         for sigma in p.noise_multipliers:
             run = DPSGD(sigma, max_grad_norm=clipping)
@@ -62,7 +59,7 @@ def measure(study: Context) -> Tables:
                 "offset 1/2": shifted,
                 "offset 1/2, clipped": clip_to_range(shifted),
             }
-            # expected MSE over that of X_hat; of James-Stein none is known record by record
+            # expected MSE over that of X_hat; for James-Stein none is known per record
             theory = {
                 "X_hat": 1.0,
                 "shrunken": 1 / (1 + dimension * sigma**2),
@@ -75,7 +72,7 @@ def measure(study: Context) -> Tables:
             for label, values in rebuilt.items():
                 squares = metrics.mse(records, as_numpy(values))
                 residual = squares - theory[label] * variance
-                # against X_hat record by record: both share their noise (not with the offset)
+                # minus X_hat's, record by record: both share their noise (not with the offset)
                 change = (squares - unbiased) / variance
                 rows.append(
                     {
@@ -126,7 +123,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p, table = tables.parameters, tables["ratios"]
     by = {name: own for name, own in table.groupby("reconstruction")}
     shrunken, offset = by["shrunken"], _largest(tables, "offset 1/2")
-    # the gain at small sigma is too small to measure: the exact expectations decide, and the
+    # at small sigma the gain is too small to measure: the exact expectations decide, and the
     # measurements must agree with them; the positive part improves on plain James-Stein
     beats = (
         (shrunken["theory"] < 1).all()
@@ -139,10 +136,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and by["James-Stein"]["not worse"].all()
     )
     first, last = _largest(tables, "shrunken").iloc[[0, -1]].itertuples()
-    shared: dict[str, Any] = {
-        "tolerance": f"{_TOLERANCE:g} standard errors",
-        "stand_in": tables.stand_in,
-    }
+    shared = {"tolerance": f"{_TOLERANCE:g} standard errors", "stand_in": tables.stand_in}
     yield check(
         "beyond/estimators",
         beats and (table["z-score"].abs().dropna() < _TOLERANCE).all(),
@@ -182,7 +176,7 @@ def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
 
 CAPTION = (
     'Measured MSE over that of the "optimal" reconstruction (1, dotted) on photographs, digits and '
-    "synthetic records. Points: measured through the real DP-SGD step; lines: exact expectations "
+    "synthetic records. Points: measured with the real DP-SGD step; lines: exact expectations "
     "(James-Stein: through the points)."
 )
 
@@ -192,7 +186,7 @@ def alt(tables: Tables) -> str:
     return (
         f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
         "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
-        "offset one is level, the others fall as the noise grows, most in many dimensions: on "
+        "offset one is constant, the others fall as the noise grows, most in many dimensions: on "
         f"photographs of {last['N']:,} values the shrunken one is at "
         f"1e{math.log10(last['ratio']):.0f} at sigma = {last['sigma']:g}."
     )
