@@ -5,7 +5,8 @@ the server prescribes local steps, and the size of noise is no secret: the same 
 again with that knowledge.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -113,18 +114,15 @@ def gains_by_defence(by_batch: pd.DataFrame) -> pd.DataFrame:
 
 
 def entries_and_unknowns(study: Context, grid: Grid) -> pd.DataFrame:
-    """Entries of the update that a defence releases, and unknown pixels."""
+    """Entries of the update that each defence releases, per unknown pixel."""
     p = study.parameters
     entries = sum(w.numel() for w in network_of(grid).parameters())
     rows = []
-    for n in p.batch_sizes:
-        unknowns = n * 3 * grid.side**2
-        for setting in settings_of(p.local_steps):
-            removing = setting.defence in ("GradDrop", "GradPrune")
-            left = (1 - setting.strength if removing else 1.0) * entries
-            rows.append((n, setting.title, round(left), unknowns, left / unknowns))
-    columns = ["batch size", "setting", "entries", "unknowns", "entries per unknown"]
-    return pd.DataFrame(rows, columns=columns)
+    for n, setting in itertools.product(p.batch_sizes, settings_of(p.local_steps)):
+        removing = setting.defence in ("GradDrop", "GradPrune")
+        released = (1 - setting.strength if removing else 1.0) * entries
+        rows.append((n, setting.title, released / (n * 3 * grid.side**2)))
+    return pd.DataFrame(rows, columns=["batch size", "setting", "entries per unknown"])
 
 
 def shown_pictures(study: Context, grid: Grid) -> dict[str, np.ndarray]:
@@ -206,7 +204,7 @@ def draw(tables: Tables) -> Figure:
     sizes = list(gains["batch size"].unique())
     figure = plt.figure(figsize=(9.6, 9.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(1, 2.1))
-    _pictures(above, tables)
+    _pictures(above, tables.images)
     axes = below.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     for panel, n in zip(axes, sizes, strict=True):
         _dumbbells(panel, gains[gains["batch size"] == n], batches[batches["batch size"] == n])
@@ -216,8 +214,7 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
-def _pictures(figure: SubFigure, tables: Tables) -> None:
-    images = tables.images
+def _pictures(figure: SubFigure, images: Mapping[str, np.ndarray]) -> None:
     settings = [key.partition("|")[0] for key in images if key.endswith("|aware")]
     axes = figure.subplots(2, len(settings) + 1, squeeze=False)
     picture(axes[0][0], images["original"], "original")

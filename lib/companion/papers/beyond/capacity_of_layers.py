@@ -55,10 +55,8 @@ def measure(study: Context) -> Tables:
     curve = np.geomspace(p.least_noise, p.most_noise, p.points)
     marks = _curves(sigma, p.batch_size)
     # of the directions alone, the domain of VMF noise
-    surface = [
-        routes.gaussian_by_shells(DIMENSION, s / b, 1.0, surface=True)
-        for s, b in zip(marks["sigma"], marks["batch size"], strict=True)
-    ]
+    deviations = marks["sigma"] / marks["batch size"]
+    surface = [routes.gaussian_by_shells(DIMENSION, s, 1.0, surface=True) for s in deviations]
     vmf = bounds.bayes_capacity_vmf(DIMENSION, [pair.concentration for pair in pairs])
     noises = np.geomspace(1e-7, 10.0, 60)
     sampled = _sampled(study)
@@ -223,8 +221,8 @@ def draw(tables: Tables) -> Figure:
         axes.set_xticks([0.1, 0.3, 1.0, 3.0], ["0.1", "0.3", "1", "3"])
         axes.minorticks_off()
     row[0].set_ylabel("log capacity (nats)")
-    handles = [legend_line(label, blue, style) for label, style in _DOMAINS.values()]
-    handles += [
+    handles = [
+        *(legend_line(label, blue, style) for label, style in _DOMAINS.values()),
         legend_line("Table IV", blue, "", "o"),
         legend_line("VMF at the paired concentration", orange, "", "s"),
     ]

@@ -14,6 +14,7 @@ from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import prior_aware
+from reconrisk.datasets import LabelledImages
 from reconrisk.models import Classifier
 from reconrisk.training import gradient_factors, train_many
 
@@ -65,11 +66,7 @@ def measure(study: Context) -> Tables:
 
 
 def _attack_group(
-    study: Context,
-    run: DPSGD,
-    fixed: datasets.LabelledImages,
-    pool: datasets.LabelledImages,
-    key: tuple[int, bool, float, int],
+    study: Context, run: DPSGD, fixed: LabelledImages, pool: LabelledImages, key: tuple[Any, ...]
 ) -> dict[str, np.ndarray]:
     """Attack many networks with one list of candidates and one set of first weights.
 
@@ -86,8 +83,9 @@ def _attack_group(
     chosen = pool.take(rng.choice(among, n, replace=False))
     generator = study.generator("training", *key)
     classifier = Classifier(pool.dimension, p.hidden, pool.classes)
-    inputs, labels = (
-        torch.as_tensor(a, device=study.device) for a in (chosen.inputs, chosen.labels)
+    inputs, labels, fixed_inputs, fixed_labels = (
+        torch.as_tensor(a, device=study.device)
+        for a in (chosen.inputs, chosen.labels, fixed.inputs, fixed.labels)
     )
     target = torch.randint(n, (p.models,), generator=generator, device=study.device)
     scores = prior_aware.StepScoresObserver(inputs, labels, run, pool.classes)
@@ -105,8 +103,8 @@ def _attack_group(
     train_many(
         classifier,
         run,
-        torch.as_tensor(fixed.inputs, device=study.device),
-        torch.as_tensor(fixed.labels, device=study.device),
+        fixed_inputs,
+        fixed_labels,
         inputs[target],
         labels[target],
         learning_rate=p.learning_rate,
@@ -211,15 +209,11 @@ def draw(tables: Tables) -> Figure:
         axis.plot(own["epsilon"], own["orthogonal"], ":", color=GREY, label="orthogonal candidates")
         axis.plot(own["epsilon"], own["data bound"], "D-", ms=4, color=PURPLE, label="data bound")
         # side by side, since the two scores agree where every gradient is clipped
-        for name, marker, colour, aside in (
-            ("likelihood", "o", BLUE, 0.985),
-            ("sum", "s", ORANGE, 1.015),
-        ):
+        looks = (("likelihood", "o", BLUE, 0.985), ("sum", "s", ORANGE, 1.015))
+        for name, marker, colour, aside in looks:
             error = 1.96 * np.sqrt(own[name] * (1 - own[name]) / own["trials"])
-            axis.errorbar(
-                aside * own["epsilon"], own[name], error, fmt=marker, ms=4.5, color=colour,
-                capsize=2, label=f"attack, {name}",
-            )  # fmt: skip
+            look = {"ms": 4.5, "color": colour, "capsize": 2, "label": f"attack, {name}"}
+            axis.errorbar(aside * own["epsilon"], own[name], error, fmt=marker, **look)
         axis.axhline(1 / n, color=GREY, lw=1, ls="-.")
         axis.set(xscale="log", xlabel=r"$\varepsilon$", title=f"{n} candidates of {kind}")
         axis.set_xticks(list(own["epsilon"]), [f"{e:g}" for e in own["epsilon"]])

@@ -19,6 +19,8 @@ __all__ = ["defended_records", "read_first_layer"]
 
 #: a client's update as a function of a record and its label
 Update = Callable[[torch.Tensor, torch.Tensor], Weights]
+#: which entries were released; None for all
+Visible = Mapping[str, torch.Tensor] | None
 
 
 def defended_records(study: Context, scene: Scene, pool: np.ndarray) -> pd.DataFrame:
@@ -54,17 +56,15 @@ def defended_records(study: Context, scene: Scene, pool: np.ndarray) -> pd.DataF
             correct.append(_nearest(candidates, one, visible if random else None) == k)
             if k < p.fitted:
                 ranks.append(_rank(update, records[k], labels[k], visible))
-        determined = float(np.mean(np.asarray(ranks) == pool.shape[1]))
         rows.append(
             {
                 "defence": name,
-                "epsilon": math.inf,
                 "right candidate": float(np.mean(correct)),
                 "values read": float(np.mean(read_shares)),
                 "largest error of those": max(errors),
                 "RMSE": math.sqrt(float(np.mean(squares))),
-                "records determined": determined,
-                "Cramer-Rao": 0.0 if determined == 1 else math.inf,
+                # zero if the released entries determine the records
+                "Cramer-Rao": 0.0 if (np.asarray(ranks) == pool.shape[1]).all() else math.inf,
             }
         )
     return pd.DataFrame(rows)
@@ -95,7 +95,7 @@ def _defences(study: Context, weights: Weights) -> dict[str, tuple[Update, tuple
 
 
 def read_first_layer(
-    gradient: Weights, visible: Mapping[str, torch.Tensor] | None = None, *, pruned: bool = False
+    gradient: Weights, visible: Visible = None, *, pruned: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Read a record off the first layer's gradient: its rows are the record times the bias.
 
@@ -104,7 +104,6 @@ def read_first_layer(
     gradient : Weights
         Of one record and one model, defended.
     visible : mapping of str to Tensor of bool, optional
-        Entries that were released; None for all.
     pruned : bool
         Whether the entries removed are smaller than all released ones, which bounds them.
 
@@ -135,9 +134,7 @@ def read_first_layer(
     return record, read, limit
 
 
-def _nearest(
-    candidates: Weights, released: Weights, visible: Mapping[str, torch.Tensor] | None
-) -> int:
+def _nearest(candidates: Weights, released: Weights, visible: Visible) -> int:
     """The candidate whose gradient is nearest to the released one in the visible entries."""
     total = torch.zeros(len(next(iter(candidates.values()))), dtype=torch.float64)
     for name, g in candidates.items():
@@ -146,12 +143,7 @@ def _nearest(
     return int(total.argmin())
 
 
-def _rank(
-    update: Update,
-    record: torch.Tensor,
-    label: torch.Tensor,
-    visible: Mapping[str, torch.Tensor] | None,
-) -> int:
+def _rank(update: Update, record: torch.Tensor, label: torch.Tensor, visible: Visible) -> int:
     """Rank of the released entries' derivatives in the record."""
     slopes = torch.func.jacrev(lambda x: update(x, label), chunk_size=1024)(record)
     rows = []

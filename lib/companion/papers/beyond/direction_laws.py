@@ -21,24 +21,14 @@ _LENGTHS = np.linspace(-12.0, 12.0, 193)
 
 @dataclass(frozen=True)
 class CosineLaws:
-    """Two laws of the cosine with a common mean.
-
-    Attributes
-    ----------
-    mean : float
-        Of both.
-    concentration : float
-        kappa of the von Mises-Fisher noise.
-    std_gaussian, std_vmf : float
-        Standard deviations of the cosine.
-    distance : float
-        Total variation between the two, and hence between the two laws of the direction.
-    """
+    """Two laws of the cosine with a common mean."""
 
     mean: float
+    #: kappa of the von Mises-Fisher noise
     concentration: float
     std_gaussian: float
     std_vmf: float
+    #: total variation between the two, and hence between the two laws of the direction
     distance: float
 
 
@@ -59,14 +49,7 @@ def log_density_gaussian(cosine: np.ndarray, dimension: int, signal: float) -> n
         (p - 3)/2 log(1 - w**2) - signal**2 (1 - w**2)/2
             + log int_0^inf R**(p-1) exp(-(R - signal w)**2/2) dR
 
-    Parameters
-    ----------
-    cosine : ndarray, shape (m,)
-        In (-1, 1).
-    dimension : int
-        p, at least 30: the integral runs 12 units to either side of its peak.
-    signal : float
-        >= 0.
+    p must be at least 30: the integral runs 12 units to either side of its peak.
     """
     arguments.integer("dimension", dimension, 30)
     w = np.asarray(cosine, dtype=float)

@@ -121,7 +121,7 @@ def _error(values: np.ndarray) -> float:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, table = tables.parameters, tables["ratios"]
-    by = {name: own for name, own in table.groupby("reconstruction")}
+    by = dict(iter(table.groupby("reconstruction")))
     shrunken, offset = by["shrunken"], _largest(tables, "offset 1/2")
     # at small sigma the gain is too small to measure: the exact expectations decide, and the
     # measurements must agree with them; the positive part improves on plain James-Stein
@@ -169,9 +169,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
     """The rows of one reconstruction on the largest photographs, by sigma."""
     table = tables["ratios"]
-    name = f"photographs, {max(tables.parameters.sizes)} px"
-    own = table[(table["data"] == name) & (table["reconstruction"] == reconstruction)]
-    return own.sort_values("sigma")
+    own = table[table["data"] == f"photographs, {max(tables.parameters.sizes)} px"]
+    return own[own["reconstruction"] == reconstruction].sort_values("sigma")
 
 
 CAPTION = (

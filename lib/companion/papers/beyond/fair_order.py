@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,12 +71,12 @@ def measure(study: Context) -> Tables:
             table = _measured(run, points, name, size)
             errors = np.array([run.of("mse", point.release) for point in points])
             parts.append(table)
-            correlations += _correlations(study, table, errors, name, size)
+            correlations.append(_correlations(study, table, errors, name, size))
     points = pd.concat(parts, ignore_index=True)
     return Tables(
         {
             "points": points,
-            "correlations": pd.DataFrame(correlations),
+            "correlations": pd.concat(correlations, ignore_index=True),
             "printed numbers": printed_correlations(),
             "equal capacity": _equal_capacity(points),
         },
@@ -133,15 +132,13 @@ def paired_points(size: int) -> list[Point]:
             # ties must be equal to all digits
             if pairing != "equal capacity":
                 capacity = float(bounds.bayes_capacity_gaussian(DIMENSION, deviation, radius))
-            for mechanism, noise, log_capacity, one_over_sigma in (
+            for mechanism, noise, *orders in (
                 ("VMF", kappa, vmf_capacity, vmf_signal),
                 ("Gaussian", sigma, capacity, signal),
             ):
                 release = Release(mechanism.lower(), noise, by_layer=by_layer)
-                epsilon = pair.epsilon if pairing == "printed pairs" else one_over_sigma
-                points.append(
-                    Point(pairing, mechanism, release, log_capacity, one_over_sigma, epsilon)
-                )
+                epsilon = pair.epsilon if pairing == "printed pairs" else orders[1]
+                points.append(Point(pairing, mechanism, release, *orders, epsilon))
     return points
 
 
@@ -177,28 +174,17 @@ def _measured(run: Attacked, points: Sequence[Point], name: str, size: int) -> p
     """One row per point: the quantities that may order the risk, and the reconstruction error."""
     rows = []
     for point in points:
-        value, error = mean_and_error(run.of("mse", point.release))
-        rows.append(
-            {
-                "data": name,
-                "n": size,
-                "pairing": point.pairing,
-                "mechanism": point.mechanism,
-                "noise": point.release.noise,
-                "log capacity": point.log_capacity,
-                "signal": point.signal,
-                "epsilon": point.epsilon,
-                "cosine": float(run.of("cosine", point.release).mean()),
-                "MSE": value,
-                "error": error,
-            }
-        )
-    return pd.DataFrame(rows)
+        cosine = float(run.of("cosine", point.release).mean())
+        setting = (name, size, point.pairing, point.mechanism, point.release.noise)
+        orders = (point.log_capacity, point.signal, point.epsilon, cosine)
+        rows.append((*setting, *orders, *mean_and_error(run.of("mse", point.release))))
+    columns = ["data", "n", "pairing", "mechanism", "noise", "log capacity", "signal", "epsilon"]
+    return pd.DataFrame(rows, columns=[*columns, "cosine", "MSE", "error"])
 
 
 def _correlations(
     study: Context, table: pd.DataFrame, errors: np.ndarray, name: str, size: int
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
     """Spearman's correlation of minus the MSE with each order, with intervals over batches."""
     rng = study.rng("resamples", name, size)
     picked = rng.integers(errors.shape[1], size=(study.parameters.resamples, errors.shape[1]))
@@ -210,20 +196,10 @@ def _correlations(
         risk = -table.loc[own, "MSE"].to_numpy()
         for order in _ORDERS:
             by = table.loc[own, order].to_numpy()
-            spread = rank_correlation(resampled[:, own], by)
-            rows.append(
-                {
-                    "data": name,
-                    "n": size,
-                    "pairing": pairing,
-                    "order": order,
-                    "Spearman": float(rank_correlation(risk, by)),
-                    "low": float(np.quantile(spread, 0.025)),
-                    "high": float(np.quantile(spread, 0.975)),
-                    "Kendall": float(stats.kendalltau(risk, by).statistic),
-                }
-            )
-    return rows
+            value = float(rank_correlation(risk, by))
+            interval = np.quantile(rank_correlation(resampled[:, own], by), [0.025, 0.975])
+            rows.append((name, size, pairing, order, value, *interval))
+    return pd.DataFrame(rows, columns=["data", "n", "pairing", "order", "Spearman", "low", "high"])
 
 
 def printed_correlations() -> pd.DataFrame:

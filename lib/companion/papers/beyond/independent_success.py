@@ -77,18 +77,9 @@ def success_by_inversion(run: DPSGD, prior_success: float) -> float:
     to the right of zero, and for ``mu`` the same with ``w - 1`` in place of ``w`` outside the
     power. The trapezoidal rule converges exponentially along the line through the saddle point.
 
-    Parameters
-    ----------
-    run : DPSGD
-        Sampling rate below one.
-    prior_success : float
-        ``kappa`` in (0, 1).
-
-    Returns
-    -------
-    float
-        ``gamma`` to about ten digits, not certified; nan where two grids disagree or the
-        characteristic function decays too slowly, because the record takes part about once.
+    ``gamma`` has about ten digits, not certified, for sampling rates below one; nan where two grids
+    disagree or the characteristic function decays too slowly, because the record takes part about
+    once.
     """
     values = [_inverted(_Line(run, fineness), prior_success) for fineness in (1.0, 1.4)]
     settled = abs(values[0] - values[1]) <= _SETTLED * values[1]
@@ -189,17 +180,12 @@ def success_by_library(
     Parameters
     ----------
     run : DPSGD
-    prior_success : ndarray
-        ``kappa``, shape (n,).
+    prior_success : ndarray, shape (n,)
+        ``kappa``.
     grid : float
         The library's discretisation interval.
     method : {"connect-the-dots", "pessimistic", "optimistic"}
         Its dominating pair, or its privacy buckets rounded up or down.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,).
     """
     from dp_accounting.pld import privacy_loss_distribution
 
