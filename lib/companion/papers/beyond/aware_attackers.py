@@ -1,4 +1,4 @@
-"""The defences of Liu et al. against attackers who know them, beside those who do not.
+"""The defences of Liu et al. against attackers who know them and attackers who do not.
 
 The paper attacks as if nothing had been done to the update. But the update shows what was removed,
 the server prescribes local steps, and the size of noise is no secret: the same attacks are run
@@ -156,10 +156,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and (gain[["None", "GradClip"]].abs() < 1e-9).all()
         and gain["GradDrop"] > 2
         and gain["LocalAggregation"] > 1,
-        "attackers who know the defence have a lowest error that is less by a tenth or more under "
-        "entry dropout of half or more, local aggregation, pruning of 99 per cent and noise of "
-        ".05 and more, and the same without a defence and under clipping; gradient inversion gains "
-        "more than 2 dB under entry dropout and 1 dB under local aggregation",
+        "knowledge of the defence reduces the lowest error by a tenth or more under entry dropout "
+        "of half or more, local aggregation, pruning of 99 per cent and noise of .05 and more, and "
+        "changes nothing without a defence and under clipping; gradient inversion gains more than "
+        "2 dB under entry dropout and 1 dB under local aggregation",
         ours=f"shares of the oblivious attackers' error at most {random:.1f} (dropout), "
         f"{local:.1f} (local aggregation)",
         stand_in=tables.stand_in,

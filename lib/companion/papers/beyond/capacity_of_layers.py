@@ -94,7 +94,7 @@ def _curves(sigma: np.ndarray, batch_size: int) -> pd.DataFrame:
 
 
 def gap(noise_std: float, sizes: Sequence[int]) -> float:
-    """Theorem 5's log capacity less that of the product of layers."""
+    """Theorem 5's log capacity minus that of the product of layers."""
     ball = bounds.bayes_capacity_gaussian(sum(sizes), noise_std, math.sqrt(len(sizes)))
     return float(ball - np.sum(bounds.bayes_capacity_gaussian(sizes, noise_std, 1.0)))
 
@@ -171,9 +171,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and nested
         and limit
         and abs(leading / volumes - 1) < 0.01,
-        "layers clipped one by one have the product of the layers' capacities, below Theorem 5's "
-        "by more the less noise there is, up to the log ratio of the volumes, about "
-        "p/2 (log l - H) nats with H the entropy of the layers' shares",
+        "layers clipped one by one have the product of the layers' capacities; its gap to Theorem "
+        "5's grows as noise falls, up to the log ratio of the volumes, about p/2 (log l - H) nats "
+        "with H the entropy of the layers' shares",
         ours=f"{len(sampled)} products sampled, largest deviation {deviation:.1f} standard errors; "
         f"{volumes:,.1f} nats for {' + '.join(f'{n:,}' for n in LAYER_SIZES)} weights, "
         f"{leading:,.1f} by the entropy formula",

@@ -33,11 +33,6 @@ _ROUNDING = 1 + 1e-9
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    if len(p.dimensions) != len(p.noise_multipliers):
-        raise ValueError(
-            "noise_multipliers must give one value for each of dimensions; got "
-            f"{len(p.noise_multipliers)} for {len(p.dimensions)}"
-        )
     relative = np.linspace(0, 1.3, p.points)[1:]
     curves, simulated = [], []
     for dimension, sigma in zip(p.dimensions, p.noise_multipliers, strict=True):

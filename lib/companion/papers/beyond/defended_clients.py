@@ -1,4 +1,4 @@
-"""Attacks on clients' defended updates by attackers who ignore the defence, and who know it.
+"""Attacks on clients' defended updates by attackers who ignore the defence or know it.
 
 The grid of attacks of Liu et al. in both readings, and an attack on noisy updates that uses the
 size of the noise.
@@ -42,10 +42,13 @@ __all__ = [
 ]
 
 OURS = "not printed: our own"
-#: attack that knows how large the noise is
+#: the attack that uses the size of the noise
 LIKELIHOOD = "Likelihood"
+_QUICK = "GradientInversion, Robbing The Fed"
+_PAPER = "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed"
+_PRINTED = "Ours, GradientInversion, Robbing The Fed, CPA"
 
-#: the grid, and which attacks are run in which reading
+#: the grid, and the attacks that ignore the defence or allow for it
 DEFENDED_GRID = {
     **GRID,
     "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures per batch", low=1),
@@ -53,19 +56,9 @@ DEFENDED_GRID = {
         "ints", (3,), (3, 5), "3, 5", "local steps that aware attackers repeat", low=1
     ),
     "oblivious": Parameter(
-        "str",
-        "GradientInversion, Robbing The Fed, Analytic",
-        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed, Analytic",
-        "Ours, GradientInversion, Robbing The Fed, CPA",
-        "attacks that take the update for a plain gradient",
+        "str", f"{_QUICK}, Analytic", f"{_PAPER}, Analytic", _PRINTED, "attacks ignoring defences"
     ),
-    "aware": Parameter(
-        "str",
-        "GradientInversion, Robbing The Fed",
-        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed",
-        OURS,
-        "attacks that allow for the defence",
-    ),
+    "aware": Parameter("str", _QUICK, _PAPER, OURS, "attacks that allow for the defence"),
 }
 
 
@@ -100,20 +93,13 @@ def attacked_cells(
     ]
     noises = [s for s in settings if s.defence == "GradNoise"]
     for n in p.batch_sizes:
-        for setting, found in attack_noise(study, grid, n, noises).items():
-            errors = np.asarray(found["RMSE"])
-            columns = {
-                "attack": LIKELIHOOD,
-                "defence": setting.defence,
-                "strength": setting.strength,
-                "setting": setting.title,
-                "batch size": n,
-                "aware": True,
-                "batch": np.repeat(np.arange(len(errors)), errors.shape[1]),
-                "RMSE": errors.ravel(),
-                "PSNR": np.asarray(found["PSNR"]).ravel(),
-            }
-            parts.append(pd.DataFrame(columns))
+        for s, found in attack_noise(study, grid, n, noises).items():
+            errors, psnrs = np.asarray(found["RMSE"]), np.asarray(found["PSNR"])
+            batch = np.repeat(np.arange(len(errors)), errors.shape[1])
+            cell = {"attack": LIKELIHOOD, "aware": True, "batch size": n, "batch": batch}
+            setting = {"defence": s.defence, "strength": s.strength, "setting": s.title}
+            metrics = {"RMSE": errors.ravel(), "PSNR": psnrs.ravel()}
+            parts.append(pd.DataFrame(cell | setting | metrics))
     return pd.concat(parts, ignore_index=True)
 
 

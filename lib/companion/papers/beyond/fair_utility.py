@@ -162,12 +162,12 @@ def _lost(accuracy: pd.DataFrame) -> tuple[float, float]:
 
 
 CAPTION = (
-    "Left: test accuracy over the epsilon that each noise is certified to cost after the paper's "
-    "1,407 steps. At equal epsilon both mechanisms clip the gradient as a whole; hollow points are "
-    "VMF noise at the paper's concentrations, which stand to the right of where the paper puts "
-    "them. Right: by how much Gaussian noise is ahead at the paper's pairs, as it clips and with "
-    "the gradient clipped as a whole, and at pairs that really have one epsilon, over the paper's "
-    "label of the pair. Bars: 95% intervals of the mean over runs."
+    "Left: test accuracy over the certified epsilon of each noise after the paper's 1,407 steps. "
+    "At equal epsilon both mechanisms clip the gradient as a whole; hollow points are VMF noise at "
+    "the paper's concentrations, which lie to the right of where the paper puts them. Right: "
+    "Gaussian minus VMF accuracy at the paper's pairs, clipped by layer as in the paper and as a "
+    "whole, and at pairs of equal epsilon, over the paper's label of the pair. Bars: 95% intervals "
+    "of the mean over runs."
 )
 
 

@@ -133,6 +133,6 @@ def draw(tables: Tables) -> Figure:
     for axis in row:
         axis.set(xscale="log", yscale="log", xlabel="steps T")
     row[0].set(ylim=(1e-12, 3), ylabel=r"P(MSE $\leq \eta$)")
-    row[1].set(ylabel=r"E[MSE | met] / $\|X\|^2$")
+    row[1].set(ylabel=r"E[MSE | drawn] / $\|X\|^2$")
     row[0].legend(loc="lower right")
     return figure
