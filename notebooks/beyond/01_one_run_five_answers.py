@@ -65,7 +65,7 @@ study = Study(
 # and gain at once, are vacuous for this run. Third, without a prior an attacker gets pictures that are worse
 # than the mean picture, through a layer of the server's own design as well as through the honest network.
 #
-# The second verdict compares {func}`reconrisk.risk.assess`, the report available for any run, with the values
+# A further verdict compares {func}`reconrisk.risk.assess`, the report available for any run, with the values
 # computed here.
 
 # %%

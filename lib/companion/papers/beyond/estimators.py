@@ -51,27 +51,22 @@ def measure(study: Context) -> Tables:
             generator = study.generator(name, sigma, "offset")
             shifted = known_scale(observe(inputs, run, generator, offset=offset))
             variance = as_numpy(sigma * norms) ** 2
-            rebuilt = {
-                "X_hat": x_hat,
-                "shrunken": shrink(x_hat, sigma),
-                "James-Stein": james_stein(x_hat, sigma * norms),
-                "clipped to [0, 1]": clip_to_range(x_hat),
-                "offset 1/2": shifted,
-                "offset 1/2, clipped": clip_to_range(shifted),
-            }
+            clipped, shifted_clipped = (
+                _clipped(records, sigma * length) / variance for length in (norms, offset_norms)
+            )
             # expected MSE over that of X_hat; for James-Stein none is known per record
-            theory = {
-                "X_hat": 1.0,
-                "shrunken": 1 / (1 + dimension * sigma**2),
-                "James-Stein": np.nan,
-                "clipped to [0, 1]": _clipped(records, sigma * norms) / variance,
-                "offset 1/2": as_numpy(offset_norms) ** 2 / as_numpy(norms) ** 2,
-                "offset 1/2, clipped": _clipped(records, sigma * offset_norms) / variance,
+            rebuilt = {
+                "X_hat": (x_hat, 1.0),
+                "shrunken": (shrink(x_hat, sigma), 1 / (1 + dimension * sigma**2)),
+                "James-Stein": (james_stein(x_hat, sigma * norms), np.nan),
+                "clipped to [0, 1]": (clip_to_range(x_hat), clipped),
+                "offset 1/2": (shifted, as_numpy(offset_norms) ** 2 / as_numpy(norms) ** 2),
+                "offset 1/2, clipped": (clip_to_range(shifted), shifted_clipped),
             }
             unbiased = metrics.mse(records, as_numpy(x_hat))
-            for label, values in rebuilt.items():
+            for label, (values, expected) in rebuilt.items():
                 squares = metrics.mse(records, as_numpy(values))
-                residual = squares - theory[label] * variance
+                residual = squares - expected * variance
                 # minus X_hat's, record by record: both share their noise (not with the offset)
                 change = (squares - unbiased) / variance
                 rows.append(
@@ -81,7 +76,7 @@ def measure(study: Context) -> Tables:
                         "sigma": sigma,
                         "reconstruction": label,
                         "ratio": squares.sum() / variance.sum(),
-                        "theory": (theory[label] * variance).sum() / variance.sum(),
+                        "theory": (expected * variance).sum() / variance.sum(),
                         "z-score": residual.mean() / _error(residual),
                         "not worse": change.mean() < 4 * _error(change),
                     }
