@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -131,7 +132,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and by["James-Stein"]["not worse"].all()
     )
     first, last = _largest(tables, "shrunken").iloc[[0, -1]].itertuples()
-    shared = {"tolerance": f"{_TOLERANCE:g} standard errors", "stand_in": tables.stand_in}
+    shared: dict[str, Any] = {
+        "tolerance": f"{_TOLERANCE:g} standard errors",
+        "stand_in": tables.stand_in,
+    }
     yield check(
         "beyond/estimators",
         beats and (table["z-score"].abs().dropna() < _TOLERANCE).all(),
