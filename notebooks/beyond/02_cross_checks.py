@@ -13,8 +13,8 @@
 # %% [markdown]
 # # The papers against each other
 #
-# Where two papers speak of the same attacker one can be held against the other. Five such checks, each with
-# its proof on the page {doc}`../../book/papers/beyond`.
+# Where two papers consider the same attacker, their results can be compared. Here are five such checks, each
+# with its proof on the page {doc}`../../book/papers/beyond`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -41,8 +41,9 @@ study = Study(
 # %% [markdown]
 # ## Worst cases: B against C
 #
-# Paper B prints a worst-case success, paper C bounds every attack, and a membership test has a power. With the full batch they are
-# one number ({prf:ref}`proof <prf-beyond-worst_case>`). With sub-sampling paper B's stays where it is, and paper C's falls.
+# Paper B's worst-case success, paper C's bound on every attack and the power of a membership test are one number
+# for full batches ({prf:ref}`proof <prf-beyond-worst_case>`). With sub-sampling paper B's does not change, and
+# paper C's falls.
 
 # %%
 import math
@@ -65,10 +66,10 @@ study.judge(worst_case, tables)
 # %% [markdown]
 # ## Near misses: A against C
 #
-# The probability that a reconstruction is closer than a threshold: paper A's law of its own attack, ours for every use of the same
-# observation, paper C's bound for every network. Each changes from zero to one at a threshold of its own
-# ({prf:ref}`theorem <prf-beyond-near_misses>`), and the distance between the last two is the price of letting the network be
-# anything.
+# What is the probability that the error of a reconstruction is below a threshold? Paper A gives the law of its own
+# attack, we bound every use of the same observation, and paper C bounds every attack through every network. Each
+# changes from zero to one at its own threshold ({prf:ref}`theorem <prf-beyond-near_misses>`); the distance between
+# the last two is the price of allowing every network.
 
 # %%
 from reconrisk import bounds
@@ -94,8 +95,8 @@ study.judge(near_misses, tables)
 # %% [markdown]
 # ## Capacity and robustness: D against C
 #
-# Against a uniform prior both bound the gain over a guess ({prf:ref}`proof <prf-beyond-capacity_and_rero>`). Capacity holds for every prior at once, and
-# that is what it pays for.
+# For a uniform prior both bound the gain over guessing ({prf:ref}`proof <prf-beyond-capacity_and_rero>`). Capacity
+# is looser because it holds for every prior at once.
 
 # %%
 from reconrisk import bounds
@@ -117,8 +118,8 @@ study.judge(capacity_and_rero, tables)
 # %% [markdown]
 # ## Unbiased attacks: C's reference against A
 #
-# Papers A and C both call the bound of Guo et al. far too low, and leave it there. Where the factor comes from can be said exactly
-# ({prf:ref}`proof <prf-beyond-unbiased_bound>`): it is the number of pixels.
+# Papers A and C both find the bound of Guo et al. far too low, without saying why. The factor is the number of
+# pixels ({prf:ref}`proof <prf-beyond-unbiased_bound>`).
 
 # %%
 from reconrisk import bounds
@@ -141,8 +142,9 @@ study.judge(unbiased_bound, tables)
 # %% [markdown]
 # ## Two mechanisms: D against itself
 #
-# Which concentration is as good as a noise multiplier? Paper D compares at equal epsilon and at equal capacity, and finds opposite
-# winners. For one vector the two differ by a factor of two, whatever the dimension ({prf:ref}`the reason <prf-beyond-matched_vmf>`).
+# Which concentration matches a noise multiplier? Paper D compares at equal epsilon and at equal capacity, and finds
+# opposite winners. For one vector the two differ by a factor of two in every dimension
+# ({prf:ref}`the reason <prf-beyond-matched_vmf>`).
 
 # %%
 from reconrisk import bounds, privacy

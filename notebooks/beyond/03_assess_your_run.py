@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Assess your Opacus run
 #
-# A network is trained with [Opacus](https://opacus.ai), as you would train yours; then the library says what
-# attackers of each kind could do to it. The report needs the run's settings, which Opacus has recorded, and what you know
-# about the records. It never sees the network or the data. The training here takes a few seconds.
+# We train a network with [Opacus](https://opacus.ai), as you would train yours; then the library bounds what each
+# kind of attacker could achieve. The report needs the settings of the run, which Opacus has recorded, and some facts
+# about the records. It uses neither the network nor the data. The training here takes a few seconds.
 #
-# The same from the command line: {doc}`../../book/api/cli`, `reconrisk risk`.
+# The command `reconrisk risk` does the same: {doc}`../../book/api/cli`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -28,8 +28,8 @@ data_root = ""  # folder with the paper's data (paper profile)
 # %% [markdown]
 # ## Train
 #
-# Nothing here is special to this library. Batches must be drawn by Poisson sampling, which is what Opacus does unless told
-# otherwise, because that is what the accounting assumes.
+# Nothing here is specific to this library. The accounting assumes Poisson sampling of batches, which is the default
+# of Opacus.
 
 # %%
 import warnings
@@ -67,7 +67,7 @@ with torch.no_grad():
 print("learnt something:", (guessed == test.labels).mean() > 0.7)
 
 # %% [markdown]
-# ## Read off the run
+# ## Get the settings of the run
 #
 # {func}`reconrisk.risk.from_opacus` takes the engine, its accountant or a stored history.
 
@@ -81,8 +81,9 @@ print(f"sigma = {run.noise_multiplier:g}, q = {run.sampling_rate:g}, T = {run.st
 # %% [markdown]
 # ## Assess it
 #
-# What the records are like decides what a prior-free reconstruction is worth: the number of values, their range, and the
-# smallest norm, because short records are hidden worst. A sample of the data tells all three.
+# The error of a prior-free reconstruction depends on three facts about the records: the number of values, their
+# range, and the smallest norm, because the noise in a reconstruction is proportional to the norm. A sample of the
+# data gives all three.
 
 # %%
 record = risk.record(sample=digits.inputs, data_range=1.0)
@@ -103,7 +104,7 @@ for key in chosen:
     print(f"{entry.title:<45} {entry.value:8.3g}  {entry.unit}, {entry.direction}")
 
 # %% [markdown]
-# Every entry carries more: its assumptions, where it is proven, and how tight it is known to be.
+# Every entry also has its assumptions, the place of its proof, and what is known about its tightness.
 
 # %%
 entry = report["rero[prior_size=10]"]
@@ -112,11 +113,12 @@ print(*entry.assumptions, sep="\n")
 print(entry.source.paper, entry.source.place, entry.source.function)
 
 # %% [markdown]
-# ## Read it
+# ## Interpret it
 #
-# - *Success with ten candidates* is the number to tell people who ask whether their record could be recognised: it holds for
-#   every attack on every network, and a guess has one tenth.
-# - *MSE, PSNR, NCC* are for a server that may change the network and knows nothing about the records. Compare the MSE with that of a guess:
+# - *Success with ten candidates* answers people who ask whether their record could be recognised: it bounds every
+#   attack on every network, and guessing succeeds in one of ten cases.
+# - *MSE, PSNR, NCC* are for a server that may change the network and knows nothing about the records. Compare the MSE
+#   with that of a guess:
 
 # %%
 from reconrisk.attacks import mean_record_mse

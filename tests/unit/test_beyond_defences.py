@@ -236,12 +236,13 @@ def aware_tables():
         ("lowest errors", "aware RMSE", 0.3, "defence == 'LocalAggregation'",
          {"aware_attackers", "O-045", "E-E-42"}),
         ("lowest errors", "aware RMSE", 0.39, "setting == 'GradNoise sigma0=0.05'",
-         {"aware_attackers", "E-E-42"}),
+         {"aware_attackers", "O-045", "E-E-42"}),
         ("lowest errors", "aware RMSE", 0.1, "setting == 'GradPrune p=0.9'", {"O-046"}),
         ("lowest errors", "oblivious RMSE", 0.36, "setting == 'GradPrune p=0.9'", {"O-046"}),
-        ("gains by defence", "gain", 0.1, "defence == 'None'", {"aware_attackers"}),
-        ("gains by defence", "gain", 1.9, "defence == 'GradDrop'", {"O-045"}),
-        ("gains by defence", "gain", 0.9, "defence == 'LocalAggregation'", {"O-045"}),
+        ("gains by defence", "gain", 0.1, "defence == 'None'", {"aware_attackers", "O-045"}),
+        ("gains by defence", "gain", 1.9, "defence == 'GradDrop'", {"aware_attackers", "O-045"}),
+        ("gains by defence", "gain", 0.9, "defence == 'LocalAggregation'",
+         {"aware_attackers", "O-045"}),
     ],
 )  # fmt: skip
 def test_attackers_who_know_no_more_are_noticed(table, column, change, where, targets):

@@ -194,7 +194,7 @@ def matched_tables():
     [
         (0.75, "p == 760 and notion == 'epsilon'", {"beyond/matched_vmf", "O-057"}),
         (1.0, "notion == 'epsilon'", {"beyond/matched_vmf", "O-057"}),
-        (lambda v: v + 0.0045, "p == 760", {"O-057"}),
+        (lambda v: v + 0.0045, "p == 760", {"beyond/matched_vmf", "O-057"}),
     ],
 )
 def test_notions_matched_elsewhere_are_noticed(change, where, targets):

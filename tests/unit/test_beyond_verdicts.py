@@ -393,6 +393,7 @@ def like(column: str, other: str) -> Change:
 
 
 _MECHANISM = "mechanism_or_calibration"
+_LIMITS = {"batch_limits", "O-032"}
 
 
 FALSE = [
@@ -403,7 +404,7 @@ FALSE = [
     # an estimator above the sphere bound, a bound that is not attained, ReRo below it
     ("corrected_rero", "simulated", times("share", 1.3), {"corrected_rero", "O-007"}),
     ("corrected_rero", "simulated", times("share", 0.7), {"corrected_rero", "O-007"}),
-    ("corrected_rero", "curves", times("X_hat", 100.0), {"corrected_rero"}),
+    ("corrected_rero", "curves", times("X_hat", 100.0), {"corrected_rero", "O-007"}),
     ("corrected_rero", "curves", times("ReRo", 0.9), {"corrected_rero", "O-008"}),
     ("unknown_scale", "price", put("z-score", 6.0), {"unknown_scale", "O-009"}),
     ("unknown_scale", "price", times("first order", 1.1), {"unknown_scale"}),
@@ -418,8 +419,8 @@ FALSE = [
     ("minimax", "risks", times("share reached", 1.2), {"minimax", "O-012"}),
     ("minimax", "risks", put("share reached", 0.9), {"minimax", "O-012"}),
     ("many_steps", "simulated", times("simulated", 0.8), {"many_steps", "O-004"}),
-    ("many_steps", "mixture", times("every step a hit", 1e-3, T=1), {"many_steps"}),
-    ("many_steps", "mixture", lambda t: t.iloc[::-1], {"many_steps"}),
+    ("many_steps", "mixture", times("every step a hit", 1e-3, T=1), {"many_steps", "O-004"}),
+    ("many_steps", "mixture", lambda t: t.iloc[::-1], {"many_steps", "O-004"}),
     ("ncc_law", "law", put("p-value", 1e-5), {"ncc_law", "O-001", "E-A-06"}),
     ("ncc_law", "digits", put("largest share of data-free", 1.01), {"ncc_law", "O-002", "E-A-06"}),
     (
@@ -476,10 +477,10 @@ FALSE = [
     ("vmf_accountant", "simulated", put("errors outside", 5.0), {"O-025"}),
     ("vmf_accountant", "as Gaussian", times("VMF", 1.05), {"O-025"}),
     ("fair_pairs", "pairs", times("fair kappa", 1.01), {"fair_pairs", "O-026"}),
-    ("fair_pairs", "pairs", times("epsilon of fair kappa", 1.01), {"fair_pairs"}),
-    ("fair_pairs", "pairs", times("printed kappa", 0.7), {"O-026"}),
-    ("fair_pairs", "pairs", times("printed kappa", 1.4), {"O-026"}),
-    ("fair_pairs", "pairs", times("cosine, fair kappa", 2.0), {"O-026"}),
+    ("fair_pairs", "pairs", times("epsilon of fair kappa", 1.01), {"fair_pairs", "O-026"}),
+    ("fair_pairs", "pairs", times("printed kappa", 0.7), {"fair_pairs", "O-026"}),
+    ("fair_pairs", "pairs", times("printed kappa", 1.4), {"fair_pairs", "O-026"}),
+    ("fair_pairs", "pairs", times("cosine, fair kappa", 2.0), {"fair_pairs", "O-026"}),
     ("capacity_of_layers", "sampled", times("sampled", 1.3), {"O-027"}),
     ("capacity_of_layers", "surface", times("surface", 1.001), {"capacity_of_layers"}),
     ("capacity_of_layers", "VMF", times("log capacity", 100.0), {"capacity_of_layers"}),
@@ -501,18 +502,18 @@ FALSE = [
     (_MECHANISM, "printed errors", times("MSE", 0.5), {"E-D-20"}),
     ("fair_order", "correlations", put("Spearman", 0.5), {"fair_order", "O-031"}),
     ("fair_order", "correlations", put("Spearman", 0.99), {"fair_order", "O-031"}),
-    ("fair_order", "equal capacity", put("difference", -0.1), {"O-031", "E-D-25"}),
-    ("batch_limits", "errors", times("least", 1e8, n=16), {"batch_limits", "O-032"}),
     (
-        "batch_limits",
-        "errors",
-        times("natural", 0.5, attack="inverting gradients"),
-        {"batch_limits"},
+        "fair_order",
+        "equal capacity",
+        put("difference", -0.1),
+        {"fair_order", "O-031", "E-D-25"},
     ),
-    ("batch_limits", "errors", times("least", 1e-7, attack="inverting gradients"), {"O-032"}),
-    ("batch_limits", "errors", times("natural", 3.0, attack="with a prior"), {"O-032"}),
-    ("batch_limits", "errors", times("median", 1e-12, noise=0.01), {"O-032"}),
-    ("batch_limits", "counts", put("rank of the first layer", 50), {"O-032"}),
+    ("batch_limits", "errors", times("least", 1e8, n=16), _LIMITS),
+    ("batch_limits", "errors", times("natural", 0.5, attack="inverting gradients"), _LIMITS),
+    ("batch_limits", "errors", times("least", 1e-7, attack="inverting gradients"), _LIMITS),
+    ("batch_limits", "errors", times("natural", 3.0, attack="with a prior"), _LIMITS),
+    ("batch_limits", "errors", times("median", 1e-12, noise=0.01), _LIMITS),
+    ("batch_limits", "counts", put("rank of the first layer", 50), _LIMITS),
 ]
 
 

@@ -1,11 +1,9 @@
-"""What a batch allows: error over the batch size by attack, without noise and with little."""
-
-from __future__ import annotations
+"""What the batch size permits: errors of several attacks, without noise and with little."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -13,11 +11,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.experiments.batch_attacks import attack_task, draw_batches
+from companion.experiments.batch_attacks import Drawn, attack_task, draw_batches
 from companion.experiments.federated import DIMENSION, NETWORK, SIDE, Standardised, standardised
 from companion.experiments.tools import as_numpy
 from companion.papers.beyond.gradient_lengths import gradient_lengths
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import (
     class_means,
@@ -30,28 +28,20 @@ from reconrisk.metrics import match
 from reconrisk.training import Release, Weights, mean_gradient
 
 _OURS = "not printed: our own"
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128), (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128)
+_NOISES = (0.0, 0.01), (0.0, 1e-3, 1e-2)
 
 PARAMETERS = {
     "digits": Parameter("str", "digits", "MNIST", "MNIST", "labelled data set of digits"),
     "batch_sizes": Parameter(
-        "ints",
-        (1, 2, 4, 8, 16, 32, 64, 128),
-        (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128),
-        "16, 32, 64, 128",
-        "records of a batch, smallest first",
-        low=1,
+        "ints", *_SIZES, "16, 32, 64, 128", "records of a batch, smallest first", low=1
     ),
     "span_size": Parameter(
         "int", 16, 32, _OURS, "largest batch attacked in the span of the gradient", low=4
     ),
     "leakage_size": Parameter("int", 8, 16, "8", "largest batch attacked by deep leakage", low=1),
     "noises": Parameter(
-        "floats",
-        (0.0, 0.01),
-        (0.0, 1e-3, 1e-2),
-        _OURS,
-        "length of the noise over that of the gradient, smallest first; 0 is the first",
-        low=0.0,
+        "floats", *_NOISES, _OURS, "length of the noise over the gradient's, starting with 0", low=0
     ),
     "draws": Parameter("int", 3, 4, _OURS, "batches attacked at each batch size", low=3),
     "iterations": Parameter("int", 200, 2000, "10,000", "iterations of the attack", low=10),
@@ -62,15 +52,17 @@ SETTLES = ("O-032",)
 
 #: MSE in standardised units below which a picture is recovered exactly
 _EXACT = 1e-6
-#: how an attack is drawn: label, colour and marker
+#: how an attack is drawn: colour and marker
 _ATTACKS = {
-    "inverting gradients": ("inverting gradients", COLOURS[0], "o"),
-    "the same without variation": ("the same without total variation", COLOURS[4], "v"),
-    "deep leakage": ("deep leakage", COLOURS[3], "^"),
-    "least squares in the span": ("least squares in the span", COLOURS[1], "s"),
-    "with a prior": ("with a prior", COLOURS[2], "D"),
+    "inverting gradients": (COLOURS[0], "o"),
+    "the same without variation": (COLOURS[4], "v"),
+    "deep leakage": (COLOURS[3], "^"),
+    "least squares in the span": (COLOURS[1], "s"),
+    "with a prior": (COLOURS[2], "D"),
 }
 _PUBLISHED, _PLAIN, _LEAKAGE, _SPAN, _PRIOR = _ATTACKS
+#: guesses that use no gradient, with their line styles
+_GUESSES = {"mean image": "--", "class means": ":", "zeros": "-."}
 
 
 @measurement
@@ -80,13 +72,12 @@ def measure(study: Context) -> Tables:
         raise ValueError(f"noises must begin with 0; got {p.noises[0]!r}")
     tasks = []
     budget = {"draws": p.draws, "iterations": p.iterations}
+    limits = {k: p[k] for k in ("span_size", "leakage_size", "prior_rank", "prior_steps")}
     for size in p.batch_sizes:
-        shared = attack_task(study, p.digits, size, [Release("none")], **budget)
-        # all noises share their random numbers
-        shared["noise_key"] = study.seed_of("noise", size)
-        for name in ("span_size", "leakage_size", "prior_rank", "prior_steps"):
-            shared[name] = p[name]
-        tasks += [shared | {"relative_noise": noise} for noise in p.noises]
+        task = attack_task(study, p.digits, size, [Release("none")], **budget)
+        # all noise levels share their random numbers
+        task |= {"noise_key": study.seed_of("noise", size), **limits}
+        tasks += [task | {"relative_noise": noise} for noise in p.noises]
     results = study.sweep(invert_in_many_ways, tasks, "many attacks")
     rows = [
         row for task, result in zip(tasks, results, strict=True) for row in _summaries(task, result)
@@ -103,7 +94,7 @@ def measure(study: Context) -> Tables:
 
 
 def invert_in_many_ways(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack D batches of n records by every attack that batch size allows.
+    """Attack D batches of n records by every attack that is run at this batch size.
 
     Parameters
     ----------
@@ -116,7 +107,7 @@ def invert_in_many_ways(task: dict[str, Any]) -> dict[str, Any]:
     dict
         ``"attacks"``: for every attack ``{"matched": (D,), "natural": (D,)}``, MSEs in standardised
         units after the best permutation and in the order of the labels; ``"guesses"``: natural MSEs
-        (D,) of the mean picture, the classes' mean pictures and the networks' zero; ``"rank"``,
+        (D,) of the mean picture, the classes' mean pictures and standardised zeros; ``"rank"``,
         (D,), of the first layer's gradient before noise.
     """
     data = standardised(task["data"], task["data_root"], device=task["device"])
@@ -127,7 +118,7 @@ def invert_in_many_ways(task: dict[str, Any]) -> dict[str, Any]:
     truth = mean_gradient(weights, inputs, drawn.labels)
     released = add_noise(truth, task["relative_noise"], generator)
     prior = _NormalPrior.of(data, task["prior_rank"])
-    rebuilt = _rebuilt(task, data, drawn.labels, weights, released, drawn.start)
+    rebuilt = _rebuilt(task, data, drawn, weights, released)
     rebuilt[_PRIOR] = prior.attack(
         weights, released, inputs, drawn.labels, task["relative_noise"], task["prior_steps"]
     )
@@ -136,43 +127,33 @@ def invert_in_many_ways(task: dict[str, Any]) -> dict[str, Any]:
         values = as_numpy(found)
         natural = np.square(originals - values).mean(axis=(1, 2))
         attacks[name] = {"matched": match(originals, values).mse, "natural": natural}
-    guesses = {
-        "mean image": data.inputs.double().mean(dim=0),
-        "class means": prior.means[drawn.labels],
-        "zeros": torch.zeros_like(inputs),
-    }
+    mean = data.inputs.double().mean(dim=0)
+    guessed = (mean, prior.means[drawn.labels], torch.zeros_like(inputs))
     return {
         "attacks": attacks,
         "guesses": {
             name: as_numpy((inputs - guess).square().mean(dim=(1, 2)))
-            for name, guess in guesses.items()
+            for name, guess in zip(_GUESSES, guessed, strict=True)
         },
         "rank": as_numpy(torch.linalg.matrix_rank(next(iter(truth.values())), rtol=1e-10)),
     }
 
 
 def add_noise(gradients: Weights, relative: float, generator: torch.Generator) -> Weights:
-    """Gradients with normal noise whose length is a share of their own."""
+    """Gradients with normal noise of ``relative`` times their length."""
     deviation = relative / math.sqrt(DIMENSION) * gradient_lengths(gradients)[:, None, None]
-    noisy = {}
-    for name, g in gradients.items():
-        noise = torch.empty_like(g).normal_(0, 1, generator=generator)
-        noisy[name] = g + deviation * noise
-    return noisy
+    return {
+        name: g + deviation * torch.empty_like(g).normal_(0, 1, generator=generator)
+        for name, g in gradients.items()
+    }
 
 
 def _rebuilt(
-    task: Mapping[str, Any],
-    data: Standardised,
-    labels: torch.Tensor,
-    weights: Weights,
-    released: Weights,
-    start: torch.Tensor,
+    task: Mapping[str, Any], data: Standardised, drawn: Drawn, weights: Weights, released: Weights
 ) -> dict[str, torch.Tensor]:
     """Reconstructions, (D, n, d), by every attack without a prior."""
-    network, gradient = (
-        {name: t.float() for name, t in side.items()} for side in (weights, released)
-    )
+    labels, start = drawn.labels, drawn.start
+    network, gradient = ({k: t.float() for k, t in part.items()} for part in (weights, released))
     box = ((0 - data.mean) / data.std, (1 - data.mean) / data.std)
     unused = torch.Generator(device=task["device"])
     found = {}
@@ -210,37 +191,33 @@ def search_span(
 ) -> torch.Tensor:
     """Least squares in the span, (D, n, d), from the class means and, where that fails, elsewhere.
 
-    The attacker sees a failure: the misfit left is more than the noise explains.
+    The attacker notices a failure: the remaining misfit is more than the noise explains.
     """
     best = span_attack(weights, released, labels, means, iterations=100)
     inputs, loss = best.inputs, best.loss
     for share in (0.3, 1.0):
-        left = (loss > 4 * relative_noise**2 + 1e-12).nonzero()[:, 0]
-        if not len(left):
+        bad = (loss > 4 * relative_noise**2 + 1e-12).nonzero()[:, 0]
+        if not len(bad):
             break
-        again = span_attack(
-            {name: w[left] for name, w in weights.items()},
-            {name: r[left] for name, r in released.items()},
-            labels[left],
-            means[left] + share * start[left],
-            iterations=100,
-        )
-        better = again.loss < loss[left]
-        inputs[left[better]] = again.inputs[better]
-        loss[left[better]] = again.loss[better]
+        network, gradient = ({k: t[bad] for k, t in part.items()} for part in (weights, released))
+        first = means[bad] + share * start[bad]
+        again = span_attack(network, gradient, labels[bad], first, iterations=100)
+        better = again.loss < loss[bad]
+        inputs[bad[better]] = again.inputs[better]
+        loss[bad[better]] = again.loss[better]
     return inputs
 
 
 @dataclass(frozen=True)
 class _NormalPrior:
-    """Normal law of a class's pictures: mean of the class, common principal directions."""
+    """Normal distribution of a class's pictures: its own mean, common principal directions."""
 
     means: torch.Tensor
     basis: torch.Tensor
     std: torch.Tensor
 
     @classmethod
-    def of(cls, data: Standardised, rank: int) -> _NormalPrior:
+    def of(cls, data: Standardised, rank: int) -> Self:
         inputs = data.inputs.double()
         means = class_means(inputs, data.labels, int(data.labels.max()) + 1)
         rest = inputs - means[data.labels]
@@ -258,12 +235,13 @@ class _NormalPrior:
     ) -> torch.Tensor:
         """Most probable batches.
 
-        What the basis leaves out disturbs the gradient too; how much, the attacker learns from
+        What the basis misses acts as noise in the gradient; the attacker learns its size from
         batches of its own, here those of the other draws.
         """
-        held = (inputs - self.means[labels]) @ self.basis.mT @ self.basis + self.means[labels]
-        full, part = (mean_gradient(weights, x, labels) for x in (inputs, held))
-        left = gradient_lengths({name: full[name] - part[name] for name in full}).roll(1)
+        means = self.means[labels]
+        projected = (inputs - means) @ self.basis.mT @ self.basis + means
+        full, part = (mean_gradient(weights, x, labels) for x in (inputs, projected))
+        missed = gradient_lengths({name: full[name] - part[name] for name in full}).roll(1)
         noise = relative_noise * gradient_lengths(released)
         return gaussian_prior_attack(
             weights,
@@ -272,7 +250,7 @@ class _NormalPrior:
             self.means,
             self.basis,
             self.std,
-            noise_std=torch.hypot(left, noise) / math.sqrt(DIMENSION),
+            noise_std=torch.hypot(missed, noise) / math.sqrt(DIMENSION),
             iterations=steps,
         ).inputs
 
@@ -281,7 +259,7 @@ class _NormalPrior:
 
 
 def _summaries(task: Mapping[str, Any], result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row an attack or guess: median, least and largest matched MSE over the draws."""
+    """One row per attack or guess: median, least and largest matched MSE over the draws."""
     measured = {name: (m["matched"], m["natural"]) for name, m in result["attacks"].items()}
     measured |= {name: (values, values) for name, values in result["guesses"].items()}
     return [
@@ -302,25 +280,22 @@ def _counts(
     tasks: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> pd.DataFrame:
     """Equations and unknowns, of all records and within the span."""
-    ranks = {
-        task["batch_size"]: int(np.max(result["rank"]))
-        for task, result in zip(tasks, results, strict=True)
-    }
+    pairs = zip(tasks, results, strict=True)
+    ranks = {task["batch_size"]: int(np.max(result["rank"])) for task, result in pairs}
     inputs, units = NETWORK.widths[:2]
-    rows = [
-        {
-            "n": n,
-            "equations": DIMENSION,
-            "unknowns": inputs * n,
-            "rank of the first layer": rank,
-            "in the span": n <= units,
-            # the first layer in the span's coordinates, and the other layers
-            "equations in the span": min(n, units) * units + DIMENSION - inputs * units,
-            "unknowns in the span": n * min(n, units),
-        }
-        for n, rank in ranks.items()
-    ]
-    return pd.DataFrame(rows)
+    n = np.array(list(ranks))
+    span = np.minimum(n, units)
+    columns = {
+        "n": n,
+        "equations": DIMENSION,
+        "unknowns": inputs * n,
+        "rank of the first layer": list(ranks.values()),
+        "in the span": n <= units,
+        # the first layer in the span's coordinates, and the other layers
+        "equations in the span": span * units + DIMENSION - inputs * units,
+        "unknowns in the span": n * span,
+    }
+    return pd.DataFrame(columns)
 
 
 # Verdicts ----------------------------------------------------------------------------------------
@@ -335,34 +310,29 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     top = counts["n"].max()
     within = _exact_up_to(least[_SPAN]) == largest
     published, by_class = natural[_PUBLISHED, top], natural["class means", top]
-    yield check(
-        "beyond/batch_limits",
-        within and published > by_class,
-        "without noise, least squares in the span of the gradient recover batches of every size up "
-        f"to {largest} exactly; at {top} the published attack is farther from the pictures than "
-        "their classes' mean pictures",
-        ours=f"published attack {published:.1f}, class means {by_class:.1f} at {top}",
-        stand_in=tables.stand_in,
-    )
     middle = [n for n in counts["n"] if 8 <= n <= 64]
     helped = (natural[_PRIOR][middle] < natural["class means"][middle]).all()
     missed = min(least[name][[n for n in middle if n >= 16]].min() for name in (_PUBLISHED, _PLAIN))
-    undone = noisy["median"][_SPAN]
-    ended = undone.min() > _EXACT and undone[largest] > 1e3 * _EXACT
+    span = noisy["median"][_SPAN]
+    ended = span.min() > _EXACT and span[largest] > 1e3 * _EXACT
     ranks = counts["rank of the first layer"]
     counted = (ranks == np.minimum(counts["n"], NETWORK.widths[1])).all()
     possible = counts.loc[counts["unknowns"] <= counts["equations"], "n"].max()
-    yield check(
-        "O-032",
-        within and counted and helped and missed > 1e-3 and ended,
-        "the first layer's gradient has rank min(n, 50), so that n^2 numbers are sought in place "
-        f"of 256 n: exact up to n = {largest}, while the published attack recovers no batch of 16 "
-        "or more; a prior helps where the span does not; noise of "
-        f"{errors['noise'].max():g} of the gradient's length ends exact recovery",
+    verdict = check(
+        "beyond/batch_limits",
+        within and counted and helped and missed > 1e-3 and ended and published > by_class,
+        "the first layer's gradient has rank min(n, 50), so that its span leaves n^2 unknowns "
+        f"instead of 256 n: without noise least squares in the span are exact up to n = {largest}, "
+        "while the published attack recovers no batch of 16 or more; a prior helps where the span "
+        f"does not; noise of {errors['noise'].max():g} of the gradient's length ends exact "
+        f"recovery; at {top} the published attack is farther from the pictures than their classes' "
+        "mean pictures",
         ours=f"exact: MSE below {_EXACT:g}; unknowns exceed equations beyond n = {possible}; at "
-        f"{top} with a prior {natural[_PRIOR, top]:.3f}, class means {by_class:.3f}",
+        f"{top} the published attack {published:.1f}, with a prior {natural[_PRIOR, top]:.3f}, "
+        f"class means {by_class:.3f}",
         stand_in=tables.stand_in,
     )
+    yield from shared_by(verdict, "O-032")
 
 
 def _exact_up_to(least: pd.Series) -> int:
@@ -373,15 +343,14 @@ def _exact_up_to(least: pd.Series) -> int:
 
 # Picture -----------------------------------------------------------------------------------------
 
-#: smaller errors are drawn here
+#: smaller errors are drawn at this value
 _FLOOR = 1e-12
 
 CAPTION = (
-    "What a batch allows: MSE of reconstructed pictures over the batch size, known labels, without "
-    "noise and with noise of a small share of the gradient's length (median over batches, bars "
-    "from least to largest; values below 1e-12 are drawn there). Grey: guesses that see no "
-    "gradient. Right: equations and unknowns, of all pixels and in the span of the first layer's "
-    "gradient."
+    "MSE of reconstructed pictures over the batch size, known labels, without noise and with noise "
+    "of a small share of the gradient's length (median over batches, bars from least to largest; "
+    "values below 1e-12 are drawn there). Grey: guesses that use no gradient. Right: equations and "
+    "unknowns, of all pixels and in the span of the first layer's gradient."
 )
 
 
@@ -428,24 +397,21 @@ def draw(tables: Tables) -> Figure:
         axis.minorticks_off()
         axis.set_xlabel("batch size")
     handles = [
-        *(legend_line(label, colour, "-", m) for label, colour, m in _ATTACKS.values()),
-        legend_line("mean picture", GREY, "--"),
-        legend_line("class means", GREY, ":"),
-        legend_line("zeros", GREY, "-."),
+        *(legend_line(name, colour, "-", m) for name, (colour, m) in _ATTACKS.items()),
+        *(legend_line(name, GREY, style) for name, style in _GUESSES.items()),
     ]
     legend_above(figure, handles, 4)
     return figure
 
 
 def _errors_panel(axes: Axes, errors: pd.DataFrame) -> None:
-    for guess, style in (("mean image", "--"), ("class means", ":"), ("zeros", "-.")):
+    for guess, style in _GUESSES.items():
         part = errors[errors["attack"] == guess]
         axes.plot(part["n"], part["natural"], color=GREY, linestyle=style, linewidth=1.2)
-    for name, (_, colour, marker) in _ATTACKS.items():
+    for name, (colour, marker) in _ATTACKS.items():
         part = errors[errors["attack"] == name]
-        middle, low, high = (
-            np.maximum(part[column].to_numpy(), _FLOOR) for column in ("median", "least", "largest")
-        )
+        columns = part[["median", "least", "largest"]].to_numpy()
+        middle, low, high = np.maximum(columns, _FLOOR).T
         axes.errorbar(
             part["n"], middle, yerr=[middle - low, high - middle], color=colour, marker=marker,
             ms=4.5, capsize=2, elinewidth=0.9, linewidth=1.2,

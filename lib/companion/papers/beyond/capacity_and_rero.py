@@ -1,6 +1,4 @@
-"""Paper D's capacity against paper C's bound: a uniform prior on n candidates, one step."""
-
-from __future__ import annotations
+"""Paper D's capacity against paper C's bound, for a uniform prior on n candidates and one step."""
 
 import itertools
 import math
@@ -21,7 +19,7 @@ PARAMETERS = {
     "dimensions": Parameter("ints", _SIZES, _SIZES, _OURS, "p, smallest first", low=2),
     "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 0.05),
     "prior_sizes": Parameter("ints", _COUNTS, _COUNTS, _OURS, "n, besides p itself", low=2),
-    "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of crossing from limit", 0),
+    "room": Parameter("float", 0.01, 0.01, _OURS, "distance of crossing from limit, relative", 0),
 }
 SETTLES = ("O-055",)
 
@@ -50,22 +48,10 @@ def measure(study: Context) -> Tables:
 
 
 def crossing(dimension: int, noise_multiplier: float) -> float:
-    """Return -log of the prior success at which capacity and ReRo bound one step alike.
+    """Minus the log of the prior success at which capacity and ReRo bound one step equally.
 
-    Capacity allows ``kappa exp(C)``, ReRo ``Phi(Phi^-1(kappa) + 1/sigma)``; for smaller prior
-    successes capacity is the sharper of the two.
-
-    Parameters
-    ----------
-    dimension : int
-        p, released values.
-    noise_multiplier : float
-        sigma.
-
-    Returns
-    -------
-    float
-        Nats.
+    Capacity allows ``kappa exp(C)``, ReRo ``Phi(Phi^-1(kappa) + 1/sigma)``; below this prior
+    success ``kappa`` capacity is the sharper bound.
     """
     capacity = float(bounds.bayes_capacity_gaussian(dimension, noise_multiplier, 1.0))
 
@@ -89,11 +75,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/capacity_and_rero",
         held.all(),
-        "what the best attack gains over a guess among n equally likely orthogonal "
-        "candidates, a capacity itself, is at most the Bayes capacity of the ball and at "
-        "most what ReRo allows",
-        ours=f"{held.sum()} of {len(gains)} settings; ReRo is the sharper or capacity "
-        f"says nothing at {sharper.sum()}",
+        "the gain of the best attack over a guess among n equally likely orthogonal candidates, "
+        "itself a capacity, is at most the Bayes capacity of the ball and at most what ReRo allows",
+        ours=f"{held.sum()} of {len(gains)} settings; ReRo is sharper or capacity exceeds n at "
+        f"{sharper.sum()}",
     )
     ratio = crossings["crossing"] / crossings["limit"]
     largest = ratio.groupby(crossings["p"]).max()
@@ -103,9 +88,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and largest.iloc[-1] < 1 + p.room
         and (np.diff(largest) < 0).all()
         and sharper.all(),
-        "of one step capacity is the sharper bound only where the prior success is below "
-        "exp(-(sqrt(p) + 1/(4 sigma))^2 / 2), which no list of candidates reaches that has "
-        "at most p entries",
+        "for one step capacity is the sharper bound only where the prior success is below "
+        "exp(-(sqrt(p) + 1/(4 sigma))^2 / 2), which no list of at most p candidates reaches",
         ours="-ln kappa at the crossing over this formula: "
         + ", ".join(f"{value:.3f} (p = {size:,})" for size, value in largest.items()),
         tolerance=f"1 to {1 + p.room:g} in the largest dimension",
@@ -113,10 +97,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "One step, a uniform prior on n orthogonal candidates. Left: the gain over a guess of the best "
-    "attack, what ReRo allows, and the Bayes capacity, which is the same for every n; the diagonal "
-    "is certainty. Right: the prior success below which capacity is the sharper bound, as minus "
-    "its logarithm over the number p of released values; lines are the closed form."
+    "One step, a uniform prior on n orthogonal candidates. Left: gain over a guess of the best "
+    "attack, as ReRo allows, and as Bayes' capacity allows, which is the same for every n; on the "
+    "diagonal the attack always succeeds. Right: the prior success below which capacity is the "
+    "sharper bound, as minus its logarithm over the number p of released values; lines are the "
+    "closed form."
 )
 
 
@@ -125,11 +110,11 @@ def alt(tables: Tables) -> str:
     own = (crossings["crossing"] / crossings["p"]).groupby(crossings["p"]).max()
     over = (crossings["crossing"] / crossings["limit"] - 1).max()
     return (
-        "Left: gains of the best attack grow slowly with n, ReRo lies a little above, and "
-        "horizontal capacity lines far above both or beyond the diagonal. Right: minus the "
+        "Left: gains of the best attack grow slowly with n, ReRo lies a little above, and the "
+        "horizontal capacity lines lie far above both or beyond the diagonal. Right: minus the "
         f"logarithm of the prior success, over p, falls from at most {own.iloc[0]:.2f} at p = "
-        f"{own.index[0]:,} to {own.iloc[-1]:.2f} at p = {own.index[-1]:,}; marks lie above the "
-        f"lines by at most {over:.0%}."
+        f"{own.index[0]:,} to {own.iloc[-1]:.2f} at p = {own.index[-1]:,}; the points lie above "
+        f"the lines by at most {over:.0%}."
     )
 
 
@@ -152,17 +137,10 @@ def draw(tables: Tables) -> Figure:
     row[0].plot(own["n"], own["n"], color=GREY, lw=1)
     for style, label in (("-", "ReRo"), (":", "capacity")):
         row[0].plot([], [], color=GREY, linestyle=style, label=label)
-    row[0].set(
-        xscale="log",
-        yscale="log",
-        ylim=(0.9, 1e14),
-        xlabel="candidates n",
-        ylabel="gain over a guess",
-        title=f"p = {shown:,}",
-    )
+    row[0].set(xscale="log", yscale="log", ylim=(0.9, 1e14), title=f"p = {shown:,}")
+    row[0].set(xlabel="candidates n", ylabel="gain over a guess")
     row[0].legend(loc="upper left", fontsize=8, ncols=2)
-    row[1].set(
-        xscale="log", xlabel="released values p", ylabel=r"$-\ln\kappa$ at the crossing, over p"
-    )
+    row[1].set(xscale="log", xlabel="released values p")
+    row[1].set_ylabel(r"$-\ln\kappa$ at the crossing, over p")
     row[1].legend(loc="upper right")
     return figure

@@ -1,11 +1,9 @@
-"""The capacity of gradients whose layers are clipped one by one, below that of Theorem 5.
+"""The capacity of gradients whose layers are clipped one by one, which is below that of Theorem 5.
 
-Each layer of a clipped gradient lies in a unit ball of its own, so all lie in the product of these
-balls; so does every average. The supremum of a Gaussian density over a product is the product of
-the suprema, and integrates to the product of the layers' capacities.
+Each layer of a clipped gradient lies in a unit ball, so gradients and their averages lie in the
+product of these balls. The supremum of a Gaussian density over a product is the product of the
+suprema, and integrates to the product of the layers' capacities.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -26,30 +24,22 @@ from companion.style import MECHANISMS, drawing, legend_above, legend_line, pane
 from reconrisk import bounds
 
 _OURS = "our own exhibit"
+_SIDES = (2, 3, 5, 9, 65)
 
 PARAMETERS = {
-    "batch_size": Parameter(
-        "int", 128, 128, "128", "B, by which the average's noise is divided", 1
-    ),
+    "batch_size": Parameter("int", 128, 128, "128", "B, the divisor of the average's noise", 1),
     "least_noise": Parameter("float", 0.1, 0.1, "0.174", "least sigma drawn", 1e-3),
     "most_noise": Parameter("float", 3.0, 3.0, "1.23", "largest sigma drawn", 0.01),
     "points": Parameter("int", 25, 61, _OURS, "sigmas of the curves", 5),
-    "noises": Parameter(
-        "floats", (0.1, 0.4), (0.05, 0.1, 0.2, 0.4), _OURS, "noise sampled at", 0.02
-    ),
+    "noises": Parameter("floats", (0.1, 0.4), (0.05, 0.1, 0.2, 0.4), _OURS, "sampled noise", 0.02),
     "samples": Parameter("int", 40_000, 200_000, _OURS, "samples of each small product", 1000),
     "grid": Parameter(
-        "ints",
-        (2, 3, 5, 9, 65),
-        (2, 3, 5, 9, 65, 257),
-        _OURS,
-        "inputs a side of channels on a square, growing",
-        2,
+        "ints", _SIDES, (*_SIDES, 257), _OURS, "inputs a side of channels on a square, growing", 2
     ),
 }
 SETTLES = ("O-027",)
 
-#: small products on which the closed form is held against sampling
+#: layer sizes of small products, on which the closed form is compared with sampling
 _PRODUCTS = ((1, 1), (2, 3), (12, 4, 2), (5, 5, 5))
 _DOMAINS = {
     "ball": ("ball of Theorem 5, each layer clipped", "-"),
@@ -64,11 +54,9 @@ def measure(study: Context) -> Tables:
     sigma = np.array([pair.noise_multiplier for pair in pairs])
     curve = np.geomspace(p.least_noise, p.most_noise, p.points)
     marks = _curves(sigma, p.batch_size)
-    # of the directions alone, which are VMF's own domain
-    surface = [
-        routes.gaussian_by_shells(DIMENSION, s / b, 1.0, surface=True)
-        for s, b in zip(marks["sigma"], marks["batch size"], strict=True)
-    ]
+    # of the directions alone, the domain of VMF noise
+    deviations = marks["sigma"] / marks["batch size"]
+    surface = [routes.gaussian_by_shells(DIMENSION, s, 1.0, surface=True) for s in deviations]
     vmf = bounds.bayes_capacity_vmf(DIMENSION, [pair.concentration for pair in pairs])
     noises = np.geomspace(1e-7, 10.0, 60)
     sampled = _sampled(study)
@@ -106,7 +94,7 @@ def _curves(sigma: np.ndarray, batch_size: int) -> pd.DataFrame:
 
 
 def gap(noise_std: float, sizes: Sequence[int]) -> float:
-    """How much larger Theorem 5's log capacity is than that of the product of layers."""
+    """Theorem 5's log capacity minus that of the product of layers."""
     ball = bounds.bayes_capacity_gaussian(sum(sizes), noise_std, math.sqrt(len(sizes)))
     return float(ball - np.sum(bounds.bayes_capacity_gaussian(sizes, noise_std, 1.0)))
 
@@ -121,7 +109,7 @@ def log_volumes(sizes: Sequence[int]) -> tuple[float, float]:
 
 
 def _sampled(study: Context) -> pd.DataFrame:
-    """Products of unit balls: sampled, the product of closed forms, and Theorem 5's ball."""
+    """Log capacities of products of unit balls, by sampling and in closed form."""
     p = study.parameters
     rows = []
     for sizes, s in itertools.product(_PRODUCTS, p.noises):
@@ -134,7 +122,7 @@ def _sampled(study: Context) -> pd.DataFrame:
 
 
 def _channels(sides: Sequence[int], noise_std: float) -> pd.DataFrame:
-    """Channels from a grid of inputs on the square to fine cells: lower bounds that close in."""
+    """Channels from a grid of inputs on the square to fine cells: lower bounds that converge."""
     edges = np.linspace(-1.0 - 10.0 * noise_std, 1.0 + 10.0 * noise_std, 2001)
     square = 2.0 * float(bounds.bayes_capacity_gaussian(1, noise_std, 1.0))
     disc = float(bounds.bayes_capacity_gaussian(2, noise_std, math.sqrt(2.0)))
@@ -153,15 +141,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     both = pd.concat([tables["curves"], marks])
     nested = ((both["whole"] < both["layers"]) & (both["layers"] < both["ball"])).all()
     on_surface = (surface["surface"] - surface["whole"]).abs().max() < 1e-6
-    averaged = _averaged(tables)
+    averaged = marks[marks["batch size"] == tables.parameters.batch_size]
     first = averaged.iloc[0]
     yield check(
         "beyond/capacity_of_layers",
         nested and on_surface and averaged["whole"].min() > tables["VMF"]["log capacity"].max(),
-        "Theorem 5's ball is larger than what the layers fill, and that than the unit ball; of the "
-        "whole gradient's directions alone, VMF's own domain, Gaussian noise has the unit ball's "
-        "capacity, and in each reading with averaging every Gaussian capacity is above every VMF "
-        "one",
+        "the capacity of Theorem 5's ball exceeds that of the product of layers, and that exceeds "
+        "the unit ball's; on the unit sphere, the domain of VMF noise, Gaussian noise has the unit "
+        "ball's capacity; with averaging every Gaussian capacity is above every VMF one",
         ours=f"at sigma = {first['sigma']:g} and batch size {first['batch size']:.0f}: ball of "
         f"radius sqrt({len(LAYER_SIZES)}) {first['ball']:,.0f} nats, product of layers "
         f"{first['layers']:,.0f}, clipped as a whole {first['whole']:,.0f}",
@@ -170,43 +157,36 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     gaps = tables["gaps"].sort_values("noise")["gap"]
     volumes, leading = log_volumes(LAYER_SIZES)
     limit = (gaps.diff().dropna() < 0).all() and abs(gaps.iloc[0] / volumes - 1) < 1e-6
+    channels = tables["channels"]
+    finest = channels.iloc[-1]
+    approached = (
+        (channels["channel"].diff().dropna() > 0).all()
+        and (channels["channel"] < channels["square"]).all()
+        and finest["square"] - finest["channel"] < 0.01
+    )
     yield check(
         "O-027",
         deviation < STANDARD_ERRORS
-        and _approached(tables["channels"])
+        and approached
         and nested
         and limit
         and abs(leading / volumes - 1) < 0.01,
-        "layers clipped one by one have the product of the layers' capacities, below Theorem 5's "
-        "by more the less noise there is, up to the log ratio of the volumes, about "
-        "p/2 (log l - H) nats with H the entropy of the layers' shares",
+        "layers clipped one by one have the product of the layers' capacities; its gap to Theorem "
+        "5's grows as noise falls, up to the log ratio of the volumes, about p/2 (log l - H) nats "
+        "with H the entropy of the layers' shares",
         ours=f"{len(sampled)} products sampled, largest deviation {deviation:.1f} standard errors; "
-        f"{volumes:,.1f} nats for {' + '.join(f'{n:,}' for n in LAYER_SIZES)} weights, of which "
-        f"{leading:,.1f} by the entropy",
+        f"{volumes:,.1f} nats for {' + '.join(f'{n:,}' for n in LAYER_SIZES)} weights, "
+        f"{leading:,.1f} by the entropy formula",
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
     )
 
 
-def _averaged(tables: Tables) -> pd.DataFrame:
-    marks = tables["marks"]
-    return marks[marks["batch size"] == tables.parameters.batch_size]
-
-
-def _approached(channels: pd.DataFrame) -> bool:
-    """Whether channels from ever finer grids close in on the square's capacity from below."""
-    rising = (channels["channel"].diff().dropna() > 0).all()
-    below = (channels["channel"] < channels["square"]).all()
-    last = channels.iloc[-1]
-    return rising and below and last["square"] - last["channel"] < 0.01
-
-
 CAPTION = (
     "Log of Bayes' capacity of Gaussian noise over the noise multiplier at p = 13,700 in three "
-    "layers, by what the gradients are taken to fill: Theorem 5's ball, the product of the layers' "
-    "unit balls, which is what clipping each layer gives, and the unit ball of a gradient clipped "
-    "as a whole. Left: the average over a batch, as in the paper. Right: one record's gradient. "
-    "Dots: Theorem 5 at Table IV's noise. Orange: VMF's capacities at the concentrations paired "
-    "with it."
+    "layers, by the domain of the gradients: Theorem 5's ball, the product of the layers' unit "
+    "balls, as clipping each layer gives, and the unit ball of a gradient clipped as a whole. "
+    "Left: the average over a batch, as in the paper. Right: one record's gradient. Dots: Theorem "
+    "5 at Table IV's noise. Orange: VMF noise at the concentrations paired with it."
 )
 
 
@@ -241,8 +221,8 @@ def draw(tables: Tables) -> Figure:
         axes.set_xticks([0.1, 0.3, 1.0, 3.0], ["0.1", "0.3", "1", "3"])
         axes.minorticks_off()
     row[0].set_ylabel("log capacity (nats)")
-    handles = [legend_line(label, blue, style) for label, style in _DOMAINS.values()]
-    handles += [
+    handles = [
+        *(legend_line(label, blue, style) for label, style in _DOMAINS.values()),
         legend_line("Table IV", blue, "", "o"),
         legend_line("VMF at the paired concentration", orange, "", "s"),
     ]

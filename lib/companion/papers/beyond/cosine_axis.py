@@ -1,6 +1,4 @@
-"""An axis of mean cosines that is stretched at both ends, for curves over the noise."""
-
-from __future__ import annotations
+"""An axis of mean cosines, stretched at both ends, for curves over the noise."""
 
 import numpy as np
 from matplotlib.axes import Axes

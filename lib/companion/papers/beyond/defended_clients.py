@@ -1,10 +1,8 @@
-"""Attacks on clients' defended updates by attackers who ignore the defence, and who know it.
+"""Attacks on clients' defended updates by attackers who ignore the defence or know it.
 
-The grid of attacks of Liu et al. in both readings, and beside it the attacker of noisy updates who
-weighs by the noise's size.
+The grid of attacks of Liu et al. in both readings, and an attack on noisy updates that uses the
+size of the noise.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -44,45 +42,35 @@ __all__ = [
 ]
 
 OURS = "not printed: our own"
-#: attack that knows how large the noise is
+#: the attack that uses the size of the noise
 LIKELIHOOD = "Likelihood"
+_QUICK = "GradientInversion, Robbing The Fed"
+_PAPER = "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed"
+_PRINTED = "Ours, GradientInversion, Robbing The Fed, CPA"
 
-#: the grid, and which attacks are run in which reading
+#: the grid, and the attacks that ignore the defence or allow for it
 DEFENDED_GRID = {
     **GRID,
-    "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures a batch", low=1),
+    "batch_sizes": Parameter("ints", (2, 4), (2, 4, 8), "2, 4, 8", "pictures per batch", low=1),
     "local_steps": Parameter(
         "ints", (3,), (3, 5), "3, 5", "local steps that aware attackers repeat", low=1
     ),
     "oblivious": Parameter(
-        "str",
-        "GradientInversion, Robbing The Fed, Analytic",
-        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed, Analytic",
-        "Ours, GradientInversion, Robbing The Fed, CPA",
-        "attacks that take the update for a plain gradient",
+        "str", f"{_QUICK}, Analytic", f"{_PAPER}, Analytic", _PRINTED, "attacks ignoring defences"
     ),
-    "aware": Parameter(
-        "str",
-        "GradientInversion, Robbing The Fed",
-        "Ours, w/o FM, GradientInversion, CPA, Robbing The Fed",
-        OURS,
-        "attacks that allow for the defence",
-    ),
+    "aware": Parameter("str", _QUICK, _PAPER, OURS, "attacks that allow for the defence"),
 }
 
 
 def names_of(text: str) -> list[str]:
-    """Attacks as a parameter lists them."""
+    """The attacks that a parameter lists."""
     return [name.strip() for name in text.split(",")]
 
 
 def settings_of(local_steps: Sequence[int]) -> list[Setting]:
-    """The tables' settings, of local aggregation only the given numbers of steps."""
-    return [
-        s
-        for s in all_settings()
-        if s.defence != "LocalAggregation" or int(s.strength) in local_steps
-    ]
+    """The tables' settings, with only the given numbers of steps of local aggregation."""
+    every = all_settings()
+    return [s for s in every if s.defence != "LocalAggregation" or int(s.strength) in local_steps]
 
 
 def short_title(setting: str) -> str:
@@ -93,14 +81,9 @@ def short_title(setting: str) -> str:
 def attacked_cells(
     study: Context, grid: Grid, attacks: Mapping[bool, Sequence[str]]
 ) -> pd.DataFrame:
-    """Attack every cell of both readings, one row a picture; :data:`LIKELIHOOD` under noise.
+    """Run the attacks that ignore the defence (False) and that know it (True), one row a picture.
 
-    Parameters
-    ----------
-    study : Context
-    grid : Grid
-    attacks : mapping of bool to sequence of str
-        Those that ignore the defence (False), and those that know it.
+    Under noise also :data:`LIKELIHOOD`.
     """
     p = study.parameters
     settings = settings_of(p.local_steps)
@@ -110,20 +93,13 @@ def attacked_cells(
     ]
     noises = [s for s in settings if s.defence == "GradNoise"]
     for n in p.batch_sizes:
-        for setting, found in attack_noise(study, grid, n, noises).items():
-            errors = np.asarray(found["RMSE"])
-            columns = {
-                "attack": LIKELIHOOD,
-                "defence": setting.defence,
-                "strength": setting.strength,
-                "setting": setting.title,
-                "batch size": n,
-                "aware": True,
-                "batch": np.repeat(np.arange(len(errors)), errors.shape[1]),
-                "RMSE": errors.ravel(),
-                "PSNR": np.asarray(found["PSNR"]).ravel(),
-            }
-            parts.append(pd.DataFrame(columns))
+        for s, found in attack_noise(study, grid, n, noises).items():
+            errors, psnrs = np.asarray(found["RMSE"]), np.asarray(found["PSNR"])
+            batch = np.repeat(np.arange(len(errors)), errors.shape[1])
+            cell = {"attack": LIKELIHOOD, "aware": True, "batch size": n, "batch": batch}
+            setting = {"defence": s.defence, "strength": s.strength, "setting": s.title}
+            metrics = {"RMSE": errors.ravel(), "PSNR": psnrs.ravel()}
+            parts.append(pd.DataFrame(cell | setting | metrics))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -131,10 +107,8 @@ def attack_noise(
     study: Context, grid: Grid, batch_size: int, noises: Sequence[Setting]
 ) -> dict[Setting, dict[str, Any]]:
     """Results of :func:`attack_with_likelihood` at several strengths of the noise."""
-    tasks = [
-        {"grid": dataclasses.asdict(grid), "batch_size": batch_size, "strength": s.strength}
-        for s in noises
-    ]
+    task = {"grid": dataclasses.asdict(grid), "batch_size": batch_size}
+    tasks = [task | {"strength": s.strength} for s in noises]
     found = study.sweep(attack_with_likelihood, tasks, "likelihood", threads=1)
     return dict(zip(noises, found, strict=True))
 
@@ -142,15 +116,14 @@ def attack_noise(
 def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
     """Invert noisy updates by the most probable pictures under a prior on neighbours' differences.
 
-    Gaussian noise makes the squared distance, over twice the noise's variance, minus the
-    logarithm of the likelihood. The differences of neighbouring pixels are taken for independent
-    and Laplacian, with the mean size that they have in pictures of the same kind: that fixes the
-    weight of the total variation, and no constant is left to choose.
+    Under Gaussian noise, minus the log-likelihood is the squared distance over twice the noise's
+    variance. The prior takes differences of neighbouring pixels to be independent and Laplacian,
+    with their mean size in pictures of the same kind; that fixes the weight of the total variation.
 
     Parameters
     ----------
     task : dict
-        ``grid``, whose seeds attacks share, ``batch_size`` and ``strength`` of the noise.
+        ``grid``, whose seeds all attacks share, ``batch_size`` and ``strength`` of the noise.
 
     Returns
     -------
@@ -165,7 +138,7 @@ def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
     sizes = torch.cat([images.diff(dim=d).abs().flatten() for d in (-1, -2)])
     rate = 1 / float(sizes.mean())
     norms = torch.stack([g.flatten(1).square().sum(dim=1) for g in released.gradient.values()])
-    # one weight for all batches: their updates are of nearly one length
+    # one weight for all batches: their updates have nearly equal length
     squared = float(norms.sum(dim=0).mean())
     weight = 2 * task["strength"] ** 2 / squared * rate * batches.images[0].numel()
     found = invert_updates(

@@ -1,6 +1,4 @@
-"""What defences without noise leave of one record's gradient, at the first weights of a network."""
-
-from __future__ import annotations
+"""One record's gradient under defences without noise, at the initial weights of a network."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,21 +17,16 @@ from reconrisk.training import Weights
 
 __all__ = ["defended_records", "read_first_layer"]
 
-#: what a client computes of a record and its label
+#: a client's update as a function of a record and its label
 Update = Callable[[torch.Tensor, torch.Tensor], Weights]
+#: which entries were released; None for all
+Visible = Mapping[str, torch.Tensor] | None
 
 
 def defended_records(study: Context, scene: Scene, pool: np.ndarray) -> pd.DataFrame:
-    """Attack the first records of a pool under each defence, one row a defence.
+    """Attack the first records of the scene's pool, (count, d), under each defence.
 
-    Parameters
-    ----------
-    study : Context
-        With the parameters of ``beyond/one_scale``.
-    scene : Scene
-        Whose first weights are attacked.
-    pool : ndarray, shape (count, d)
-        The scene's pool.
+    With the parameters of ``beyond/one_scale``; one row per defence.
     """
     p = study.parameters
     weights = {k: w.double()[None].cpu() for k, w in scene.initial().items()}
@@ -45,43 +38,41 @@ def defended_records(study: Context, scene: Scene, pool: np.ndarray) -> pd.DataF
         every = torch.func.vmap(update)(records, labels)
         generator = study.generator("defence", name)
         pruned = any(isinstance(part, Pruning) for part in transforms)
-        # what is dropped at random shows, and is left out of the comparison with candidates
+        # the attacker sees which entries were dropped at random, and compares the others only
         random = any(isinstance(part, EntryDropout) for part in transforms)
-        alike = every if random else dict(defend(every, transforms, generator=generator).gradient)
-        errors, found, right, ranks, apart = [], [], [], [], [0.0]
+        candidates = every
+        if not random:
+            candidates = dict(defend(every, transforms, generator=generator).gradient)
+        squares, read_shares, correct, ranks, errors = [], [], [], [], []
         for k in range(p.targets):
             own = {n: g[k : k + 1] for n, g in every.items()}
             released = defend(own, transforms, generator=generator)
-            visible = None
-            if released.visible is not None:
-                visible = {n: mask[0] for n, mask in released.visible.items()}
+            visible = released.visible and {n: mask[0] for n, mask in released.visible.items()}
             one = {n: g[0] for n, g in released.gradient.items()}
             record, read, limit = read_first_layer(one, visible, pruned=pruned)
             guess = np.where(read, record, np.minimum(mean, 0.5 * limit))
-            errors.append(np.mean((guess - pool[k]) ** 2))
-            found.append(read.mean())
-            apart.append(float(np.max(np.abs(np.where(read, record - pool[k], 0.0)))))
-            right.append(_nearest(alike, one, visible if random else None) == k)
+            squares.append(np.mean((guess - pool[k]) ** 2))
+            read_shares.append(read.mean())
+            errors.append(float(np.max(np.abs(np.where(read, record - pool[k], 0.0)))))
+            correct.append(_nearest(candidates, one, visible if random else None) == k)
             if k < p.fitted:
                 ranks.append(_rank(update, records[k], labels[k], visible))
-        determined = float(np.mean(np.asarray(ranks) == pool.shape[1]))
         rows.append(
             {
                 "defence": name,
-                "epsilon": math.inf,
-                "right candidate": float(np.mean(right)),
-                "values read": float(np.mean(found)),
-                "largest error of those": max(apart),
-                "RMSE": math.sqrt(float(np.mean(errors))),
-                "records determined": determined,
-                "Cramer-Rao": 0.0 if determined == 1 else math.inf,
+                "right candidate": float(np.mean(correct)),
+                "values read": float(np.mean(read_shares)),
+                "largest error of those": max(errors),
+                "RMSE": math.sqrt(float(np.mean(squares))),
+                # zero if the released entries determine the records
+                "Cramer-Rao": 0.0 if (np.asarray(ranks) == pool.shape[1]).all() else math.inf,
             }
         )
     return pd.DataFrame(rows)
 
 
 def _defences(study: Context, weights: Weights) -> dict[str, tuple[Update, tuple[Any, ...]]]:
-    """Each defence: what the client computes of a record, and what is done to it."""
+    """Each defence: the client's update, and the transforms applied to it."""
     p = study.parameters
 
     def plain(record: torch.Tensor, label: torch.Tensor) -> Weights:
@@ -105,39 +96,36 @@ def _defences(study: Context, weights: Weights) -> dict[str, tuple[Update, tuple
 
 
 def read_first_layer(
-    gradient: Weights, visible: Mapping[str, torch.Tensor] | None = None, *, pruned: bool = False
+    gradient: Weights, visible: Visible = None, *, pruned: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read a record off the first layer's gradient: rows are multiples of it, biases the factors.
+    """Read a record off the first layer's gradient: its rows are the record times the bias.
 
     Parameters
     ----------
     gradient : Weights
         Of one record and one model, defended.
     visible : mapping of str to Tensor of bool, optional
-        Entries that were released; None for all.
     pruned : bool
-        Whether the others were removed because they are smaller than all that were released: they
-        then have a limit.
+        Whether the entries removed are smaller than all released ones, which bounds them.
 
     Returns
     -------
     record : ndarray, shape (d,)
-        By least squares over the rows released, zero where there is none.
+        Least squares over the released rows, zero where there are none.
     read : ndarray of bool, shape (d,)
         Which values were read.
     limit : ndarray, shape (d,)
-        What the size of the others cannot exceed.
+        Upper bound on the size of the others.
     """
     rows, bias = as_numpy(gradient["hidden.weight"]), as_numpy(gradient["hidden.bias"])
-    known = np.ones_like(bias, dtype=bool)
-    seen = np.ones_like(rows, dtype=bool)
+    known, seen = np.ones_like(bias, dtype=bool), np.ones_like(rows, dtype=bool)
     if visible is not None:
         known = visible["hidden.bias"].numpy()
         seen = visible["hidden.weight"].numpy() & known[:, None]
     weight = np.where(seen, bias[:, None] ** 2, 0.0).sum(axis=0)
     read = weight > 0
-    top = np.where(seen, rows * bias[:, None], 0.0).sum(axis=0)
-    record = np.divide(top, weight, out=np.zeros_like(weight), where=read)
+    product = np.where(seen, rows * bias[:, None], 0.0).sum(axis=0)
+    record = np.divide(product, weight, out=np.zeros_like(weight), where=read)
     limit = np.full(len(record), math.inf)
     if pruned and visible is not None and known.any():
         least = min(
@@ -147,10 +135,8 @@ def read_first_layer(
     return record, read, limit
 
 
-def _nearest(
-    candidates: Weights, released: Weights, visible: Mapping[str, torch.Tensor] | None
-) -> int:
-    """The candidate whose gradient is nearest to what was released, over the visible entries."""
+def _nearest(candidates: Weights, released: Weights, visible: Visible) -> int:
+    """The candidate whose gradient is nearest to the released one in the visible entries."""
     total = torch.zeros(len(next(iter(candidates.values()))), dtype=torch.float64)
     for name, g in candidates.items():
         gap = (g - released[name]).flatten(1).square()
@@ -158,12 +144,7 @@ def _nearest(
     return int(total.argmin())
 
 
-def _rank(
-    update: Update,
-    record: torch.Tensor,
-    label: torch.Tensor,
-    visible: Mapping[str, torch.Tensor] | None,
-) -> int:
+def _rank(update: Update, record: torch.Tensor, label: torch.Tensor, visible: Visible) -> int:
     """Rank of the released entries' derivatives in the record."""
     slopes = torch.func.jacrev(lambda x: update(x, label), chunk_size=1024)(record)
     rows = []

@@ -1,11 +1,9 @@
-"""The law of a noisy direction's cosine with the true one, for Gaussian and von Mises-Fisher noise.
+"""Laws of a noisy direction's cosine with the true one, for Gaussian and von Mises-Fisher noise.
 
-Both noises favour no direction across the true one, so that the direction of what is released is
-``W g/|g| + sqrt(1 - W**2) V`` with V uniform on the sphere across g and independent of W. All that
-can tell the two mechanisms apart by direction is the law of the one number W.
+Both noises are symmetric about the true direction: the released direction is
+``W g/|g| + sqrt(1 - W**2) V`` with V uniform on the unit sphere orthogonal to g and independent of
+W. So the direction distinguishes the two mechanisms by the law of the number W only.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -16,32 +14,21 @@ from reconrisk import arguments, privacy
 
 __all__ = ["CosineLaws", "cosine_laws", "log_density_gaussian", "log_density_vmf"]
 
-#: standard deviations on either side, and nodes of the rules in the cosine and in the length
-_REACH = 12.0
-_NODES = 4001
+#: range of integration, in standard deviations to either side; nodes in the cosine and the length
+_REACH, _NODES = 12.0, 4001
 _LENGTHS = np.linspace(-12.0, 12.0, 193)
 
 
 @dataclass(frozen=True)
 class CosineLaws:
-    """Two laws of the cosine with one mean.
-
-    Attributes
-    ----------
-    mean : float
-        Of both.
-    concentration : float
-        kappa of the von Mises-Fisher noise.
-    std_gaussian, std_vmf : float
-        Standard deviations of the cosine.
-    distance : float
-        Total variation between the two, and so between the two laws of the direction.
-    """
+    """Two laws of the cosine with a common mean."""
 
     mean: float
+    #: kappa of the von Mises-Fisher noise
     concentration: float
     std_gaussian: float
     std_vmf: float
+    #: total variation between the two, and hence between the two laws of the direction
     distance: float
 
 
@@ -62,25 +49,18 @@ def log_density_gaussian(cosine: np.ndarray, dimension: int, signal: float) -> n
         (p - 3)/2 log(1 - w**2) - signal**2 (1 - w**2)/2
             + log int_0^inf R**(p-1) exp(-(R - signal w)**2/2) dR
 
-    Parameters
-    ----------
-    cosine : ndarray, shape (m,)
-        In (-1, 1).
-    dimension : int
-        p, at least 30: the integral runs 12 units to either side of its peak.
-    signal : float
-        >= 0.
+    p must be at least 30: the integral runs 12 units to either side of its peak.
     """
     arguments.integer("dimension", dimension, 30)
     w = np.asarray(cosine, dtype=float)
     along = signal * w
     peak = 0.5 * (along + np.sqrt(along * along + 4.0 * (dimension - 1)))
-    # the exponent less its value at the peak, where its slope vanishes
+    # the exponent minus its value at the peak, where its slope vanishes
     step = np.maximum(_LENGTHS, -0.999 * peak.min())[:, None]
     share = step / peak
     exponent = (dimension - 1) * (np.log1p(share) - share) - 0.5 * step * step
     integral = np.exp(exponent).sum(axis=0)
-    # over one of the peaks, so that the logarithm is small and keeps its digits
+    # relative to one of the peaks: a small logarithm keeps its digits
     at_peak = (dimension - 1) * np.log(peak / peak[len(peak) // 2]) - 0.5 * (peak - along) ** 2
     sphere = 0.5 * (dimension - 3) * np.log1p(-w * w)
     return sphere - 0.5 * signal**2 * (1 - w * w) + at_peak + np.log(integral)
@@ -97,15 +77,10 @@ def cosine_laws(dimension: int, cosine: float) -> CosineLaws:
         In (0, 1 - 1e-5]: the Gaussian's signal is ``sqrt(p) c/sqrt(1 - c**2)``, its mean cosine is
         within O(1/p) of this, and the concentration is that of the same mean.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Notes
     -----
     Sums over 4,001 equidistant cosines within 12 standard deviations: both densities are smooth on
-    that scale, and what is left out is below 1e-30. For large p both laws are nearly normal with
+    that scale, and the tails have mass below 1e-30. For large p both laws are nearly normal with
     variances ``(1 - c**2)**2 (1 - c**2/2)/p`` and ``(1 - c**2)**2/(1 + c**2)/p``.
     """
     arguments.integer("dimension", dimension, 30)
@@ -124,6 +99,6 @@ def cosine_laws(dimension: int, cosine: float) -> CosineLaws:
 
 
 def _masses(log_density: np.ndarray) -> np.ndarray:
-    """Shares of the nodes, summing to one."""
+    """Probabilities of the nodes."""
     density = np.exp(log_density - log_density.max())
     return density / density.sum()

@@ -1,6 +1,4 @@
-"""What an epsilon means: every other notion at its noise, for one sampling rate and run length."""
-
-from __future__ import annotations
+"""What an epsilon means: every other notion at its noise, for fixed sampling rate and steps."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,9 +17,7 @@ from reconrisk.models import Classifier
 _EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 480.0)
 PARAMETERS = {
     **RUN,
-    "epsilons": Parameter(
-        "floats", _EPSILONS, _EPSILONS, OURS, "epsilons, smallest first", low=1e-2
-    ),
+    "epsilons": Parameter("floats", _EPSILONS, _EPSILONS, OURS, "smallest first", low=1e-2),
 }
 SETTLES = ("O-060",)
 SHOWN = ("what an epsilon means",)
@@ -69,21 +65,14 @@ def measure(study: Context) -> Tables:
         "10 candidates": 0.5 * (1 + 0.1),
         "1,000 candidates": 0.5 * (1 + 1e-3),
         "near miss": 0.5 * (1 + guesses.kappa),
-        # what the mean picture has, without any gradient
+        # the mean picture's error, which needs no gradient
         "RMSE (A)": guesses.mean,
     }
     return Tables(
         {
             "what an epsilon means": table.map(lambda value: f"{value:.3g}"),
             "values": table,
-            "levels": pd.DataFrame(
-                {
-                    "notion": notion,
-                    "level": level,
-                    "epsilon": epsilon_of_level(table["epsilon"], table[notion], level),
-                }
-                for notion, level in levels.items()
-            ),
+            "levels": pd.DataFrame(levels.items(), columns=["notion", "level"]),
         },
         ran=f"closed forms and certified bounds at q = {p.sampling_rate:g}, T = {p.steps}, delta = "
         f"{p.delta:g}; records of {p.data}, one of median norm.",
@@ -110,19 +99,9 @@ def readings(run: DPSGD, record: Mapping[str, float]) -> dict[str, float]:
 
 
 def epsilon_of_level(epsilons: pd.Series, values: pd.Series, level: float) -> float:
-    """Return the epsilon at which a monotone notion reaches a level, by interpolation of its log.
+    """The epsilon at which a monotone notion reaches a level, by interpolation in log epsilon.
 
-    Parameters
-    ----------
-    epsilons : array_like, shape (k,)
-        Increasing.
-    values : array_like, shape (k,)
-    level : float
-
-    Returns
-    -------
-    float
-        Infinite if the level is not reached.
+    ``epsilons`` must increase; infinite if the level is not reached.
     """
     x, gap = np.log(np.asarray(epsilons, dtype=float)), np.asarray(values, dtype=float) - level
     change = np.flatnonzero(np.sign(gap[:-1]) != np.sign(gap[1:]))
@@ -140,7 +119,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             (values[name] if grows else -values[name]).is_monotonic_increasing
             for name, grows in GROWS.items()
         ),
-        "with the sampling rate and the steps of the run, every notion falls with epsilon",
+        "at a fixed sampling rate and number of steps, every notion of risk falls with epsilon",
         ours=f"{len(GROWS)} notions at {len(values)} epsilons",
     )
     found = {
@@ -151,8 +130,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-060",
         two < ten < thousand < found["RMSE (A)"] and found["near miss"] < found["RMSE (A)"],
-        "the epsilon at which a notion allows an advantage of one half over the guess "
-        "grows with the number of candidates, and is largest where a reconstruction "
-        "without a prior has to be better than the mean picture",
+        "the epsilon at which a notion allows an advantage of one half over guessing grows with "
+        "the number of candidates, and is largest for a reconstruction without a prior that beats "
+        "the mean picture",
         ours=", ".join(f"{name} at epsilon {value:.2g}" for name, value in found.items()),
     )

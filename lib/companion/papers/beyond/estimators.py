@@ -1,6 +1,4 @@
-"""Four remedies reconstruct better than the "optimal" X_hat: their measured MSE over its own."""
-
-from __future__ import annotations
+"""Four estimators better than the "optimal" X_hat: their measured MSE over that of X_hat."""
 
 import math
 from collections.abc import Iterator
@@ -46,7 +44,7 @@ def measure(study: Context) -> Tables:
         inputs, dimension = tensor(study, records), records.shape[1]
         offset = tensor(study, np.full((1, dimension), 0.5))[0]
         norms, offset_norms = inputs.norm(dim=1), (inputs - offset).norm(dim=1)
-        # low enough that every gradient is clipped, also after the offset
+        # low enough that every gradient is clipped, with and without the offset
         clipping = 0.1 * float(min(norms.min(), offset_norms.min()))
         for sigma in p.noise_multipliers:
             run = DPSGD(sigma, max_grad_norm=clipping)
@@ -54,28 +52,23 @@ def measure(study: Context) -> Tables:
             generator = study.generator(name, sigma, "offset")
             shifted = known_scale(observe(inputs, run, generator, offset=offset))
             variance = as_numpy(sigma * norms) ** 2
+            clipped, shifted_clipped = (
+                _clipped(records, sigma * length) / variance for length in (norms, offset_norms)
+            )
+            # expected MSE over that of X_hat; for James-Stein none is known per record
             rebuilt = {
-                "X_hat": x_hat,
-                "shrunken": shrink(x_hat, sigma),
-                "James-Stein": james_stein(x_hat, sigma * norms),
-                "clipped to [0, 1]": clip_to_range(x_hat),
-                "offset 1/2": shifted,
-                "offset 1/2, clipped": clip_to_range(shifted),
-            }
-            # expected MSE over that of X_hat; of James-Stein none is known record by record
-            theory = {
-                "X_hat": 1.0,
-                "shrunken": 1 / (1 + dimension * sigma**2),
-                "James-Stein": np.nan,
-                "clipped to [0, 1]": _clipped(records, sigma * norms) / variance,
-                "offset 1/2": as_numpy(offset_norms) ** 2 / as_numpy(norms) ** 2,
-                "offset 1/2, clipped": _clipped(records, sigma * offset_norms) / variance,
+                "X_hat": (x_hat, 1.0),
+                "shrunken": (shrink(x_hat, sigma), 1 / (1 + dimension * sigma**2)),
+                "James-Stein": (james_stein(x_hat, sigma * norms), np.nan),
+                "clipped to [0, 1]": (clip_to_range(x_hat), clipped),
+                "offset 1/2": (shifted, as_numpy(offset_norms) ** 2 / as_numpy(norms) ** 2),
+                "offset 1/2, clipped": (clip_to_range(shifted), shifted_clipped),
             }
             unbiased = metrics.mse(records, as_numpy(x_hat))
-            for label, values in rebuilt.items():
+            for label, (values, expected) in rebuilt.items():
                 squares = metrics.mse(records, as_numpy(values))
-                residual = squares - theory[label] * variance
-                # against X_hat record by record: both share their noise (not with the offset)
+                residual = squares - expected * variance
+                # minus X_hat's, record by record: both share their noise (not with the offset)
                 change = (squares - unbiased) / variance
                 rows.append(
                     {
@@ -84,7 +77,7 @@ def measure(study: Context) -> Tables:
                         "sigma": sigma,
                         "reconstruction": label,
                         "ratio": squares.sum() / variance.sum(),
-                        "theory": (theory[label] * variance).sum() / variance.sum(),
+                        "theory": (expected * variance).sum() / variance.sum(),
                         "z-score": residual.mean() / _error(residual),
                         "not worse": change.mean() < 4 * _error(change),
                     }
@@ -124,9 +117,9 @@ def _error(values: np.ndarray) -> float:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, table = tables.parameters, tables["ratios"]
-    by = {name: own for name, own in table.groupby("reconstruction")}
+    by = dict(iter(table.groupby("reconstruction")))
     shrunken, offset = by["shrunken"], _largest(tables, "offset 1/2")
-    # the gain at small sigma is too small to measure: the exact expectations decide, and the
+    # at small sigma the gain is too small to measure: the exact expectations decide, and the
     # measurements must agree with them; the positive part improves on plain James-Stein
     beats = (
         (shrunken["theory"] < 1).all()
@@ -175,14 +168,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
     """The rows of one reconstruction on the largest photographs, by sigma."""
     table = tables["ratios"]
-    name = f"photographs, {max(tables.parameters.sizes)} px"
-    own = table[(table["data"] == name) & (table["reconstruction"] == reconstruction)]
-    return own.sort_values("sigma")
+    own = table[table["data"] == f"photographs, {max(tables.parameters.sizes)} px"]
+    return own[own["reconstruction"] == reconstruction].sort_values("sigma")
 
 
 CAPTION = (
     'Measured MSE over that of the "optimal" reconstruction (1, dotted) on photographs, digits and '
-    "synthetic records. Points: measured through the real DP-SGD step; lines: exact expectations "
+    "synthetic records. Points: measured with the real DP-SGD step; lines: exact expectations "
     "(James-Stein: through the points)."
 )
 
@@ -192,7 +184,7 @@ def alt(tables: Tables) -> str:
     return (
         f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
         "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
-        "offset one is level, the others fall as the noise grows, most in many dimensions: on "
+        "offset one is constant, the others fall as the noise grows, most in many dimensions: on "
         f"photographs of {last['N']:,} values the shrunken one is at "
         f"1e{math.log10(last['ratio']):.0f} at sigma = {last['sigma']:g}."
     )

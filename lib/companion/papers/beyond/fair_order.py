@@ -1,12 +1,9 @@
 """What orders reconstruction risk across mechanisms: capacity, epsilon or the mean cosine."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,16 +26,9 @@ from companion.study import (
     measurement,
     refute,
     registry,
+    shared_by,
 )
-from companion.style import (
-    COLOURS,
-    GREY,
-    MECHANISMS,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
+from companion.style import COLOURS, GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 from reconrisk import bounds, privacy
 from reconrisk.training import Release
 
@@ -61,10 +51,10 @@ SETTLES = ("O-031", "E-D-25")
 #: pairings of the noises, with their markers
 _PAIRINGS = {"printed pairs": "o", "equal epsilon": "^", "equal capacity": "D"}
 _TOGETHER = "the last two together"
-#: what may order the risk, as in a legend
+#: what may order the risk, with its name in the legend
 _ORDERS = {"log capacity": "capacity", "epsilon": r"$\varepsilon$", "cosine": "cosine"}
-#: rank correlations that count as an order, and that do not; what is blind to the mechanism and
-#: perfect within each has 0.5
+#: rank correlations that count as an order, and that do not; an order that is perfect within each
+#: mechanism but ignores which one it is has 0.5
 _WELL, _POORLY = 0.9, 0.8
 
 
@@ -81,12 +71,12 @@ def measure(study: Context) -> Tables:
             table = _measured(run, points, name, size)
             errors = np.array([run.of("mse", point.release) for point in points])
             parts.append(table)
-            correlations += _correlations(study, table, errors, name, size)
+            correlations.append(_correlations(study, table, errors, name, size))
     points = pd.concat(parts, ignore_index=True)
     return Tables(
         {
             "points": points,
-            "correlations": pd.DataFrame(correlations),
+            "correlations": pd.concat(correlations, ignore_index=True),
             "printed numbers": printed_correlations(),
             "equal capacity": _equal_capacity(points),
         },
@@ -106,10 +96,10 @@ class Point:
     Attributes
     ----------
     signal : float
-        One over the noise multiplier, of VMF noise that of the Gaussian with its privacy loss: it
-        orders as epsilon does after any number of steps.
+        One over the noise multiplier; for VMF noise, over that of the Gaussian with its privacy
+        loss. It orders as epsilon does after any number of steps.
     epsilon : float
-        The printed one at the printed pairs and the signal elsewhere: only its order is used.
+        As printed at the printed pairs, the signal elsewhere: only its order is used.
     """
 
     pairing: str
@@ -127,36 +117,28 @@ def paired_points(size: int) -> list[Point]:
         sigma, deviation = pair.noise_multiplier, pair.noise_multiplier / size
         layered = math.sqrt(3)
         matched = equal_capacity_concentration(deviation, layered)
-        # concentration, whether layers are clipped one by one, and the ball that they then fill
+        # concentration, whether layers are clipped one by one, and the radius of their ball
         partners = {
             "printed pairs": (pair.concentration, True, layered),
             "equal epsilon": (significant(fair_concentration(sigma), 5), False, 1.0),
             "equal capacity": (significant(matched, 5), True, layered),
         }
         for pairing, (kappa, by_layer, radius) in partners.items():
-            signals = {
-                "VMF": 1 / float(privacy.vmf_noise_multiplier(DIMENSION, kappa)),
-                "Gaussian": radius / sigma,
-            }
-            if pairing == "equal epsilon":
-                # equal by certified accounting, to more digits than the closed form has
-                signals["VMF"] = signals["Gaussian"]
-            capacities = {
-                "VMF": float(bounds.bayes_capacity_vmf(DIMENSION, kappa)),
-                "Gaussian": float(bounds.bayes_capacity_gaussian(DIMENSION, deviation, radius)),
-            }
-            if pairing == "equal capacity":
-                capacities["Gaussian"] = capacities["VMF"]  # to all digits: a tie
-            releases = {
-                "VMF": Release("vmf", kappa, by_layer=by_layer),
-                "Gaussian": Release("gaussian", sigma, by_layer=by_layer),
-            }
-            for mechanism, release in releases.items():
-                signal = signals[mechanism]
-                epsilon = pair.epsilon if pairing == "printed pairs" else signal
-                points.append(
-                    Point(pairing, mechanism, release, capacities[mechanism], signal, epsilon)
-                )
+            signal = vmf_signal = radius / sigma
+            # the certified accounting is equal to more digits than this closed form has
+            if pairing != "equal epsilon":
+                vmf_signal = 1 / float(privacy.vmf_noise_multiplier(DIMENSION, kappa))
+            capacity = vmf_capacity = float(bounds.bayes_capacity_vmf(DIMENSION, kappa))
+            # ties must be equal to all digits
+            if pairing != "equal capacity":
+                capacity = float(bounds.bayes_capacity_gaussian(DIMENSION, deviation, radius))
+            for mechanism, noise, *orders in (
+                ("VMF", kappa, vmf_capacity, vmf_signal),
+                ("Gaussian", sigma, capacity, signal),
+            ):
+                release = Release(mechanism.lower(), noise, by_layer=by_layer)
+                epsilon = pair.epsilon if pairing == "printed pairs" else orders[1]
+                points.append(Point(pairing, mechanism, release, *orders, epsilon))
     return points
 
 
@@ -164,12 +146,8 @@ def paired_points(size: int) -> list[Point]:
 def equal_capacity_concentration(noise_std: float, radius: float) -> float:
     """The concentration at which VMF noise has the capacity of Gaussian noise on a ball.
 
-    Parameters
-    ----------
-    noise_std : float
-        Of every coordinate of the released gradient: sigma over the batch size, as in Theorem 5.
-    radius : float
-        Of the ball: sqrt(3) where three layers are clipped to one.
+    ``noise_std`` is that of every coordinate of the released gradient, sigma over the batch size
+    as in Theorem 5; the ball has radius sqrt(3) where three layers are clipped to norm one.
     """
     wanted = float(bounds.bayes_capacity_gaussian(DIMENSION, noise_std, radius))
     root = optimize.brentq(
@@ -193,31 +171,20 @@ def rank_correlation(risk: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _measured(run: Attacked, points: Sequence[Point], name: str, size: int) -> pd.DataFrame:
-    """One row a point: what may order it, and its error."""
+    """One row per point: the quantities that may order the risk, and the reconstruction error."""
     rows = []
     for point in points:
-        value, error = mean_and_error(run.of("mse", point.release))
-        rows.append(
-            {
-                "data": name,
-                "n": size,
-                "pairing": point.pairing,
-                "mechanism": point.mechanism,
-                "noise": point.release.noise,
-                "log capacity": point.log_capacity,
-                "signal": point.signal,
-                "epsilon": point.epsilon,
-                "cosine": float(run.of("cosine", point.release).mean()),
-                "MSE": value,
-                "error": error,
-            }
-        )
-    return pd.DataFrame(rows)
+        cosine = float(run.of("cosine", point.release).mean())
+        setting = (name, size, point.pairing, point.mechanism, point.release.noise)
+        orders = (point.log_capacity, point.signal, point.epsilon, cosine)
+        rows.append((*setting, *orders, *mean_and_error(run.of("mse", point.release))))
+    columns = ["data", "n", "pairing", "mechanism", "noise", "log capacity", "signal", "epsilon"]
+    return pd.DataFrame(rows, columns=[*columns, "cosine", "MSE", "error"])
 
 
 def _correlations(
     study: Context, table: pd.DataFrame, errors: np.ndarray, name: str, size: int
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
     """Spearman's correlation of minus the MSE with each order, with intervals over batches."""
     rng = study.rng("resamples", name, size)
     picked = rng.integers(errors.shape[1], size=(study.parameters.resamples, errors.shape[1]))
@@ -229,63 +196,45 @@ def _correlations(
         risk = -table.loc[own, "MSE"].to_numpy()
         for order in _ORDERS:
             by = table.loc[own, order].to_numpy()
-            spread = rank_correlation(resampled[:, own], by)
-            rows.append(
-                {
-                    "data": name,
-                    "n": size,
-                    "pairing": pairing,
-                    "order": order,
-                    "Spearman": float(rank_correlation(risk, by)),
-                    "low": float(np.quantile(spread, 0.025)),
-                    "high": float(np.quantile(spread, 0.975)),
-                    "Kendall": float(stats.kendalltau(risk, by).statistic),
-                }
-            )
-    return rows
+            value = float(rank_correlation(risk, by))
+            interval = np.quantile(rank_correlation(resampled[:, own], by), [0.025, 0.975])
+            rows.append((name, size, pairing, order, value, *interval))
+    return pd.DataFrame(rows, columns=["data", "n", "pairing", "order", "Spearman", "low", "high"])
 
 
 def printed_correlations() -> pd.DataFrame:
-    """The same of Table VI's printed numbers; the cosine there is not known."""
+    """The same for Table VI's printed numbers, where the cosine is unknown."""
     six = registry.printed(f"{KEY}/table6")
     six = six[six["metric"] == "MSE"]
     of = {pair.concentration: pair for pair in studied_pairs()}
     rows = []
     for (name, size), part in six.groupby(["dataset", six["batch_size"].astype(int)], sort=False):
         pairs = [of[kappa] for kappa in part["paired_kappa_vmf"].astype(float)]
-        capacity = [
-            bounds.bayes_capacity_vmf(DIMENSION, pair.concentration)
-            if mechanism == "VMF"
-            else bounds.bayes_capacity_gaussian(
-                DIMENSION, pair.noise_multiplier / size, math.sqrt(3)
-            )
-            for mechanism, pair in zip(part["mechanism"], pairs, strict=True)
-        ]
-        risk = -part["value"].to_numpy(dtype=float)
-        rows.append(
-            {
-                "data": name,
-                "n": size,
-                "log capacity": float(rank_correlation(risk, np.array(capacity, dtype=float))),
-                "epsilon": float(rank_correlation(risk, np.array([q.epsilon for q in pairs]))),
-            }
+        deviations = np.array([pair.noise_multiplier for pair in pairs]) / size
+        capacity = np.where(
+            part["mechanism"] == "VMF",
+            bounds.bayes_capacity_vmf(DIMENSION, [pair.concentration for pair in pairs]),
+            bounds.bayes_capacity_gaussian(DIMENSION, deviations, math.sqrt(3)),
         )
-    return pd.DataFrame(rows)
+        risk = -part["value"].to_numpy(dtype=float)
+        orders = (capacity, np.array([pair.epsilon for pair in pairs]))
+        rows.append((name, size, *(float(rank_correlation(risk, order)) for order in orders)))
+    return pd.DataFrame(rows, columns=["data", "n", "log capacity", "epsilon"])
 
 
 def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
-    """Gaussian less VMF at equal capacity, pair by pair."""
+    """Gaussian minus VMF error at equal capacity, pair by pair."""
     own = table[table["pairing"] == "equal capacity"]
-    sides = {m: own[own["mechanism"] == m].reset_index(drop=True) for m in ("Gaussian", "VMF")}
-    gaussian, vmf = sides.values()
-    result = gaussian[["data", "n", "noise", "log capacity"]].rename(columns={"noise": "sigma"})
-    result["kappa"] = vmf["noise"]
-    for name in ("cosine", "MSE"):
-        for mechanism, side in sides.items():
-            result[f"{name} {mechanism}"] = side[name]
-    result["difference"] = gaussian["MSE"] - vmf["MSE"]
-    result["error"] = np.hypot(gaussian["error"], vmf["error"])
-    return result
+    gaussian, vmf = (own[own["mechanism"] == m].reset_index(drop=True) for m in ("Gaussian", "VMF"))
+    columns = {
+        "sigma": gaussian["noise"],
+        "kappa": vmf["noise"],
+        "cosine Gaussian": gaussian["cosine"],
+        "cosine VMF": vmf["cosine"],
+        "difference": gaussian["MSE"] - vmf["MSE"],
+        "error": np.hypot(gaussian["error"], vmf["error"]),
+    }
+    return gaussian[["data", "n"]].assign(**columns)
 
 
 # Verdicts ----------------------------------------------------------------------------------------
@@ -293,7 +242,7 @@ def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     by = _spearman(tables)
-    # what is held equal cannot order across mechanisms
+    # a quantity that is held equal cannot order across mechanisms
     blind = max(
         by["printed pairs", "epsilon"].max(),
         by["equal epsilon", "epsilon"].max(),
@@ -301,47 +250,34 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     cosine = min(by[pairing, "cosine"].min() for pairing in (*_PAIRINGS, _TOGETHER))
     both = max(by[_TOGETHER, order].max() for order in ("epsilon", "log capacity"))
-    ordered = cosine > _WELL and blind < _POORLY and both < cosine
-    shared: dict[str, Any] = {
-        "tolerance": f"above {_WELL:g} and below {_POORLY:g}",
-        "stand_in": tables.stand_in,
-    }
-    together = [f"{order} {_range(by[_TOGETHER, order])}" for order in _ORDERS]
-    yield check(
-        "beyond/fair_order",
-        ordered,
-        "over both mechanisms the mean cosine orders the error of reconstructions in every "
-        "pairing; epsilon does not where it is held equal, nor capacity where that is",
-        ours="Spearman with minus the MSE at equal epsilon and equal capacity together: "
-        + "; ".join(together),
-        **shared,
-    )
     equal, printed = tables["equal capacity"], tables["printed numbers"]
     always = (equal["difference"] > 0).all()
-    told = [
+    others = [
         f"{name} at equal epsilon {_range(by['equal epsilon', order])}, at equal capacity "
-        f"{_range(by['equal capacity', order])}"
+        f"{_range(by['equal capacity', order])}, together {_range(by[_TOGETHER, order])}"
         for name, order in (("epsilon", "epsilon"), ("capacity", "log capacity"))
     ]
-    yield check(
-        "O-031",
-        ordered and always,
+    verdict = check(
+        "beyond/fair_order",
+        cosine > _WELL and blind < _POORLY and both < cosine and always,
         "the mean cosine orders reconstruction risk across mechanisms at the printed pairs, at "
         "equal epsilon and at equal capacity; capacity does at the first two only, epsilon at the "
         "last",
-        ours=f"cosine: at least {cosine:.2f} in every pairing, data set and batch size; "
-        + "; ".join(told),
+        ours="Spearman's correlation with minus the MSE: cosine at least "
+        f"{cosine:.2f} in every pairing, data set and batch size; " + "; ".join(others),
         paper=f"on the printed MSEs capacity {_range(printed['log capacity'])}, epsilon "
         f"{_range(printed['epsilon'])}",
-        **shared,
+        tolerance=f"above {_WELL:g} and below {_POORLY:g}",
+        stand_in=tables.stand_in,
     )
+    yield from shared_by(verdict, "O-031")
     gaussian, vmf = equal["cosine Gaussian"], equal["cosine VMF"]
     yield refute(
         "E-D-25",
         holds=not always,
         corrected_holds=always,
-        ours=f"{len(equal)} pairs; Gaussian less VMF MSE {_range(equal['difference'], 1)}; cosines "
-        f"{_range(gaussian)} against {_range(vmf)}",
+        ours=f"{len(equal)} pairs; Gaussian minus VMF MSE {_range(equal['difference'], 1)}; "
+        f"cosines {_range(gaussian)} against {_range(vmf)}",
     )
 
 
@@ -357,10 +293,10 @@ def _range(values: pd.Series, digits: int = 2) -> str:
 # Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
-    "What orders the error of reconstructions across mechanisms. First three columns: MSE at batch "
-    "size 128 over log capacity, over one over the noise multiplier (which orders as epsilon does; "
-    "of VMF noise, that of the Gaussian of equal privacy), and over the mean cosine, where each "
-    "noise of Table VI is paired by the print, by certified epsilon and by Theorems 5 and 6. "
+    "What orders reconstruction errors across mechanisms. First three columns: MSE at batch size "
+    "128 over log capacity, over one over the noise multiplier (which orders as epsilon does; for "
+    "VMF noise, that of the Gaussian of equal privacy), and over the mean cosine; each noise of "
+    "Table VI is paired as printed, by certified epsilon, and by capacity (Theorems 5 and 6). "
     "Right: Spearman's correlation with minus the MSE in each pairing (at the printed pairs with "
     "the printed epsilon), both batch sizes, with 95% intervals over batches."
 )
@@ -407,28 +343,20 @@ def _order_panel(axes: Axes, points: pd.DataFrame, order: str) -> None:
         for pairing, marker in _PAIRINGS.items():
             part = points[(points["mechanism"] == mechanism) & (points["pairing"] == pairing)]
             x = part["signal" if order == "epsilon" else order]
-            axes.errorbar(
-                stretched(x) if order == "cosine" else x,
-                part["MSE"],
-                yerr=1.96 * part["error"],
-                fmt=marker,
-                ms=4.5,
-                color=colour,
-                markerfacecolor="white" if marker == "^" else colour,
-                elinewidth=0.7,
-            )
+            look = {"fmt": marker, "ms": 4.5, "color": colour, "elinewidth": 0.7}
+            look["markerfacecolor"] = "white" if marker == "^" else colour
+            x = stretched(x) if order == "cosine" else x
+            axes.errorbar(x, part["MSE"], yerr=1.96 * part["error"], **look)
     if order == "cosine":
         draw_cosine_axis(axes, 0.0012)
     else:
-        label = (
-            "log capacity (nats)" if order == "log capacity" else r"1/$\sigma$, as $\varepsilon$"
-        )
-        axes.set(xscale="log", xlabel=label)
+        labels = {"log capacity": "log capacity (nats)", "epsilon": r"1/$\sigma$, as $\varepsilon$"}
+        axes.set(xscale="log", xlabel=labels[order])
     axes.set_ylim(0, None)
 
 
 def _ranks_panel(axes: Axes, ranks: pd.DataFrame) -> None:
-    """Correlations with intervals, one group of three a pairing, batch sizes side by side."""
+    """Correlations with intervals, a group of three per pairing, batch sizes side by side."""
     own = ranks.set_index(["pairing", "order", "n"])
     sizes = sorted(ranks["n"].unique())
     for i, pairing in enumerate(_PAIRINGS):

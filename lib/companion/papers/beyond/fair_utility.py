@@ -1,6 +1,4 @@
-"""Accuracy at truly equal epsilon: Gaussian noise against VMF noise of the same certified cost."""
-
-from __future__ import annotations
+"""Accuracy at truly equal epsilon: Gaussian against VMF noise of the same certified epsilon."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,9 +13,19 @@ from companion.experiments.fair_pairs import fair_pair, middle
 from companion.experiments.federated import Pair
 from companion.experiments.utility_runs import GUESSING, averaged, trained, training_task
 from companion.papers.beyond.certified_vmf import certified_epsilon
+from companion.papers.beyond.rounding import significant
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import GREEN, GREY, MECHANISMS, PURPLE, drawing, legend_line, panels
+from companion.style import (
+    GREEN,
+    GREY,
+    MECHANISMS,
+    PURPLE,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
 
 _OURS = "not printed: our comparison"
 _LABELS = (75.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
@@ -26,21 +34,16 @@ PARAMETERS = {
     "digits": Parameter("str", "digits", "MNIST", "MNIST", "data set of digits: digits or MNIST"),
     "epochs": Parameter("int", 30, 3, "3", "passes over the training pictures", low=1),
     "concentrations": Parameter(
-        "floats",
-        _LABELS,
-        _LABELS,
-        "75 to 400, eight pairs",
-        "pairs of noises, named by their concentration",
-        low=1.0,
+        "floats", _LABELS, _LABELS, "75 to 400, eight pairs", "kappa, naming pairs of noises", low=1
     ),
     "repeats": Parameter("int", 3, 5, _OURS, "runs with each setting", low=2),
     "batch_size": Parameter("int", 128, 128, "128", "records of a batch, expected", low=1),
 }
 SETTLES = ("O-028",)
 
-#: standard errors by which equal epsilon must cost VMF noise accuracy
+#: standard errors by which VMF noise must lose accuracy at equal epsilon
 _REQUIRED = 3.0
-#: the paper's pairs as it runs them, with the gradient clipped as a whole, and the fair pairs
+#: the paper's pairs as in its runs, the same with the gradient clipped as a whole, and fair pairs
 BY_LAYER, WHOLE, FAIR = "paper's pairs", "paper's pairs, clipped as a whole", "equal epsilon"
 
 
@@ -52,15 +55,15 @@ def measure(study: Context) -> Tables:
     runs = pairing_runs(study, pairs, costs["fair kappa"].to_list())
     accuracy = _with_cost(averaged(runs, by=("pairing",)), costs)
     return Tables(
-        {"accuracy": accuracy, "gaps": _gaps(accuracy), "pairs": costs},
+        {"accuracy": accuracy, "gaps": _gaps(accuracy, costs), "pairs": costs},
         exact=("pairs",),
         ran=f"{p.repeats} runs with every noise, {p.epochs} epochs at batch size {p.batch_size} on "
-        f"{p.digits}; epsilons are those of the paper's run, 1,407 steps with 60,000 records.",
+        f"{p.digits}; epsilons are for the paper's run, 1,407 steps with 60,000 records.",
     )
 
 
 def certified_costs(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """The middles of the enclosures, to the digits that their widths leave."""
+    """Certified epsilons and fair concentrations, to the digits that the enclosures support."""
     rows = []
     for pair in pairs:
         fair, printed = fair_pair(pair.noise_multiplier), certified_epsilon(pair.concentration)
@@ -69,11 +72,11 @@ def certified_costs(pairs: Sequence[Pair]) -> pd.DataFrame:
                 "label": pair.concentration,
                 "paper's epsilon": pair.epsilon,
                 "sigma": pair.noise_multiplier,
-                "epsilon": float(f"{middle(fair.gaussian):.3g}"),
+                "epsilon": significant(middle(fair.gaussian), 3),
                 "kappa": pair.concentration,
-                "VMF epsilon at kappa": float(f"{middle(printed):.3g}"),
-                # more digits would hang on the last bit of a root
-                "fair kappa": float(f"{fair.concentration:.4g}"),
+                "VMF epsilon at kappa": significant(middle(printed), 3),
+                # further digits depend on the last bit of a root
+                "fair kappa": significant(fair.concentration, 4),
             }
         )
     table = pd.DataFrame(rows)
@@ -82,7 +85,7 @@ def certified_costs(pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def pairing_runs(study: Context, pairs: Sequence[Pair], fair: Sequence[float]) -> pd.DataFrame:
-    """Every run of every pairing."""
+    """All runs of all pairings."""
     p = study.parameters
     parts = []
     for name, how in (
@@ -90,39 +93,29 @@ def pairing_runs(study: Context, pairs: Sequence[Pair], fair: Sequence[float]) -
         (WHOLE, {"by_layer": False}),
         (FAIR, {"by_layer": False, "kappas": fair}),
     ):
-        tasks = [
-            training_task(study, p.digits, p.batch_size, repeat, pairs, **how)
-            for repeat in range(p.repeats)
-        ]
+        setting = (study, p.digits, p.batch_size)
+        tasks = [training_task(*setting, repeat, pairs, **how) for repeat in range(p.repeats)]
         parts.append(trained(study, tasks).assign(pairing=name))
     return pd.concat(parts, ignore_index=True)
 
 
 def _with_cost(table: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Add each setting's certified epsilon; with clipping by layer sigma is no noise multiplier."""
+    """Add certified epsilons, except by layer, where sigma is not the noise multiplier."""
     of = costs.set_index("label")
-    cost = {
-        (FAIR, "Gaussian"): of["epsilon"],
-        (FAIR, "VMF"): of["epsilon"],
-        (WHOLE, "VMF"): of["VMF epsilon at kappa"],
-    }
-    keys = zip(table["pairing"], table["mechanism"], table["label"], strict=True)
-    return table.assign(
-        epsilon=[cost[a, b][label] if (a, b) in cost else np.nan for a, b, label in keys]
-    )
+    fair, whole = of["epsilon"], of["VMF epsilon at kappa"]
+    settings = {(FAIR, "Gaussian"): fair, (FAIR, "VMF"): fair, (WHOLE, "VMF"): whole}
+    keys = ["pairing", "mechanism", "label"]
+    return table.join(pd.concat(settings, names=keys).rename("epsilon"), on=keys)
 
 
-def _gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """Gaussian less VMF accuracy of every pair, with its standard error and the paper's label."""
+def _gaps(table: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
+    """Gaussian minus VMF accuracy of every pair, with standard error and the paper's epsilon."""
     own = table[table["mechanism"] != "none"].set_index(["pairing", "label", "mechanism"])
     mean, error = (own[c].unstack("mechanism") for c in ("mean", "error"))
-    columns = {
-        "gap": mean["Gaussian"] - mean["VMF"],
-        "error": np.hypot(error["Gaussian"], error["VMF"]),
-    }
-    gaps = pd.DataFrame(columns).reset_index()
-    names = {pair.concentration: pair.epsilon for pair in federated.studied_pairs()}
-    return gaps.assign(**{"paper's epsilon": gaps["label"].map(names)})
+    gap, gap_error = mean["Gaussian"] - mean["VMF"], np.hypot(error["Gaussian"], error["VMF"])
+    gaps = pd.DataFrame({"gap": gap, "error": gap_error}).reset_index()
+    epsilon = costs.set_index("label")["paper's epsilon"]
+    return gaps.assign(**{"paper's epsilon": gaps["label"].map(epsilon)})
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -134,8 +127,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/fair_utility",
         never_behind and means[FAIR][0] > STANDARD_ERRORS * means[FAIR][1],
-        "at truly equal epsilon Gaussian noise trains the better network on average over the "
-        "labels, and VMF noise significantly so at none",
+        "at truly equal epsilon networks trained with Gaussian noise are more accurate on average "
+        "over the labels; no pair has VMF noise significantly ahead",
         ours="mean gap: " + "; ".join(f"{name} {rounded(*value)}" for name, value in means.items()),
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
@@ -147,9 +140,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (costs["VMF epsilon at kappa"] > costs["epsilon"]).all()
         and (ratio < 1).all()
         and wider > _REQUIRED * error,
-        "every pair of the paper grants VMF noise more epsilon than Gaussian noise; with the "
-        "concentration that costs the same, and the same clipping, VMF noise loses accuracy and "
-        "the gap widens",
+        "every pair of the paper grants VMF noise more epsilon than Gaussian noise; at the "
+        "concentration of equal epsilon, with the same clipping, VMF noise loses accuracy and the "
+        "gap widens",
         ours=f"wider by {rounded(wider, error)} +- {error:.1g} on average; fair concentration "
         f"{ratio.min():.2f} to {ratio.max():.2f} of the printed one",
         tolerance=f"{_REQUIRED:g} standard errors",
@@ -158,9 +151,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _lost(accuracy: pd.DataFrame) -> tuple[float, float]:
-    """What VMF noise loses on average from the paper's concentrations to the fair ones.
+    """Mean loss of VMF accuracy from the paper's concentrations to the fair ones, and its error.
 
-    Its error is that of independent runs; they share their draws, so that it is smaller.
+    The error is that of independent runs, an overestimate, since the runs share their draws.
     """
     vmf = accuracy[accuracy["mechanism"] == "VMF"]
     mean, error = (vmf.pivot(index="label", columns="pairing", values=c) for c in ("mean", "error"))
@@ -169,12 +162,12 @@ def _lost(accuracy: pd.DataFrame) -> tuple[float, float]:
 
 
 CAPTION = (
-    "Left: test accuracy over the epsilon that each noise is certified to cost after the paper's "
-    "1,407 steps. At equal epsilon both mechanisms clip the gradient as a whole; hollow points are "
-    "VMF noise at the paper's concentrations, which stand to the right of where the paper puts "
-    "them. Right: by how much Gaussian noise is ahead at the paper's pairs, as it clips and with "
-    "the gradient clipped as a whole, and at pairs that really have one epsilon, over the paper's "
-    "label of the pair. Bars: 95% intervals of the mean over runs."
+    "Left: test accuracy over the certified epsilon of each noise after the paper's 1,407 steps. "
+    "At equal epsilon both mechanisms clip the gradient as a whole; hollow points are VMF noise at "
+    "the paper's concentrations, which lie to the right of where the paper puts them. Right: "
+    "Gaussian minus VMF accuracy at the paper's pairs, clipped by layer as in the paper and as a "
+    "whole, and at pairs of equal epsilon, over the paper's label of the pair. Bars: 95% intervals "
+    "of the mean over runs."
 )
 
 
@@ -209,28 +202,20 @@ def draw(tables: Tables) -> Figure:
     right.set(
         xscale="log",
         xlabel=r"the paper's $\varepsilon$ of the pair",
-        ylabel="Gaussian less VMF accuracy",
+        ylabel="Gaussian minus VMF accuracy",
         ylim=(min(-0.02, 1.1 * float(gaps["gap"].min())), 1.02),
     )
     right.set_title("gap", loc="left")
     right.legend(loc="upper right")
-    printed = legend_line(
-        "VMF at the paper's kappa", MECHANISMS["VMF"], ":", "s", markerfacecolor="white"
-    )
+    vmf = MECHANISMS["VMF"]
     handles = [
         legend_line("Gaussian", MECHANISMS["Gaussian"], "-", "o"),
-        legend_line("VMF at equal epsilon", MECHANISMS["VMF"], "-", "o"),
-        printed,
+        legend_line("VMF at equal epsilon", vmf, "-", "o"),
+        legend_line("VMF at the paper's kappa", vmf, ":", "s", markerfacecolor="white"),
         legend_line("no noise", GREY, "--"),
         legend_line("guessing", GREY, ":"),
     ]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=5,
-        columnspacing=1.3,
-        handlelength=2.2,
-    )
+    legend_above(figure, handles, 5)
     return figure
 
 
@@ -251,6 +236,5 @@ def _accuracy_panel(axes: Axes, table: pd.DataFrame) -> None:
 
 def _with_intervals(axes: Axes, x: pd.Series, y: pd.Series, error: pd.Series, **look: Any) -> None:
     """A line through means with their 95% intervals."""
-    axes.errorbar(
-        x, y, 1.96 * error, markersize=4.5, linewidth=1.4, capsize=2.5, elinewidth=1, **look
-    )
+    look |= {"markersize": 4.5, "linewidth": 1.4, "capsize": 2.5, "elinewidth": 1}
+    axes.errorbar(x, y, 1.96 * error, **look)

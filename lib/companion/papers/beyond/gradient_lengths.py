@@ -1,7 +1,5 @@
 """Euclidean lengths of many networks' gradients."""
 
-from __future__ import annotations
-
 import torch
 
 from reconrisk.training import Weights

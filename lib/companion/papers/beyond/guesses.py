@@ -1,9 +1,8 @@
-"""What records tell of each other without any gradient: what a reconstruction has to beat."""
-
-from __future__ import annotations
+"""Guesses at a record from other records, without any gradient: a reconstruction must beat them."""
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -11,17 +10,17 @@ from scipy.spatial.distance import cdist
 from reconrisk import bounds
 from reconrisk.attacks import mean_record_mse, nearest_neighbour_mse
 
-__all__ = ["NEAR", "RARELY", "Guesses"]
+__all__ = ["RARELY", "Guesses"]
 
 #: the mean squared error that counts as a near miss, as a share of the nearest neighbour's
-NEAR = 0.25
-#: chance at which a count may contradict its bound although the bound holds
+_NEAR = 0.25
+#: probability that a count contradicts its bound although the bound holds
 RARELY = 1e-6
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """Guesses at a record of a pool by one who knows the others.
+    """Guesses at a record of a pool by an attacker who knows the others.
 
     Attributes
     ----------
@@ -30,7 +29,7 @@ class Guesses:
     threshold : float
         Mean squared error that counts as a near miss.
     kappa : float
-        Prior success: of a near miss by the best fixed guess, at most.
+        Prior success: upper bound on the probability that the best fixed guess is a near miss.
     """
 
     mean: float
@@ -39,12 +38,12 @@ class Guesses:
     kappa: float
 
     @classmethod
-    def of(cls, pool: np.ndarray) -> Guesses:
+    def of(cls, pool: np.ndarray) -> Self:
         """Measure the guesses on a pool of records, (count, d)."""
         nearest = float(nearest_neighbour_mse(pool).mean())
         distances = cdist(pool, pool) / math.sqrt(pool.shape[1])
         kappa = bounds.prior_success_ball_any_centre(
-            0.5 * (distances + distances.T), math.sqrt(NEAR * nearest)
+            0.5 * (distances + distances.T), math.sqrt(_NEAR * nearest)
         ).upper
         mean = math.sqrt(mean_record_mse(pool))
-        return cls(mean, math.sqrt(nearest), NEAR * nearest, kappa)
+        return cls(mean, math.sqrt(nearest), _NEAR * nearest, kappa)

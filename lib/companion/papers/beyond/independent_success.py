@@ -1,10 +1,8 @@
-"""The success of any attack by routes that share no code with the library's enclosure.
+"""The success of any attack by methods that share no code with the library's enclosure.
 
-Closed forms, quadrature in 30-digit arithmetic, an inversion of the characteristic function, which
-is fast and accurate but certifies nothing, and another library's privacy-loss distributions.
+Closed forms, quadrature in 30-digit arithmetic, inversion of the characteristic function (fast and
+accurate, but not certified), and another library's privacy-loss distributions.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -22,16 +20,16 @@ __all__ = [
     "two_steps_by_quadrature",
 ]
 
-#: nodes of the inversion; runs whose record hardly takes part would need far more
+#: nodes of the inversion; runs in which the record rarely takes part would need far more
 _MOST_NODES = 4096
-#: what two inversions with different nodes may differ by
+#: relative difference allowed between two inversions with different nodes
 _SETTLED = 1e-9
 
 
 def success_in_closed_form(run: DPSGD, kappa: float) -> mpmath.mpf:
-    """The success of any attack at one step or full batch, in 30-digit arithmetic.
+    """The success of any attack with one step or full batches, in 30-digit arithmetic.
 
-    The likelihood ratio rises with the noise's sum.
+    The likelihood ratio increases with the sum of the outputs.
     """
     with mpmath.workdps(30):
         k, q = mpmath.mpf(kappa), mpmath.mpf(run.sampling_rate)
@@ -42,17 +40,17 @@ def success_in_closed_form(run: DPSGD, kappa: float) -> mpmath.mpf:
 
 
 def two_steps_by_quadrature(sigma: float, q: float, level: float) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Probabilities under both laws that the log ratio of two steps passes ``level``.
+    """Probabilities under both laws that the log ratio of two steps exceeds ``level``.
 
-    An integral over the first step of what the second must exceed. The variable is the logarithm
-    of the distance to the value beyond which the second step does not matter: there the integrand
-    is not analytic, but everything decays, and the trapezoidal rule converges exponentially.
+    An integral over the first step of the second's tail. The variable is the logarithm of the
+    distance to the value beyond which the second step does not matter: the integrand is not
+    analytic there, but decays in this variable, and the trapezoidal rule converges exponentially.
     """
     with mpmath.workdps(30):
         a, rate, c = 1 / mpmath.mpf(sigma), mpmath.mpf(q), mpmath.mpf(level)
 
         def needed(log_ratio: mpmath.mpf) -> mpmath.mpf:
-            """The noise at which one step has this log ratio."""
+            """The output at which one step has this log ratio."""
             return (mpmath.log(mpmath.expm1(log_ratio) / rate + 1) + a * a / 2) / a
 
         enough = needed(c - mpmath.log1p(-rate))
@@ -72,33 +70,23 @@ def two_steps_by_quadrature(sigma: float, q: float, level: float) -> tuple[mpmat
 
 
 def success_by_inversion(run: DPSGD, prior_success: float) -> float:
-    """The success of any attack by inverting a tilted characteristic function; nan if too long.
+    """The success of any attack by inverting a tilted characteristic function.
 
     With ``M(w) = E_nu exp(w L)`` for the log ratio ``L`` of one step, the tails of the sum over T
     steps are ``P_nu(S > c) = (1 / 2 pi i) int M(w)**T exp(-w c) / w dw`` along any vertical line
     to the right of zero, and for ``mu`` the same with ``w - 1`` in place of ``w`` outside the
     power. The trapezoidal rule converges exponentially along the line through the saddle point.
 
-    Parameters
-    ----------
-    run : DPSGD
-        Sampling rate below one.
-    prior_success : float
-        ``kappa`` in (0, 1).
-
-    Returns
-    -------
-    float
-        ``gamma`` to about ten digits, with no certificate; nan where two grids disagree or the
-        characteristic function decays too slowly, because the record takes part in about one step
-        only.
+    ``gamma`` has about ten digits, not certified, for sampling rates below one; nan where two grids
+    disagree or the characteristic function decays too slowly, because the record takes part about
+    once.
     """
     values = [_inverted(_Line(run, fineness), prior_success) for fineness in (1.0, 1.4)]
     settled = abs(values[0] - values[1]) <= _SETTLED * values[1]
     return values[1] if settled and prior_success <= values[1] <= 1 else math.nan
 
 
-def _inverted(line: _Line, prior_success: float) -> float:
+def _inverted(line: "_Line", prior_success: float) -> float:
     goal = math.log(prior_success)
     tilt = line.tilt(goal)
     mean, spread = line.moments(tilt)
@@ -184,25 +172,20 @@ class _Line:
 def success_by_library(
     run: DPSGD, prior_success: np.ndarray, grid: float, method: str
 ) -> np.ndarray:
-    """What dp-accounting's privacy-loss distributions say of gamma, by its public functions.
+    """Gamma from dp-accounting's privacy-loss distributions, by its public functions.
 
-    For every epsilon ``delta(epsilon) + exp(epsilon) kappa`` is at least gamma if delta is an upper
-    bound; the least over a grid of epsilons is taken.
+    If ``delta(epsilon)`` is an upper bound, gamma is at most ``delta(epsilon) + exp(epsilon)
+    kappa`` for every epsilon; this is the least of them over a grid.
 
     Parameters
     ----------
     run : DPSGD
-    prior_success : ndarray
-        ``kappa``, shape (n,).
+    prior_success : ndarray, shape (n,)
+        ``kappa``.
     grid : float
         The library's discretisation interval.
     method : {"connect-the-dots", "pessimistic", "optimistic"}
         Its dominating pair, or its privacy buckets rounded up or down.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,).
     """
     from dp_accounting.pld import privacy_loss_distribution
 
@@ -214,7 +197,7 @@ def success_by_library(
         pessimistic_estimate=method != "optimistic",
     ).self_compose(int(run.steps))
     _, upper = bounds.rero_curve(run, prior_success)
-    # the best epsilon is the log ratio at kappa, which is hardly above that of the two tails
+    # the best epsilon is the log ratio at kappa, which is hardly above log(gamma / kappa)
     most = float(np.max(np.log(upper / prior_success)))
     epsilon = np.linspace(0.0, 2.0 + 1.3 * most, 401)
     delta = np.asarray(law.get_delta_for_epsilon(epsilon))
