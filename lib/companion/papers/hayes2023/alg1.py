@@ -1,7 +1,5 @@
 """Algorithm 1: the estimate of gamma with the printed normalisation and with the right one."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Algorithm 2: how often the summed inner products name the target, and the law they follow."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Algorithm 3: only the qT largest inner products count, on sub-sampled runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

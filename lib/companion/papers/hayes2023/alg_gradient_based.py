@@ -1,7 +1,5 @@
 """The gradient-based attack: five losses on the same gradients, and the search for the label."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

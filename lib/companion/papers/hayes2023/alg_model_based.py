@@ -1,7 +1,5 @@
 """The model-based attack: shadow models and a reconstructor, without noise and with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure

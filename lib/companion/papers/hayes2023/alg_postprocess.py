@@ -1,7 +1,5 @@
 """Appendix D's conversion of reconstructions: random priors, and their exact average."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

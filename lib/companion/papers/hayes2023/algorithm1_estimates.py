@@ -1,7 +1,5 @@
 """Repeated estimates of gamma by Algorithm 1, and how far they scatter."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

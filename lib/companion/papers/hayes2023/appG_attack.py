@@ -1,7 +1,5 @@
 """Appendix G: the likelihood as a score, put right, as printed, and with a prior."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

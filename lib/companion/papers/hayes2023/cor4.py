@@ -1,7 +1,5 @@
 """Corollary 4: the bound for DP-SGD against the best attacks and against earlier bounds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

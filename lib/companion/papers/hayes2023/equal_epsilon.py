@@ -1,7 +1,5 @@
 """Runs whose noise is tuned to an epsilon, computed once in each process."""
 
-from __future__ import annotations
-
 import functools
 
 from reconrisk import DPSGD, privacy

@@ -3,8 +3,6 @@
 The bound is an enclosure, so that the grids of the sampling rate can be as fine as one likes.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence

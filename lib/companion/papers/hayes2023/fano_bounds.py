@@ -1,7 +1,5 @@
 """The three bounds on the advantage of Table 2 and Figure 11, after one full-batch step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 1: error of reconstructions without candidates over epsilon, by two attacks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

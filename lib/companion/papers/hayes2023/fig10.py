@@ -1,7 +1,5 @@
 """Figure 10: what it is worth to subtract the known records' gradients."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figure 11: three bounds on the advantage over sigma, and what an attack can reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

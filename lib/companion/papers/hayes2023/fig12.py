@@ -1,7 +1,5 @@
 """Figure 12: success without candidates against the bound at astronomically small priors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Figure 13: a clipping norm that clips every gradient, and one that does not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

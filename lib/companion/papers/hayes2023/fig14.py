@@ -1,7 +1,5 @@
 """Figure 14: bound and improved attack over q, for several epsilons and prior sizes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 
@@ -22,9 +20,7 @@ PARAMETERS = {
     "epsilons": curves.EPSILONS,
     "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
     "attack_rates": curves.rates(
-        (0.01, 0.1, 0.99),
-        (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.99),
-        "q, where the attack is run",
+        (0.01, 0.1, 0.99), (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.99), "q, where the attack is run"
     ),
     **subsampled.attack_parameters(50),
 }

@@ -1,7 +1,5 @@
 """Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 2: two attacks against two bounds where only a network's last layer is trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figure 3: success over the size of the prior, for several epsilons."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Figure 4: Algorithms 2 and 3 and the likelihood under sub-sampling, over epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

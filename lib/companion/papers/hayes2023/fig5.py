@@ -1,7 +1,5 @@
 """Figure 5: bound and attack along the curve of constant (4, 1e-5)-DP."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -66,10 +64,7 @@ PARAMETERS = {
     ),
     **subsampled.attack_parameters(150),
 }
-SETTLES = (
-    *("hayes2023/fig5a", "hayes2023/fig5b"),
-    *("C-025", "C-026", "C-027", "C-028", "C-029"),
-)
+SETTLES = (*("hayes2023/fig5a", "hayes2023/fig5b"), *("C-025", "C-026", "C-027", "C-028", "C-029"))
 
 
 @measurement

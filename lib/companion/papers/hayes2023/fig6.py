@@ -1,7 +1,5 @@
 """Figure 6: what reconstructions without candidates look like, over epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

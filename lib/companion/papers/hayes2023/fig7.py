@@ -1,7 +1,5 @@
 """Figure 7: the same attack on networks of 10, 100 and 1,000 hidden units."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

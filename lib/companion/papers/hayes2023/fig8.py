@@ -1,7 +1,5 @@
 """Figure 8: success of the attacks with and without candidates, for three prior sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

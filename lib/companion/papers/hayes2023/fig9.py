@@ -1,7 +1,5 @@
 """Figure 9: candidates from the data against candidates that are noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure

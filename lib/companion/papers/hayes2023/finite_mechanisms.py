@@ -5,8 +5,6 @@ for each candidate with the distribution of the output with that candidate. ``cl
 whether naming ``g`` counts as a success when the target is ``z``.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 with it, in units of the clipping norm.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr
 

@@ -1,7 +1,5 @@
 """Lemma 11: TV_a of DP-SGD's outputs with and without the target, against the Gaussian pair's."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Lemma 12: the blow-up as an infimum of total variations, as printed and right."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 

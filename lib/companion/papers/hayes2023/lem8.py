@@ -1,7 +1,5 @@
 """Lemma 8: trade-off functions are convex; as Remark 3 defines them they would be zero."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lemma 9: the blow-up is concave in kappa, certified for runs of DP-SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ target, drawn from its own prior; what comes back is how often each score was ri
 its epsilon, not its noise, so that no computed number reaches its seed.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping, Sequence

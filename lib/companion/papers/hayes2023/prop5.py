@@ -1,7 +1,5 @@
 """Proposition 5: Algorithm 1 is consistent, and what the guarantees around it are worth."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -11,12 +9,7 @@ import pandas as pd
 from scipy import integrate
 from scipy.special import ndtri
 
-from companion.papers.hayes2023.algorithm1_estimates import (
-    estimates,
-    full_batch,
-    one_step,
-    spread,
-)
+from companion.papers.hayes2023.algorithm1_estimates import estimates, full_batch, one_step, spread
 from companion.study import (
     Context,
     Parameter,

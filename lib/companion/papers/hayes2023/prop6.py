@@ -1,7 +1,5 @@
 """Proposition 6: how often the estimate of kappa from samples covers it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -118,10 +116,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     right = (exact["missed"] <= failing).all() and covered.all()
     error = math.sqrt(LEVEL * (1 - LEVEL) / repeats)
     solved = simulated[["Clopper-Pearson", "Chernoff"]] - LEVEL > -STANDARD_ERRORS * error
-    for target, holds in (
-        ("hayes2023/prop6", right and solved.all(axis=None)),
-        ("C-055", right),
-    ):
+    for target, holds in (("hayes2023/prop6", right and solved.all(axis=None)), ("C-055", right)):
         yield check(
             target,
             holds,

@@ -1,7 +1,5 @@
 """What stands in for the network that the paper has pretrained on ImageNet."""
 
-from __future__ import annotations
-
 from companion.study import Tables
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap

@@ -1,7 +1,5 @@
 """Algorithm 3 and the likelihood score on sub-sampled runs, one network trained for every trial."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Table 1: the settings of every experiment, and what the paper profile of its exhibit says."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

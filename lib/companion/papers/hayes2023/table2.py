@@ -1,7 +1,5 @@
 """Table 2: the 36 printed bounds on the advantage, beside exact values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -10,14 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from companion.papers.hayes2023.algorithm1_estimates import spread
-from companion.papers.hayes2023.fano_bounds import (
-    GUO,
-    GUO_MC,
-    OURS,
-    advantages,
-    closed_fano,
-    fano,
-)
+from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages, closed_fano, fano
 from companion.study import (
     Context,
     Parameter,

@@ -1,7 +1,5 @@
 """Theorem 2: no attack succeeds more often than the blow-up of a dominating pair at kappa."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

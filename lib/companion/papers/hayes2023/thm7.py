@@ -1,7 +1,5 @@
 """Theorem 7: every inequality of the proof on Gaussian mechanisms, and what testability is for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

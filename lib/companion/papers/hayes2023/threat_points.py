@@ -7,8 +7,6 @@ A task of a sweep is one point, or one point's reconstructions; it holds no comp
 that its draws are the same everywhere.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
