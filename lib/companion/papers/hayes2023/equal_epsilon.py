@@ -4,8 +4,6 @@ import functools
 
 from reconrisk import DPSGD, privacy
 
-__all__ = ["DELTA", "tuned_run"]
-
 #: the delta of every (epsilon, delta) in Hayes et al. 2023
 DELTA = 1e-5
 

@@ -14,7 +14,8 @@ import torch
 from matplotlib.axes import Axes
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.equal_epsilon_curves import ends, gamma_enclosures, log_rates
+from companion.papers.hayes2023.equal_epsilon_curves import gamma_enclosures, log_rates
+from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Parameter
 from companion.study.sweep import as_table
 from companion.study.verdicts import STANDARD_ERRORS
@@ -31,12 +32,9 @@ SCORES = {"top": (ORANGE, "o", "Algorithm 3"), "likelihood": (GREEN, "s", "likel
 def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
     """Parameters of the networks and the attack."""
     return {
-        "data": Parameter(
-            "str", "digits", "MNIST", "MNIST", "a name that study.datasets.classified knows"
-        ),
+        "data": Parameter("str", "digits", "MNIST", "MNIST", "data set of labelled images"),
         "known": Parameter(
-            "int", 999, 999, "999 (training size 1,000)", "|D-|, records that the adversary knows",
-            low=2,
+            "int", 999, 999, "999 (training size 1,000)", "|D-|, known records", low=2
         ),
         "pool": Parameter(
             "int", 798, 10000, "the data set", "records that candidates are drawn from", low=100
@@ -45,20 +43,19 @@ def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
         "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
         "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
         "learning_rate": Parameter(
-            "float", 0.5, 0.5, "swept over 0.001 to 100 for every epsilon",
-            "step on the mean of the clipped gradients", low=0,
+            "float", 0.5, 0.5, "swept from 0.001 to 100", "step on the mean clipped gradient", low=0
         ),
         "trials": Parameter(
             "int", quick_trials, 10000, "10,000", "networks trained and attacked, a point", low=20
         ),
-    }  # fmt: skip
+    }
 
 
 def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Attack one run of DP-SGD, one network for every trial; a row for each prior size and score.
 
-    A trial with many candidates is a trial for every smaller prior: its other candidates could
-    have been any of those present, and success is averaged over all choices.
+    A trial with many candidates is also one for every smaller prior: success is averaged over all
+    choices of the other candidates.
 
     Parameters
     ----------
@@ -93,14 +90,14 @@ def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
         generator=torch.Generator(device=device).manual_seed(task["noise_seed"]),
     )
     rows = []
+    others, trials = task["candidates"] - 1, task["trials"]
     for score, n in itertools.product(SCORES, task["prior_sizes"]):
         values = guesses.scores[score]
-        others = values.shape[1] - 1
         own = values.gather(1, guesses.target[:, None])
         below = (values < own).sum(dim=1).cpu().numpy()
         right = attacks.conversion_success(others - below, others, n)
-        # at least that of one trial in doubt, so that a run of luck has an error too
-        error = max(float(right.std(ddof=1)), 1 / math.sqrt(len(right))) / math.sqrt(len(right))
+        # at least the error of one doubtful trial, also where all trials agree
+        error = max(float(right.std(ddof=1)), 1 / math.sqrt(trials)) / math.sqrt(trials)
         rows.append({"n": n, "score": score, "success": float(right.mean()), "error": error})
     return rows
 
@@ -163,15 +160,14 @@ def never_above(attack: pd.DataFrame) -> bool:
 
 
 def gain(attack: pd.DataFrame) -> tuple[float, float]:
-    """How much more often Algorithm 3 succeeds at the largest q than at the smallest.
+    """The rise of Algorithm 3's success from the smallest q to the largest.
 
     The mean over epsilon, with its standard error: single points are too noisy to be ordered.
     """
-    top = attack[attack["score"] == "top"]
-    pairs = [ends(part) for _, part in top.groupby("epsilon")]
-    gains = [high["success"] - low["success"] for low, high in pairs]
-    errors = [math.hypot(low["error"], high["error"]) for low, high in pairs]
-    return float(np.mean(gains)), math.hypot(*errors) / len(errors)
+    top = attack[attack["score"] == "top"].sort_values("q").groupby("epsilon")
+    low, high = top.first(), top.last()
+    errors = np.hypot(low["error"], high["error"])
+    return float((high["success"] - low["success"]).mean()), math.hypot(*errors) / len(errors)
 
 
 def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
@@ -180,16 +176,7 @@ def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> No
     axes.plot(bound["q"], bound["best attack"], "--", color=GREY, label="best attack (orthogonal)")
     for shift, (score, (colour, marker, label)) in zip((0.95, 1.05), SCORES.items(), strict=True):
         part = attack[attack["score"] == score]
-        success = part["success"]
-        axes.errorbar(
-            part["q"] * shift,
-            success,
-            yerr=[success - part["low"], part["high"] - success],
-            fmt=marker,
-            ms=4,
-            color=colour,
-            capsize=2,
-            elinewidth=1,
-            label=label,
-        )
+        style = {"fmt": marker, "ms": 4, "color": colour, "capsize": 2, "elinewidth": 1}
+        errors = interval_lengths(part)
+        axes.errorbar(part["q"] * shift, part["success"], errors, label=label, **style)
     log_rates(axes)
