@@ -1,4 +1,4 @@
-"""Appendix G: the likelihood as a score, put right, as printed, and with a prior."""
+"""Appendix G: the likelihood as a score, corrected, as printed, and with a prior."""
 
 from collections.abc import Iterator
 
@@ -8,27 +8,27 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.registry import errata
 from companion.style import BLUE, GREY, drawing, panels
+
+
+def _epsilon(value: float, run: str) -> Parameter:
+    return Parameter("float", value, value, "not printed", f"epsilon of the {run}", low=1e-3)
+
 
 PARAMETERS = {
     **runs.data_parameters(500, 500),
     "sampling_rate": runs.sampling_rate(0.1, "not printed"),
     "steps": runs.steps(100, 100),
-    "epsilon": Parameter(
-        "float", 32.0, 32.0, "not printed", "epsilon of the sub-sampled run", low=1e-3
-    ),
+    "epsilon": _epsilon(32.0, "sub-sampled run"),
     "learning_rate": runs.learning_rate(1.0, "of the sub-sampled run"),
-    "unclipped_epsilon": Parameter(
-        "float", 32.0, 32.0, "not printed", "epsilon of the unclipped run", low=1e-3
-    ),
+    "unclipped_epsilon": _epsilon(32.0, "unclipped run"),
     "unclipped_learning_rate": runs.learning_rate(
         50.0, "of the full-batch run in which gradients fall below C"
     ),
-    "prior_epsilon": Parameter(
-        "float", 4.0, 4.0, "not printed", "epsilon of the run with a prior", low=1e-3
-    ),
+    "prior_epsilon": _epsilon(4.0, "run with a prior"),
     "prior_learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
     "likeliest": Parameter(
         "float", 0.7, 0.7, "not printed", "prior probability of the first candidate", low=1e-6
@@ -72,19 +72,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p = tables.parameters
     rows = {run: part.set_index("score") for run, part in tables["scores"].groupby("run")}
     sampled, free, prior = rows["sub-sampled"], rows["unclipped"], rows["with a prior"]
-    right, exactly = sampled.loc["likelihood"], sampled.loc["printed, exactly"]
-    printed, product, with_prior = (
-        sampled.loc["as printed"],
-        prior.loc["times prior"],
-        prior.loc["likelihood"],
+    right, printed, exactly = (
+        sampled.loc[score] for score in ("likelihood", "as printed", "printed, exactly")
     )
+    with_prior, product = prior.loc["likelihood"], prior.loc["times prior"]
     ahead = max(runs.likelihood_ahead(part.loc["sum"]) for part in (sampled, free))
     behind = min(runs.likelihood_behind(part.loc["top"]) for part in (sampled, free))
     yield check(
         "hayes2023/appG_attack",
         ahead < runs.RARELY and behind > runs.RARELY,
-        "put right, the likelihood beats the sum where the run is sub-sampled and where gradients "
-        "are not clipped, and is not behind Algorithm 3",
+        "as corrected, the likelihood beats the sum where the run is sub-sampled and where "
+        "gradients are not clipped, and does no worse than Algorithm 3",
         ours=f"sub-sampled: {runs.percent(right)}, sum {runs.percent(sampled.loc['sum'])}, top qT "
         f"{runs.percent(sampled.loc['top'])}; unclipped: {runs.percent(free.loc['likelihood'])}, "
         f"sum {runs.percent(free.loc['sum'])}",
@@ -95,10 +93,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     guessing = stats.binomtest(int(printed["right"]), int(printed["trials"]), guess)
     beats_guessing = guessing.pvalue <= runs.RARELY
     beats_product = runs.likelihood_ahead(product) <= runs.RARELY
-    put_right = right["low"] > max(printed["high"], exactly["high"])
+    corrected = right["low"] > max(printed["high"], exactly["high"])
     with_logarithm = with_prior["high"] > p.likeliest
     needs_prior = runs.likelihood_ahead(prior.loc["without prior"]) < runs.RARELY
-    sums = f"as printed {runs.percent(printed)}, put right {runs.percent(right)}"
+    sums = f"as printed {runs.percent(printed)}, corrected {runs.percent(right)}"
     products = (
         f"s_z + ln p_z {runs.percent(with_prior)}, s_z p_z {runs.percent(product)}, no prior "
         f"{runs.percent(prior.loc['without prior'])}, always the first {p.likeliest:g}"
@@ -106,14 +104,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "C-043",
         holds=beats_guessing or not beats_product,
-        corrected_holds=put_right and with_logarithm and needs_prior,
+        corrected_holds=corrected and with_logarithm and needs_prior,
         corrected=" ".join(errata()[e].corrected for e in ("E-C-02", "E-C-03")),
         ours=f"{sums}; {products}",
     )
     yield refute(
         "E-C-02",
         holds=beats_guessing,
-        corrected_holds=put_right,
+        corrected_holds=corrected,
         ours=f"{sums}, printed in exact arithmetic {runs.percent(exactly)}",
         paper=f"guessing: {guess:g}",
     )
@@ -122,9 +120,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "The paper's appendix proposes the log likelihood as score. Success of the scores on three "
-    "runs, with 95% intervals: a sub-sampled one, where the paper's formula can be compared with "
-    "the one put right; a full-batch one whose gradients fall below the clipping norm; and one "
-    "with a prior that favours the first candidate. Dotted: always guessing the likeliest."
+    "runs, with 95% intervals: a sub-sampled one, which compares the paper's formula with the "
+    "corrected one; a full-batch one whose gradients fall below the clipping norm; and one with a "
+    "prior that favours the first candidate. Dotted: always guessing the likeliest."
 )
 
 
@@ -158,15 +156,11 @@ def draw(tables: Tables) -> Figure:
         order = [name for name in names if name in set(part["score"])]
         shown = part.set_index("score").loc[order]
         positions = -np.arange(len(order))
-        errors = np.array([shown["success"] - shown["low"], shown["high"] - shown["success"]])
-        axis.errorbar(
-            shown["success"], positions, xerr=errors.clip(min=0), fmt="o", color=BLUE, capsize=2.5
-        )
-        labels = [names[name] for name in order]
-        guess = 1 / shown["n"].iloc[0]
+        style = {"fmt": "o", "color": BLUE, "capsize": 2.5}
+        axis.errorbar(shown["success"], positions, xerr=interval_lengths(shown), **style)
+        labels, guess = [names[name] for name in order], 1 / shown["n"].iloc[0]
         if run == "with a prior":
-            labels[0] = "plus log prior"
-            guess = tables.parameters.likeliest
+            labels[0], guess = "plus log prior", tables.parameters.likeliest
         axis.axvline(guess, color=GREY, linestyle=":")
         axis.set_yticks(positions, labels)
         axis.set_ylim(-len(order) + 0.4, 0.6)
