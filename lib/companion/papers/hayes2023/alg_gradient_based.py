@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -14,7 +15,16 @@ from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import CHUNK
 from companion.papers.hayes2023.informed_adversary import images_of, scene_of, train_targets
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    refute,
+    shared_by,
+)
 from companion.study.verdicts import rounded
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import LOSSES, baselines, infer_labels, rank_one_start
@@ -28,11 +38,8 @@ TRACED = (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 700, 1000)
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
     "loss_epsilons": Parameter(
-        "floats",
-        (300.0, 1000.0),
-        (100.0, 300.0, 1000.0, 10000.0),
-        "not printed",
-        "epsilon at which losses are compared",
+        *("floats", (300.0, 1000.0), (100.0, 300.0, 1000.0, 10000.0)),
+        *("not printed", "epsilon at which losses are compared"),
     ),
     "compared": Parameter(
         "int", 12, 200, "not printed", "targets for which losses are compared", low=4
@@ -74,40 +81,33 @@ def measure(study: Context) -> Tables:
 
 
 def compare_losses(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attack the same trajectories with each loss; one row per loss, with errors and trace.
-
-    Parameters
-    ----------
-    task : dict
-        As in :func:`~companion.papers.hayes2023.gradient_reconstructions.attack_targets`.
-    """
+    """Attack the same trajectories with each loss; one row per loss, with errors and trace."""
     scene = scene_of(task)
     stored, truth, labels = train_targets(scene)
     rows: list[dict[str, Any]] = []
 
-    def add(name: str, rebuilt: Any, trace: dict[int, list[float]]) -> None:
-        errors = as_numpy((rebuilt - truth).square().mean(dim=1)).tolist()
-        means = [[i, float(np.mean(found))] for i, found in sorted(trace.items())]
-        rows.append({"loss": name, "errors": errors, "trace": means})
+    def errors_of(rebuilt: torch.Tensor, targets: Any = slice(None)) -> list[float]:
+        return as_numpy((rebuilt - truth[targets]).square().mean(dim=1)).tolist()
 
     for name, loss in LOSSES.items():
         trace: dict[int, list[float]] = {}
 
         def watch(iteration, best, targets, trace=trace):
             if iteration in TRACED or iteration == task["iterations"]:
-                errors = (best.inputs - truth[targets]).square().mean(dim=1)
-                trace.setdefault(iteration, []).extend(as_numpy(errors).tolist())
+                trace.setdefault(iteration, []).extend(errors_of(best.inputs, targets))
 
         found = informed.match_targets(scene, stored, labels, loss=loss, watch=watch)
-        add(name, found.inputs, trace)
+        means = [[i, float(np.mean(errors))] for i, errors in sorted(trace.items())]
+        rows.append({"loss": name, "errors": errors_of(found.inputs), "trace": means})
     longer = informed.match_targets(scene, stored, labels, iterations=2 * task["iterations"])
-    add(LONGER, longer.inputs, {})
-    add("rank-one start", rank_one_start(stored.residuals), {})
+    start = rank_one_start(stored.residuals)
+    rows.append({"loss": LONGER, "errors": errors_of(longer.inputs), "trace": []})
+    rows.append({"loss": "rank-one start", "errors": errors_of(start), "trace": []})
     return rows
 
 
 def search_labels(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack with all labels tried, with the label read off the biases, and with it known."""
+    """Attack with all labels tried and with the label known, and infer it from the biases."""
     scene = scene_of(task)
     stored, pixels, labels = train_targets(scene)
     candidates = {"searched": 0, "known": 0}
@@ -159,7 +159,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "hayes2023/alg_gradient_based",
         change < 0.15 and wide["eq. (1)"].iloc[-1] < 0.6 * baselines.UNIFORM_MSE,
         "eq. (1) reconstructs from the noisy gradients: at the largest epsilon its error is below "
-        "60% of that between uniform images, and at none do twice the iterations change it by 15%",
+        "60% of that between uniform images, and twice the iterations change it by less than 15%",
         ours="error of eq. (1): "
         + ", ".join(
             f"{rounded(row['mean'], row['sem'])} (epsilon = {row['epsilon']:g})"
@@ -169,24 +169,24 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     ratio = tables["log ratio"]
     better = (ratio["mean"] > 3 * ratio["sem"]).all()
-    for target in ("C-007", "E-C-18"):
-        yield refute(
-            target,
-            erratum="E-C-18",
-            holds=not better,
-            corrected_holds=better,
-            ours="error of eq. (1) over that of the squared distance, geometric mean: "
-            + ", ".join(
-                f"{math.exp(row['mean']):.1f} (epsilon = {row['epsilon']:g})"
-                for _, row in ratio.iterrows()
-            ),
-        )
+    loss = refute(
+        "C-007",
+        erratum="E-C-18",
+        holds=not better,
+        corrected_holds=better,
+        ours="error of eq. (1) over that of the squared distance, geometric mean: "
+        + ", ".join(
+            f"{math.exp(row['mean']):.1f} (epsilon = {row['epsilon']:g})"
+            for _, row in ratio.iterrows()
+        ),
+    )
+    yield from shared_by(loss, "E-C-18")
     factor = search["candidates searched"] / search["candidates known"]
     yield check(
         "C-035",
         factor == search["classes"] == 10,
-        "trying every label costs ten times as many candidates. It need not be tried: the label is "
-        "the one negative entry of the output bias's gradient",
+        "trying every label costs ten times as many candidates; it is unnecessary, because the "
+        "label is the one negative entry of the output bias's gradient",
         ours=f"{factor:g} times the candidates; {search['right']:.0%} of the labels found by the "
         f"search, {search['read off']:.0%} by the sign",
         paper="ten times",
@@ -204,7 +204,7 @@ CAPTION = (
 
 def alt(tables: Tables) -> str:
     wide = tables["errors"].pivot(index="epsilon", columns="loss", values="mean")
-    told = "; ".join(
+    ends = "; ".join(
         f"at epsilon = {epsilon:g} eq. (1) ends at {row['eq. (1)']:.2g}, the squared distance at "
         f"{row['squared distance']:.2g}"
         for epsilon, row in wide.iterrows()
@@ -212,7 +212,7 @@ def alt(tables: Tables) -> str:
     return (
         "One panel for each epsilon with falling curves for "
         f"{tables['trace']['loss'].nunique()} losses, logarithmic axes, which level off within "
-        f"some hundreds of iterations: {told}."
+        f"some hundreds of iterations: {ends}."
     )
 
 

@@ -57,8 +57,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "The model-based attack: a network learns from shadow models to map the final weights to the "
-    "one record it does not know. Without noise (rightmost) it beats ridge regression and comes to "
-    "the nearest neighbours' error; under DP noise it falls back to the mean image."
+    "unknown record. Without noise (rightmost) it beats ridge regression and reaches the nearest "
+    "neighbours' error; under DP noise it is no better than the mean image."
 )
 
 
@@ -83,15 +83,9 @@ def draw(tables: Tables) -> Figure:
         axis.axhline(table[line].iloc[0], color=GREY, linestyle=style, linewidth=1.3)
     informed.epsilon_axis(axis)
     axis.set(yscale="log", ylabel="mean squared error")
-    axis.annotate(
-        "no noise",
-        (table["epsilon"].iloc[-1], table["model-based"].iloc[-1]),
-        xytext=(-8, 12),
-        textcoords="offset points",
-        ha="right",
-        fontsize=9,
-        color=GREY,
-    )
+    style = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": GREY}
+    last = table["epsilon"].iloc[-1], table["model-based"].iloc[-1]
+    axis.annotate("no noise", last, (-8, 12), **style)
     legend_above(
         figure,
         [
