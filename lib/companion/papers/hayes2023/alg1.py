@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import (
     STEPS,
     estimates,
@@ -34,25 +35,16 @@ DIVISORS = {"kept": "N' (printed)", "samples": "N", "ratios": "the sum of all ra
 #: Appendix A: standard deviations printed for epsilon = 10, by the number of samples
 PRINTED_SPREAD = {10_000: 0.019, 1_000_000: 0.0017}
 
-NOT_PRINTED = "not printed"
 PARAMETERS = {
     "kappa": Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6),
-    "epsilons": Parameter(
-        "floats", (1.0, 4.0), (1.0, 4.0), NOT_PRINTED, "epsilon of full-batch runs", low=0.01
-    ),
+    "epsilons": unprinted.numbers(1.0, 4.0, meaning="epsilon of full-batch runs", low=0.01),
     "samples": Parameter("int", 10000, 1000000, "1M", "N, samples of one estimate", low=100),
     "repeats": Parameter("int", 200, 200, "1,000", "estimates per setting", low=10),
-    "sampling_rate": Parameter("float", 0.1, 0.1, NOT_PRINTED, "q of a sub-sampled run", low=1e-3),
-    "sampled_samples": Parameter(
-        "int", 2500, 100000, "1M", "N, samples of one of its estimates", low=100
-    ),
+    "sampling_rate": unprinted.number(0.1, "q of a sub-sampled run", low=1e-3),
+    "sampled_samples": Parameter("int", 2500, 100000, "1M", "N of one of its estimates", low=100),
     "sampled_repeats": Parameter("int", 40, 40, "1,000", "estimates of it", low=20),
-    "spread_repeats": Parameter(
-        "int", 1000, 1000, "1,000", "estimates behind a standard deviation", low=100
-    ),
-    "timed_samples": Parameter(
-        "int", 100000, 1000000, "10,000 to 10M", "samples of the timed estimate", low=100
-    ),
+    "spread_repeats": Parameter("int", 1000, 1000, "1,000", "estimates of the spread", low=100),
+    "timed_samples": Parameter("int", 100000, 1000000, "10,000 to 10M", "N when timed", low=100),
 }
 SETTLES = ("C-015", "C-032", "C-033", "E-C-01", "E-C-10")
 SHOWN = ("three divisors",)

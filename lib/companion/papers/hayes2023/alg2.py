@@ -13,8 +13,9 @@ from scipy import stats
 
 from companion.experiments.tools import SIGNIFICANCE, fits
 from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.parameters import Settings
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, GREEN, GREY, ORANGE, SKY, drawing, legend_line, panels
@@ -30,12 +31,8 @@ PARAMETERS = {
     "trials": runs.trials(150),
     "batch": runs.batch(),
     **runs.SHORTCUT,
-    "law_trials": Parameter(
-        "int", 40, 100, "not printed", "models whose inner products are tested", low=5
-    ),
-    "law_epsilon": Parameter(
-        "float", 10.0, 10.0, "not printed", "epsilon of those models", low=1e-3
-    ),
+    "law_trials": unprinted.count(40, 100, "models whose inner products are tested", low=5),
+    "law_epsilon": unprinted.number(10.0, "epsilon of those models", low=1e-3),
 }
 SETTLES = ("C-009", "C-016")
 
@@ -47,14 +44,8 @@ def measure(study: Context) -> Tables:
     sharing = [s | {"trajectories": p.trajectories} for s in settings]
     trained = runs.attack_points(study, settings, p.trials, batch=p.batch)
     shared = runs.attack_points(study, sharing, p.shortcut_trials, runs.shortcut_task)
-    law_task = runs.trial_task(
-        study,
-        "law",
-        epsilon=p.law_epsilon,
-        learning_rate=p.learning_rate,
-        prior_sizes=[2],
-        trials=p.law_trials,
-    )
+    given = {"epsilon": p.law_epsilon, "learning_rate": p.learning_rate, "prior_sizes": [2]}
+    law_task = runs.trial_task(study, "law", trials=p.law_trials, **given)
     law = study.sweep(inner_products, [law_task], "inner products")[0]
     sigma = tuned_run(p.law_epsilon, 1.0, p.steps, delta=p.delta).noise_multiplier
     grid = np.geomspace(min(p.epsilons), max(p.epsilons), 33).tolist()

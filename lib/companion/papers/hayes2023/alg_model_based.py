@@ -17,9 +17,7 @@ from companion.style import GREY, ORANGE, PURPLE, drawing, legend_above, legend_
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
     **SHADOW_PARAMETERS,
-    "noiseless_epsilon": Parameter(
-        "float", 1e7, 1e7, "no DP", "epsilon that stands for training without noise", low=1e6
-    ),
+    "noiseless_epsilon": Parameter("float", 1e7, 1e7, "no DP", "epsilon for no noise", low=1e6),
 }
 
 

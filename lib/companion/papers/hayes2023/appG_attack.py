@@ -8,31 +8,25 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.success_intervals import interval_lengths
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.registry import errata
 from companion.style import BLUE, GREY, drawing, panels
-
-
-def _epsilon(value: float, run: str) -> Parameter:
-    return Parameter("float", value, value, "not printed", f"epsilon of the {run}", low=1e-3)
-
 
 PARAMETERS = {
     **runs.data_parameters(500, 500),
     "sampling_rate": runs.sampling_rate(0.1, "not printed"),
     "steps": runs.steps(100, 100),
-    "epsilon": _epsilon(32.0, "sub-sampled run"),
+    "epsilon": unprinted.number(32.0, "epsilon of the sub-sampled run", low=1e-3),
     "learning_rate": runs.learning_rate(1.0, "of the sub-sampled run"),
-    "unclipped_epsilon": _epsilon(32.0, "unclipped run"),
+    "unclipped_epsilon": unprinted.number(32.0, "epsilon of the unclipped run", low=1e-3),
     "unclipped_learning_rate": runs.learning_rate(
         50.0, "of the full-batch run in which gradients fall below C"
     ),
-    "prior_epsilon": _epsilon(4.0, "run with a prior"),
+    "prior_epsilon": unprinted.number(4.0, "epsilon of the run with a prior", low=1e-3),
     "prior_learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
-    "likeliest": Parameter(
-        "float", 0.7, 0.7, "not printed", "prior probability of the first candidate", low=1e-6
-    ),
+    "likeliest": unprinted.number(0.7, "prior probability of the first candidate", low=1e-6),
     "prior_size": runs.PRIOR_SIZE,
     "trials": runs.trials(400),
     "batch": runs.batch(),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy import integrate, optimize
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import DELTA, tuned_run
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import BLUE, COLOURS, GREY, PURPLE, drawing, panels
@@ -28,20 +28,15 @@ PARAMETERS = {
         "epsilon of every run",
         low=0.01,
     ),
-    "sampling_rates": theorem.sampling_rates(1.0, 0.02, 0.1),
+    "sampling_rates": unprinted.sampling_rates(1.0, 0.02, 0.1),
     "steps": Parameter(
-        "ints",
-        (100, 1000, 100),
-        (100, 1000, 100),
-        "100; 1,000 (Figure 4)",
+        *("ints", (100, 1000, 100), (100, 1000, 100), "100; 1,000 (Figure 4)"),
         "T, steps; one kind of run for each entry of this and the last list",
         low=1,
     ),
     "prior_sizes": Parameter("ints", (2, 10, 100), (2, 10, 100), "2, 10, 100", "n", low=2),
-    "advantage": Parameter(
-        "float", 0.1, 0.1, "not printed", "advantage, eq. (4), that is tolerated", low=1e-6
-    ),
-    "mechanisms": theorem.count(100, 2000, "random mechanisms per setting"),
+    "advantage": unprinted.number(0.1, "tolerated advantage, eq. (4)", low=1e-6),
+    "mechanisms": unprinted.count(100, 2000, "random mechanisms per setting"),
 }
 SETTLES = ("C-001", "C-008", "C-012", "C-056", "C-057")
 SHOWN = ("bound and best attacks",)

@@ -48,9 +48,7 @@ def measure(study: Context) -> Tables:
             **threat.points_and_curves(p),
         },
         exact=("curves",),
-        ran=threat.describe_run(
-            p, f"|D-| = {few}, {many} and {p.known}, with and without subtraction"
-        ),
+        ran=threat.describe_run(p, f"|D-| = {few}, {many} and {p.known}, with subtraction or not"),
     )
 
 

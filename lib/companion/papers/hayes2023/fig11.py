@@ -7,17 +7,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages, printed_cells
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk import bounds
 
-NOT_PRINTED = "not printed"
 PARAMETERS = {
     "prior_size": Parameter("int", 10, 10, "10", "n, uniform prior", low=2),
-    "least_noise": Parameter("float", 0.25, 0.25, NOT_PRINTED, "least sigma drawn", low=0.05),
-    "most_noise": Parameter("float", 3.0, 3.0, NOT_PRINTED, "largest sigma drawn", low=0.1),
-    "points": Parameter("int", 56, 111, NOT_PRINTED, "values of sigma", low=3),
+    "least_noise": unprinted.number(0.25, "smallest sigma drawn", low=0.05),
+    "most_noise": unprinted.number(3.0, "largest sigma drawn", low=0.1),
+    "points": unprinted.count(56, 111, "values of sigma", low=3),
 }
 ORTHOGONAL, SIMPLEX = "best attack, orthogonal", "best attack, simplex"
 

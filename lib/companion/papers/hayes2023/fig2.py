@@ -44,18 +44,14 @@ PARAMETERS = {
     **threat.common_parameters(499),
     "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
     "side": Parameter("int", 16, 32, "32", "pixels a side (of the patches; CIFAR-10 has 32)", 8),
-    "features": Parameter(
-        "int", 160, 640, "640 (WRN-28-10)", "features of the stand-in map", low=16
-    ),
+    "features": Parameter("int", 160, 640, "640 (WRN-28-10)", "features of the stand-in", low=16),
     "learning_rates": threat.learning_rates(
         (0.2, 1.0, 5.0), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "is attacked"
     ),
     "models": threat.models(8),
     "trials": threat.trials(60, "trials of the prior-aware attack, a point"),
     **threat.shared_parameters(),
-    "targets": Parameter(
-        "int", 24, 100, "1,000", "targets of the gradient-based attack, a point", low=2
-    ),
+    "targets": Parameter("int", 24, 100, "1,000", "targets of the gradient-based attack", low=2),
     "iterations": Parameter(
         "int", 60, 200, "1,000,000 of plain gradient descent", "iterations of Adam", low=1
     ),
@@ -145,8 +141,7 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
     rebuilt, truth = as_numpy(found.inputs), originals[: len(targets)]
     nearer = nearer_records(rebuilt, truth, originals)
     values = conversion_success(nearer, len(originals) - 1, task["prior_size"])
-    success = float(values.mean())
-    reach = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
+    success, reach = float(values.mean()), 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
     return {
         "success": success,
         "low": max(success - reach, 0.0),
@@ -334,7 +329,7 @@ def draw(tables: Tables) -> Figure:
         ("simplex", ":", "best, regular simplex"),
     ):
         ends = places - 0.01, places + 0.21
-        axes.hlines(points[column], *ends, PURPLE, style, label, linewidth=1.8)
+        axes.hlines(points[column], *ends, PURPLE, style, label=label, linewidth=1.8)
     axes.axhline(1 / tables.parameters.prior_size, color=GREY, linewidth=0.9, linestyle=":")
     axes.set(xlabel=r"$\varepsilon$", ylabel="success", ylim=(0, 1.04))
     axes.set_xticks(places, [f"{e:g}" for e in points["epsilon"]])

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import (
     Context,
-    Parameter,
     Tables,
     Verdict,
     check,
@@ -36,14 +36,7 @@ PARAMETERS = {
     "prior_size": runs.PRIOR_SIZE,
     "trials": runs.trials(120),
     "batch": runs.batch(),
-    "model_trials": Parameter(
-        "int",
-        40000,
-        1000000,
-        "not printed",
-        "simulated trials of Algorithm 3 with orthogonal gradients",
-        low=1000,
-    ),
+    "model_trials": unprinted.count(40000, 1000000, "simulated trials of Algorithm 3", low=1000),
 }
 SETTLES = ("C-024", "E-C-15")
 

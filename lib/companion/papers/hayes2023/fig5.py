@@ -42,22 +42,14 @@ PARAMETERS = {
         (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99),
         "q, where the attack is run",
     ),
-    "swept_rates": curves.rates(
-        (0.01, 0.1, 0.5, 0.99), curves.COARSE, "q, where T is varied as well"
-    ),
+    "swept_rates": curves.rates((0.01, 0.1, 0.5, 0.99), curves.COARSE, "q, where T varies as well"),
     "swept_steps": Parameter(
-        "ints",
-        (1, 10, 100, 1000),
-        (1, 10, 100, 1000, 10000),
-        "100 (C-027: varied)",
+        *("ints", (1, 10, 100, 1000), (1, 10, 100, 1000, 10000), "100 (C-027: varied)"),
         "T, steps of the further curves",
         low=1,
     ),
     "candidates": Parameter(
-        "int",
-        100,
-        100,
-        "10 (each trial has its own)",
+        *("int", 100, 100, "10 (each trial has its own)"),
         "candidates of a trial; success is averaged over all choices of n of them",
         low=2,
     ),

@@ -22,12 +22,11 @@ from reconrisk.models import Classifier
 #: largest difference between the widths
 ALIKE = 0.1
 
+WIDTHS = (10, 100, 1000)
 PARAMETERS = {
     "data": threat.data_parameter(),
     "epsilons": threat.epsilons((1.0, 10.0, 40.0)),
-    "widths": Parameter(
-        "ints", (10, 100, 1000), (10, 100, 1000), "10, 100, 1000", "hidden units", low=1
-    ),
+    "widths": Parameter("ints", WIDTHS, WIDTHS, "10, 100, 1000", "hidden units", low=1),
     "widest_epsilons": threat.epsilons((10.0,), printed="the same at every width"),
     **threat.common_parameters(),
     "max_grad_norm": threat.CLIPPING_NORM,
@@ -76,7 +75,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     yield from shared_by(alike, "C-036")
-    counts = [Classifier(784, width).parameter_count for width in (10, 100, 1000)]
+    counts = [Classifier(784, width).parameter_count for width in WIDTHS]
     ours, paper = ", ".join(f"{c:,}" for c in counts), "7,960, 79,600 and 796,000"
     yield check(
         "C-037",

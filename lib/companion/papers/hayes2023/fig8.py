@@ -200,9 +200,9 @@ def alt(tables: Tables) -> str:
         f"{len(halves)} panels, one for each prior size, over epsilon. All curves rise, that of "
         "the prior-aware attack first: half-way to certainty near epsilon = "
         f"{epsilons} candidates with and without knowing them. At the largest epsilon and "
-        f"{largest} candidates Algorithm 2 is at {ends['prior-aware', largest]:.2f}, the likelihood score at "
-        f"{ends['prior-aware, likelihood', largest]:.2f} and the gradient-based attack at "
-        f"{ends['gradient-based', largest]:.2f}."
+        f"{largest} candidates Algorithm 2 is at {ends['prior-aware', largest]:.2f}, the "
+        f"likelihood score at {ends['prior-aware, likelihood', largest]:.2f} and the "
+        f"gradient-based attack at {ends['gradient-based', largest]:.2f}."
     )
 
 

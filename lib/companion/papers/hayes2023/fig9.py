@@ -17,9 +17,7 @@ PARAMETERS = {
     **threat.common_parameters(),
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
-    "exact_epsilons": threat.epsilons(
-        (10.0,), (1.0, 10.0, 40.0), "every point: each trial trains its own model"
-    ),
+    "exact_epsilons": threat.epsilons((10.0,), (1.0, 10.0, 40.0), threat.EXACT),
     "trials": threat.trials(100, "trials with a model of their own, a point"),
     **threat.shared_parameters(),
 }
@@ -40,9 +38,7 @@ def measure(study: Context) -> Tables:
             **threat.points_and_curves(p),
         },
         exact=("curves",),
-        ran=threat.describe_run(
-            p, "candidates from the data, or uniform noise as far apart as they are"
-        ),
+        ran=threat.describe_run(p, "candidates from the data, or uniform noise equally far apart"),
     )
 
 
@@ -90,10 +86,6 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    return threat.success_figure(
-        tables,
-        [
-            ({"prior": "data"}, "candidates from the data", BLUE, "o", 0.98),
-            ({"prior": "noise"}, "candidates of noise", ORANGE, "s", 1.02),
-        ],
-    )
+    data = ({"prior": "data"}, "candidates from the data", BLUE, "o", 0.98)
+    noise = ({"prior": "noise"}, "noise candidates", ORANGE, "s", 1.02)
+    return threat.success_figure(tables, [data, noise])

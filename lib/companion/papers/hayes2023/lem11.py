@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_null
 from companion.study import Context, Tables, Verdict, check, measurement
 
@@ -25,9 +25,9 @@ Pair = tuple[np.ndarray, np.ndarray, float]
 LeastSquares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 PARAMETERS = {
-    "data_sets": theorem.count(6, 100, "random least-squares problems"),
-    "noise_multipliers": theorem.noise_multipliers(0.6, 1.0, 2.0),
-    "sampling_rates": theorem.sampling_rates(0.2, 0.5, 0.9),
+    "data_sets": unprinted.count(6, 100, "random least-squares problems"),
+    "noise_multipliers": unprinted.noise_multipliers(0.6, 1.0, 2.0),
+    "sampling_rates": unprinted.sampling_rates(0.2, 0.5, 0.9),
 }
 
 

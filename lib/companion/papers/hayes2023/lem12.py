@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import optimize
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_mixture, excess_of_null
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from reconrisk import DPSGD, bounds
@@ -17,12 +17,10 @@ from reconrisk import DPSGD, bounds
 ROUNDING, SEARCH = 1e-10, 1e-9
 
 PARAMETERS = {
-    "pairs": theorem.count(200, 10000, "random pairs of distributions"),
-    "noise_multipliers": theorem.noise_multipliers(0.5, 1.0, 3.0),
-    "sampling_rates": theorem.sampling_rates(0.1, 0.5, 1.0),
-    "kappas": theorem.values(
-        *(1e-6, 0.01, 0.1, 0.5), meaning="kappa, prior probabilities of success", low=1e-12
-    ),
+    "pairs": unprinted.count(200, 10000, "random pairs of distributions"),
+    "noise_multipliers": unprinted.noise_multipliers(0.5, 1.0, 3.0),
+    "sampling_rates": unprinted.sampling_rates(0.1, 0.5, 1.0),
+    "kappas": unprinted.numbers(1e-6, 0.01, 0.1, 0.5, meaning="kappa, prior success", low=1e-12),
 }
 SETTLES = ("E-C-07",)
 SHOWN = ("blow-up and infima",)

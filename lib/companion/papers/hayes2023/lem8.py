@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023.theorem_parameters import count
+from companion.papers.hayes2023.unprinted import count
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 
 #: error of a linear program
@@ -31,7 +31,6 @@ def _trade_off(mu: np.ndarray, nu: np.ndarray) -> dict[str, float]:
     trade_off = np.array([finite.trade_off_by_programming(mu, nu, kappa) for kappa in grid])
     level, power = finite.events(mu, nu)
     return {
-        "outputs": len(mu),
         "above a chord": finite.above_chords(trade_off),
         "events, above a chord": finite.above_chords(1 - finite.blow_up_of_events(mu, nu, grid)),
         "from 1 - blow-up": float(np.abs(trade_off - 1 + finite.blow_up(mu, nu, grid)).max()),

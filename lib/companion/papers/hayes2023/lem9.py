@@ -7,24 +7,20 @@ import pandas as pd
 from scipy.special import ndtr
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities
 ROUNDING = 1e-10
 
+STEPS = (1, 1, 100, 100, 1000, 100)
 PARAMETERS = {
-    "pairs": theorem.count(100, 1000, "random pairs of distributions"),
-    "points": theorem.count(9, 17, "values of kappa for each run", low=5),
-    "noise_multipliers": theorem.noise_multipliers(0.5, 1.0, 10.0, 0.5, 1.0, 5.0),
-    "sampling_rates": theorem.sampling_rates(1.0, 0.3, 1.0, 0.02, 0.02, 0.5),
-    "steps": theorem.values(
-        *(1, 1, 100, 100, 1000, 100),
-        meaning="T, steps; one run for each entry of the three lists",
-        low=1,
-        kind="ints",
-    ),
+    "pairs": unprinted.count(100, 1000, "random pairs of distributions"),
+    "points": unprinted.count(9, 17, "values of kappa for each run", low=5),
+    "noise_multipliers": unprinted.noise_multipliers(0.5, 1.0, 10.0, 0.5, 1.0, 5.0),
+    "sampling_rates": unprinted.sampling_rates(1.0, 0.3, 1.0, 0.02, 0.02, 0.5),
+    "steps": unprinted.counts(STEPS, STEPS, "T, steps; one run for each entry of the lists", low=1),
 }
 SHOWN = ("runs",)
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy import stats
 
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Parameter
@@ -59,12 +59,8 @@ _NOT_PRINTED = "not printed"
 CLIPPED = "5 keeps every gradient clipped, as the paper reports for C = 0.1 (Figure 13)"
 PRIOR_SIZE = Parameter("int", 10, 10, "10", "n, candidates", low=2)
 SHORTCUT = {
-    "shortcut_trials": Parameter(
-        "int", 10000, 100000, _NOT_PRINTED, "trials that share a trajectory", low=100
-    ),
-    "trajectories": Parameter(
-        "int", 2, 8, _NOT_PRINTED, "models whose gradients such trials share", low=1
-    ),
+    "shortcut_trials": unprinted.count(10000, 100000, "trials that share a trajectory", low=100),
+    "trajectories": unprinted.count(2, 8, "models whose gradients such trials share"),
 }
 
 
@@ -73,12 +69,9 @@ def data_parameters(
 ) -> dict[str, Parameter]:
     """Which records, which network, and how it is trained."""
     return {
-        "dataset": Parameter(
-            "str", "digits", "MNIST", "MNIST", "labelled images: digits (8x8) or MNIST (28x28)"
-        ),
+        "dataset": Parameter("str", "digits", "MNIST", "MNIST", "digits (8x8) or MNIST (28x28)"),
         "training_size": Parameter(
-            *("int", training_size, printed_size, f"{printed_size:,}"),
-            "records trained on, the target included",
+            *("int", training_size, printed_size, f"{printed_size:,}", "records with the target"),
             low=2,
         ),
         "pool_size": Parameter(
@@ -106,7 +99,7 @@ def trials(quick: int, paper: int = 10000) -> Parameter:
 
 
 def batch(quick: int = 1000) -> Parameter:
-    return Parameter("int", quick, 250, _NOT_PRINTED, "trials of one task of the sweep", low=10)
+    return unprinted.count(quick, 250, "trials of one task of the sweep", low=10)
 
 
 def epsilons(
@@ -216,23 +209,19 @@ def attack_task(task: dict[str, Any]) -> list[dict[str, Any]]:
     """
     split, run, classifier = set_up(task)
     size = max(task["prior_sizes"])
-    prior = None
+    prior, scores = None, dict(SCORES)
     if "likeliest" in task:
         prior = np.full(size, (1 - task["likeliest"]) / (size - 1))
         prior[0] = task["likeliest"]
-    scores = dict(SCORES)
     if task.get("printed"):
         scores |= {"as printed": printed_likelihood_score, "printed, exactly": _printed_exactly}
     guesses = prior_aware_attack(
-        classifier,
-        run,
-        *split.known,
-        *split.pool,
+        *(classifier, run, *split.known, *split.pool),
         prior_size=size,
         trials=task["trials"],
         learning_rate=task["learning_rate"],
         generator=generator_of(task),
-        scores=scores | {"squared norm": lambda steps, run: steps.squared_norms.mean(dim=0)},
+        scores=scores,
         prior=prior,
     )
     if prior is not None:
@@ -241,24 +230,21 @@ def attack_task(task: dict[str, Any]) -> list[dict[str, Any]]:
         product = plain * torch.as_tensor(prior)
         more = {"without prior": plain, "times prior": product}
         guesses = Guesses(guesses.candidates, guesses.target, guesses.scores | more)
-    return _counted(guesses, task["prior_sizes"], float(guesses.scores["squared norm"].mean()))
+    return _counted(guesses, task["prior_sizes"])
 
 
 def shortcut_task(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Run trials that share a few trajectories; otherwise like :func:`attack_task`."""
     split, run, classifier = set_up(task)
     guesses = shared_trajectory_attack(
-        classifier,
-        run,
-        *split.known,
-        *split.pool,
+        *(classifier, run, *split.known, *split.pool),
         prior_size=max(task["prior_sizes"]),
         trials=task["trials"],
         learning_rate=task["learning_rate"],
         generator=generator_of(task),
         trajectories=task["trajectories"],
     )
-    return _counted(guesses, task["prior_sizes"], math.nan)
+    return _counted(guesses, task["prior_sizes"])
 
 
 def _printed_exactly(steps: StepScores, run: DPSGD) -> torch.Tensor:
@@ -269,7 +255,7 @@ def _printed_exactly(steps: StepScores, run: DPSGD) -> torch.Tensor:
     return (exponent / (2 * run.noise_multiplier**2)).logsumexp(dim=0)
 
 
-def _counted(guesses: Guesses, sizes: Sequence[int], norm: float) -> list[dict[str, Any]]:
+def _counted(guesses: Guesses, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """How often each score was right, and how often only one of it and the likelihood was."""
 
     def correct(name: str, size: int) -> torch.Tensor:
@@ -281,18 +267,16 @@ def _counted(guesses: Guesses, sizes: Sequence[int], norm: float) -> list[dict[s
     for size in sizes:
         likelihood = correct("likelihood", size)
         for name in guesses.scores:
-            if name != "squared norm":
-                right = correct(name, size)
-                rows.append(
-                    {
-                        "score": name,
-                        "n": size,
-                        "right": int(right.sum()),
-                        "only likelihood": int((likelihood & ~right).sum()),
-                        "only this": int((right & ~likelihood).sum()),
-                        "mean squared norm": norm,
-                    }
-                )
+            right = correct(name, size)
+            rows.append(
+                {
+                    "score": name,
+                    "n": size,
+                    "right": int(right.sum()),
+                    "only likelihood": int((likelihood & ~right).sum()),
+                    "only this": int((right & ~likelihood).sum()),
+                }
+            )
     return rows
 
 
@@ -331,10 +315,9 @@ def attack_points(
         for part in parts
     ]
     table = as_table(named, study.sweep(function, tasks, "trials"))
-    counts = dict.fromkeys(["trials", "right", "only likelihood", "only this"], "sum")
-    merged = counts | {"mean squared norm": "mean"}
-    by = [column for column in table if column not in merged]
-    total = table.groupby(by, sort=False).agg(merged).reset_index()
+    counts = ["trials", "right", "only likelihood", "only this"]
+    by = [column for column in table if column not in counts]
+    total = table.groupby(by, sort=False)[counts].sum().reset_index()
     low, high = np.transpose(list(map(success_interval, total["right"], total["trials"])))
     return total.assign(success=total["right"] / total["trials"], low=low, high=high)
 
@@ -408,11 +391,10 @@ def score_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def epsilon_axis(axis: Axes, values: pd.Series) -> None:
     """A logarithmic axis with a label at every value."""
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(sorted(set(values))))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axis.set_xlabel(r"$\varepsilon$")
+    axis.set(xscale="log", xlabel=r"$\varepsilon$")
+    ticks = sorted(set(values))
+    axis.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axis.minorticks_off()
 
 
 def success_points(

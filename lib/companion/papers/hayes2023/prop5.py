@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import integrate
 from scipy.special import ndtri
 
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import estimates, full_batch, one_step, spread
 from companion.study import (
     Context,
@@ -29,25 +29,17 @@ MILLION = 1_000_000
 #: the samples of E-C-08's example that are kept
 KEPT = 100
 
+STEPS = (1, 5, 20)
 PARAMETERS = {
     "kappa": Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6),
-    "noise_multipliers": theorem.noise_multipliers(1.0, 1.0, 5.0),
-    "sampling_rates": theorem.sampling_rates(1.0, 0.2, 0.3),
-    "steps": theorem.values(
-        1, 5, 20, meaning="T, steps; one run for each entry of the three lists", low=1, kind="ints"
+    "noise_multipliers": unprinted.noise_multipliers(1.0, 1.0, 5.0),
+    "sampling_rates": unprinted.sampling_rates(1.0, 0.2, 0.3),
+    "steps": unprinted.counts(STEPS, STEPS, "T, steps; one run for each entry of the lists", low=1),
+    "samples": unprinted.counts(
+        (300, 3000, 30000), (1000, 10000, 100000, 1000000), "N, samples of one estimate", low=100
     ),
-    "samples": Parameter(
-        "ints",
-        (300, 3000, 30000),
-        (1000, 10000, 100000, 1000000),
-        theorem.NOT_PRINTED,
-        "N, samples of one estimate",
-        low=100,
-    ),
-    "repeats": theorem.count(50, 100, "estimates per setting", low=10),
-    "million_repeats": Parameter(
-        "int", 5, 100, "not printed", "estimates from a million samples each", low=3
-    ),
+    "repeats": unprinted.count(50, 100, "estimates per setting", low=10),
+    "million_repeats": unprinted.count(5, 100, "estimates from a million samples each", low=3),
 }
 SETTLES = ("C-013", "C-014", "E-C-08", "E-C-09")
 SHOWN = ("root mean square errors",)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.papers.hayes2023 import theorem_parameters as theorem
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.papers.hayes2023 import unprinted
+from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import bounds
 
@@ -21,12 +21,10 @@ RADIUS = 0.05
 PRIORS = {"ten equal candidates": 0.1, "one likely candidate": 0.3, "uniform on a line": 0.1}
 
 PARAMETERS = {
-    "samples": Parameter(
-        "ints", (50, 500), (50, 500, 5000), theorem.NOT_PRINTED, "N, samples of the prior", low=1
-    ),
-    "kappas": theorem.values(0.01, 0.1, 0.5, meaning="kappa", low=1e-9),
-    "taus": theorem.values(0.1, 0.3, 0.6, meaning="tau", low=1e-6),
-    "repeats": theorem.count(2000, 20000, "samples of each size", low=100),
+    "samples": unprinted.counts((50, 500), (50, 500, 5000), "N, samples of the prior", low=1),
+    "kappas": unprinted.numbers(0.01, 0.1, 0.5, meaning="kappa", low=1e-9),
+    "taus": unprinted.numbers(0.1, 0.3, 0.6, meaning="tau", low=1e-6),
+    "repeats": unprinted.count(2000, 20000, "samples of each size", low=100),
 }
 SETTLES = ("C-055",)
 SHOWN = ("one ball",)

@@ -33,21 +33,15 @@ def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
     """Parameters of the networks and the attack."""
     return {
         "data": Parameter("str", "digits", "MNIST", "MNIST", "data set of labelled images"),
-        "known": Parameter(
-            "int", 999, 999, "999 (training size 1,000)", "|D-|, known records", low=2
-        ),
-        "pool": Parameter(
-            "int", 798, 10000, "the data set", "records that candidates are drawn from", low=100
-        ),
+        "known": Parameter("int", 999, 999, "999 (training size 1,000)", "|D-|, known", low=2),
+        "pool": Parameter("int", 798, 10000, "the data set", "records for candidates", low=100),
         "hidden": Parameter("int", 10, 10, "10", "hidden units of the network", low=1),
         "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
         "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
         "learning_rate": Parameter(
             "float", 0.5, 0.5, "swept from 0.001 to 100", "step on the mean clipped gradient", low=0
         ),
-        "trials": Parameter(
-            "int", quick_trials, 10000, "10,000", "networks trained and attacked, a point", low=20
-        ),
+        "trials": Parameter("int", quick_trials, 10000, "10,000", "networks, a point", low=20),
     }
 
 

@@ -34,12 +34,8 @@ from reconrisk import bounds
 SQUARED_SENSITIVITIES = (1, 2, 4)
 
 PARAMETERS = {
-    "printed_samples": Parameter(
-        "int", 100000, 100000, "100,000", "samples behind the printed numbers", low=2
-    ),
-    "samples": Parameter(
-        "int", 5000, 100000, "100,000", "samples from which that noise is estimated", low=100
-    ),
+    "printed_samples": Parameter("int", 100000, 100000, "100,000", "samples of the paper", low=2),
+    "samples": Parameter("int", 5000, 100000, "100,000", "samples to estimate its noise", low=100),
 }
 SETTLES = ("C-044", "C-045", "C-046", "C-047", "E-C-11")
 SHOWN = ("36 cells",)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from reconrisk import bounds
 
@@ -16,9 +16,9 @@ from reconrisk import bounds
 ROUNDING = 1e-10
 
 PARAMETERS = {
-    "mechanisms": theorem.count(300, 10000, "random mechanisms per setting"),
-    "epsilons": theorem.values(0.5, 1.0, 3.0, meaning="epsilon of pure DP", low=1e-6),
-    "candidates": theorem.values(2, 10, 100, meaning="prior sizes", low=2, kind="ints"),
+    "mechanisms": unprinted.count(300, 10000, "random mechanisms per setting"),
+    "epsilons": unprinted.numbers(0.5, 1.0, 3.0, meaning="epsilon of pure DP", low=1e-6),
+    "candidates": unprinted.counts((2, 10, 100), (2, 10, 100), "prior sizes", low=2),
 }
 SETTLES = ("C-010", "E-C-06")
 SHOWN = ("pure DP",)

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.papers.hayes2023 import theorem_parameters as theorem
+from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement
 
 #: slack for inequalities between values of the normal distribution function
@@ -16,8 +16,8 @@ ROUNDING = 1e-10
 PROOF = ("success", "own blow-ups", "dominating blow-ups", "blow-up of their mean", "gamma")
 
 PARAMETERS = {
-    "mechanisms": theorem.count(200, 10000, "random mechanisms per setting"),
-    "noise_multipliers": theorem.noise_multipliers(0.3, 0.6, 1.0, 2.0, 4.0),
+    "mechanisms": unprinted.count(200, 10000, "random mechanisms per setting"),
+    "noise_multipliers": unprinted.noise_multipliers(0.3, 0.6, 1.0, 2.0, 4.0),
 }
 SHOWN = ("opposite candidates",)
 

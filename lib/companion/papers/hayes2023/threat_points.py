@@ -18,7 +18,6 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, ScalarFormatter
 from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
@@ -50,6 +49,8 @@ CLIPPING_NORM = Parameter("float", 0.1, 0.1, "0.1", "C, clipping norm", low=1e-9
 LEARNING_RATE = Parameter(
     "float", 5.0, 5.0, _RATE, "step on the mean gradient; at 5 every gradient stays clipped", low=0
 )
+#: what the paper does at every point
+EXACT = "every point: each trial trains its own model"
 
 
 def data_parameter(quick: str = "digits", paper: str = "MNIST") -> Parameter:
@@ -82,8 +83,11 @@ def common_parameters(known: int = 999) -> dict[str, Parameter]:
     return {
         "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
         "known": Parameter(
-            *("int", known, known, f"{known} (training size {known + 1})"),
-            "|D-|, records that the adversary knows",
+            "int",
+            known,
+            known,
+            f"{known} (training size {known + 1})",
+            "|D-|, known records",
             low=2,
         ),
         "prior_size": Parameter("int", 10, 10, "10", "n, candidates", low=2),
@@ -94,17 +98,9 @@ def shared_parameters() -> dict[str, Parameter]:
     """The shortcut: many trials along the gradients of a few models."""
     every = "not printed: every trial trains its own model"
     return {
-        "trajectories": Parameter(
-            "int", 3, 10, every, "models whose gradients the shortcut re-uses, a point", low=2
-        ),
-        "shared_trials": Parameter(
-            "int", 3000, 20000, every, "trials of the shortcut, a point", low=100
-        ),
-        "pool": Parameter(
-            *("int", 200, 500, "not printed: the whole data set"),
-            "records that candidates are drawn from",
-            low=20,
-        ),
+        "trajectories": Parameter("int", 3, 10, every, "models that trials share, a point", low=2),
+        "shared_trials": Parameter("int", 3000, 20000, every, "trials that share them", low=100),
+        "pool": Parameter("int", 200, 500, "all (not printed)", "records for candidates", low=20),
     }
 
 
@@ -465,9 +461,9 @@ def success_figure(tables: Tables, series: Iterable[tuple], width: float = 6.2) 
 def epsilon_axis(axes: Axes, table: pd.DataFrame, chance: float | None = None) -> None:
     """Success over epsilon, logarithmic, labelled at the figure's own values."""
     axes.set(xscale="log", xlabel=r"$\varepsilon$", ylim=(-0.02, 1.04))
-    axes.set_xticks(sorted(set(table["epsilon"])))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticks = sorted(set(table["epsilon"]))
+    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axes.minorticks_off()
     if chance is not None:
         axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=":")
 
