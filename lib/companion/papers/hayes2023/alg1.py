@@ -9,6 +9,7 @@ import pandas as pd
 
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import (
+    KAPPA,
     STEPS,
     estimates,
     full_batch,
@@ -36,7 +37,7 @@ DIVISORS = {"kept": "N' (printed)", "samples": "N", "ratios": "the sum of all ra
 PRINTED_SPREAD = {10_000: 0.019, 1_000_000: 0.0017}
 
 PARAMETERS = {
-    "kappa": Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6),
+    "kappa": KAPPA,
     "epsilons": unprinted.numbers(1.0, 4.0, meaning="epsilon of full-batch runs", low=0.01),
     "samples": Parameter("int", 10000, 1000000, "1M", "N, samples of one estimate", low=100),
     "repeats": Parameter("int", 200, 200, "1,000", "estimates per setting", low=10),

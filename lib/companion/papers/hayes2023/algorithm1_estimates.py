@@ -7,11 +7,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context
+from companion.study import Context, Parameter
 from reconrisk import DPSGD, bounds
 
 #: steps of the full-batch runs of Figures 1 to 3
 STEPS = 100
+KAPPA = Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6)
 
 
 def full_batch(epsilon: float) -> DPSGD:

@@ -24,6 +24,7 @@ PRIOR_SIZES = (2, 10, 100)
 #: q on the grids of the bound
 COARSE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.99)
 FINE = tuple(q / 100 for q in range(1, 100))
+STEPS = Parameter("int", 100, 100, "100", "T, steps", low=1)
 EPSILONS = Parameter(
     "floats",
     (1.0, 4.0, 10.0, 32.0),

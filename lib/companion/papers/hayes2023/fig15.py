@@ -8,23 +8,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    registry,
-    shared_by,
-)
+from companion.study import Context, Tables, Verdict, check, measurement, not_run, shared_by
+from companion.study.registry import printed
 from companion.style import drawing
 
 PARAMETERS = {
     "epsilons": curves.EPSILONS,
     "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
-    "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+    "steps": curves.STEPS,
 }
 SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
 
@@ -72,14 +63,14 @@ def _caption_values(bound: pd.DataFrame) -> Verdict:
     if low.empty or high.empty:
         needs = "epsilon = 32 among the epsilons, q = 0.01 and 0.99 among the rates"
         return not_run("C-054", statement, needs)
-    printed = registry.printed("hayes2023/fig15").set_index("condition")["value"]
+    named = printed("hayes2023/fig15").set_index("condition")["value"]
     return check(
         "C-054",
-        abs(low.iloc[0] - float(printed["q=0.01"])) < 0.05
-        and abs(high.iloc[0] - float(printed["q=0.99"])) < 0.01,
+        abs(low.iloc[0] - float(named["q=0.01"])) < 0.05
+        and abs(high.iloc[0] - float(named["q=0.99"])) < 0.01,
         statement,
         ours=f"{low.iloc[0]:.4f} at q = 0.01, {high.iloc[0]:.4f} at q = 0.99",
-        paper=f"{printed['q=0.01']}, {printed['q=0.99']}",
+        paper=f"{named['q=0.01']}, {named['q=0.99']}",
         tolerance="half a unit of the last printed digit; 0.01 for the 1",
     )
 

@@ -11,15 +11,7 @@ from scipy import special
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import (
-    Context,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
+from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import BLUE, GREY, drawing, panels
 from reconrisk import DPSGD, bounds

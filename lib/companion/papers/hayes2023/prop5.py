@@ -10,18 +10,15 @@ from scipy import integrate
 from scipy.special import ndtri
 
 from companion.papers.hayes2023 import unprinted
-from companion.papers.hayes2023.algorithm1_estimates import estimates, full_batch, one_step, spread
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-    shared_by,
+from companion.papers.hayes2023.algorithm1_estimates import (
+    KAPPA,
+    estimates,
+    full_batch,
+    one_step,
+    spread,
 )
+from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
+from companion.study.registry import printed
 from companion.study.verdicts import rounded
 from reconrisk import DPSGD, bounds
 
@@ -31,7 +28,7 @@ KEPT = 100
 
 STEPS = (1, 5, 20)
 PARAMETERS = {
-    "kappa": Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6),
+    "kappa": KAPPA,
     "noise_multipliers": unprinted.noise_multipliers(1.0, 1.0, 5.0),
     "sampling_rates": unprinted.sampling_rates(1.0, 0.2, 0.3),
     "steps": unprinted.counts(STEPS, STEPS, "T, steps; one run for each entry of the lists", low=1),
@@ -148,8 +145,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _printed(metric: str) -> float:
-    printed = registry.printed("hayes2023/text").set_index("metric")["value"]
-    return float(printed[metric])
+    return float(printed("hayes2023/text").set_index("metric")["value"][metric])
 
 
 def _judge_quantiles() -> Verdict:

@@ -14,7 +14,7 @@ import torch
 from matplotlib.axes import Axes
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.equal_epsilon_curves import gamma_enclosures, log_rates
+from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
 from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Parameter
 from companion.study.sweep import as_table
@@ -37,7 +37,7 @@ def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
         "pool": Parameter("int", 798, 10000, "the data set", "records for candidates", low=100),
         "hidden": Parameter("int", 10, 10, "10", "hidden units of the network", low=1),
         "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
-        "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+        "steps": STEPS,
         "learning_rate": Parameter(
             "float", 0.5, 0.5, "swept from 0.001 to 100", "step on the mean clipped gradient", low=0
         ),

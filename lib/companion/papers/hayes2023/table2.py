@@ -17,16 +17,7 @@ from companion.papers.hayes2023.fano_bounds import (
     fano,
     printed_cells,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    compare,
-    measurement,
-    refute,
-)
+from companion.study import Context, Parameter, Tables, Verdict, check, compare, measurement, refute
 from companion.study.verdicts import half_unit
 from reconrisk import bounds
 
