@@ -135,16 +135,14 @@ def _by_loss(
     rows, traces = [], []
     for task, found in zip(tasks, results, strict=True):
         for entry in found:
-            common = {"epsilon": float(task["epsilon"]), "loss": entry["loss"]}
-            rows += [
-                {**common, "target": target, "error": error}
-                for target, error in enumerate(entry["errors"], task["first"])
-            ]
-            traces += [
-                {**common, "iteration": int(iteration), "error": error}
-                for iteration, error in entry["trace"]
-            ]
-    return pd.DataFrame(rows), pd.DataFrame(traces)
+            setting = float(task["epsilon"]), entry["loss"]
+            rows += [(*setting, *pair) for pair in enumerate(entry["errors"], task["first"])]
+            traces += [(*setting, *pair) for pair in entry["trace"]]
+    columns = ["epsilon", "loss"]
+    return (
+        pd.DataFrame(rows, columns=[*columns, "target", "error"]),
+        pd.DataFrame(traces, columns=[*columns, "iteration", "error"]),
+    )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

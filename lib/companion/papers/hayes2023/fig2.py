@@ -107,12 +107,7 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
 
     The gradient-based attack of eq. (1) optimises the image's pixels through the frozen feature
     map; the label is known, as in the paper. Success is averaged exactly over all priors of the
-    target and ``prior_size - 1`` other images of the pool.
-
-    Returns
-    -------
-    dict
-        ``success``, ``low``, ``high`` (95%, normal, over targets), ``MSE`` of the pixels.
+    target and ``prior_size - 1`` other images of the pool; its normal 95% interval is over targets.
     """
     images = threat.images_of(task)
     inputs, labels = threat.records_of(task)

@@ -140,15 +140,7 @@ def split_records(
 ) -> Split:
     """Draw known records and a pool at random; the rest (MNIST: the test set) is for testing.
 
-    Parameters
-    ----------
-    dataset : {"digits", "MNIST"}
-    data_root : str
-        Folder of MNIST's files; empty for the digits, which are bundled.
-    seed : int
-        Of the draw.
-    known, pool : int
-        How many of each; the pool is smaller if there are fewer.
+    ``known`` and ``pool`` are their sizes; the pool is smaller if there are fewer records.
     """
     root = Path(data_root) if data_root else None
     digits = dataset == "digits"
@@ -200,12 +192,8 @@ def generator_of(task: Mapping[str, Any]) -> torch.Generator:
 def attack_task(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Run trials of the attack at one setting, one row per score and prior size.
 
-    Parameters
-    ----------
-    task : dict
-        Data and run as in :func:`set_up`; ``learning_rate``, ``trials``, ``prior_sizes``;
-        optionally ``likeliest``, the prior probability of the first candidate (the others share
-        the rest equally), and ``printed``, to add Appendix G as printed.
+    Optional entries of a task are ``likeliest``, the prior probability of the first candidate (the
+    others share the rest equally), and ``printed``, to add Appendix G as printed.
     """
     split, run, classifier = set_up(task)
     size = max(task["prior_sizes"])

@@ -46,23 +46,11 @@ def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
 
 
 def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attack one run of DP-SGD, one network for every trial; a row for each prior size and score.
+    """Attack a task of :func:`attack_along`, with a network for every trial.
 
     A trial with many candidates is also one for every smaller prior: success is averaged over all
-    choices of the other candidates.
-
-    Parameters
-    ----------
-    task : dict
-        ``epsilon``, ``q``, ``steps`` and ``max_grad_norm`` name the run, whose noise is tuned
-        here; ``data``, ``data_root``, ``known``, ``pool`` and ``data_seed`` the records;
-        ``hidden``, ``learning_rate``, ``trials``, ``candidates``, ``prior_sizes``, ``noise_seed``
-        and ``device`` the attack.
-
-    Returns
-    -------
-    list of dict
-        ``n``, ``score``, ``success`` and its standard ``error``.
+    choices of the other candidates. Returns a row for each prior size and score, with the success
+    and its standard error.
     """
     device = task["device"]
     images = _images(task["data"], task["data_root"])
@@ -74,10 +62,7 @@ def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
     guesses = attacks.prior_aware_attack(
         Classifier(images.dimension, task["hidden"], images.classes),
         dataclasses.replace(run, max_grad_norm=task["max_grad_norm"]),
-        inputs[known],
-        labels[known],
-        inputs[pool],
-        labels[pool],
+        *(inputs[known], labels[known], inputs[pool], labels[pool]),
         prior_size=task["candidates"],
         trials=task["trials"],
         learning_rate=task["learning_rate"],
@@ -110,28 +95,18 @@ def attack_along(
 ) -> pd.DataFrame:
     """The attack at every (epsilon, q), with 95% intervals and the bound."""
     p = study.parameters
+    shared = {name: p[name] for name in attack_parameters(0)} | {
+        "data_root": str(study.data_root or ""),
+        "data_seed": study.seed_of("records"),
+        "prior_sizes": list(prior_sizes),
+        "candidates": candidates,
+        "device": study.device,
+    }
+    named = [{"epsilon": epsilon, "q": rate} for epsilon, rate in points]
     tasks = [
-        {
-            "epsilon": epsilon,
-            "q": rate,
-            "steps": p.steps,
-            "max_grad_norm": p.max_grad_norm,
-            "data": p.data,
-            "data_root": str(study.data_root) if study.data_root else "",
-            "known": p.known,
-            "pool": p.pool,
-            "data_seed": study.seed_of("records"),
-            "hidden": p.hidden,
-            "learning_rate": p.learning_rate,
-            "trials": p.trials,
-            "prior_sizes": list(prior_sizes),
-            "candidates": candidates,
-            "noise_seed": study.seed_of("attack", epsilon, rate),
-            "device": study.device,
-        }
-        for epsilon, rate in points
+        shared | at | {"noise_seed": study.seed_of("attack", at["epsilon"], at["q"])}
+        for at in named
     ]
-    named = [{"epsilon": task["epsilon"], "q": task["q"]} for task in tasks]
     table = as_table(named, study.sweep(attack_run, tasks, threads=1))
     table["low"] = (table["success"] - NORMAL_95 * table["error"]).clip(lower=0)
     table["high"] = (table["success"] + NORMAL_95 * table["error"]).clip(upper=1)

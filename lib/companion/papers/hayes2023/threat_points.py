@@ -195,18 +195,10 @@ def generator_of(task: Mapping[str, Any], purpose: str) -> torch.Generator:
 def attack_point(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Attack at one point, with each trial's own model or shared ones; a row for each score.
 
-    Parameters
-    ----------
-    task : dict
-        ``method`` is ``"own model"`` or ``"shared"``; ``prior`` is ``"data"`` or ``"noise"``;
-        ``subtract`` says whether known gradients are subtracted. ``record_seed`` is for the choice
-        of known records and pool, ``draw_seed`` for all other draws.
-
-    Returns
-    -------
-    list of dict
-        ``score``, ``success`` (a share), ``low`` and ``high`` (95%), ``trials``; for the
-        likelihood ``gained`` and ``lost``, the trials that only it, or only the sum, got right.
+    The task's ``method`` is ``"own model"`` or ``"shared"``, its ``prior`` ``"data"`` or
+    ``"noise"``; ``subtract`` says whether known gradients are subtracted. Rows hold the success
+    with its 95% interval; for the likelihood also ``gained`` and ``lost``, the trials that only it,
+    or only the sum, got right.
     """
     run = run_of(task)
     chooser = generator_of(task, "record_seed")
@@ -264,18 +256,10 @@ def interval(right: np.ndarray, groups: int = 0) -> tuple[float, float, float]:
 
 
 def measure_training(task: dict[str, Any]) -> dict[str, float]:
-    """Train a few models and return their test accuracy and the known gradients' clipped norms.
+    """Train a few ``models`` and measure their test accuracy and the known gradients' norms.
 
-    Parameters
-    ----------
-    task : dict
-        As for :func:`attack_point`; ``models`` says how many.
-
-    Returns
-    -------
-    dict
-        ``accuracy`` on test records; ``mean norm``: mean of ``min(|g|, C)`` over the known
-        records, steps and models; ``clipped``: share of gradients longer than C.
+    ``mean norm`` is the mean of ``min(|g|, C)`` over the known records, steps and models;
+    ``clipped`` the share of gradients longer than C.
     """
     inputs, labels = records_of(task)
     run = run_of(task)
