@@ -110,7 +110,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     yield _law(tables["law"])
-    yield _bits(p)
+    yield _information(p)
 
 
 def _law(law: pd.DataFrame) -> Verdict:
@@ -136,7 +136,7 @@ def _law(law: pd.DataFrame) -> Verdict:
     )
 
 
-def _bits(p: Settings) -> Verdict:
+def _information(p: Settings) -> Verdict:
     """C-009: certainty among n candidates is log n nats; with two it is one bit."""
     sizes = (2, 10, 2048)  # at a signal of ten standard deviations the guess is certain
     bits = [float(bounds.mutual_information_orthogonal(n, 10.0)) / math.log(2) for n in sizes]

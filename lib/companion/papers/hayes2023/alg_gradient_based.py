@@ -205,9 +205,8 @@ def alt(tables: Tables) -> str:
         for epsilon, row in wide.iterrows()
     )
     return (
-        "One panel for each epsilon with falling curves for "
-        f"{tables['trace']['loss'].nunique()} losses, logarithmic axes, which level off within "
-        f"some hundreds of iterations: {ends}."
+        f"One panel for each epsilon with falling curves for {tables['trace']['loss'].nunique()} "
+        f"losses, logarithmic axes, which level off within some hundreds of iterations: {ends}."
     )
 
 

@@ -124,13 +124,12 @@ def alt(tables: Tables) -> str:
     shares = tables["scores"].set_index(["run", "score"])["success"]
     sampled, free, prior = (shares[run] for run in ("sub-sampled", "unclipped", "with a prior"))
     return (
-        "Three panels of horizontal points. Sub-sampled: "
-        f"likelihood {sampled['likelihood']:.1f}, top qT {sampled['top']:.1f}, sum "
-        f"{sampled['sum']:.1f}, the printed formula {sampled['as printed']:.1f}. Unclipped: "
-        f"likelihood {free['likelihood']:.1f}, the other two {free['sum']:.1f}. With a prior: "
-        f"score plus log prior {prior['likelihood']:.1f} at the dotted line of "
-        f"{tables.parameters.likeliest:g}, score times prior {prior['times prior']:.1f}, the "
-        f"likelihood alone {prior['without prior']:.1f}."
+        f"Three panels of horizontal points. Sub-sampled: likelihood {sampled['likelihood']:.1f}, "
+        f"top qT {sampled['top']:.1f}, sum {sampled['sum']:.1f}, the printed formula "
+        f"{sampled['as printed']:.1f}. Unclipped: likelihood {free['likelihood']:.1f}, the other "
+        f"two {free['sum']:.1f}. With a prior: score plus log prior {prior['likelihood']:.1f} at "
+        f"the dotted line of {tables.parameters.likeliest:g}, score times prior "
+        f"{prior['times prior']:.1f}, the likelihood alone {prior['without prior']:.1f}."
     )
 
 

@@ -201,22 +201,27 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{len(runs)} runs and priors; the best attack on orthogonal candidates reaches "
         f"{reached.min():.2f} to {reached.max():.2f} of it",
     )
-    yield _judge_renyi_divergence(tables["Renyi divergences"])
-    yield _judge_renyi_robustness(tables["mechanisms"], tables["best orders"])
-    yield _judge_uniform_prior(tables.parameters.prior_sizes)
-    yield _judge_tolerated(tables["tolerated"], tables.parameters.advantage)
-    yield _judge_against_renyi(runs[runs["q"] == 1], tables["both bounds"])
-
-
-def _judge_renyi_divergence(table: pd.DataFrame) -> Verdict:
+    table = tables["Renyi divergences"]
     closed = table["alpha"] * table["T"] / (2 * table["sigma"] ** 2)
-    return check(
+    yield check(
         "C-001",
         (table["by quadrature"] / closed - 1).abs().max() < ROUNDING,
         "T full-batch steps are (alpha, alpha T / (2 sigma^2))-RDP",
         ours=f"the definition's expectation by quadrature, in {len(table)} settings",
         tolerance="1e-9",
     )
+    yield _judge_renyi_robustness(tables["mechanisms"], tables["best orders"])
+    sizes = tables.parameters.prior_sizes
+    balls = [bounds.prior_success_ball(1.0 - np.eye(n), 0.5) for n in sizes]
+    plain = [bounds.prior_success(n) for n in sizes]
+    yield check(
+        "C-012",
+        np.allclose([balls, plain], 1 / np.array(sizes)),
+        "a uniform prior over n points has kappa = 1/n for exact reconstruction",
+        ours=f"the largest ball of the error I[z != z'] for n = {', '.join(map(str, sizes))}",
+    )
+    yield _judge_tolerated(tables["tolerated"], tables.parameters.advantage)
+    yield _judge_against_renyi(runs[runs["q"] == 1], tables["both bounds"])
 
 
 def _judge_renyi_robustness(mechanisms: pd.DataFrame, orders: pd.DataFrame) -> Verdict:
@@ -233,17 +238,6 @@ def _judge_renyi_robustness(mechanisms: pd.DataFrame, orders: pd.DataFrame) -> V
         ours=f"no attack above it on {count} random mechanisms at four orders; the minimum over "
         f"the orders equals eq. (2) in {len(orders)} settings",
         tolerance="1e-8 in log gamma",
-    )
-
-
-def _judge_uniform_prior(sizes: tuple[int, ...]) -> Verdict:
-    balls = [bounds.prior_success_ball(1.0 - np.eye(n), 0.5) for n in sizes]
-    plain = [bounds.prior_success(n) for n in sizes]
-    return check(
-        "C-012",
-        np.allclose([balls, plain], 1 / np.array(sizes)),
-        "a uniform prior over n points has kappa = 1/n for exact reconstruction",
-        ours=f"the largest ball of the error I[z != z'] for n = {', '.join(map(str, sizes))}",
     )
 
 

@@ -202,8 +202,7 @@ def alt(tables: Tables) -> str:
         f"it falls from {falling.iloc[0]:.2f} to {falling.iloc[-1]:.2f} with the chosen rates and "
         f"less at a fixed one. Right: at epsilon = {last['epsilon'].iloc[0]:g} the points for "
         f"{clipped} are at {shares[clipped, 'sum']:.2f}; for {unclipped} the plain sum reaches "
-        f"{shares[unclipped, 'sum']:.2f} and the likelihood "
-        f"{shares[unclipped, 'likelihood']:.2f}."
+        f"{shares[unclipped, 'sum']:.2f} and the likelihood {shares[unclipped, 'likelihood']:.2f}."
     )
 
 

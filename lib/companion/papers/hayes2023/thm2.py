@@ -27,17 +27,17 @@ SHOWN = ("pure DP",)
 @measurement
 def measure(study: Context) -> Tables:
     p, rng = study.parameters, study.rng("mechanisms")
-    mechanisms = [_bound_and_attack(rng) for _ in range(p.mechanisms)]
+    mechanisms = [_attacked(rng) for _ in range(p.mechanisms)]
     # the best guess at every output should be the best of all attacks
     few = [finite.random_mechanism(rng, 3, 4) for _ in range(20)]
     every = [(finite.optimal_success(m), finite.exhaustive_success(m)) for m in few]
     rng = study.rng("private mechanisms")
-    private = [_private(rng, epsilon) for epsilon in p.epsilons for _ in range(p.mechanisms)]
+    private = [{"epsilon": e, **_attacked(rng, e)} for e in p.epsilons for _ in range(p.mechanisms)]
     return Tables(
         {
             "mechanisms": pd.DataFrame(mechanisms),
             "every attack": pd.DataFrame(every, columns=["best guesses", "best of all attacks"]),
-            "private mechanisms": pd.DataFrame(private),
+            "private mechanisms": pd.DataFrame(private).drop(columns="gamma"),
             "pure DP": pd.DataFrame(
                 itertools.starmap(_pure, itertools.product(p.epsilons, p.candidates))
             ),
@@ -48,22 +48,14 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _bound_and_attack(rng: np.random.Generator) -> dict[str, float]:
-    mechanism = finite.random_mechanism(rng, *finite.random_size(rng))
+def _attacked(rng: np.random.Generator, epsilon: float | None = None) -> dict[str, float]:
+    """The best attack on a random mechanism, and the bound of its tightest dominating pair."""
+    mechanism = finite.random_mechanism(rng, *finite.random_size(rng), epsilon=epsilon)
     kappa = finite.prior_success(mechanism)
     return {
         "kappa": kappa,
         "best attack": finite.optimal_success(mechanism),
         "gamma": float(np.interp(kappa, *finite.largest_blow_up(mechanism))),
-    }
-
-
-def _private(rng: np.random.Generator, epsilon: float) -> dict[str, float]:
-    mechanism = finite.random_mechanism(rng, *finite.random_size(rng), epsilon=epsilon)
-    return {
-        "epsilon": epsilon,
-        "kappa": finite.prior_success(mechanism),
-        "best attack": finite.optimal_success(mechanism),
     }
 
 
