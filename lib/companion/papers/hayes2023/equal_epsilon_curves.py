@@ -16,7 +16,7 @@ from companion.study import Parameter
 from companion.style import panels
 from reconrisk import DPSGD, bounds
 
-#: rises below this do not show: calibrated noise is above the least by up to 1e-4 of itself
+#: smaller rises are not resolved: calibrated noise exceeds the minimum by up to 1e-4 of itself
 NEARLY = 1e-4
 #: the prior sizes that Figures 14 and 15 have panels for
 PRIOR_SIZES = (2, 10, 100)

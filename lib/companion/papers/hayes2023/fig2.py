@@ -186,8 +186,8 @@ def _order(rows: dict[str, pd.DataFrame], points: pd.DataFrame, stand_in: bool) 
 def _older_bound(points: pd.DataFrame) -> Iterator[Verdict]:
     if not {10.0, 100.0} <= set(points.index):
         needs = "epsilon = 10 and 100 among the parameter epsilons"
-        unjudged = not_run("C-017", "the RDP bound at epsilon = 10 and 100", needs)
-        yield from shared_by(unjudged, "E-C-14")
+        missing = not_run("C-017", "the RDP bound at epsilon = 10 and 100", needs)
+        yield from shared_by(missing, "E-C-14")
         return
     new, old = points["bound"], points["RDP bound"]
     improves = (new < old - 1e-3).any() and (new <= old + 1e-12).all()

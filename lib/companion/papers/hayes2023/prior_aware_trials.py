@@ -244,7 +244,7 @@ def _printed_exactly(steps: StepScores, run: DPSGD) -> torch.Tensor:
 
 
 def _counted(guesses: Guesses, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """How often each score was right, and how often only one of it and the likelihood was."""
+    """How often each score was right, and how often only it or only the likelihood was."""
 
     def correct(name: str, size: int) -> torch.Tensor:
         if size == guesses.candidates.shape[1]:

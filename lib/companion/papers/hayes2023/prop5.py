@@ -1,4 +1,4 @@
-"""Proposition 5: Algorithm 1 is consistent, and what the guarantees around it are worth."""
+"""Proposition 5: Algorithm 1 is consistent, and whether the paper's error guarantees hold."""
 
 import itertools
 import math
