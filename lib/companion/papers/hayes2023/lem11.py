@@ -80,11 +80,12 @@ def _sampled_sum(
     gradients: np.ndarray, rate: float, density: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Density of the noisy sum of a Poisson sample of gradients, first axis the records."""
-    return sum(
+    parts = (
         math.prod(rate if t else 1 - rate for t in taken)
         * density(np.tensordot(taken, gradients, axes=1))
         for taken in itertools.product((0, 1), repeat=len(gradients))
     )
+    return sum(parts, np.zeros(()))
 
 
 def _one_step(data: LeastSquares, sigma: float, rate: float) -> Pair:
