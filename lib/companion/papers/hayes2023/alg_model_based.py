@@ -1,6 +1,7 @@
 """The model-based attack: shadow models and a reconstructor, without noise and with it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -81,9 +82,14 @@ def draw(tables: Tables) -> Figure:
         axis.axhline(table[line].iloc[0], color=GREY, linestyle=style, linewidth=1.3)
     informed.epsilon_axis(axis)
     axis.set(yscale="log", ylabel="mean squared error")
-    style = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": GREY}
+    text: dict[str, Any] = {
+        "textcoords": "offset points",
+        "ha": "right",
+        "fontsize": 9,
+        "color": GREY,
+    }
     last = table["epsilon"].iloc[-1], table["model-based"].iloc[-1]
-    axis.annotate("no noise", last, (-8, 12), **style)
+    axis.annotate("no noise", last, (-8, 12), **text)
     legend_above(
         figure,
         [

@@ -1,6 +1,7 @@
 """Figure 13: a clipping norm that clips every gradient, and one that does not."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -232,14 +233,19 @@ def _mean_norms(axes: Axes, tables: Tables) -> None:
     series = dict(list(norms.groupby("series", sort=False)))
     looks = zip((ORANGE, BLUE, GREEN), "so^", strict=True)
     for (name, rows), (colour, marker) in zip(series.items(), looks, strict=True):
-        style = {"color": colour, "marker": marker, "markersize": 4.5}
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
         axes.plot(rows["epsilon"], rows["mean norm"], label=name, **style)
     chosen = next(iter(series.values()))
     large, rate = training["max_grad_norm"].max(), chosen["learning rate"].iloc[0]
     fixed = threat.select(training, max_grad_norm=large, learning_rate=rate)
     label = f"C = {large:g}, fixed rate {rate:g}"
     axes.plot(fixed["epsilon"], fixed["mean norm"], color=ORANGE, linestyle=":", label=label)
-    text = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "color": ORANGE}
+    text: dict[str, Any] = {
+        "textcoords": "offset points",
+        "ha": "center",
+        "fontsize": 8,
+        "color": ORANGE,
+    }
     for _, row in chosen.iterrows():
         point = row["epsilon"], row["mean norm"]
         axes.annotate(f"{row['learning rate']:g}", point, (0, -12), **text)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import threat_points as threat
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
-from companion.papers.hayes2023.success_intervals import interval_lengths
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import (
     Context,
     Parameter,
@@ -304,7 +303,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     success, points = tables["success"], tables["bounds"]
     figure, [[axes]] = panels(1, 1, width=6.6, height=3.6)
-    places = np.arange(len(points))
+    places, thin = np.arange(len(points)), {"capsize": 2, "linewidth": 1}
     for offset, column, colour, label in (
         (-0.3, "RDP bound", "#BDBDBD", "RDP bound (Balle et al.)"),
         (-0.1, "bound", "#6B6B6B", "new bound (Corollary 4)"),
@@ -316,9 +315,9 @@ def draw(tables: Tables) -> Figure:
     ):
         rows = threat.select(success, method=method)
         axes.bar(places + offset, rows["success"], 0.19, color=colour, label=label, alpha=0.85)
-        _error_bars(axes, places + offset, rows, fmt="none", color="black")
+        error_bars(axes, places + offset, rows, fmt="none", color="black", **thin)
     own = {"fmt": "o", "color": "#003B61", "markersize": 4, "label": "each trial its own model"}
-    _error_bars(axes, places + 0.14, threat.select(success, method="own model"), **own)
+    error_bars(axes, places + 0.14, threat.select(success, method="own model"), **own, **thin)
     for column, style, label in (
         ("orthogonal", "-", "best, orthogonal candidates"),
         ("simplex", ":", "best, regular simplex"),
@@ -335,8 +334,3 @@ def draw(tables: Tables) -> Figure:
     handles, labels = ([both[i] for i in order] for both in (handles, labels))
     figure.legend(handles, labels, loc="outside right upper")
     return figure
-
-
-def _error_bars(axes: Axes, places: np.ndarray, rows: pd.DataFrame, **style: Any) -> None:
-    style |= {"capsize": 2, "linewidth": 1}
-    axes.errorbar(places, rows["success"], interval_lengths(rows), **style)

@@ -20,7 +20,7 @@ from scipy import stats
 
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.success_intervals import interval_lengths
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
@@ -217,7 +217,7 @@ def attack_task(task: dict[str, Any]) -> list[dict[str, Any]]:
         plain = guesses.scores["likelihood"] - torch.as_tensor(np.log(prior))
         product = plain * torch.as_tensor(prior)
         more = {"without prior": plain, "times prior": product}
-        guesses = Guesses(guesses.candidates, guesses.target, guesses.scores | more)
+        guesses = Guesses(guesses.candidates, guesses.target, {**guesses.scores, **more})
     return _counted(guesses, task["prior_sizes"])
 
 
@@ -390,4 +390,4 @@ def success_points(
 ) -> None:
     """Shares of successes with their 95% intervals."""
     style = {"fmt": marker, "color": colour, "markersize": 5, "capsize": 2.5, "linewidth": 1.1}
-    axis.errorbar(table[x] * shift, table["success"], interval_lengths(table), **style)
+    error_bars(axis, table[x] * shift, table, **style)

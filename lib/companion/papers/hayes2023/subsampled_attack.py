@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
-from companion.papers.hayes2023.success_intervals import interval_lengths
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter
 from companion.study.sweep import as_table
 from companion.study.verdicts import STANDARD_ERRORS
@@ -146,6 +146,5 @@ def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> No
     for shift, (score, (colour, marker, label)) in zip((0.95, 1.05), SCORES.items(), strict=True):
         part = attack[attack["score"] == score]
         style = {"fmt": marker, "ms": 4, "color": colour, "capsize": 2, "elinewidth": 1}
-        errors = interval_lengths(part)
-        axes.errorbar(part["q"] * shift, part["success"], errors, label=label, **style)
+        error_bars(axes, part["q"] * shift, part, label=label, **style)
     log_rates(axes)

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.success_intervals import interval_lengths
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter, Tables
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
@@ -472,4 +472,4 @@ def success_points(
         x = part["epsilon"] * shift * (0.985 if method == "shared" else 1.0)
         style = {"fmt": marker, "color": colour, "capsize": 2, "linewidth": 1.1}
         style |= shared if method == "shared" else own
-        axes.errorbar(x, part["success"], interval_lengths(part), **style)
+        error_bars(axes, x, part, **style)
