@@ -14,10 +14,10 @@
 # # Bounds
 #
 # Hayes et al., Sections 3.2 and 3.3, Appendices A, H, L and M. The question of this page: how large
-# can the success $\gamma$ of any attack be, given the chance $\kappa$ before seeing anything? The
+# can the success $\gamma$ of any attack be, given the success $\kappa$ of the best blind guess? The
 # paper's answer is the {term}`blow-up function` of two output distributions, {eq}`eq-hayes2023-3`.
-# Here the theorems behind it are tried on mechanisms small enough to go through every attack, the
-# paper's estimate by sampling is held against exact values, and so are its tables. Statements are
+# This page tests the theorems behind it on mechanisms small enough to try every attack, and
+# compares the paper's sampled estimates and its tables with exact values. The statements are
 # on the {doc}`paper's page </book/papers/hayes2023>`; the attacks themselves are on the next pages.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -47,14 +47,15 @@ study = Study(
 #
 # ### Theorem 2: a dominating pair
 #
-# If one pair of distributions is harder to hide behind than any candidate's, its blow-up at $\kappa$
-# bounds every attack ({prf:ref}`Theorem 2 <prf-hayes2023-thm2>`). On a mechanism with finitely many
-# outputs the best attack takes the best guess at each output, and the cheapest dominating pair is
-# the concave hull of all candidates' curves; so the theorem can be tried out by the hundred.
+# A pair of distributions dominates a mechanism if its blow-up function is at least that of every
+# candidate. Its blow-up at $\kappa$ then bounds every attack
+# ({prf:ref}`Theorem 2 <prf-hayes2023-thm2>`). On a mechanism with finitely many outputs the best
+# attack takes the best guess at each output, and the tightest dominating curve is the concave hull
+# of all candidates' curves; so hundreds of random mechanisms can test the theorem.
 #
-# The text below the theorem reads pure privacy in the wrong direction: $\mathbb P_\nu[E]\le
-# e^\varepsilon\,\mathbb P_\mu[E]$ says nothing about $\gamma$. The other inequality gives
-# $\gamma=\kappa e^\varepsilon$, and both together give less, which is attained.
+# The text below the theorem uses pure privacy in the wrong direction: $\mathbb P_\nu[E]\le
+# e^\varepsilon\,\mathbb P_\mu[E]$ implies nothing about $\gamma$. The other inequality gives
+# $\gamma=\kappa e^\varepsilon$, and both together give a smaller bound, which is attained.
 
 # %% tags=["exhibit:hayes2023/thm2"]
 from companion.papers.hayes2023 import thm2
@@ -68,9 +69,9 @@ study.judge(thm2, tables)
 #
 # The proof bounds the success by each candidate's own blow-up, then by the dominating one, then by
 # Jensen's inequality at the mean. For a mechanism that adds Gaussian noise to one of a few numbers
-# every step has a closed form. Two opposite candidates make all of them equalities. The condition
-# that the pair be testable is needed: where events are too coarse to reach the level $\kappa$, the
-# supremum over events bounds nothing.
+# every step has a closed form, and with two opposite candidates every inequality is an equality.
+# The pair must be testable: where no event has the level $\kappa$, the supremum over events is
+# no bound.
 
 # %% tags=["exhibit:hayes2023/thm7"]
 from companion.papers.hayes2023 import thm7
@@ -82,7 +83,7 @@ study.judge(thm7, tables)
 # %% [markdown]
 # ### Lemma 8: trade-off functions are convex
 #
-# Here the infimum is over tests that may toss coins, each value a linear program. The infimum over
+# Here the infimum is over randomised tests, each value a linear program. The infimum over
 # events alone is not convex. {prf:ref}`Remark 3 <prf-hayes2023-rem3>` defines the trade-off function
 # with the wrong probability: as printed it is zero.
 
@@ -111,8 +112,8 @@ study.judge(lem9, tables)
 # The paper takes this from the membership literature: for every $a$ the distance
 # $\mathrm{TV}_a=\int\lvert\nu-a\mu\rvert$ of DP-SGD's outputs without and with the target is at most
 # that of $\mathcal N(0,\sigma^2 I)$ and the Gaussian mixture of
-# {prf:ref}`Corollary 4 <prf-hayes2023-cor4>`. It is tried here on real steps with known records that are
-# sampled too, and on two steps of which the second depends on the first.
+# {prf:ref}`Corollary 4 <prf-hayes2023-cor4>`. It is tested here on gradients of real models whose known
+# records are sampled too, and on two steps, the second of which depends on the first.
 
 # %% tags=["exhibit:hayes2023/lem11"]
 from companion.papers.hayes2023 import lem11
@@ -137,10 +138,11 @@ study.judge(lem12, tables)
 # ### Corollary 4: the bound for DP-SGD
 #
 # The bound on the paper's own settings, beside the best attacks in three geometries and the earlier
-# bound from Rényi privacy, {eq}`eq-hayes2023-2`. The picture on the right is about a sentence of
+# bound from Rényi privacy, {eq}`eq-hayes2023-2`. The right panel is about a sentence of
 # Appendix J: how much larger an $\varepsilon$ may be if only reconstruction is to be prevented. That
-# depends on the prior alone. Two candidates are membership inference, ten are not much better, and
-# a prior as thin as that of an image tolerates thousands.
+# depends on the prior alone. With two candidates, which is membership inference, the tolerated
+# $\varepsilon$ is small; with ten it is not much larger; with a prior success as small as an image's
+# it is in the thousands.
 
 # %%
 from reconrisk import bounds, privacy
@@ -166,8 +168,8 @@ study.judge(cor4, tables)
 # ### Algorithm 1: $\gamma$ by sampling
 #
 # {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` averages the largest likelihood ratios. With the printed
-# factor $1/N'$ that is $\gamma/\kappa$; with $1/N$ it is right. The paper's standard deviations at
-# $\varepsilon=10$ belong to a third estimate, divided by the sum of all ratios.
+# factor $1/N'$ that estimates $\gamma/\kappa$; with $1/N$ it estimates $\gamma$. The paper's standard
+# deviations at $\varepsilon=10$ belong to a third estimate, divided by the sum of all ratios.
 
 # %%
 import numpy as np
@@ -200,7 +202,7 @@ study.judge(alg1, tables)
 # The estimate is consistent ({prf:ref}`Proposition 5 <prf-hayes2023-prop5>`); the question is how many
 # samples that takes. The ratio's variance is $e^{T/\sigma^2}-1$ in the full batch. At
 # $\varepsilon=10$ a million samples leave an error beyond the promised 0.01, and at
-# $\varepsilon=100$ no sample ever sees the event that matters: the estimate is near zero where
+# $\varepsilon=100$ no sample falls into the event that matters: the estimate is near zero where
 # $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where
 # this begins.
 
@@ -214,9 +216,9 @@ study.judge(prop5, tables)
 # %% [markdown]
 # ### Proposition 6: $\kappa$ from samples
 #
-# The share of samples in the fullest ball estimates $\kappa$. The proposition's confidence contains
-# the unknown $\kappa$ itself; solved for it, it is a bound one can use, if a looser one than the
-# exact binomial interval.
+# The share of samples in the fullest ball estimates $\kappa$. The proposition's confidence depends on
+# the unknown $\kappa$ itself; solved for $\kappa$, it is a usable bound, though looser than the exact
+# binomial interval.
 
 # %% tags=["exhibit:hayes2023/prop6"]
 from companion.papers.hayes2023 import prop6
@@ -231,9 +233,9 @@ study.judge(prop6, tables)
 # ### Table 2
 #
 # Appendix H compares with bounds on the mutual information and Fano's inequality. The closed rows
-# come out to the printed digit, for orthogonal candidates. The rows called *ours* are samples where
-# an exact value was at hand. Half of them lie below it, and their scatter is too large for the
-# stated number of samples.
+# agree to the printed digit, for orthogonal candidates. The rows called *ours* are sampled although
+# exact values are available. Half of them lie below these, and they scatter too much for the stated
+# number of samples.
 
 # %%
 from reconrisk import DPSGD, bounds
@@ -254,9 +256,9 @@ study.judge(table2, tables)
 # %% [markdown]
 # ### Figure 11
 #
-# Without sampling noise the order of the three bounds is plain over the range of Table 2. At very
-# small noise it turns: a bound that knows the candidates to be orthogonal then does better than one
-# that allows for any.
+# Without sampling noise the order of the three bounds is clear over the range of Table 2. At very
+# small noise it changes: a bound that assumes orthogonal candidates is then lower than one that
+# holds for all.
 
 # %%
 from reconrisk import bounds
@@ -281,8 +283,8 @@ study.judge(fig11, tables)
 #
 # ### Table 1
 #
-# What every experiment of the paper was run with, and whether the paper profile of this book's
-# exhibits says the same.
+# The settings of every experiment in the paper, compared with the paper profile of this book's
+# exhibits.
 
 # %% tags=["exhibit:hayes2023/table1"]
 from companion.papers.hayes2023 import table1

@@ -17,7 +17,7 @@
 # records but one, sees every privatised gradient and has $n$ candidates, one of which is the record.
 # Which one is it? {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` bounds how often any attack can be
 # right. Here the attacks are run: every trial draws a prior and a target, trains a model on it by
-# DP-SGD, and lets the attacker look. The paper trains on MNIST; the quick profile trains the same
+# DP-SGD, and attacks its gradients. The paper trains on MNIST; the quick profile trains the same
 # network on small handwritten digits.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -48,36 +48,27 @@ study = Study(
 # ### Algorithm 2: the sum
 #
 # Subtract the known records' clipped gradients from every privatised gradient; the residual is noise,
-# and the target's clipped gradient where it took part. {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`
+# plus the target's clipped gradient where it took part. {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`
 # sums each candidate's inner products with it. For the target such a product is normal with mean
-# $C^2$, for another candidate its mean is smaller, and the paper calls it about zero if gradients are
-# orthogonal. On images of one class they are not: that, and geometry, is why the attack stays below
-# the bound. Even orthogonal gradients do not reach it, as
+# $C^2$; for another candidate the mean is smaller, about zero if gradients are orthogonal. Gradients
+# of images of one class are not, which is one reason why the attack stays below the bound. The other
+# is geometry: even orthogonal gradients do not reach the bound, as
 # {prf:ref}`the exact success <prf-beyond-bayes>` shows.
 
 # %%
 import torch
-from sklearn.datasets import load_digits
 
-from reconrisk import DPSGD, privacy
+from reconrisk import DPSGD, datasets, privacy
 from reconrisk.attacks import prior_aware_attack
 from reconrisk.models import Classifier
 
-digits, draws = load_digits(), torch.Generator().manual_seed(0)
+digits, draws = datasets.classified("digits", split="all"), torch.Generator().manual_seed(0)
 order = torch.randperm(1797, generator=draws)
-x = torch.as_tensor(digits.data, dtype=torch.float32)[order] / 16
-y = torch.as_tensor(digits.target)[order]
+x, y = torch.as_tensor(digits.inputs)[order], torch.as_tensor(digits.labels)[order]
 run = DPSGD(privacy.noise_for_epsilon(10, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
-known, candidates = (x[:499], y[:499]), (x[499:1099], y[499:1099])
+attack = {"prior_size": 10, "trials": 60, "learning_rate": 5.0, "generator": draws}
 guesses = prior_aware_attack(
-    Classifier(64, 10),
-    run,
-    *known,
-    *candidates,
-    prior_size=10,
-    trials=60,
-    learning_rate=5.0,
-    generator=draws,
+    Classifier(64, 10), run, x[:499], y[:499], x[499:1099], y[499:1099], **attack
 )
 right = guesses.correct("sum").double()
 print(f"by hand: {right.mean():.1f}")
@@ -96,7 +87,7 @@ study.judge(alg2, tables)
 # %% [markdown]
 # ### Algorithm 3: the largest inner products
 #
-# Under sub-sampling the target takes part in a share $q$ of the steps only, and most inner products
+# Under sub-sampling the target takes part in only a share $q$ of the steps, and most inner products
 # are noise. {prf:ref}`Algorithm 3 <prf-hayes2023-alg3>` keeps each candidate's $qT$ largest ones.
 
 # %%
@@ -118,12 +109,12 @@ study.judge(alg3, tables)
 # %% [markdown]
 # ### Appendix G: the likelihood
 #
-# Given the steps before, the residual of a privatised gradient is a mixture of two normal laws, so its
-# likelihood is known and the best possible score with it
-# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). The printed formula has a sign wrong and cannot
-# work in as many dimensions as a network has; and a prior enters a logarithm as a logarithm. Put
-# right, the score also needs no gradient to be clipped, because it subtracts half of each squared
-# norm: what the paper's Appendix K takes for a limit of any attack is one of the sum.
+# Given the earlier steps, the residual of a privatised gradient has a mixture of two normal
+# distributions. Its likelihood is therefore known, and is the best possible score
+# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). The printed formula has a wrong sign and cannot
+# work in the dimension of a network; and with a prior its logarithm must be added. The corrected
+# score also works without clipped gradients, because it subtracts half of each squared norm: a limit
+# that the paper's Appendix K ascribes to every attack is only the sum's.
 
 # %%
 import numpy as np
@@ -150,16 +141,16 @@ study.judge(appG_attack, tables)
 # %% [markdown]
 # ## Figure 3: the size of the prior
 #
-# More candidates are harder to tell apart. One trial with many candidates also says whether it would
-# have been right with fewer, so that each curve rests on one set of trials; and trials can share a
-# trajectory: the gradients along one training run already say how alike the candidates are. Where
-# both were run they agree. They cannot where a target is a good part of the batch and the noise is
-# small: with a handful of known records the trajectory depends on the target, and the shortcut is too
+# More candidates are harder to distinguish. A trial with many candidates also shows whether the
+# attack would have been right with fewer, so that each curve needs only one set of trials. And trials
+# can share a trajectory, because the gradients of one training run determine how similar the
+# candidates are. Where both kinds of trials were run they agree. They would not with few known
+# records and little noise: the trajectory then depends on the target, and the shortcut is too
 # optimistic.
 #
 # The paper chose its learning rates by accuracy and does not print them. It also reports that with
 # $C = 0.1$ every gradient is clipped (Figure 13). Here that holds up to a learning rate of about 5,
-# which is used for the attacks; the accuracy is measured for larger ones too.
+# which the attacks use; the accuracy is measured for larger ones too.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy
@@ -183,7 +174,8 @@ study.judge(fig3, tables)
 #
 # The paper's improved attack is indeed far better than the plain one where $\varepsilon$ is large. At
 # small $\varepsilon$ it is worse: the $qT$ largest of many noisy values are mostly noise. The
-# likelihood weighs every step by how likely the target took part, and is behind neither.
+# likelihood weights every step by the probability that the target took part, and is never worse than
+# either.
 
 # %%
 import numpy as np

@@ -14,8 +14,8 @@
 # # Reconstruction without candidates
 #
 # Hayes et al., Section 2.1, Appendices A, B, D and I. The attacker knows all training records but one
-# and has no list of candidates: from all privatised gradients, or from the final model alone, it has
-# to draw the missing picture. The paper attacks MNIST and CIFAR-10; the quick profile attacks small
+# and has no list of candidates: from all privatised gradients, or from the final model alone, it must
+# reconstruct the missing image. The paper attacks MNIST and CIFAR-10; the quick profile attacks small
 # handwritten digits, and small patches of photographs through fixed random features in place of the
 # pretrained network. The same reconstructions serve all figures on this page.
 
@@ -46,42 +46,32 @@ study = Study(
 #
 # ### From all gradients: equation (1)
 #
-# {prf:ref}`The attack <prf-hayes2023-alg_gradient_based>`: subtract the known records' clipped gradients from each privatised one, and look for the picture
-# whose own clipped gradients fit the residuals, at all steps together. Equation (1) measures the fit by
-# minus the inner product plus the L1 distance; the paper calls it the best of all losses it tried. But
-# the noise is Gaussian: the squared distance *is* the likelihood, and it does better. The L1 term pays
-# twice, in accuracy and because it alone has to look at every entry of every gradient.
+# {prf:ref}`The attack <prf-hayes2023-alg_gradient_based>`: subtract the known records' clipped gradients
+# from each privatised one, and search for the image whose clipped gradients fit the residuals of all
+# steps. Equation (1) measures the fit by minus the inner product plus the L1 distance; the paper calls
+# it the best of all losses it tried. But the noise is Gaussian: the squared distance *is* the
+# likelihood, and it does better. The L1 term costs accuracy, and also time, because it alone needs
+# every entry of every gradient.
 #
-# Nor does it take a million iterations. A few hundred of Adam reach what the noise allows, and without
-# noise no iteration is needed: all steps' gradients of the first layer are multiples of the picture
-# with a one appended, so that their leading singular vector is the picture.
+# Nor does the attack need a million iterations. A few hundred of Adam suffice, and without
+# noise none is needed: the first layer's gradients at all steps are multiples of the image
+# with a one appended, so that their leading singular vector is the image.
 
 # %%
 import torch
-from sklearn.datasets import load_digits
 
-from reconrisk import DPSGD, privacy
-from reconrisk.attacks import match_gradients
+from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.models import Classifier
 from reconrisk.training import record_trajectories
 
-digits, draws = load_digits(), torch.Generator().manual_seed(0)
+digits, draws = datasets.classified("digits", split="all"), torch.Generator().manual_seed(0)
 order = torch.randperm(1797, generator=draws)
-x = torch.as_tensor(digits.data, dtype=torch.float32)[order] / 16
-y = torch.as_tensor(digits.target)[order]
+x, y = torch.as_tensor(digits.inputs)[order], torch.as_tensor(digits.labels)[order]
 targets, known = slice(0, 8), slice(8, 307)
 run = DPSGD(privacy.noise_for_epsilon(1000, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
-seen = record_trajectories(  # one model for each target
-    Classifier(64, 10),
-    run,
-    x[known],
-    y[known],
-    x[targets],
-    y[targets],
-    learning_rate=20.0,
-    generator=draws,
-)
-found = match_gradients(
+given = (Classifier(64, 10), run, x[known], y[known], x[targets], y[targets])
+seen = record_trajectories(*given, learning_rate=20.0, generator=draws)  # a model for each target
+found = attacks.match_gradients(
     seen.weights, seen.residuals, run, y[targets], generator=draws, iterations=100
 )
 errors = (found.inputs - x[targets]).square().mean(dim=1)
@@ -101,17 +91,17 @@ study.judge(alg_gradient_based, tables)
 # %% [markdown]
 # ### From the final model: shadow models
 #
-# {prf:ref}`The attack <prf-hayes2023-alg_model_based>` of Balle et al.: train many models, each on the known records and one auxiliary picture,
-# from the same known first weights; then train a network that maps a model to its picture. Without
-# noise it works. Under noise a record moves the final weights by less than the noise does, and the
-# network falls back to the mean picture.
+# {prf:ref}`The attack <prf-hayes2023-alg_model_based>` of Balle et al.: train many models, each on the
+# known records and one auxiliary image, from the same known initial weights; then train a network that
+# maps a model to its image. Without noise it works. Under noise a record changes the final weights by
+# less than the noise does, and the network returns the mean image.
 
 # %%
 from reconrisk.attacks import mean_record_mse, nearest_neighbour_mse
 
-images = digits.data / 16  # what the attack has to beat
-print(f"by hand: mean image {mean_record_mse(images):.4f}, ", end="")
-print(f"nearest neighbours {nearest_neighbour_mse(images).mean():.4f}")
+# the errors that the attack has to beat
+print(f"by hand: mean image {mean_record_mse(digits.inputs):.4f}, ", end="")
+print(f"nearest neighbours {nearest_neighbour_mse(digits.inputs).mean():.4f}")
 
 # %% tags=["exhibit:hayes2023/alg_model_based"]
 from companion.papers.hayes2023 import alg_model_based
@@ -126,15 +116,15 @@ study.judge(alg_model_based, tables)
 # %% [markdown]
 # ### Figure 1: both over epsilon
 #
-# The gradient-based attack wins by far at large $\varepsilon$. Where does it begin to work? The
-# dotted line answers without an attack: it is the Cramér–Rao error of an unbiased reconstruction at
-# these very models, and the attack follows it, once clipping to the pixels' range is taken into
-# account. So what is missing at moderate $\varepsilon$ is information, not optimisation, and the only
-# way below is a prior: on MNIST (the recorded run) the model-based attack, which has learnt no more
-# than the mean picture, is still ahead at $\varepsilon = 1{,}000$. The lower bound that the paper draws,
-# that of Guo et al., is printed without the brackets it needs and with
-# the wrong $\varepsilon$. It holds for unbiased attacks; where $\varepsilon$ is small, any constant
-# picture is below it.
+# The gradient-based attack is far better at large $\varepsilon$. Where does it begin to work? The
+# dotted line answers without an attack: it is the Cramér–Rao error of an unbiased reconstruction on
+# the same models, and with clipping to the pixels' range the attack's error agrees with it. So the
+# limit at moderate $\varepsilon$ is information, not optimisation, and only a prior can go
+# below it: on MNIST (the recorded run) the model-based attack, which has learnt no more
+# than the mean image, is still ahead at $\varepsilon = 1{,}000$. The lower bound of Guo et al., which the
+# paper draws, is printed without the brackets it needs and with
+# the wrong $\varepsilon$. It holds for unbiased attacks; where $\varepsilon$ is small, the error of any
+# constant image is below it.
 
 # %%
 import math
@@ -158,8 +148,8 @@ study.judge(fig1, tables)
 # %% [markdown]
 # ### Figure 6: what they look like
 #
-# A few targets of either data set, as the attack rebuilds them at growing $\varepsilon$. Look for the
-# column in which the target can first be told: up to $\varepsilon = 100$ there is little but noise.
+# A few targets of each data set, as the attack reconstructs them at growing $\varepsilon$. Look for the
+# column in which the target is first recognisable: up to $\varepsilon = 100$ there is little but noise.
 
 # %%
 # the eight digits that were reconstructed by hand above, at epsilon = 1000
@@ -176,21 +166,21 @@ display(fig6.draw(tables))
 study.judge(fig6, tables)
 
 # %% [markdown]
-# ## What are candidates worth?
+# ## The value of candidates
 #
-# ### From a picture to a success
+# ### From a reconstruction to a success
 #
 # A reconstruction counts as a success if, among $n$ candidates, its target is the nearest
 # ({prf:ref}`Appendix D <prf-hayes2023-alg_postprocess>`). The paper
-# draws a thousand random priors for each target. None need be drawn: the average over all priors is
-# the chance that none of the nearer pictures is among $n - 1$ drawn ones.
+# draws a thousand random priors for each target. No sampling is needed: the average over all priors is
+# the probability that none of the nearer images is among the $n - 1$ others.
 
 # %%
 from math import comb
 
 from reconrisk.attacks import nearer_records
 
-pool = x[307:707]  # the digits above: how many of the pool are nearer than the target?
+pool = x[307:707]  # for the digits above: how many of the pool are nearer than the target?
 nearer = nearer_records(found.inputs.numpy(), x[targets].numpy(), pool.numpy())
 success = [comb(400 - int(m), 9) / comb(400, 9) for m in nearer]  # none of nine drawn is nearer
 print(f"by hand: {sum(success) / len(success):.1f}")
@@ -207,13 +197,13 @@ study.judge(alg_postprocess, tables)
 # %% [markdown]
 # ### Figure 8: with and without candidates
 #
-# The same gradients, attacked without knowledge of the candidates and with it. The paper reads off an
+# The same gradients, attacked without knowledge of the candidates and with it. The paper reports an
 # order of magnitude of success in all cases. With two candidates no success can be more than twice
-# that of guessing; the difference is in $\varepsilon$. At large $\varepsilon$ the order turns round:
-# {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` stops short of certainty where some gradients are not
-# clipped, the likelihood does not. And on MNIST (the recorded run) much noise makes the attack
-# without candidates worse than guessing: what it fits to the noise looks unlike the pictures of the
-# label that it was given, and so unlike its target.
+# that of guessing; the difference is in $\varepsilon$. At large $\varepsilon$ the order is reversed:
+# {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` does not reach certainty where some gradients are not
+# clipped, the likelihood does. And on MNIST (the recorded run) with much noise the attack
+# without candidates is worse than guessing: fitted to the noise, its reconstruction looks unlike the
+# images of its label, and so unlike its target.
 
 # %%
 from reconrisk import bounds, privacy
@@ -233,11 +223,11 @@ study.judge(fig8, tables)
 # %% [markdown]
 # ### Figure 12: no knowledge at all
 #
-# If the attacker knew nothing but that pixels lie in $[0, 1]$, how often could it get a share $\rho$
-# of them right? The paper takes $(1/4)^{d\rho}$ for the chance without seeing anything. That is the
-# chance for one fixed choice of $\rho d$ pixels; any choice will do, and the chance is
+# If the attacker knew only that pixels lie in $[0, 1]$, how often could it get a share $\rho$
+# of them right? The paper takes $(1/4)^{d\rho}$ for the success of a blind guess. That is the
+# probability for one fixed choice of $\rho d$ pixels; any choice counts, and the probability is
 # {prf:ref}`a binomial tail <prf-beyond-pixels>`, larger by many orders of magnitude. And the
-# bound is about uniform pictures. Real ones are not: a black picture has seen nothing, and yet
+# bound is about uniform images. Real images are not uniform: a black image uses no gradient, and yet
 # it fits every digit that is mostly background.
 
 # %%

@@ -14,12 +14,12 @@
 # # Equal epsilon, unequal risk
 #
 # Hayes et al., Section 4.3 and Appendix K.2. Two runs can have the same $(\varepsilon,\delta)$ and
-# leave an attacker unequal chances. The noise of every run on this page is tuned to its
-# $\varepsilon$, with $\delta=10^{-5}$; then the bound of {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` and
-# the success of the attack are followed over the sampling rate $q$.
+# give an attacker unequal chances. The noise of every run on this page is tuned to its
+# $\varepsilon$, with $\delta=10^{-5}$; the figures show the bound of
+# {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` and the success of the attack over the sampling rate $q$.
 #
 # The paper samples its bound; here it is an enclosure, so the curves have no noise. The attack is
-# {prf:ref}`Algorithm 3 <prf-hayes2023-alg3>` on networks trained for it, one for each trial, together with the
+# {prf:ref}`Algorithm 3 <prf-hayes2023-alg3>`, with a network trained for each trial, together with the
 # likelihood score of Appendix G.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -48,7 +48,7 @@ study = Study(
 # ## Figure 5: along one curve
 #
 # With ten candidates and $\varepsilon=4$ the bound rises from about 0.19 to 0.36 between $q=0.01$ and
-# $q=0.99$. The paper reads 0.20 and 0.35 off its own curve. More steps at the same $\varepsilon$ raise
+# $q=0.99$. The paper gives about 0.20 and 0.35. More steps at the same $\varepsilon$ raise
 # the bound too, up to that of the full batch, which depends on neither $q$ nor $T$.
 
 # %%
@@ -71,11 +71,11 @@ study.judge(fig5, tables)
 # %% [markdown]
 # ## Figure 14: more epsilons and priors
 #
-# The same for three prior sizes. The trials of a panel's column are the same ones: a trial with a
-# hundred candidates is a trial for every smaller prior that could have been drawn from them. The
-# change over $q$ is small where $\varepsilon$ is small. It does not grow without end: for two and for
-# ten candidates it is largest at $\varepsilon=10$ among the values here, because beyond that the bound
-# is near one at every $q$ but the smallest.
+# The same for three prior sizes. All panels of a column use the same trials: a trial with a
+# hundred candidates is a trial for every smaller prior drawn from them. The change over $q$ is small
+# where $\varepsilon$ is small, but does not keep growing: for two and for ten candidates it is
+# largest at $\varepsilon=10$ among the values here, because for larger ones the bound is near one at
+# every $q$ but the smallest.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy
@@ -97,8 +97,8 @@ study.judge(fig14, tables)
 # %% [markdown]
 # ## Figure 15: noise, sampling and risk
 #
-# Each curve is a set of runs that a privacy statement cannot tell apart. What one would rather hold
-# constant is on the {ref}`companion's page <exhibit-beyond-iso_risk>`.
+# Each curve is a set of runs with the same privacy guarantee. Runs of equal risk instead are on the
+# {ref}`companion's page <exhibit-beyond-iso_risk>`.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy

@@ -15,14 +15,14 @@
 #
 # Hayes et al., Section 4.1 and Appendices A, C, E and K.1. The attack is the prior-aware one
 # ({prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`): name the candidate whose clipped gradients fit the
-# residuals of the released ones, the known records' subtracted. Here the network changes, then
-# the list of candidates, then what the attacker knows, then the clipping norm. Every picture holds the
-# bound ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`), and below it what the best attack reaches when the
-# candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-beyond-bayes_success>`): with
-# such candidates the space between the two curves is no attack's fault.
+# residuals of the released ones, with the known records' gradients subtracted. This page varies the
+# network, the candidates, the attacker's knowledge and the clipping norm. Every figure shows the
+# bound ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`), and below it the success of the best attack when the
+# candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-beyond-bayes_success>`): no attack
+# on such candidates can close the gap between the two curves.
 #
-# Points come in two kinds. *Own model*: each trial trains the model that it attacks, as in the paper.
-# *Shared*: many trials along the gradients of a few models, for wide networks and small intervals.
+# There are two kinds of points. *Own model*: each trial trains the model that it attacks, as in the paper.
+# *Shared*: many trials use the gradients of a few models, for wide networks and small intervals.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -52,13 +52,13 @@ study = Study(
 # ### Figure 2
 #
 # For CIFAR-10 the paper trains only the last layer of a wide ResNet that was trained on ImageNet, and
-# compares two attacks with two bounds. Where those weights are not to be had, fixed random filters
-# stand in, on pieces of photographs in the quick profile; their accuracies say nothing about the
-# paper's. The attack that knows no list searches pixels through the frozen network and is then asked
-# to pick its target out of random lists.
+# compares two attacks with two bounds. Where those weights are not available, fixed random filters
+# stand in, on patches of photographs in the quick profile; their accuracies say nothing about the
+# paper's. The attack without candidates optimises pixels through the frozen network and then
+# picks its target out of random lists.
 #
-# The ordering of the four comes out, and the prior is worth what the paper says. Two remarks do not
-# hold. The older bound, {eq}`eq-hayes2023-2`, is not trivial at $\varepsilon = 10$
+# The order of the four is as in the paper, and so is the advantage of knowing the candidates. Two
+# remarks do not hold. The older bound, {eq}`eq-hayes2023-2`, is not trivial at $\varepsilon = 10$
 # ({ref}`E-C-14 <erratum-e-c-14>`). And attack and bound do not nearly meet there, because the
 # bound is not attainable with ten candidates.
 
@@ -91,16 +91,14 @@ study.judge(fig2, tables)
 
 # %%
 import torch
-from sklearn.datasets import load_digits
 
-from reconrisk import DPSGD, privacy
+from reconrisk import DPSGD, datasets, privacy
 from reconrisk.attacks import prior_aware_attack
 from reconrisk.models import Classifier
 
-digits, draws = load_digits(), torch.Generator().manual_seed(0)
+digits, draws = datasets.classified("digits", split="all"), torch.Generator().manual_seed(0)
 order = torch.randperm(1797, generator=draws)
-x = torch.as_tensor(digits.data, dtype=torch.float32)[order] / 16
-y = torch.as_tensor(digits.target)[order]
+x, y = torch.as_tensor(digits.inputs)[order], torch.as_tensor(digits.labels)[order]
 run = DPSGD(privacy.noise_for_epsilon(10, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
 attack = {"prior_size": 10, "trials": 60, "learning_rate": 5.0, "generator": draws}
 guesses = prior_aware_attack(  # a network of width 10
@@ -125,10 +123,10 @@ study.judge(fig7, tables)
 #
 # ### Figure 9
 #
-# The target may as well be noise. The paper draws noise images as far apart as the data and
-# says no more; ours are uniform, of the width at which two of them differ as much as two images of the
-# data in the mean square. On the small digits noise is named a little more often at large
-# $\varepsilon$: no two noise images are nearly the same, and some digits are.
+# The candidates may also be noise. The paper draws noise images that are as far apart as the data and
+# gives no details; ours are uniform, of the width at which two of them differ as much as two images of
+# the data in the mean square. On the small digits noise is named a little more often at large
+# $\varepsilon$: some digits are nearly the same, noise images never are.
 
 # %%
 width = (12 * x.var(dim=0).mean()) ** 0.5  # noise as far apart in the mean square as the digits
@@ -156,22 +154,14 @@ study.judge(fig9, tables)
 #
 # ### Figure 10
 #
-# An attacker who does not know the other records cannot subtract their gradients. Among five records
-# that costs little. Among 129 the sum of the others decides which candidate fits best, at every
-# $\varepsilon$ alike, for it is not noise that hides the target. The paper calls what is left random;
-# it stays a little above one in ten.
+# An attacker who does not know the other records cannot subtract their gradients. With four other
+# records that costs little. With 128, the sum of their gradients decides which candidate fits best at
+# every $\varepsilon$, because it hides the target more than the noise does. The paper calls the attack
+# random then; its success stays a little above one in ten.
 
 # %%
-guesses = prior_aware_attack(
-    Classifier(64, 10),
-    run,
-    x[:128],
-    y[:128],
-    x[999:1199],
-    y[999:1199],
-    subtract_known=False,
-    **attack,
-)
+given = (Classifier(64, 10), run, x[:128], y[:128], x[999:1199], y[999:1199])
+guesses = prior_aware_attack(*given, subtract_known=False, **attack)
 right = guesses.correct("sum").double()
 print(f"by hand: without subtraction below a half: {bool(right.mean() < 0.5)}")
 
@@ -192,15 +182,16 @@ study.judge(fig10, tables)
 # ### Figure 13
 #
 # With $C = 1$ the mean clipped gradient gets shorter as $\varepsilon$ grows, and the attack falls
-# behind the bound. Both come out, with norms close to the printed ones, if the learning rate is chosen
-# by accuracy for every $\varepsilon$, as the paper does. The reason is that rate: at a fixed one the norm hardly
-# depends on $\varepsilon$. Nor is $C = 0.1$ different in kind. As long as everything is clipped, $C$
-# times the learning rate is all that training feels; with rates chosen at $C = 0.1$ itself the
+# behind the bound. Both hold here, with norms close to the printed ones, if the learning rate is chosen
+# by accuracy for every $\varepsilon$, as in the paper. That rate is the reason: at a fixed rate the norm
+# hardly depends on $\varepsilon$. $C = 0.1$ is no different. As long as everything is clipped, training
+# depends on $C$ times the learning rate only; with rates chosen at $C = 0.1$ itself the
 # gradients fall below $C$ just as they do at $C = 1$.
 #
-# The paper conjectures that the lower success is real and not a weakness of the attack. It is both ({ref}`E-C-16 <erratum-e-c-16>`). The plain sum favours candidates with long gradients;
+# The paper conjectures that the lower success is real and not a weakness of the attack. It is both
+# ({ref}`E-C-16 <erratum-e-c-16>`). The plain sum favours candidates with long gradients;
 # the log likelihood subtracts half of every squared norm and names more targets. At $q = 1$ it is the
-# best score there is, so what it still lacks is real: a short gradient is a weak signal.
+# best possible score, so the loss that remains is real: a short gradient is a weak signal.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy

@@ -14,9 +14,9 @@
 # # How good can the attack be?
 #
 # Hayes et al. find their prior-aware attack "nearly identical" to their bound, with a gap that widens
-# for larger $\varepsilon$ and priors. Whose gap is it? In the Gaussian reduction the success of the best
-# possible attack can be computed, and so can how far it must stay below the bound. Statements and
-# proofs are on the {doc}`companion's page </book/papers/beyond>`.
+# for larger $\varepsilon$ and priors. Is the gap due to the attack or to the bound? In the Gaussian
+# reduction the success of the best possible attack can be computed, and so can its distance from the
+# bound. Statements and proofs are on the {doc}`companion's page </book/papers/beyond>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -46,7 +46,7 @@ study = Study(
 # For equicorrelated gradients the best attack is {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`, and its success is one
 # integral ({prf:ref}`prf-beyond-bayes`). Two opposite gradients attain the bound
 # ({prf:ref}`prf-beyond-attained`); below $\kappa = \tfrac12$ nothing does ({prf:ref}`prf-beyond-not-attained`).
-# With orthogonal gradients no attack comes near the bound at moderate $\varepsilon$, however it is built. Whether the
+# With orthogonal gradients no attack at all comes near the bound at moderate $\varepsilon$. Whether the
 # gap widens or narrows with the prior depends on $\varepsilon$.
 
 # %%
@@ -70,8 +70,8 @@ study.judge(bayes_success, tables)
 #
 # Under sub-sampling the attacks differ. The likelihood is the best one and its success is known without
 # simulation ({prf:ref}`prf-beyond-subsampled`). {prf:ref}`Algorithm 3 <prf-hayes2023-alg3>`, the paper's improvement,
-# loses to the plain {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` where the noise is large: the top $qT$ of so many inner
-# products are mostly noise.
+# is worse than the plain {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` where the noise is large: the top $qT$ of so
+# many inner products are mostly noise.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy
@@ -89,12 +89,12 @@ display(subsampled_success.draw(tables))
 study.judge(subsampled_success, tables)
 
 # %% [markdown]
-# ## A bound that looks at the candidates
+# ## A bound that depends on the candidates
 #
-# Corollary 4 knows nothing of the candidates but their number. If their gradients never come far apart, less
-# can be found out: only the sum over the steps of the largest squared distance counts
-# ({prf:ref}`prf-beyond-distances`). Below, many networks are trained for each list of candidates. One half tells how far
-# apart the gradients come; how often the other half goes beyond that is added to the bound, with its
+# Corollary 4 depends only on the number of the candidates. If their gradients are always close together, an
+# attack learns less: only the sum over the steps of the largest squared distance counts
+# ({prf:ref}`prf-beyond-distances`). Below, many networks are trained for each list of candidates. One half gives
+# a limit on the distances; the share of the other half that exceeds it is added to the bound, with its
 # confidence limit.
 
 # %%
@@ -117,8 +117,8 @@ study.judge(data_bound, tables)
 # %% [markdown]
 # ## Very small priors
 #
-# Without candidates, success is to have a share $\rho$ of the pixels right. The prior success is then a binomial tail
-# ({prf:ref}`prf-beyond-pixels`), not the printed power, and the bound follows it.
+# Without candidates, an attack succeeds if a share $\rho$ of the pixels is right. The prior success is then a
+# binomial tail ({prf:ref}`prf-beyond-pixels`), not the printed power, and the bound changes accordingly.
 
 # %%
 import numpy as np

@@ -16,9 +16,9 @@
 # Hayes et al. bound the success $\gamma$ of every reconstruction attack on a run of DP-SGD by a
 # number that depends on the noise multiplier, the sampling rate, the number of steps and the prior
 # success $\kappa$ only ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`). The paper samples that number.
-# Here it is enclosed from both sides, deterministically, and then used in the place of
-# $\varepsilon$: to choose the noise, and to choose among runs of equal $\varepsilon$. Nothing on
-# this page is trained and no data are read.
+# Here it is enclosed from both sides, deterministically, and then used instead of
+# $\varepsilon$: to choose the noise, and to choose among runs of equal $\varepsilon$. This page
+# trains nothing and reads no data.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -50,10 +50,10 @@ study = Study(
 # {func}`reconrisk.bounds.rero_curve` composes one discretised step for many $\kappa$ at once; all
 # roundings go to the safe side. Three routes that share no code with it agree: closed forms where
 # there are any, quadrature at two steps in 30-digit arithmetic, and an inversion of the
-# characteristic function, which is quick and accurate but certifies nothing. Where a record takes
-# part in about one step only, the inversion fails and sampling has to do. An accountant made for
-# $\varepsilon$ at a $\delta$ of 1e-5 is not made for this: at small $\kappa$ its upper bound loses
-# its digits to cancellation and falls below the truth, and its lower bound is loose by tens of per
+# characteristic function, which is quick and accurate but not certified. Where a record takes
+# part in only about one step, the inversion fails and sampling replaces it. An accountant made for
+# $\varepsilon$ at a $\delta$ of 1e-5 does not suit this purpose: at small $\kappa$ cancellation makes
+# its upper bound fall below the true value, and its lower bound is loose by tens of per
 # cent at many steps.
 
 # %%
@@ -78,7 +78,7 @@ study.judge(certified, tables)
 # likelihood ratios. Their variance grows like $\exp(T/\sigma^2)$: past $\sqrt T/\sigma$ of about
 # three, most of $\gamma$ sits in outcomes that a million draws do not contain, and the estimate is
 # almost always too small. An upper bound on the risk must not fail in that direction. Taking the
-# threshold from draws without the record and the power from draws with it removes the weights, and
+# threshold from draws without the record and the power from draws with it needs no weights, and
 # gives an interval that holds with the stated probability
 # ({func}`reconrisk.bounds.rero_monte_carlo`).
 
@@ -102,15 +102,15 @@ display(monte_carlo.draw(tables))
 study.judge(monte_carlo, tables)
 
 # %% [markdown]
-# ## What to do with it
+# ## Uses of the bound
 #
 # ### Calibrating to a risk
 #
 # {func}`reconrisk.privacy.noise_for_success` is to $\gamma$ what an accountant's calibration is to
 # $\varepsilon$. The two are not interchangeable. At equal $(\varepsilon, \delta)$ the full batch
-# risks most, and a run with few participations of a record much less; a fixed risk admits a several
-# times larger $\varepsilon$ there. With many steps all runs approach the full batch's trade-off
-# curve and the difference vanishes.
+# has the largest risk, and a run in which a record takes part in few steps a much smaller one; a fixed
+# risk admits a several times larger $\varepsilon$ there. With many steps all runs approach the full
+# batch's trade-off curve and the difference vanishes.
 
 # %%
 from reconrisk import DPSGD, privacy
@@ -131,8 +131,8 @@ study.judge(iso_risk, tables)
 # %% [markdown]
 # ### Choosing among runs of equal epsilon
 #
-# The full batch also has the most signal at equal $\varepsilon$, so that its risk buys something.
-# To compare like with like we hold the signal-to-noise ratio of the summed privatised gradient,
+# The full batch also has the most signal at equal $\varepsilon$, so its risk has a benefit.
+# For a fair comparison we hold the signal-to-noise ratio of the summed privatised gradient,
 # $q\sqrt T/\sigma$, fixed as well. It leaves out how far optimisation gets in $T$ steps, so the
 # answer is about privacy, not a recipe for training: few steps with large batches risk least, though
 # one step is not always the best, and from thirty steps on every further step adds to the risk.

@@ -1,6 +1,4 @@
-"""Algorithm 2: how often the summed inner products name the target, and the law they follow."""
-
-from __future__ import annotations
+"""Algorithm 2: how often the summed inner products name the target, and their distribution."""
 
 import math
 from collections.abc import Iterator
@@ -15,8 +13,9 @@ from scipy import stats
 
 from companion.experiments.tools import SIGNIFICANCE, fits
 from companion.papers.hayes2023 import prior_aware_trials as runs
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.parameters import Settings
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, GREEN, GREY, ORANGE, SKY, drawing, legend_line, panels
@@ -32,12 +31,8 @@ PARAMETERS = {
     "trials": runs.trials(150),
     "batch": runs.batch(),
     **runs.SHORTCUT,
-    "law_trials": Parameter(
-        "int", 40, 100, "not printed", "models whose inner products are tested", low=5
-    ),
-    "law_epsilon": Parameter(
-        "float", 10.0, 10.0, "not printed", "epsilon of those models", low=1e-3
-    ),
+    "law_trials": unprinted.count(40, 100, "models whose inner products are tested", low=5),
+    "law_epsilon": unprinted.number(10.0, "epsilon of those models", low=1e-3),
 }
 SETTLES = ("C-009", "C-016")
 
@@ -49,21 +44,12 @@ def measure(study: Context) -> Tables:
     sharing = [s | {"trajectories": p.trajectories} for s in settings]
     trained = runs.attack_points(study, settings, p.trials, batch=p.batch)
     shared = runs.attack_points(study, sharing, p.shortcut_trials, runs.shortcut_task)
-    law_task = runs.trial_task(
-        study,
-        "law",
-        epsilon=p.law_epsilon,
-        learning_rate=p.learning_rate,
-        prior_sizes=[2],
-        trials=p.law_trials,
-    )
+    given = {"epsilon": p.law_epsilon, "learning_rate": p.learning_rate, "prior_sizes": [2]}
+    law_task = runs.trial_task(study, "law", trials=p.law_trials, **given)
     law = study.sweep(inner_products, [law_task], "inner products")[0]
     sigma = tuned_run(p.law_epsilon, 1.0, p.steps, delta=p.delta).noise_multiplier
     grid = np.geomspace(min(p.epsilons), max(p.epsilons), 33).tolist()
-    curve = [
-        {"epsilon": e, **runs.reference(tuned_run(e, 1.0, p.steps, delta=p.delta), p.prior_size)}
-        for e in grid
-    ]
+    curve = [{"epsilon": e, **runs.reference_at(p, e, p.prior_size)} for e in grid]
     return Tables(
         {
             "trained": runs.with_reference(p, runs.scored(trained, "sum")),
@@ -73,7 +59,7 @@ def measure(study: Context) -> Tables:
         },
         exact=("curve",),
         ran=f"{p.trials} trials at each of {len(p.epsilons)} epsilons on {runs.describe_data(p)}, "
-        f"every one with a model, a prior of {p.prior_size} and a target of its own; "
+        f"each with a model, a prior of {p.prior_size} and a target of its own; "
         f"{p.shortcut_trials} more that share {p.trajectories} trajectories.",
     )
 
@@ -86,11 +72,7 @@ def inner_products(task: dict[str, Any]) -> dict[str, list[float]]:
     rows = torch.rand(count, len(split.pool[1]), generator=generator).topk(size, dim=1).indices
     inputs, labels = (part[rows] for part in split.pool)
     kept = record_trajectories(
-        classifier,
-        run,
-        *split.known,
-        inputs[:, 0],
-        labels[:, 0],
+        *(classifier, run, *split.known, inputs[:, 0], labels[:, 0]),
         learning_rate=task["learning_rate"],
         generator=generator,
     )
@@ -98,7 +80,7 @@ def inner_products(task: dict[str, Any]) -> dict[str, list[float]]:
     scale = factors.clip_factors(run.max_grad_norm) / run.max_grad_norm
     gram = factors.gram() * scale[..., None] * scale[..., None, :]
     inner = factors.inner(kept.residuals) * scale / run.max_grad_norm
-    # one other candidate per step: those of one step share their noise
+    # one other candidate per step, because all candidates of a step share its noise
     found = {
         "target": inner[..., 0],
         "other": inner[..., 1],
@@ -110,9 +92,9 @@ def inner_products(task: dict[str, Any]) -> dict[str, list[float]]:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, trained, shared = tables.parameters, tables["trained"], tables["shared trajectory"]
-    likely = trained["success"].clip(0.02, 0.98)
-    apart = (trained["success"] - shared["success"]).abs()
-    apart = apart / np.sqrt(likely * (1 - likely) / p.trials)
+    share = trained["success"].clip(0.02, 0.98)
+    error = np.sqrt(share * (1 - share) / p.trials)
+    apart = (trained["success"] - shared["success"]).abs() / error
     middle = shared.iloc[len(shared) // 2]
     yield check(
         "hayes2023/alg2",
@@ -128,22 +110,21 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     yield _law(tables["law"])
-    yield _bits(p)
+    yield _information(p)
 
 
 def _law(law: pd.DataFrame) -> Verdict:
     """C-016: normal with variance sigma^2 around one (target) or the cosine (others)."""
-    # the statement supposes clipped gradients; runs before the norm was kept had no others
+    # the claim is about clipped gradients; records without the norms have no others
     clipped = law["norm"] > 1 - 1e-5 if "norm" in law else pd.Series(True, law.index)
     own, sigma, cosine = law[clipped], law["sigma"].iloc[0], law["cosine"]
-    p_values = [
-        fits((own["target"] - 1) / sigma, stats.norm.cdf),
-        fits((own["other"] - own["cosine"]) / sigma, stats.norm.cdf),
-    ]
-    wrong = fits((law["other"] - 1) / sigma, stats.norm.cdf)
+    target, other, wrong = (
+        fits(off / sigma, stats.norm.cdf)
+        for off in (own["target"] - 1, own["other"] - own["cosine"], law["other"] - 1)
+    )
     return check(
         "C-016",
-        min(p_values) > SIGNIFICANCE / 2
+        min(target, other) > SIGNIFICANCE / 2
         and (cosine < 1 - 1e-6).all()
         and clipped.mean() > 0.9
         and wrong < SIGNIFICANCE / 10,
@@ -151,26 +132,25 @@ def _law(law: pd.DataFrame) -> Verdict:
         "N(A, sigma^2) with A < 1, the cosine of the two gradients, for another candidate",
         ours=f"{len(cosine)} steps; A is {cosine.mean():.2f} on average, "
         f"from {cosine.min():.1f} to {cosine.max():.1f}",
-        tolerance=f"p > {SIGNIFICANCE:g} / 2; N(1, sigma^2) is refused for the others",
+        tolerance=f"p > {SIGNIFICANCE:g} / 2; N(1, sigma^2) is rejected for the others",
     )
 
 
-def _bits(p: Settings) -> Verdict:
+def _information(p: Settings) -> Verdict:
     """C-009: certainty among n candidates is log n nats; with two it is one bit."""
-    sizes = (2, 10, 2048)  # at a signal of ten deviations a guess is as good as sure
+    sizes = (2, 10, 2048)  # at a signal of ten standard deviations the guess is certain
     bits = [float(bounds.mutual_information_orthogonal(n, 10.0)) / math.log(2) for n in sizes]
     run = tuned_run(4.0, 1.0, p.steps, delta=p.delta)
     signal = math.sqrt(run.steps) / run.noise_multiplier
-    inside = float(stats.norm.cdf(signal / 2))  # "was this one record in?", both answers as likely
-    two = float(bounds.bayes_success(signal, 2))
-    opposite = float(bounds.bayes_success(signal, 2, -1.0))
+    inside = float(stats.norm.cdf(signal / 2))  # "was this record in?", both answers equally likely
+    two, opposite = (float(bounds.bayes_success(signal, 2, cosine)) for cosine in (0.0, -1.0))
     return check(
         "C-009",
         np.allclose(bits, np.log2(sizes), atol=1e-6)
         and math.isclose(opposite, bounds.rero(run, 0.5).upper, rel_tol=1e-6)
         and inside < two < opposite,
-        "a sure guess among n candidates conveys log n; with n = 2 that is the one bit of "
-        "membership inference, though the two tests are not of one difficulty",
+        "a certain guess among n candidates conveys log n; with n = 2 that is the one bit of "
+        "membership inference, though the two tests are not equally difficult",
         ours=", ".join(f"{b:.4g}" for b in bits)
         + f" bits for n = 2, 10, 2048; at epsilon = 4 success {inside:.3f} for in or out, "
         f"{two:.3f} for two orthogonal and {opposite:.3f} for two opposite candidates (the bound)",
@@ -182,8 +162,8 @@ CAPTION = (
     "summed inner product with the residuals of the privatised ones. Left: its success with ten "
     "candidates, from trials that each train a model and from trials that share a few "
     "trajectories, with 95% intervals. Right: the inner products of single steps at one epsilon, "
-    "in units of C squared, with the law that the paper states: mean one for the target, the "
-    "cosine of the two gradients for another candidate."
+    "in units of C squared, with the normal densities that the paper states: mean one for the "
+    "target, the cosine of the two gradients for another candidate."
 )
 
 
@@ -194,7 +174,7 @@ def alt(tables: Tables) -> str:
         f"Left: success over epsilon from {shared['epsilon'].min():g} to "
         f"{shared['epsilon'].max():g}. The bound rises from {shared['bound'].iloc[0]:.2f} to "
         f"{shared['bound'].iloc[-1]:.2g}; the curve for orthogonal gradients and the measured "
-        f"points lie below it, by most at epsilon = {worst['epsilon']:g}: {worst['success']:.1f} "
+        f"points lie below it, furthest at epsilon = {worst['epsilon']:g}: {worst['success']:.1f} "
         f"against {worst['bound']:.2f}. Right: two wide, nearly equal histograms, each on its "
         "normal density; the target's mean is one, the other candidate's "
         f"{round(law['cosine'].mean(), 1) + 0.0:.1f}."
@@ -206,29 +186,19 @@ def draw(tables: Tables) -> Figure:
     figure, [[left, right]] = panels(1, 2, width=4.4, height=3.2)
     curve, trained = tables["curve"], tables["trained"]
     left.plot(curve["epsilon"], curve["bound"], color=BLUE, label="bound (Corollary 4)")
-    left.plot(
-        curve["epsilon"],
-        curve["orthogonal"],
-        color=BLUE,
-        linestyle="--",
-        label="best attack, orthogonal gradients",
-    )
+    best = "best attack, orthogonal gradients"
+    left.plot(curve["epsilon"], curve["orthogonal"], "--", color=BLUE, label=best)
     runs.success_points(left, trained, "epsilon", ORANGE, "o", 1 / 1.06)
     runs.success_points(left, tables["shared trajectory"], "epsilon", GREEN, "s", 1.06)
     left.axhline(1 / trained["n"].iloc[0], color=GREY, linestyle=":", label="guessing")
     runs.epsilon_axis(left, trained["epsilon"])
     left.set(ylim=(0, 1.04), ylabel=runs.SUCCESS)
-    handles, _ = left.get_legend_handles_labels()
-    left.legend(
-        handles=[
-            *handles,
-            legend_line("attack, a model per trial", ORANGE, "", "o"),
-            legend_line("attack, shared trajectories", GREEN, "", "s"),
-        ],
-        loc="lower right",
-        bbox_to_anchor=(1.02, 0.12),
-        fontsize=7.8,
-    )
+    handles = [
+        *left.get_legend_handles_labels()[0],
+        legend_line("attack, a model per trial", ORANGE, "", "o"),
+        legend_line("attack, shared trajectories", GREEN, "", "s"),
+    ]
+    left.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.02, 0.12), fontsize=7.8)
     _histograms(right, tables["law"])
     return figure
 
@@ -242,8 +212,8 @@ def _histograms(axis: Axes, law: pd.DataFrame) -> None:
         ("other", "another candidate", SKY, law["cosine"].mean()),
     ):
         axis.hist(law[column], edges.tolist(), density=True, color=colour, alpha=0.45)
-        density = stats.norm.pdf(x, mean, sigma)
-        axis.plot(x, density, color=colour, label=f"{name}, mean {round(mean, 2) + 0.0:.2f}")
+        label = f"{name}, mean {round(mean, 2) + 0.0:.2f}"
+        axis.plot(x, stats.norm.pdf(x, mean, sigma), color=colour, label=label)
     axis.set(xlabel=r"inner product over $C^2$", ylabel="density of one step's value")
     axis.set_ylim(0, 1.35 * axis.get_ylim()[1])
     axis.legend(loc="upper left")

@@ -1,13 +1,9 @@
 """Algorithm 3: only the qT largest inner products count, on sub-sampled runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
@@ -40,17 +36,16 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    table = tables["trained"]
-    last = table[table["epsilon"] == table["epsilon"].max()].set_index("score")
-    plain, top = last.loc["sum"], last.loc["top"]
+    rows = runs.score_rows(tables["trained"])
+    plain, top = (rows[score].loc[rows[score].index.max()] for score in ("sum", "top"))
     yield check(
         "hayes2023/alg3",
         _same_at_full_batch()
         and top["low"] > plain["high"]
-        and runs.p_value_above_bound(table) > runs.RARELY,
-        "it is Algorithm 2 at q = 1; under sub-sampling and a large epsilon it is right far more "
+        and runs.p_value_above_bound(tables["trained"]) > runs.RARELY,
+        "it is Algorithm 2 at q = 1; under sub-sampling at a large epsilon it succeeds far more "
         "often, and stays below the bound",
-        ours=f"at epsilon = {top['epsilon']:g}: {runs.percent(top)} against {runs.percent(plain)} "
+        ours=f"at epsilon = {top.name:g}: {runs.percent(top)} against {runs.percent(plain)} "
         f"for Algorithm 2 and a bound of {top['bound']:.3f}",
         tolerance="95% intervals apart",
         stand_in=tables.stand_in,
@@ -58,7 +53,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _same_at_full_batch() -> bool:
-    """Whether both algorithms score alike where every step has the whole batch."""
+    """Whether both algorithms give the same scores at q = 1."""
     inner = torch.arange(60.0).sin().reshape(5, 3, 4)  # of 5 steps, 3 attacks, 4 candidates
     steps = StepScores(inner, torch.ones_like(inner), torch.ones(5, 3))
     run = DPSGD(1.0, 1.0, steps=5)
@@ -68,7 +63,7 @@ def _same_at_full_batch() -> bool:
 CAPTION = (
     "The paper's improved attack keeps, for each candidate, only the qT largest of its T inner "
     "products. Success of all three scores on the same sub-sampled runs, with 95% intervals; bars "
-    "mark the bound and the best that any attack could do on orthogonal gradients."
+    "mark the bound and the best success of any attack on orthogonal gradients."
 )
 
 
@@ -88,10 +83,18 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    table = tables["trained"]
-    epsilons = list(dict.fromkeys(table["epsilon"]))
+    rows = runs.score_rows(tables["trained"])
+    epsilons = rows["sum"].index
+    positions = np.arange(len(epsilons), dtype=float)
     figure, [[axis]] = panels(1, 1, width=max(5.6, 1.1 * len(epsilons)), height=3.2)
-    _score_columns(axis, table, epsilons)
+    for offset, (name, (colour, _)) in zip(
+        (-0.22, 0.0, 0.22), runs.SCORE_STYLES.items(), strict=True
+    ):
+        runs.success_points(axis, rows[name].assign(at=positions + offset), "at", colour, "o")
+    for column, style in (("bound", "-"), ("orthogonal", "--")):
+        axis.hlines(rows["sum"][column], positions - 0.36, positions + 0.36, BLUE, style)
+    axis.set_xticks(positions, [f"{e:g}" for e in epsilons])
+    axis.set(xlabel=r"$\varepsilon$", ylabel=runs.SUCCESS, ylim=(0, 1.04))
     legend_above(
         figure,
         [
@@ -102,17 +105,3 @@ def draw(tables: Tables) -> Figure:
         2,
     )
     return figure
-
-
-def _score_columns(axis: Axes, table: pd.DataFrame, epsilons: list[float]) -> None:
-    """Three scores side by side at each epsilon, with bound and orthogonal best as marks."""
-    positions = np.arange(len(epsilons), dtype=float)
-    rows = {name: part.loc[epsilons] for name, part in runs.score_rows(table).items()}
-    for offset, (name, (colour, _)) in zip(
-        (-0.22, 0.0, 0.22), runs.SCORE_STYLES.items(), strict=True
-    ):
-        runs.success_points(axis, rows[name].assign(at=positions + offset), "at", colour, "o")
-    for column, style in (("bound", "-"), ("orthogonal", "--")):
-        axis.hlines(rows["sum"][column], positions - 0.36, positions + 0.36, BLUE, style)
-    axis.set_xticks(positions, [f"{e:g}" for e in epsilons])
-    axis.set(xlabel=r"$\varepsilon$", ylabel=runs.SUCCESS, ylim=(0, 1.04))

@@ -1,7 +1,5 @@
 """The gradient-based attack: five losses on the same gradients, and the search for the label."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -9,14 +7,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.experiments.informed_adversary import images_of, scene_of, train_targets
 from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import gradient_reconstructions as informed
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gradient_reconstructions import CHUNK
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    refute,
+    shared_by,
+)
 from companion.study.verdicts import rounded
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import LOSSES, baselines, infer_labels, rank_one_start
@@ -30,16 +39,11 @@ TRACED = (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 700, 1000)
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
     "loss_epsilons": Parameter(
-        "floats",
-        (300.0, 1000.0),
-        (100.0, 300.0, 1000.0, 10000.0),
-        "not printed",
-        "epsilon at which losses are compared",
+        *("floats", (300.0, 1000.0), (100.0, 300.0, 1000.0, 10000.0)),
+        *("not printed", "epsilon at which losses are compared"),
     ),
-    "compared": Parameter(
-        "int", 12, 200, "not printed", "targets for which losses are compared", low=4
-    ),
-    "searched": Parameter("int", 4, 50, "not printed", "targets whose label is searched", low=2),
+    "compared": unprinted.count(12, 200, "targets for which losses are compared", low=4),
+    "searched": unprinted.count(4, 50, "targets whose label is searched", low=2),
 }
 SETTLES = ("C-007", "C-035", "E-C-18")
 
@@ -76,42 +80,35 @@ def measure(study: Context) -> Tables:
 
 
 def compare_losses(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attack the same trajectories with each loss; one row per loss, with errors and trace.
-
-    Parameters
-    ----------
-    task : dict
-        As in :func:`~companion.papers.hayes2023.gradient_reconstructions.attack_targets`.
-    """
+    """Attack the same trajectories with each loss; one row per loss, with errors and trace."""
     scene = scene_of(task)
     stored, truth, labels = train_targets(scene)
     rows: list[dict[str, Any]] = []
 
-    def add(name: str, rebuilt: Any, trace: dict[int, list[float]]) -> None:
-        errors = as_numpy((rebuilt - truth).square().mean(dim=1)).tolist()
-        means = [[i, float(np.mean(found))] for i, found in sorted(trace.items())]
-        rows.append({"loss": name, "errors": errors, "trace": means})
+    def errors_of(rebuilt: torch.Tensor, targets: Any = slice(None)) -> list[float]:
+        return as_numpy((rebuilt - truth[targets]).square().mean(dim=1)).tolist()
 
     for name, loss in LOSSES.items():
         trace: dict[int, list[float]] = {}
 
         def watch(iteration, best, targets, trace=trace):
             if iteration in TRACED or iteration == task["iterations"]:
-                errors = (best.inputs - truth[targets]).square().mean(dim=1)
-                trace.setdefault(iteration, []).extend(as_numpy(errors).tolist())
+                trace.setdefault(iteration, []).extend(errors_of(best.inputs, targets))
 
         found = informed.match_targets(scene, stored, labels, loss=loss, watch=watch)
-        add(name, found.inputs, trace)
+        means = [[i, float(np.mean(errors))] for i, errors in sorted(trace.items())]
+        rows.append({"loss": name, "errors": errors_of(found.inputs), "trace": means})
     longer = informed.match_targets(scene, stored, labels, iterations=2 * task["iterations"])
-    add(LONGER, longer.inputs, {})
-    add("rank-one start", rank_one_start(stored.residuals), {})
+    start = rank_one_start(stored.residuals)
+    rows.append({"loss": LONGER, "errors": errors_of(longer.inputs), "trace": []})
+    rows.append({"loss": "rank-one start", "errors": errors_of(start), "trace": []})
     return rows
 
 
 def search_labels(task: dict[str, Any]) -> dict[str, Any]:
-    """Attack with all labels tried, with the label read off the biases, and with it known."""
+    """Attack with all labels tried and with the label known, and infer it from the biases."""
     scene = scene_of(task)
-    stored, pixels, labels = train_targets(scene)
+    stored, _, labels = train_targets(scene)
     candidates = {"searched": 0, "known": 0}
 
     def counting(which: str):
@@ -122,14 +119,12 @@ def search_labels(task: dict[str, Any]) -> dict[str, Any]:
         return loss
 
     searched = informed.match_targets(scene, stored, None, loss=counting("searched"))
-    known = informed.match_targets(scene, stored, labels, loss=counting("known"))
+    informed.match_targets(scene, stored, labels, loss=counting("known"))
     return {
         "candidates searched": candidates["searched"],
         "candidates known": candidates["known"],
         "right": float((searched.labels == labels).double().mean()),
         "read off": float((infer_labels(stored.residuals) == labels).double().mean()),
-        "MSE searched": float((searched.inputs - pixels).square().mean()),
-        "MSE known": float((known.inputs - pixels).square().mean()),
     }
 
 
@@ -140,16 +135,14 @@ def _by_loss(
     rows, traces = [], []
     for task, found in zip(tasks, results, strict=True):
         for entry in found:
-            common = {"epsilon": float(task["epsilon"]), "loss": entry["loss"]}
-            rows += [
-                {**common, "target": target, "error": error}
-                for target, error in enumerate(entry["errors"], task["first"])
-            ]
-            traces += [
-                {**common, "iteration": int(iteration), "error": error}
-                for iteration, error in entry["trace"]
-            ]
-    return pd.DataFrame(rows), pd.DataFrame(traces)
+            setting = float(task["epsilon"]), entry["loss"]
+            rows += [(*setting, *pair) for pair in enumerate(entry["errors"], task["first"])]
+            traces += [(*setting, *pair) for pair in entry["trace"]]
+    columns = ["epsilon", "loss"]
+    return (
+        pd.DataFrame(rows, columns=[*columns, "target", "error"]),
+        pd.DataFrame(traces, columns=[*columns, "iteration", "error"]),
+    )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -161,7 +154,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "hayes2023/alg_gradient_based",
         change < 0.15 and wide["eq. (1)"].iloc[-1] < 0.6 * baselines.UNIFORM_MSE,
         "eq. (1) reconstructs from the noisy gradients: at the largest epsilon its error is below "
-        "60% of that between uniform images, and at none do twice the iterations change it by 15%",
+        "60% of that between uniform images, and twice the iterations change it by less than 15%",
         ours="error of eq. (1): "
         + ", ".join(
             f"{rounded(row['mean'], row['sem'])} (epsilon = {row['epsilon']:g})"
@@ -171,24 +164,24 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     ratio = tables["log ratio"]
     better = (ratio["mean"] > 3 * ratio["sem"]).all()
-    for target in ("C-007", "E-C-18"):
-        yield refute(
-            target,
-            erratum="E-C-18",
-            holds=not better,
-            corrected_holds=better,
-            ours="error of eq. (1) over that of the squared distance, geometric mean: "
-            + ", ".join(
-                f"{math.exp(row['mean']):.1f} (epsilon = {row['epsilon']:g})"
-                for _, row in ratio.iterrows()
-            ),
-        )
+    loss = refute(
+        "C-007",
+        erratum="E-C-18",
+        holds=not better,
+        corrected_holds=better,
+        ours="error of eq. (1) over that of the squared distance, geometric mean: "
+        + ", ".join(
+            f"{math.exp(row['mean']):.1f} (epsilon = {row['epsilon']:g})"
+            for _, row in ratio.iterrows()
+        ),
+    )
+    yield from shared_by(loss, "E-C-18")
     factor = search["candidates searched"] / search["candidates known"]
     yield check(
         "C-035",
         factor == search["classes"] == 10,
-        "trying every label costs ten times as many candidates. It need not be tried: the label is "
-        "the one negative entry of the output bias's gradient",
+        "trying every label costs ten times as many candidates; it is unnecessary, because the "
+        "label is the one negative entry of the output bias's gradient",
         ours=f"{factor:g} times the candidates; {search['right']:.0%} of the labels found by the "
         f"search, {search['read off']:.0%} by the sign",
         paper="ten times",
@@ -206,15 +199,14 @@ CAPTION = (
 
 def alt(tables: Tables) -> str:
     wide = tables["errors"].pivot(index="epsilon", columns="loss", values="mean")
-    told = "; ".join(
+    ends = "; ".join(
         f"at epsilon = {epsilon:g} eq. (1) ends at {row['eq. (1)']:.2g}, the squared distance at "
         f"{row['squared distance']:.2g}"
         for epsilon, row in wide.iterrows()
     )
     return (
-        "One panel for each epsilon with falling curves for "
-        f"{tables['trace']['loss'].nunique()} losses, logarithmic axes, which level off within "
-        f"some hundreds of iterations: {told}."
+        f"One panel for each epsilon with falling curves for {tables['trace']['loss'].nunique()} "
+        f"losses, logarithmic axes, which level off within some hundreds of iterations: {ends}."
     )
 
 

@@ -1,8 +1,7 @@
 """The model-based attack: shadow models and a reconstructor, without noise and with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -19,9 +18,7 @@ from companion.style import GREY, ORANGE, PURPLE, drawing, legend_above, legend_
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
     **SHADOW_PARAMETERS,
-    "noiseless_epsilon": Parameter(
-        "float", 1e7, 1e7, "no DP", "epsilon that stands for training without noise", low=1e6
-    ),
+    "noiseless_epsilon": Parameter("float", 1e7, 1e7, "no DP", "epsilon for no noise", low=1e6),
 }
 
 
@@ -59,8 +56,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "The model-based attack: a network learns from shadow models to map the final weights to the "
-    "one record it does not know. Without noise (rightmost) it beats ridge regression and comes to "
-    "the nearest neighbours' error; under DP noise it falls back to the mean image."
+    "unknown record. Without noise (rightmost) it beats ridge regression and reaches the nearest "
+    "neighbours' error; under DP noise it is no better than the mean image."
 )
 
 
@@ -85,15 +82,14 @@ def draw(tables: Tables) -> Figure:
         axis.axhline(table[line].iloc[0], color=GREY, linestyle=style, linewidth=1.3)
     informed.epsilon_axis(axis)
     axis.set(yscale="log", ylabel="mean squared error")
-    axis.annotate(
-        "no noise",
-        (table["epsilon"].iloc[-1], table["model-based"].iloc[-1]),
-        xytext=(-8, 12),
-        textcoords="offset points",
-        ha="right",
-        fontsize=9,
-        color=GREY,
-    )
+    text: dict[str, Any] = {
+        "textcoords": "offset points",
+        "ha": "right",
+        "fontsize": 9,
+        "color": GREY,
+    }
+    last = table["epsilon"].iloc[-1], table["model-based"].iloc[-1]
+    axis.annotate("no noise", last, (-8, 12), **text)
     legend_above(
         figure,
         [

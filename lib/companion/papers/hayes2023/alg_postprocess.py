@@ -1,7 +1,5 @@
 """Appendix D's conversion of reconstructions: random priors, and their exact average."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -31,21 +29,15 @@ def measure(study: Context) -> Tables:
     rows = []
     for epsilon, ranks in zip(a.epsilons, a.nearer, strict=True):
         exact = conversion_success(ranks, a.others, p.prior_size)
-        sampled = np.empty((len(ranks), p.priors), dtype=bool)
-        for k, nearer in enumerate(ranks):
+        sampled = []
+        for nearer in ranks:
             # the nearer images are numbered first: the target wins if none of them is drawn
             keys = draws.random((p.priors, a.others))
             chosen = keys.argpartition(p.prior_size - 2, axis=1)[:, : p.prior_size - 1]
-            sampled[k] = chosen.min(axis=1) >= nearer
-        rows.append(
-            {
-                "epsilon": float(epsilon),
-                "exact": float(exact.mean()),
-                "sampled": float(sampled.mean(axis=1).mean()),
-                "standard error": math.sqrt(float((exact * (1 - exact)).sum()) / p.priors)
-                / len(exact),
-            }
-        )
+            sampled.append((chosen.min(axis=1) >= nearer).mean())
+        error = math.sqrt(float((exact * (1 - exact)).sum()) / p.priors) / len(exact)
+        values = {"exact": float(exact.mean()), "sampled": float(np.mean(sampled))}
+        rows.append({"epsilon": float(epsilon), **values, "standard error": error})
     return Tables(
         {"conversion": pd.DataFrame(rows)},
         ran=informed.describe_attacked({informed.GREY: a})
@@ -61,7 +53,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "hayes2023/alg_postprocess",
         agree.all(),
         "the success over random priors is the average over all priors, "
-        "C(others - nearer, n - 1)/C(others, n - 1), which needs no draw",
+        "C(others - nearer, n - 1)/C(others, n - 1), which needs no sampling",
         ours=f"{agree.sum()} of {len(table)} averages over {p.grey_targets * p.priors} priors "
         "agree",
         tolerance="five standard errors",

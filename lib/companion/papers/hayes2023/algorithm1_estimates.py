@@ -1,6 +1,4 @@
-"""Repeated estimates of gamma by Algorithm 1, and how far they scatter."""
-
-from __future__ import annotations
+"""Repeated estimates of gamma by Algorithm 1, and their standard deviations."""
 
 import math
 from collections.abc import Sequence
@@ -9,13 +7,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context
+from companion.study import Context, Parameter
 from reconrisk import DPSGD, bounds
-
-__all__ = ["STEPS", "estimates", "full_batch", "one_step", "spread"]
 
 #: steps of the full-batch runs of Figures 1 to 3
 STEPS = 100
+KAPPA = Parameter("float", 0.1, 0.1, "1/10", "kappa, prior success", low=1e-6)
 
 
 def full_batch(epsilon: float) -> DPSGD:
@@ -27,7 +24,7 @@ def one_step(run: DPSGD) -> DPSGD:
     """One step with the same likelihood ratio as a full-batch run.
 
     At q = 1 the ratio depends on the mean of the coordinates only, so its law is that of one step
-    with noise sigma / sqrt(T): the same estimates from a T-th of the random numbers.
+    with noise sigma / sqrt(T), which needs a T-th of the random numbers.
     """
     return DPSGD(run.noise_multiplier / math.sqrt(run.steps))
 

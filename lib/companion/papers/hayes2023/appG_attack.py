@@ -1,6 +1,4 @@
-"""Appendix G: the likelihood as a score, put right, as printed, and with a prior."""
-
-from __future__ import annotations
+"""Appendix G: the likelihood as a score, corrected, as printed, and with a prior."""
 
 from collections.abc import Iterator
 
@@ -10,7 +8,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.papers.hayes2023 import unprinted
+from companion.papers.hayes2023.success_intervals import interval_lengths
+from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.registry import errata
 from companion.style import BLUE, GREY, drawing, panels
 
@@ -18,23 +18,15 @@ PARAMETERS = {
     **runs.data_parameters(500, 500),
     "sampling_rate": runs.sampling_rate(0.1, "not printed"),
     "steps": runs.steps(100, 100),
-    "epsilon": Parameter(
-        "float", 32.0, 32.0, "not printed", "epsilon of the sub-sampled run", low=1e-3
-    ),
+    "epsilon": unprinted.number(32.0, "epsilon of the sub-sampled run", low=1e-3),
     "learning_rate": runs.learning_rate(1.0, "of the sub-sampled run"),
-    "unclipped_epsilon": Parameter(
-        "float", 32.0, 32.0, "not printed", "epsilon of the unclipped run", low=1e-3
-    ),
+    "unclipped_epsilon": unprinted.number(32.0, "epsilon of the unclipped run", low=1e-3),
     "unclipped_learning_rate": runs.learning_rate(
         50.0, "of the full-batch run in which gradients fall below C"
     ),
-    "prior_epsilon": Parameter(
-        "float", 4.0, 4.0, "not printed", "epsilon of the run with a prior", low=1e-3
-    ),
+    "prior_epsilon": unprinted.number(4.0, "epsilon of the run with a prior", low=1e-3),
     "prior_learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
-    "likeliest": Parameter(
-        "float", 0.7, 0.7, "not printed", "prior probability of the first candidate", low=1e-6
-    ),
+    "likeliest": unprinted.number(0.7, "prior probability of the first candidate", low=1e-6),
     "prior_size": runs.PRIOR_SIZE,
     "trials": runs.trials(400),
     "batch": runs.batch(),
@@ -74,19 +66,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p = tables.parameters
     rows = {run: part.set_index("score") for run, part in tables["scores"].groupby("run")}
     sampled, free, prior = rows["sub-sampled"], rows["unclipped"], rows["with a prior"]
-    right, exactly = sampled.loc["likelihood"], sampled.loc["printed, exactly"]
-    printed, product, with_prior = (
-        sampled.loc["as printed"],
-        prior.loc["times prior"],
-        prior.loc["likelihood"],
+    right, printed, exactly = (
+        sampled.loc[score] for score in ("likelihood", "as printed", "printed, exactly")
     )
+    with_prior, product = prior.loc["likelihood"], prior.loc["times prior"]
     ahead = max(runs.likelihood_ahead(part.loc["sum"]) for part in (sampled, free))
     behind = min(runs.likelihood_behind(part.loc["top"]) for part in (sampled, free))
     yield check(
         "hayes2023/appG_attack",
         ahead < runs.RARELY and behind > runs.RARELY,
-        "put right, the likelihood beats the sum where the run is sub-sampled and where gradients "
-        "are not clipped, and is not behind Algorithm 3",
+        "as corrected, the likelihood beats the sum where the run is sub-sampled and where "
+        "gradients are not clipped, and does no worse than Algorithm 3",
         ours=f"sub-sampled: {runs.percent(right)}, sum {runs.percent(sampled.loc['sum'])}, top qT "
         f"{runs.percent(sampled.loc['top'])}; unclipped: {runs.percent(free.loc['likelihood'])}, "
         f"sum {runs.percent(free.loc['sum'])}",
@@ -97,10 +87,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     guessing = stats.binomtest(int(printed["right"]), int(printed["trials"]), guess)
     beats_guessing = guessing.pvalue <= runs.RARELY
     beats_product = runs.likelihood_ahead(product) <= runs.RARELY
-    put_right = right["low"] > max(printed["high"], exactly["high"])
+    corrected = right["low"] > max(printed["high"], exactly["high"])
     with_logarithm = with_prior["high"] > p.likeliest
     needs_prior = runs.likelihood_ahead(prior.loc["without prior"]) < runs.RARELY
-    sums = f"as printed {runs.percent(printed)}, put right {runs.percent(right)}"
+    sums = f"as printed {runs.percent(printed)}, corrected {runs.percent(right)}"
     products = (
         f"s_z + ln p_z {runs.percent(with_prior)}, s_z p_z {runs.percent(product)}, no prior "
         f"{runs.percent(prior.loc['without prior'])}, always the first {p.likeliest:g}"
@@ -108,14 +98,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "C-043",
         holds=beats_guessing or not beats_product,
-        corrected_holds=put_right and with_logarithm and needs_prior,
+        corrected_holds=corrected and with_logarithm and needs_prior,
         corrected=" ".join(errata()[e].corrected for e in ("E-C-02", "E-C-03")),
         ours=f"{sums}; {products}",
     )
     yield refute(
         "E-C-02",
         holds=beats_guessing,
-        corrected_holds=put_right,
+        corrected_holds=corrected,
         ours=f"{sums}, printed in exact arithmetic {runs.percent(exactly)}",
         paper=f"guessing: {guess:g}",
     )
@@ -124,9 +114,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "The paper's appendix proposes the log likelihood as score. Success of the scores on three "
-    "runs, with 95% intervals: a sub-sampled one, where the paper's formula can be compared with "
-    "the one put right; a full-batch one whose gradients fall below the clipping norm; and one "
-    "with a prior that favours the first candidate. Dotted: always guessing the likeliest."
+    "runs, with 95% intervals: a sub-sampled one, which compares the paper's formula with the "
+    "corrected one; a full-batch one whose gradients fall below the clipping norm; and one with a "
+    "prior that favours the first candidate. Dotted: always guessing the likeliest."
 )
 
 
@@ -134,13 +124,12 @@ def alt(tables: Tables) -> str:
     shares = tables["scores"].set_index(["run", "score"])["success"]
     sampled, free, prior = (shares[run] for run in ("sub-sampled", "unclipped", "with a prior"))
     return (
-        "Three panels of horizontal points. Sub-sampled: "
-        f"likelihood {sampled['likelihood']:.1f}, top qT {sampled['top']:.1f}, sum "
-        f"{sampled['sum']:.1f}, the printed formula {sampled['as printed']:.1f}. Unclipped: "
-        f"likelihood {free['likelihood']:.1f}, the other two {free['sum']:.1f}. With a prior: "
-        f"score plus log prior {prior['likelihood']:.1f} at the dotted line of "
-        f"{tables.parameters.likeliest:g}, score times prior {prior['times prior']:.1f}, the "
-        f"likelihood alone {prior['without prior']:.1f}."
+        f"Three panels of horizontal points. Sub-sampled: likelihood {sampled['likelihood']:.1f}, "
+        f"top qT {sampled['top']:.1f}, sum {sampled['sum']:.1f}, the printed formula "
+        f"{sampled['as printed']:.1f}. Unclipped: likelihood {free['likelihood']:.1f}, the other "
+        f"two {free['sum']:.1f}. With a prior: score plus log prior {prior['likelihood']:.1f} at "
+        f"the dotted line of {tables.parameters.likeliest:g}, score times prior "
+        f"{prior['times prior']:.1f}, the likelihood alone {prior['without prior']:.1f}."
     )
 
 
@@ -160,15 +149,11 @@ def draw(tables: Tables) -> Figure:
         order = [name for name in names if name in set(part["score"])]
         shown = part.set_index("score").loc[order]
         positions = -np.arange(len(order))
-        errors = np.array([shown["success"] - shown["low"], shown["high"] - shown["success"]])
-        axis.errorbar(
-            shown["success"], positions, xerr=errors.clip(min=0), fmt="o", color=BLUE, capsize=2.5
-        )
-        labels = [names[name] for name in order]
-        guess = 1 / shown["n"].iloc[0]
+        style = {"fmt": "o", "color": BLUE, "capsize": 2.5}
+        axis.errorbar(shown["success"], positions, xerr=interval_lengths(shown), **style)
+        labels, guess = [names[name] for name in order], 1 / shown["n"].iloc[0]
         if run == "with a prior":
-            labels[0] = "plus log prior"
-            guess = tables.parameters.likeliest
+            labels[0], guess = "plus log prior", tables.parameters.likeliest
         axis.axvline(guess, color=GREY, linestyle=":")
         axis.set_yticks(positions, labels)
         axis.set_ylim(-len(order) + 0.4, 0.6)

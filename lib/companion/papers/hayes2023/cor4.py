@@ -1,18 +1,16 @@
 """Corollary 4: the bound for DP-SGD against the best attacks and against earlier bounds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import integrate, optimize
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import DELTA, tuned_run
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import BLUE, COLOURS, GREY, PURPLE, drawing, panels
@@ -21,7 +19,6 @@ from reconrisk import DPSGD, bounds, privacy, special
 #: slack for comparisons of closed forms
 ROUNDING = 1e-9
 
-THEOREM = "not printed: a statement, not an experiment"
 PARAMETERS = {
     "epsilons": Parameter(
         "floats",
@@ -31,22 +28,15 @@ PARAMETERS = {
         "epsilon of every run",
         low=0.01,
     ),
-    "sampling_rates": Parameter(
-        "floats", (1.0, 0.02, 0.1), (1.0, 0.02, 0.1), THEOREM, "q, sampling rates", low=1e-6
-    ),
+    "sampling_rates": unprinted.sampling_rates(1.0, 0.02, 0.1),
     "steps": Parameter(
-        "ints",
-        (100, 1000, 100),
-        (100, 1000, 100),
-        "100; 1,000 (Figure 4)",
+        *("ints", (100, 1000, 100), (100, 1000, 100), "100; 1,000 (Figure 4)"),
         "T, steps; one kind of run for each entry of this and the last list",
         low=1,
     ),
     "prior_sizes": Parameter("ints", (2, 10, 100), (2, 10, 100), "2, 10, 100", "n", low=2),
-    "advantage": Parameter(
-        "float", 0.1, 0.1, "not printed", "advantage, eq. (4), that is tolerated", low=1e-6
-    ),
-    "mechanisms": Parameter("int", 100, 2000, THEOREM, "random mechanisms per setting", low=1),
+    "advantage": unprinted.number(0.1, "tolerated advantage, eq. (4)", low=1e-6),
+    "mechanisms": unprinted.count(100, 2000, "random mechanisms per setting"),
 }
 SETTLES = ("C-001", "C-008", "C-012", "C-056", "C-057")
 SHOWN = ("bound and best attacks",)
@@ -80,10 +70,9 @@ def measure(study: Context) -> Tables:
 
 def _bound_and_attacks(run: DPSGD, epsilon: float, n: int) -> dict[str, float]:
     """The enclosure of gamma, the best attacks by geometry, and eq. (2) in the full batch."""
-    sigma, steps = run.noise_multiplier, run.steps
+    sigma, steps, full = run.noise_multiplier, run.steps, run.sampling_rate == 1
     gamma = bounds.rero(run, 1 / n)
     signal = math.sqrt(steps) / sigma
-    full = run.sampling_rate == 1
     return {
         "epsilon": epsilon,
         "q": run.sampling_rate,
@@ -100,7 +89,7 @@ def _bound_and_attacks(run: DPSGD, epsilon: float, n: int) -> dict[str, float]:
 
 
 def _readable(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs as text, nothing where a bound or an attack does not apply."""
+    """The runs as text, empty where a bound or an attack does not apply."""
     shown = runs.drop(columns=["gamma from", "gamma to"])
     shown.insert(5, "gamma", (runs["gamma from"] + runs["gamma to"]) / 2)
     for column in shown.columns[3:].drop("n"):
@@ -110,25 +99,21 @@ def _readable(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tolerated(advantage: float) -> pd.DataFrame:
-    """The largest epsilon of a full-batch run whose attackers' advantage is bounded by a level.
+    """The largest epsilon of a full-batch run on which no attack has more than this advantage.
 
     For each prior success kappa: by the bound of Corollary 4 and by eq. (2). Runs of equal
     ``sqrt(T)/sigma`` have the same epsilon and the same bounds.
     """
     rows = []
-    decades = np.concatenate([[math.log10(2), 1, 2, 3], np.geomspace(4, 1850, 12)])
-    for decade in decades:
+    for decade in (math.log10(2), 1, 2, 3, *np.geomspace(4, 1850, 12)):
         log_kappa = -decade * math.log(10)
         log_gamma = float(np.logaddexp(math.log(advantage), math.log1p(-advantage) + log_kappa))
         start, end = special.log_normal_quantile([log_kappa, log_gamma])
         shift = float(end - start)
         old = math.sqrt(2) * (math.sqrt(-log_kappa) - math.sqrt(-log_gamma))
-        rows.append((decade, shift, _epsilon_of_shift(shift), _epsilon_of_shift(old)))
+        epsilons = (privacy.epsilon(DPSGD(1 / s), DELTA).upper for s in (shift, old))
+        rows.append((decade, shift, *epsilons))
     return pd.DataFrame(rows, columns=["log10(1/kappa)", "sqrt(T)/sigma", "Corollary 4", "eq. (2)"])
-
-
-def _epsilon_of_shift(shift: float) -> float:
-    return privacy.epsilon(DPSGD(1 / shift), DELTA).upper
 
 
 def _over_epsilon() -> pd.DataFrame:
@@ -173,7 +158,7 @@ def _under_renyi_privacy(rng: np.random.Generator) -> Iterator[dict[str, float]]
 
 
 def _best_orders() -> pd.DataFrame:
-    """Log gamma by Renyi privacy at the best order, searched for, and by eq. (2)."""
+    """Log gamma by Renyi privacy, minimised over the orders numerically, and by eq. (2)."""
     rows = []
     for shift, kappa in itertools.product((0.1, 1.0, 3.0), (0.5, 0.1, 1e-4, 1e-9)):
 
@@ -191,11 +176,14 @@ def _both_bounds() -> pd.DataFrame:
     """Log gamma by the corollary and by eq. (2), down to very small kappa."""
     sigma = np.repeat(np.geomspace(0.2, 50, 25), 25)
     log_kappa = np.tile(-np.geomspace(math.log(2), 4300, 25), 25)
-    values = {
-        "Corollary 4": bounds.rero_gaussian(sigma, log_prior_success=log_kappa, log=True),
-        "eq. (2)": bounds.rero_rdp(sigma, log_prior_success=log_kappa, log=True),
-    }
-    return pd.DataFrame({"sigma": sigma, "log kappa": log_kappa, **values})
+    return pd.DataFrame(
+        {
+            "sigma": sigma,
+            "log kappa": log_kappa,
+            "Corollary 4": bounds.rero_gaussian(sigma, log_prior_success=log_kappa, log=True),
+            "eq. (2)": bounds.rero_rdp(sigma, log_prior_success=log_kappa, log=True),
+        }
+    )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -213,62 +201,56 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{len(runs)} runs and priors; the best attack on orthogonal candidates reaches "
         f"{reached.min():.2f} to {reached.max():.2f} of it",
     )
-    yield _judge_renyi_divergence(tables["Renyi divergences"])
-    yield _judge_renyi_robustness(tables["mechanisms"], tables["best orders"])
-    yield _judge_uniform_prior(tables.parameters.prior_sizes)
-    yield _judge_tolerated(tables["tolerated"], tables.parameters.advantage)
-    yield _judge_against_renyi(runs[runs["q"] == 1], tables["both bounds"])
-
-
-def _judge_renyi_divergence(table: pd.DataFrame) -> Verdict:
+    table = tables["Renyi divergences"]
     closed = table["alpha"] * table["T"] / (2 * table["sigma"] ** 2)
-    return check(
+    yield check(
         "C-001",
         (table["by quadrature"] / closed - 1).abs().max() < ROUNDING,
         "T full-batch steps are (alpha, alpha T / (2 sigma^2))-RDP",
         ours=f"the definition's expectation by quadrature, in {len(table)} settings",
         tolerance="1e-9",
     )
+    yield _judge_renyi_robustness(tables["mechanisms"], tables["best orders"])
+    sizes = tables.parameters.prior_sizes
+    balls = [bounds.prior_success_ball(1.0 - np.eye(n), 0.5) for n in sizes]
+    plain = [bounds.prior_success(n) for n in sizes]
+    yield check(
+        "C-012",
+        np.allclose([balls, plain], 1 / np.array(sizes)),
+        "a uniform prior over n points has kappa = 1/n for exact reconstruction",
+        ours=f"the largest ball of the error I[z != z'] for n = {', '.join(map(str, sizes))}",
+    )
+    yield _judge_tolerated(tables["tolerated"], tables.parameters.advantage)
+    yield _judge_against_renyi(runs[runs["q"] == 1], tables["both bounds"])
 
 
 def _judge_renyi_robustness(mechanisms: pd.DataFrame, orders: pd.DataFrame) -> Verdict:
     """C-008: the bound from Renyi privacy on finite mechanisms, and its best order, eq. (2)."""
     kappa = np.minimum(mechanisms["kappa"], 1)  # a sum of probabilities
     limit = bounds.rero_renyi(mechanisms["alpha"], mechanisms["epsilon"], kappa)
-    many = mechanisms["alpha"].nunique()
+    count = len(mechanisms) // mechanisms["alpha"].nunique()
     return check(
         "C-008",
         (mechanisms["best attack"] < limit + ROUNDING).all()
         and (orders["best order"] - orders["eq. (2)"]).abs().max() < 1e-8,
         "(alpha, eps)-RDP bounds every attack by (kappa e^eps)^((alpha - 1)/alpha); eq. (2) is "
         "that at the best order",
-        ours=f"no attack above it on {len(mechanisms) // many} random mechanisms at four orders; "
-        f"the least over the orders equals eq. (2) in {len(orders)} settings",
+        ours=f"no attack above it on {count} random mechanisms at four orders; the minimum over "
+        f"the orders equals eq. (2) in {len(orders)} settings",
         tolerance="1e-8 in log gamma",
-    )
-
-
-def _judge_uniform_prior(sizes: tuple[int, ...]) -> Verdict:
-    balls = [bounds.prior_success_ball(1.0 - np.eye(n), 0.5) for n in sizes]
-    plain = [bounds.prior_success(n) for n in sizes]
-    return check(
-        "C-012",
-        np.allclose(balls, 1 / np.array(sizes)) and np.allclose(plain, 1 / np.array(sizes)),
-        "a uniform prior over n points has kappa = 1/n for exact reconstruction",
-        ours=f"the largest ball of the error I[z != z'] for n = {', '.join(map(str, sizes))}",
     )
 
 
 def _judge_tolerated(table: pd.DataFrame, advantage: float) -> Verdict:
     """C-056: membership is the case of two candidates, reconstruction that of many."""
     epsilon = table["Corollary 4"].to_numpy()
-    membership, ten, thousand = epsilon[0], epsilon[1], epsilon[3]
+    membership, ten, _, thousand = epsilon[:4]
     rare = epsilon[table["log10(1/kappa)"] > 5].min()
     return check(
         "C-056",
         (np.diff(epsilon) > 0).all() and membership < 1 and ten < 5 and rare > 10,
-        "the epsilon at which no attack has more than a given advantage grows without end as the "
-        "prior success falls; for two candidates it is small, and for ten not much larger",
+        "the epsilon at which no attack has more than a given advantage grows without bound as "
+        "the prior success falls; for two candidates it is small, for ten not much larger",
         ours=f"advantage {advantage:g}: epsilon = {membership:.2f} for two candidates, {ten:.2f} "
         f"for ten, {thousand:.1f} for a thousand, {epsilon[-1]:.0f} at kappa = 1e-1850",
         paper="much larger than what protects membership, below 10 in practice",
@@ -295,9 +277,9 @@ CAPTION = (
     "Left: the largest success of any attack on full-batch DP-SGD by Corollary 4 (solid) and by "
     "the earlier bound from Renyi privacy, eq. (2) (dashed), for three prior sizes. Right: the "
     "epsilon up to which no attack has more than the tolerated advantage, over the prior "
-    "probability of success; membership inference is the point furthest left, the paper's very "
-    "small priors are at the right end. Not in the paper as a picture; its Section 3.2 and "
-    "Appendix J speak of both."
+    "probability of success; membership inference is the leftmost point, the paper's very small "
+    "priors are at the right end. The paper has no such figure; its Section 3.2 and Appendix J "
+    "discuss both."
 )
 
 
@@ -322,35 +304,20 @@ def draw(tables: Tables) -> Figure:
         left.plot(part["epsilon"], part["eq. (2)"], color=colour, linestyle="--", linewidth=1.2)
     left.plot([], [], color=GREY, linestyle="--", linewidth=1.2, label="eq. (2)")
     left.set(
-        xscale="log",
-        xlabel=r"$\epsilon$ at $\delta = 10^{-5}$",
-        ylabel="bound on the success",
-        ylim=(-0.02, 1.02),
-        xticks=[1, 10, 100],
-        xticklabels=["1", "10", "100"],
+        xscale="log", xlabel=r"$\epsilon$ at $\delta = 10^{-5}$", ylabel="bound on the success"
     )
-    left.legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))
-    _draw_tolerated(right, tables["tolerated"], tables.parameters.advantage)
-    return figure
-
-
-def _draw_tolerated(axes: Axes, tolerated: pd.DataFrame, advantage: float) -> None:
+    left.set(ylim=(-0.02, 1.02), xticks=[1, 10, 100], xticklabels=["1", "10", "100"])
+    tolerated = tables["tolerated"]
     x, epsilon = tolerated["log10(1/kappa)"], tolerated["Corollary 4"]
-    axes.plot(x, epsilon, color=BLUE, marker="o", ms=4, label="Corollary 4")
-    axes.plot(x, tolerated["eq. (2)"], color=PURPLE, linestyle="--", label="eq. (2)")
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel=r"$\log_{10}(1/\kappa)$",
-        ylabel=rf"$\epsilon$ for an advantage of at most {advantage:g}",
-    )
+    right.plot(x, epsilon, color=BLUE, marker="o", ms=4, label="Corollary 4")
+    right.plot(x, tolerated["eq. (2)"], color=PURPLE, linestyle="--", label="eq. (2)")
+    advantage = tables.parameters.advantage
+    right.set(xscale="log", yscale="log", xlabel=r"$\log_{10}(1/\kappa)$")
+    right.set_ylabel(rf"$\epsilon$ for an advantage of at most {advantage:g}")
+    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7}
     for place, name, height in ((0, "n = 2 (membership)", 0.06), (1, "n = 10", 0.18)):
-        axes.annotate(
-            name,
-            (x[place], epsilon[place]),
-            xytext=(0.45, height),
-            textcoords="axes fraction",
-            fontsize=8.5,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.7},
-        )
-    axes.legend(loc="upper left")
+        end = {"xytext": (0.45, height), "textcoords": "axes fraction", "fontsize": 8.5}
+        right.annotate(name, (x[place], epsilon[place]), arrowprops=line, **end)
+    left.legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))
+    right.legend(loc="upper left")
+    return figure

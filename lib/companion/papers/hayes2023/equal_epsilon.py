@@ -1,12 +1,8 @@
 """Runs whose noise is tuned to an epsilon, computed once in each process."""
 
-from __future__ import annotations
-
 import functools
 
 from reconrisk import DPSGD, privacy
-
-__all__ = ["DELTA", "tuned_run"]
 
 #: the delta of every (epsilon, delta) in Hayes et al. 2023
 DELTA = 1e-5

@@ -1,25 +1,22 @@
-"""The bound along curves of equal epsilon: every run's noise is tuned to (epsilon, delta).
-
-The bound is an enclosure, so that the grids of the sampling rate can be as fine as one likes.
-"""
-
-from __future__ import annotations
+"""The bound along curves of equal epsilon: every run's noise is tuned to (epsilon, delta)."""
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import Parameter
+from companion.style import panels
 from reconrisk import DPSGD, bounds
 
-#: rises below this do not show: calibrated noise is above the least by up to 1e-4 of itself
+#: smaller rises are not resolved: calibrated noise exceeds the minimum by up to 1e-4 of itself
 NEARLY = 1e-4
 #: the prior sizes that Figures 14 and 15 have panels for
 PRIOR_SIZES = (2, 10, 100)
@@ -27,6 +24,7 @@ PRIOR_SIZES = (2, 10, 100)
 #: q on the grids of the bound
 COARSE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.99)
 FINE = tuple(q / 100 for q in range(1, 100))
+STEPS = Parameter("int", 100, 100, "100", "T, steps", low=1)
 EPSILONS = Parameter(
     "floats",
     (1.0, 4.0, 10.0, 32.0),
@@ -80,22 +78,30 @@ def middle(bound: pd.DataFrame) -> pd.DataFrame:
 
 
 def rises(part: pd.DataFrame, along: str = "q") -> bool:
-    """Whether gamma certainly rises from each row to the next, to within ``NEARLY``."""
+    """Whether gamma rises from each row to the next, certified to within ``NEARLY``."""
     part = part.sort_values(along)
     low, high = part["gamma from"].to_numpy(), part["gamma to"].to_numpy()
     return bool((low[1:] > high[:-1] - NEARLY).all() and low[-1] > high[0])
 
 
-def ends(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """The rows of the smallest and of the largest q."""
-    ordered = table.sort_values("q")
-    return ordered.iloc[0], ordered.iloc[-1]
-
-
-def by_prior_size(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
-    """The part of a table for each of ``PRIOR_SIZES``."""
-    for n in PRIOR_SIZES:
-        yield n, table[table["n"] == n]
+def panel_grid(
+    table: pd.DataFrame, width: float, label: str
+) -> tuple[Figure, dict[tuple[float, int], Axes]]:
+    """A figure with one panel for each prior size (rows) and epsilon (columns)."""
+    epsilons, sizes = sorted(set(table["epsilon"])), sorted(set(table["n"]))
+    figure, rows = panels(len(sizes), len(epsilons), width, 2.1)
+    grid = {
+        (epsilon, n): axes
+        for n, row in zip(sizes, rows, strict=True)
+        for epsilon, axes in zip(epsilons, row, strict=True)
+    }
+    for (epsilon, n), axes in grid.items():
+        axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
+    for row in rows:
+        row[0].set_ylabel(label)
+    for axes in rows[-1]:
+        axes.set_xlabel("sampling rate q")
+    return figure, grid
 
 
 def coloured_curve(axes: Axes, part: pd.DataFrame, value: str, norm: Normalize) -> LineCollection:

@@ -1,7 +1,5 @@
 """Figure 11: three bounds on the advantage over sigma, and what an attack can reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,17 +7,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
-from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
+from companion.papers.hayes2023 import unprinted
+from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages, printed_cells
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk import bounds
 
-NOT_PRINTED = "not printed"
 PARAMETERS = {
     "prior_size": Parameter("int", 10, 10, "10", "n, uniform prior", low=2),
-    "least_noise": Parameter("float", 0.25, 0.25, NOT_PRINTED, "least sigma drawn", low=0.05),
-    "most_noise": Parameter("float", 3.0, 3.0, NOT_PRINTED, "largest sigma drawn", low=0.1),
-    "points": Parameter("int", 56, 111, NOT_PRINTED, "values of sigma", low=3),
+    "least_noise": unprinted.number(0.25, "smallest sigma drawn", low=0.05),
+    "most_noise": unprinted.number(3.0, "largest sigma drawn", low=0.1),
+    "points": unprinted.count(56, 111, "values of sigma", low=3),
 }
 ORTHOGONAL, SIMPLEX = "best attack, orthogonal", "best attack, simplex"
 
@@ -33,17 +31,11 @@ def measure(study: Context) -> Tables:
         name: bounds.advantage(bounds.bayes_success(1 / sigma, n, cosine), 1 / n)
         for name, cosine in ((ORTHOGONAL, 0.0), (SIMPLEX, -1 / (n - 1)))
     }
-    printed = registry.printed("hayes2023/table2").query("prior_size == @n")
+    printed = printed_cells().query("n == @n")[["sigma", "bound", "printed"]]
     return Tables(
         {
             "curves": pd.DataFrame({"sigma": sigma, **advantages(sigma, n), **attacks}),
-            "printed": pd.DataFrame(
-                {
-                    "sigma": printed["sigma_noise_multiplier"].astype(float),
-                    "bound": printed["method"],
-                    "printed": printed["value"].astype(float),
-                }
-            ),
+            "printed": printed.astype({"printed": float}),
             "crossing": pd.DataFrame({"sigma": [_crossing(n)]}),
         },
         exact=("curves",),
@@ -59,15 +51,12 @@ def _crossing(n: int) -> float:
         return float(values[OURS][0] - values[GUO_MC][0])
 
     low, high = 0.2, 0.5
-    if gap(high) >= 0:
-        return high  # no lower bound of the two has been found by then
-    return float(optimize.brentq(gap, low, high, xtol=1e-6))
+    return float(optimize.brentq(gap, low, high, xtol=1e-6)) if gap(high) < 0 else high
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     curves = tables["curves"]
-    least_printed = registry.printed("hayes2023/table2")["sigma_noise_multiplier"].min()
-    tabled = curves[curves["sigma"] >= least_printed]
+    tabled = curves[curves["sigma"] >= printed_cells()["sigma"].min()]
     reached = curves[ORTHOGONAL] / curves[OURS]
     yield check(
         "hayes2023/fig11",
@@ -76,10 +65,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and (curves[ORTHOGONAL] < curves[GUO_MC]).all(),
         "over Table 2's range of sigma the new bound on the advantage is below both others, and "
         "everywhere above the best attacks",
-        ours=f"{len(curves)} values of sigma; orthogonal candidates give away "
+        ours=f"{len(curves)} values of sigma; the best attack on orthogonal candidates reaches "
         f"{reached.min():.2f} to {reached.max():.2f} of it; below sigma = "
         f"{tables['crossing']['sigma'][0]:.3f} the mutual information of orthogonal candidates, "
-        "which knows their angle, gives the lower bound",
+        "which uses their angle, gives the lower bound",
     )
 
 
@@ -87,9 +76,9 @@ CAPTION = (
     "Bounds on the advantage after one full-batch step against ten candidates, over the noise "
     "multiplier: the paper's own and two from Fano's inequality after Guo et al. (2022b). "
     "Crosses: the numbers of Table 2. Lines are exact here; the paper sampled two of them. Added: "
-    "the best attack on orthogonal candidates. Right: the bounds' distance from it. The paper's "
-    "bound is the lowest except at very small noise, where the information of orthogonal "
-    "candidates, which knows their angle, bounds better."
+    "the best attack on orthogonal candidates. Right: each bound minus that attack. The paper's "
+    "bound is the lowest except at very small noise, where the bound from the mutual information "
+    "of orthogonal candidates, which uses their angle, is lower."
 )
 
 
@@ -117,16 +106,15 @@ LINES = {
 def draw(tables: Tables) -> Figure:
     curves, printed = tables["curves"], tables["printed"]
     figure, ((left, right),) = panels(1, 2, 4.4, 3.3)
-    attack = curves[ORTHOGONAL]
+    sigma, attack = curves["sigma"], curves[ORTHOGONAL]
     for name, (colour, label) in LINES.items():
-        left.plot(curves["sigma"], curves[name], color=colour, label=label)
-        right.plot(curves["sigma"], curves[name] - attack, color=colour)
+        left.plot(sigma, curves[name], color=colour, label=label)
+        right.plot(sigma, curves[name] - attack, color=colour)
         cells = printed[printed["bound"] == name]
         left.plot(cells["sigma"], cells["printed"], "x", color="black", ms=5, mew=1.3, zorder=3)
-    left.plot(curves["sigma"], attack, "--", color=GREY, label="best attack (orthogonal)")
+    left.plot(sigma, attack, "--", color=GREY, label="best attack (orthogonal)")
     left.plot([], [], "x", color="black", ms=5, mew=1.3, label="printed (Table 2)")
-    sigma = r"noise multiplier $\sigma$"
-    left.set(xlabel=sigma, ylabel="advantage", ylim=(0, 1.02))
-    right.set(xlabel=sigma, ylabel="bound less best attack", ylim=(0, None))
+    left.set(xlabel=r"noise multiplier $\sigma$", ylabel="advantage", ylim=(0, 1.02))
+    right.set(xlabel=r"noise multiplier $\sigma$", ylabel="bound minus best attack", ylim=(0, None))
     figure.legend(loc="outside upper center", ncols=3)
     return figure

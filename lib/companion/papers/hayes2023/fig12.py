@@ -1,7 +1,5 @@
 """Figure 12: success without candidates against the bound at astronomically small priors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -87,27 +85,19 @@ def _fitting(a: Attacked, shares: Sequence[float]) -> pd.DataFrame:
     rows = []
     for share in shares:
         log_prior = bounds.log_prior_success_pixels(a.targets.shape[1], share, PIXEL_TOLERANCE)
-        for e, epsilon in enumerate(a.epsilons):
-            good = fits[e] >= share - 1e-12
-            low, high = success_interval(int(good.sum()), len(good))
-            bound = bounds.rero_gaussian(a.sigmas[e], log_prior_success=log_prior, steps=a.steps)
-            rows.append(
-                {
-                    "rho": share,
-                    "epsilon": float(epsilon),
-                    "success": float(good.mean()),
-                    "low": low,
-                    "high": high,
-                    "bound": float(bound),
-                    "black image": float((black >= share - 1e-12).mean()),
-                }
-            )
-    return pd.DataFrame(rows)
+        blind = float((black >= share - 1e-12).mean())
+        for epsilon, sigma, fitting in zip(a.epsilons, a.sigmas, fits, strict=True):
+            good = fitting >= share - 1e-12
+            ends = success_interval(int(good.sum()), len(good))
+            bound = bounds.rero_gaussian(sigma, log_prior_success=log_prior, steps=a.steps)
+            rows.append((share, float(epsilon), float(good.mean()), *ends, float(bound), blind))
+    columns = ["rho", "epsilon", "success", "low", "high", "bound", "black image"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _bounds(p: Settings, dimension: int, shares: Sequence[float]) -> pd.DataFrame:
     """log10 of the bound over epsilon, from the printed prior success and from the exact one."""
-    # beyond the largest epsilon attacked: at 3,072 values the bound leaves zero late
+    # beyond the largest epsilon attacked: for 3,072 values the bound is zero up to a large one
     epsilon = np.geomspace(1.0, 1e5, 61)
     sigma = np.array([privacy.noise_for_epsilon(e, p.delta, steps=p.steps) for e in epsilon])
     parts = []
@@ -134,11 +124,10 @@ def _just_fitting(a: Attacked, shares: Sequence[float]) -> dict[str, np.ndarray]
     for share in shares:
         meets = np.where(fits >= share - 1e-12, fits, np.inf)
         e, k = np.unravel_index(np.argmin(meets), meets.shape)
-        if not np.isfinite(meets[e, k]):
-            continue
-        name = f"{share:g} {fits[e, k]:.2f} {a.epsilons[e]:g}"
-        shown[f"{name} target"] = a.images.pictures(a.targets[[k]])[0]
-        shown[f"{name} rebuilt"] = a.images.pictures(a.rebuilt[e, [k]])[0]
+        if np.isfinite(meets[e, k]):
+            name = f"{share:g} {fits[e, k]:.2f} {a.epsilons[e]:g}"
+            shown[f"{name} target"] = a.images.pictures(a.targets[[k]])[0]
+            shown[f"{name} rebuilt"] = a.images.pictures(a.rebuilt[e, [k]])[0]
     return shown
 
 
@@ -153,15 +142,13 @@ def _nearer(a: Attacked) -> dict[str, float]:
 
 
 def _uniform_images(study: Context) -> pd.DataFrame:
-    """How many of uniform images, and of their pixels, the grey image fits."""
+    """How many uniform images, and how many of their pixels, a grey image fits."""
     dimension, share, draws = COUNTED.values()
     drawn = study.rng("uniform").random((draws, dimension))
     fits = np.abs(drawn - 0.5) < PIXEL_TOLERANCE
-    counts = {
-        "images that fit": int((fits.mean(axis=1) >= share).sum()),
-        "pixels that fit": int(fits.sum()),
-    }
-    return pd.DataFrame([{**COUNTED, **counts}])
+    images = int((fits.mean(axis=1) >= share).sum())
+    counts = {"images that fit": images, "pixels that fit": int(fits.sum())}
+    return pd.DataFrame([COUNTED | counts])
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -181,7 +168,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "C-049",
         nearer["60% to 80% fit"].max() < 0.05,
         "for reconstructions of which only 60% to 80% of the pixels fit, fewer than 5% of the "
-        "pool's images are nearer than the target, on average (in place of the eye)",
+        "pool's images are nearer than the target, on average (in place of visual inspection)",
         stand_in=tables.stand_in,
     )
     yield from _priors(tables["uniform images"].iloc[0])
@@ -192,14 +179,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (table["bound"] - table["high"] > 0.5).any(),
         "over a range of epsilon the bound for uniform images is near one where the attack still "
         "fails",
-        ours="real images are not uniform: at the smallest epsilon a black image, which has seen "
-        f"nothing, is above the bound at {len(black)} of {len(first)} settings",
+        ours="real images are not uniform: at the smallest epsilon a black image, which uses no "
+        f"gradient, is above the bound at {len(black)} of {len(first)} settings",
         stand_in=tables.stand_in,
     )
 
 
 def _later_with_share(target: str, table: pd.DataFrame, stand_in: bool) -> Verdict:
-    """The attack needs a larger epsilon the larger rho."""
+    """The attack needs a larger epsilon for a larger rho."""
     wide = table.pivot_table(index="epsilon", columns="rho", values="success")
     ordered = (wide.diff(axis=1).iloc[:, 1:] <= 0).all(axis=None)
     strict, loose = wide[wide.columns.max()].to_numpy(), wide[wide.columns.min()].to_numpy()
@@ -208,7 +195,7 @@ def _later_with_share(target: str, table: pd.DataFrame, stand_in: bool) -> Verdi
         target,
         ordered and loose[-1] > 0.9 and loose[0] < 0.1 and (strict < loose).any(),
         "the attack fails at the smallest epsilon and succeeds at the largest for rho = 0.6, and "
-        "needs more epsilon the larger rho",
+        "needs a larger epsilon for a larger rho",
         ours=f"significantly above the bound for uniform images at {above} of {len(table)} "
         "settings",
         stand_in=stand_in,
@@ -267,9 +254,9 @@ CAPTION = (
     "than 32/255 off. Top: the attack with 95% intervals, one colour for each rho, and the bound "
     "for uniform images, solid with the exact prior success (a binomial tail), dashed as printed "
     "(a power, which at rho < 1 counts one choice of pixels only and is no bound). Crosses at the "
-    "left edge: an all-black image, which has seen nothing; where it is above the bound, the "
+    "left edge: an all-black image, which uses no gradient; where it is above the bound, the "
     "images are not uniform. Below: for each rho the reconstruction that only just meets it, "
-    "beside its target."
+    "and its target."
 )
 
 
@@ -281,7 +268,7 @@ def alt(tables: Tables) -> str:
         own = table[(table["data"] == which) & (table["rho"] == share) & (table["success"] > 0.5)]
         return f"epsilon = {own['epsilon'].min():,g}" if len(own) else "no epsilon here"
 
-    told = "; ".join(
+    starts = "; ".join(
         f"on {which} images from {begins(which, shares[0])} for rho = {shares[0]:g} and from "
         f"{begins(which, shares[-1])} for rho = {shares[-1]:g}"
         for which in (GREY, COLOUR)
@@ -289,8 +276,8 @@ def alt(tables: Tables) -> str:
     return (
         "Top: two panels over epsilon. For each rho a solid bound rises from zero to one, its "
         "dashed printed counterpart later, and the attack's points later still: they are above one "
-        f"half {told}. At rho = 1 solid and dashed coincide nearly. Below, where a run keeps "
-        "pictures: pairs of them, the reconstruction the more like its target the larger rho."
+        f"half {starts}. At rho = 1 solid and dashed almost coincide. Below, where a run keeps "
+        "pictures: targets and reconstructions, which are more alike for larger rho."
     )
 
 
@@ -318,7 +305,7 @@ def draw(tables: Tables) -> Figure:
             ),
             legend_line("bound", GREY_LINE),
             legend_line("bound as printed", GREY_LINE, "--"),
-            legend_line("black image, nothing seen", GREY_LINE, "", "x"),
+            legend_line("black image, no gradient used", GREY_LINE, "", "x"),
         ],
         loc="outside upper center",
         ncols=4,
@@ -343,7 +330,7 @@ def _curves(axis: Axes, tables: Tables, which: str, shares: Sequence[float]) -> 
 
 
 def _stored_pictures(tables: Tables) -> dict[str, np.ndarray]:
-    """A run's pictures; none of a recorded one, which keeps tables only."""
+    """A run's pictures; none of a recorded one, which has only tables."""
     try:
         return dict(tables.images)
     except NoPicture:
@@ -363,11 +350,10 @@ def _pairs(figure: SubFigure, pictures: Mapping[str, np.ndarray], shares: Sequen
             if name is None:
                 continue
             _, _, fits, epsilon = name.split()
-            title = rf"$\rho$ = {share:g}"
             for axis, what in zip(axes[:, i], ("target", "rebuilt"), strict=True):
                 axis.set_axis_on()
                 picture(axis, pictures[f"{name} {what}"])
-            title = f"({panel}) {title}" if i == start else title
-            axes[0, i].set_title(title, fontsize=9, loc="left")
+            place = f"({panel}) " if i == start else ""
+            axes[0, i].set_title(rf"{place}$\rho$ = {share:g}", fontsize=9, loc="left")
             at = rf"$\varepsilon$ = {informed.power_of_ten(float(epsilon))}"
             axes[1, i].set_xlabel(f"{float(fits):.0%} fit\n{at}", fontsize=8)

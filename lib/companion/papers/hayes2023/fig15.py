@@ -1,7 +1,5 @@
 """Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,22 +8,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    registry,
-)
-from companion.style import drawing, panels
+from companion.study import Context, Tables, Verdict, check, measurement, not_run, shared_by
+from companion.study.registry import printed
+from companion.style import drawing
 
 PARAMETERS = {
     "epsilons": curves.EPSILONS,
     "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
-    "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+    "steps": curves.STEPS,
 }
 SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
 
@@ -44,32 +34,28 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     bound = curves.middle(tables["bound"])
     ordered = bound.sort_values("q").groupby(["epsilon", "n"])
-    noisier = all((np.diff(curve["sigma"]) > 0).all() for _, curve in ordered)
-    grows = {
-        n: all(curves.rises(curve) for _, curve in part.groupby("epsilon"))
-        for n, part in curves.by_prior_size(bound)
-    }
     yield check(
         "hayes2023/fig15",
-        noisier and all(grows.values()),
-        "at equal epsilon more sampling needs more noise, and yet the bound grows",
-        ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q, three "
-        "prior sizes",
+        all((np.diff(curve["sigma"]) > 0).all() for _, curve in ordered),
+        "at equal epsilon a larger sampling rate needs more noise",
+        ours=f"{bound['epsilon'].nunique()} epsilons, {bound['q'].nunique()} values of q",
     )
-    for n, part in curves.by_prior_size(bound):
-        yield check(
+    for n, part in bound.groupby("n"):
+        lines = part.groupby("epsilon")
+        grows = check(
             f"hayes2023/fig15_prior{n}",
-            grows[n],
-            f"{n} candidates: the bound grows along every curve",
+            all(curves.rises(curve) for _, curve in lines),
+            f"{n} candidates: the bound grows with q along every curve of equal epsilon",
             ours="; ".join(
                 f"epsilon = {epsilon:g}: {curve['gamma'].min():.3f} to {curve['gamma'].max():.3f}"
-                for epsilon, curve in part.groupby("epsilon")
+                for epsilon, curve in lines
             ),
         )
-    yield _at_the_named_ends(bound)
+        yield from shared_by(grows, "hayes2023/fig15")
+    yield _caption_values(bound)
 
 
-def _at_the_named_ends(bound: pd.DataFrame) -> Verdict:
+def _caption_values(bound: pd.DataFrame) -> Verdict:
     """C-054: the two values that the caption names."""
     statement = "at epsilon = 32 and 100 candidates the bound is 0.4 at q = 0.01 and 1 at q = 0.99"
     curve = bound[np.isclose(bound["epsilon"], 32) & (bound["n"] == 100)]
@@ -77,14 +63,14 @@ def _at_the_named_ends(bound: pd.DataFrame) -> Verdict:
     if low.empty or high.empty:
         needs = "epsilon = 32 among the epsilons, q = 0.01 and 0.99 among the rates"
         return not_run("C-054", statement, needs)
-    printed = registry.printed("hayes2023/fig15").set_index("condition")["value"]
+    named = printed("hayes2023/fig15").set_index("condition")["value"]
     return check(
         "C-054",
-        abs(low.iloc[0] - float(printed["q=0.01"])) < 0.05
-        and abs(high.iloc[0] - float(printed["q=0.99"])) < 0.01,
+        abs(low.iloc[0] - float(named["q=0.01"])) < 0.05
+        and abs(high.iloc[0] - float(named["q=0.99"])) < 0.01,
         statement,
         ours=f"{low.iloc[0]:.4f} at q = 0.01, {high.iloc[0]:.4f} at q = 0.99",
-        paper=f"{printed['q=0.01']}, {printed['q=0.99']}",
+        paper=f"{named['q=0.01']}, {named['q=0.99']}",
         tolerance="half a unit of the last printed digit; 0.01 for the 1",
     )
 
@@ -112,16 +98,10 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     bound = curves.middle(tables["bound"])
-    epsilons, sizes = sorted(set(bound["epsilon"])), sorted(set(bound["n"]))
-    figure, rows = panels(len(sizes), len(epsilons), 2.75, 2.1)
-    for row, n in zip(rows, sizes, strict=True):
-        for axes, epsilon in zip(row, epsilons, strict=True):
-            curve = bound[(bound["epsilon"] == epsilon) & (bound["n"] == n)]
-            norm = Normalize(curve["gamma"].min(), curve["gamma"].max())
-            figure.colorbar(curves.coloured_curve(axes, curve, "gamma", norm), ax=axes)
-            curves.log_rates(axes)
-            axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
-        row[0].set_ylabel(r"$\sigma$")
-    for axes in rows[-1]:
-        axes.set_xlabel("sampling rate q")
+    figure, grid = curves.panel_grid(bound, 2.75, r"$\sigma$")
+    for setting, curve in bound.groupby(["epsilon", "n"]):
+        axes = grid[setting]
+        norm = Normalize(curve["gamma"].min(), curve["gamma"].max())
+        figure.colorbar(curves.coloured_curve(axes, curve, "gamma", norm), ax=axes)
+        curves.log_rates(axes)
     return figure

@@ -1,7 +1,5 @@
 """Figure 2: two attacks against two bounds where only a network's last layer is trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +7,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import threat_points as threat
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, not_run, refute
+from companion.papers.hayes2023.success_intervals import error_bars
+from companion.study import (
+    Context,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    not_run,
+    refute,
+    shared_by,
+)
 from companion.study.verdicts import rounded
 from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
@@ -23,7 +31,7 @@ from reconrisk.datasets import WEIGHTS_FILE, feature_map
 from reconrisk.models import Classifier
 from reconrisk.training import record_trajectories
 
-#: by how much one attack has to beat another to be far stronger
+#: smallest difference at which one attack is far stronger than another
 FAR = 0.25
 #: test accuracies in per cent, by epsilon; nan is no privacy
 PRINTED = {1.0: 61.88, 10.0: 89.09, 100.0: 91.27, math.nan: 93.91}
@@ -35,25 +43,16 @@ PARAMETERS = {
     **threat.common_parameters(499),
     "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
     "side": Parameter("int", 16, 32, "32", "pixels a side (of the patches; CIFAR-10 has 32)", 8),
-    "features": Parameter(
-        "int", 160, 640, "640 (WRN-28-10)", "features of the stand-in map", low=16
-    ),
+    "features": Parameter("int", 160, 640, "640 (WRN-28-10)", "features of the stand-in", low=16),
     "learning_rates": threat.learning_rates(
         (0.2, 1.0, 5.0), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "is attacked"
     ),
     "models": threat.models(8),
     "trials": threat.trials(60, "trials of the prior-aware attack, a point"),
     **threat.shared_parameters(),
-    "targets": Parameter(
-        "int", 24, 100, "1,000", "targets of the gradient-based attack, a point", low=2
-    ),
+    "targets": Parameter("int", 24, 100, "1,000", "targets of the gradient-based attack", low=2),
     "iterations": Parameter(
-        "int",
-        60,
-        200,
-        "1,000,000 of plain gradient descent",
-        "iterations of Adam in the gradient-based attack",
-        low=1,
+        "int", 60, 200, "1,000,000 of plain gradient descent", "iterations of Adam", low=1
     ),
 }
 SETTLES = ("C-017", "C-018", "C-019", "C-020", "C-031", "E-C-14")
@@ -63,15 +62,9 @@ SETTLES = ("C-017", "C-018", "C-019", "C-020", "C-031", "E-C-14")
 def measure(study: Context) -> Tables:
     p = study.parameters
     last_layer = {"width": 0, "max_grad_norm": p.max_grad_norm}
+    given = last_layer | {"purpose": "training", "models": p.models}
     tasks = [
-        threat.point_task(
-            study,
-            epsilon=epsilon,
-            purpose="training",
-            learning_rate=rate,
-            models=p.models,
-            **last_layer,
-        )
+        threat.point_task(study, epsilon=epsilon, learning_rate=rate, **given)
         for epsilon in (*p.epsilons, None)
         for rate in p.learning_rates
     ]
@@ -85,25 +78,19 @@ def measure(study: Context) -> Tables:
         for task in threat.attack_tasks(study, [e], method, learning_rate=rates[e], **last_layer)
     ]
     prior_aware = threat.swept(study, threat.attack_point, attacks)
+    given = last_layer | {"targets": p.targets, "iterations": p.iterations}
     searches = [
         threat.point_task(
-            study,
-            epsilon=e,
-            purpose="gradient-based",
-            learning_rate=rates[e],
-            targets=p.targets,
-            iterations=p.iterations,
-            **last_layer,
+            study, epsilon=e, purpose="gradient-based", learning_rate=rates[e], **given
         )
         for e in p.epsilons
     ]
     rebuilt = threat.swept(study, rebuild_point, searches).assign(method="gradient-based")
     success = pd.concat([threat.select(prior_aware, score="sum"), rebuilt], ignore_index=True)
+    columns = ["epsilon", "method", "success", "low", "high", "trials", "learning_rate"]
     return Tables(
         {
-            "success": success[
-                ["epsilon", "method", "success", "low", "high", "trials", "learning_rate"]
-            ],
+            "success": success[columns],
             "bounds": threat.theory(p.epsilons, p.steps, p.prior_size),
             "training": training,
         },
@@ -117,14 +104,9 @@ def measure(study: Context) -> Tables:
 def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
     """Reconstruct targets from a fine-tuned layer's gradients, and name them in random priors.
 
-    The gradient-based attack of eq. (1) searches the image's pixels through the frozen feature map;
-    the label is known, as in the paper. Success is averaged exactly over all priors that hold the
-    target and ``prior_size - 1`` other images of the pool.
-
-    Returns
-    -------
-    dict
-        ``success``, ``low``, ``high`` (95%, normal, over targets), ``MSE`` of the pixels.
+    The gradient-based attack of eq. (1) optimises the image's pixels through the frozen feature
+    map; the label is known, as in the paper. Success is averaged exactly over all priors of the
+    target and ``prior_size - 1`` other images of the pool; its normal 95% interval is over targets.
     """
     images = threat.images_of(task)
     inputs, labels = threat.records_of(task)
@@ -134,23 +116,16 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
     if len(targets) < task["targets"]:
         raise ValueError(f"targets must be at most {len(pool)}, the pool; got {task['targets']}")
     generator = threat.generator_of(task, "draw_seed")
+    layer = Classifier(inputs.shape[1], None, int(labels.max()) + 1)
     kept = record_trajectories(
-        Classifier(inputs.shape[1], None, int(labels.max()) + 1),
-        run,
-        inputs[known],
-        labels[known],
-        inputs[targets],
-        labels[targets],
+        *(layer, run, inputs[known], labels[known], inputs[targets], labels[targets]),
         learning_rate=task["learning_rate"],
         generator=generator,
     )
     root = task["data_root"] and Path(task["data_root"])
     network = feature_map(images.shape, root, count=task["features"])
     found = match_gradients(
-        kept.weights,
-        kept.residuals,
-        run,
-        labels[targets],
+        *(kept.weights, kept.residuals, run, labels[targets]),
         generator=generator,
         iterations=task["iterations"],
         feature_map=network.to(task["device"]),
@@ -160,8 +135,7 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
     rebuilt, truth = as_numpy(found.inputs), originals[: len(targets)]
     nearer = nearer_records(rebuilt, truth, originals)
     values = conversion_success(nearer, len(originals) - 1, task["prior_size"])
-    success = float(values.mean())
-    reach = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
+    success, reach = float(values.mean()), 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
     return {
         "success": success,
         "low": max(success - reach, 0.0),
@@ -178,14 +152,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     }
     yield _order(rows, points, tables.stand_in)
     yield from _older_bound(points)
-    yield _worth_of_a_prior(rows, points, tables.stand_in)
+    yield _with_candidates(rows, points, tables.stand_in)
     yield _gap(rows["shared"], points)
     yield from _accuracies(tables["training"], stand_in_network(tables))
 
 
 def _order(rows: dict[str, pd.DataFrame], points: pd.DataFrame, stand_in: bool) -> Verdict:
     """From below: gradient-based attack, prior-aware attack, new bound, RDP bound."""
-    holds, said = True, []
+    holds = (points["bound"] <= points["RDP bound"] + 1e-12).all()
+    values = []
     for epsilon, row in points.iterrows():
         blind, shared, own = (
             rows[method].loc[epsilon] for method in ("gradient-based", "shared", "own model")
@@ -193,10 +168,8 @@ def _order(rows: dict[str, pd.DataFrame], points: pd.DataFrame, stand_in: bool) 
         slack = threat.CLEAR * math.hypot(threat.error_of(blind), threat.error_of(own))
         holds &= blind["success"] <= own["success"] + slack
         for attack in (own, shared):
-            slack = threat.CLEAR * threat.error_of(attack)
-            holds &= attack["success"] <= row["bound"] + slack
-        holds &= row["bound"] <= row["RDP bound"] + 1e-12
-        said.append(
+            holds &= attack["success"] <= row["bound"] + threat.CLEAR * threat.error_of(attack)
+        values.append(
             f"{threat.describe(blind)} / {threat.describe(own)} / {row['bound']:.3f} / "
             f"{row['RDP bound']:.3f} at epsilon = {epsilon:g}"
         )
@@ -204,19 +177,16 @@ def _order(rows: dict[str, pd.DataFrame], points: pd.DataFrame, stand_in: bool) 
         "hayes2023/fig2",
         holds,
         "gradient-based attack <= prior-aware attack <= new bound <= RDP bound at every epsilon",
-        ours="; ".join(said),
+        ours="; ".join(values),
         stand_in=stand_in,
     )
 
 
 def _older_bound(points: pd.DataFrame) -> Iterator[Verdict]:
     if not {10.0, 100.0} <= set(points.index):
-        for target in ("C-017", "E-C-14"):
-            yield not_run(
-                target,
-                "the RDP bound at 10 and 100",
-                "epsilon = 10 and 100 among the parameter epsilons",
-            )
+        needs = "epsilon = 10 and 100 among the parameter epsilons"
+        missing = not_run("C-017", "the RDP bound at epsilon = 10 and 100", needs)
+        yield from shared_by(missing, "E-C-14")
         return
     new, old = points["bound"], points["RDP bound"]
     improves = (new < old - 1e-3).any() and (new <= old + 1e-12).all()
@@ -233,7 +203,7 @@ def _older_bound(points: pd.DataFrame) -> Iterator[Verdict]:
         )
 
 
-def _worth_of_a_prior(
+def _with_candidates(
     rows: dict[str, pd.DataFrame], points: pd.DataFrame, stand_in: bool
 ) -> Verdict:
     room = points.index[points["bound"] > 0.5]
@@ -253,7 +223,7 @@ def _worth_of_a_prior(
 
 
 def _gap(shared: pd.DataFrame, points: pd.DataFrame) -> Verdict:
-    """C-019: how close attack and bound are, and how close they could be."""
+    """C-019: the distance of attack and bound, and the smallest that is attainable."""
     gaps = points["bound"] - shared["success"]
     worst = points.loc[gaps.idxmax()]
     return check(
@@ -267,9 +237,10 @@ def _gap(shared: pd.DataFrame, points: pd.DataFrame) -> Verdict:
         ),
         paper="very close to each other in all settings",
         differs=f"At epsilon = {worst['epsilon']:g} even candidates in the best geometry known, a "
-        f"regular simplex, leave {worst['bound'] - worst['simplex']:.3f}, and orthogonal ones "
-        f"{worst['bound'] - worst['orthogonal']:.3f}; gradients that point in similar directions "
-        "leave more. Only where the bound is near the prior or near one are the two close.",
+        f"regular simplex, have a gap of {worst['bound'] - worst['simplex']:.3f}, and "
+        f"{worst['bound'] - worst['orthogonal']:.3f} is the gap of orthogonal ones; gradients in "
+        "similar directions widen it. Attack and bound are close only where the bound is near the "
+        "prior or near one.",
     )
 
 
@@ -281,13 +252,9 @@ def _accuracies(training: pd.DataFrame, stand_in: str) -> Iterator[Verdict]:
         for e, value in best.items()
     )
     if stand_in:
-        for target in ("C-020", "C-031"):
-            yield not_run(
-                target,
-                f"accuracy on CIFAR-10; {stand_in} reach {ours} here",
-                f"a WRN-28-10 that was trained on ImageNet at 32x32, as {WEIGHTS_FILE} in "
-                "data_root, beside CIFAR-10",
-            )
+        accuracy = f"accuracy on CIFAR-10; {stand_in} reach {ours} here"
+        needs = f"a WRN-28-10 trained on ImageNet at 32x32, as {WEIGHTS_FILE} in data_root, "
+        yield from shared_by(not_run("C-020", accuracy, needs + "beside CIFAR-10"), "C-031")
         return
     printed = pd.Series(PRINTED)
     yield check(
@@ -307,10 +274,10 @@ def _accuracies(training: pd.DataFrame, stand_in: str) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "Two attacks against two bounds where only the last layer of a network is trained, lists of "
-    "ten. The new bound is below the older one, and the attack that knows the list far above the "
-    "one that does not. Marked: the best that orthogonal candidates allow, and a regular simplex; "
-    "at epsilon = 10 both are below the bound. Bars: 95%."
+    "Two attacks against two bounds where only the last layer of a network is trained, with ten "
+    "candidates. The new bound is below the older one, and the attack that knows the candidates is "
+    "far above the one that does not. Marked: the best success on orthogonal candidates and on a "
+    "regular simplex; at epsilon = 10 both are below the bound. Bars: 95%."
 )
 
 
@@ -336,7 +303,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     success, points = tables["success"], tables["bounds"]
     figure, [[axes]] = panels(1, 1, width=6.6, height=3.6)
-    places = np.arange(len(points))
+    places, thin = np.arange(len(points)), {"capsize": 2, "linewidth": 1}
     for offset, column, colour, label in (
         (-0.3, "RDP bound", "#BDBDBD", "RDP bound (Balle et al.)"),
         (-0.1, "bound", "#6B6B6B", "new bound (Corollary 4)"),
@@ -348,51 +315,22 @@ def draw(tables: Tables) -> Figure:
     ):
         rows = threat.select(success, method=method)
         axes.bar(places + offset, rows["success"], 0.19, color=colour, label=label, alpha=0.85)
-        _error_bars(axes, places + offset, rows, fmt="none", color="black")
-    own = threat.select(success, method="own model")
-    _error_bars(
-        axes,
-        places + 0.14,
-        own,
-        fmt="o",
-        color="#003B61",
-        markersize=4,
-        label="each trial its own model",
-    )
+        error_bars(axes, places + offset, rows, fmt="none", color="black", **thin)
+    own = {"fmt": "o", "color": "#003B61", "markersize": 4, "label": "each trial its own model"}
+    error_bars(axes, places + 0.14, threat.select(success, method="own model"), **own, **thin)
     for column, style, label in (
         ("orthogonal", "-", "best, orthogonal candidates"),
         ("simplex", ":", "best, regular simplex"),
     ):
-        axes.hlines(
-            points[column],
-            places - 0.01,
-            places + 0.21,
-            color=PURPLE,
-            linestyle=style,
-            linewidth=1.8,
-            label=label,
-        )
-    chance = 1 / tables.parameters.prior_size
-    axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=":")
-    axes.set(
-        xlabel=r"$\varepsilon$",
-        ylabel="success",
-        ylim=(0, 1.04),
-        xticks=places,
-        xticklabels=[f"{e:g}" for e in points["epsilon"]],
-    )
+        ends = places - 0.01, places + 0.21
+        axes.hlines(points[column], *ends, PURPLE, style, label=label, linewidth=1.8)
+    axes.axhline(1 / tables.parameters.prior_size, color=GREY, linewidth=0.9, linestyle=":")
+    axes.set(xlabel=r"$\varepsilon$", ylabel="success", ylim=(0, 1.04))
+    axes.set_xticks(places, [f"{e:g}" for e in points["epsilon"]])
     axes.grid(axis="x", visible=False)
     handles, labels = axes.get_legend_handles_labels()
     # bounds and attacks first, then the marks
     order = sorted(range(len(labels)), key=lambda i: (labels[i].startswith(("best", "each")), i))
-    figure.legend(
-        [handles[i] for i in order], [labels[i] for i in order], loc="outside right upper"
-    )
+    handles, labels = ([both[i] for i in order] for both in (handles, labels))
+    figure.legend(handles, labels, loc="outside right upper")
     return figure
-
-
-def _error_bars(axes: Axes, places: np.ndarray, rows: pd.DataFrame, **style: Any) -> None:
-    ends = (rows["success"] - rows["low"]).clip(lower=0), rows["high"] - rows["success"]
-    axes.errorbar(
-        places, rows["success"], [ends[0], ends[1].clip(lower=0)], capsize=2, linewidth=1, **style
-    )

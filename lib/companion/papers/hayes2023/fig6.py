@@ -1,7 +1,5 @@
 """Figure 6: what reconstructions without candidates look like, over epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,21 +25,18 @@ def measure(study: Context) -> Tables:
     informed.require(study, epsilons=(10.0,), colour_epsilons=(10.0,))
     attacked = informed.attacked_both(study)
     images: dict[str, np.ndarray] = {}
-    tables = []
     for which, a in attacked.items():
         for i in range(min(study.parameters.shown, len(a.targets))):
             images[f"{which} {i} target"] = a.images.pictures(a.targets[[i]])[0]
             for e, epsilon in enumerate(a.epsilons):
                 images[f"{which} {i} {epsilon:g}"] = a.images.pictures(a.rebuilt[e, [i]])[0]
-        columns = {
-            "data": which,
-            "epsilon": a.epsilons,
-            "MSE": a.mse,
-            "target is nearest": (a.nearer == 0).mean(axis=1),
-        }
-        tables.append(pd.DataFrame(columns))
+    found = (
+        {"data": w, "epsilon": a.epsilons, "MSE": a.mse}
+        | {"target is nearest": (a.nearer == 0).mean(axis=1)}
+        for w, a in attacked.items()
+    )
     return Tables(
-        {"found": pd.concat(tables)},
+        {"found": pd.concat(map(pd.DataFrame, found))},
         images=images,
         ran=informed.describe_attacked(attacked),
         stand_ins=attacked[COLOUR].stand_ins,
@@ -60,8 +55,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             low["target is nearest"] < 0.3
             and last["target is nearest"] > 0.6
             and last["MSE"] < low["MSE"] / 10,
-            "noise at epsilon = 10; at the largest epsilon the target is the nearest of the pool "
-            "to most reconstructions, at less than a tenth of the error",
+            "at epsilon = 10 reconstructions are noise; at the largest epsilon most are nearer to "
+            "their target than to any other image, with less than a tenth of the error",
             ours=f"MSE {low['MSE']:.2f} at epsilon = 10",
             stand_in=informed.stands_in(tables, which),
         )
@@ -82,21 +77,19 @@ CAPTION = (
 def alt(tables: Tables) -> str:
     found = tables["found"]
 
-    def told(which: str) -> str:
-        own = found[found["data"] == which]
-        near = own.loc[own["target is nearest"] > 0.5, "epsilon"]
+    def recognisable(which: str) -> str:
+        near = found.loc[(found["data"] == which) & (found["target is nearest"] > 0.5), "epsilon"]
+        if near.empty:
+            return f"of the {which} images none is recognisable"
         return (
             f"of the {which} images most are nearer to their target than to any other image from "
             f"epsilon = {near.min():,g} on"
-            if len(near)
-            else f"of the {which} images none is recognisable"
         )
 
     return (
         "Two blocks of small pictures. In each row the target stands on the left, then its "
         "reconstructions over epsilon, from noise to a likeness: "
-        + ", ".join(told(which) for which, _ in PANELS)
-        + "."
+        f"{', '.join(recognisable(which) for which, _ in PANELS)}."
     )
 
 
@@ -107,19 +100,15 @@ def draw(tables: Tables) -> Figure:
         which: len({name.split()[1] for name in tables.images if name.startswith(which)})
         for which, _ in PANELS
     }
-    widest = 1 + found.groupby("data").size().max()
-    rows = sum(counts.values())
-    figure, axes = plt.subplots(
-        rows, widest, figsize=(0.98 * widest, 1.0 * rows + 0.5), squeeze=False, layout="constrained"
-    )
+    rows, columns = sum(counts.values()), 1 + found.groupby("data").size().max()
+    size = 0.98 * columns, 1.0 * rows + 0.5
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines = iter(axes)
     for which, panel in PANELS:
         epsilons = found.loc[found["data"] == which, "epsilon"]
         names = ["target", *(f"{e:g}" for e in epsilons)]
-        titles = [
-            f"({panel}) target",
-            *(rf"$\varepsilon$ = {informed.power_of_ten(e)}" for e in epsilons),
-        ]
+        titles = [rf"$\varepsilon$ = {informed.power_of_ten(e)}" for e in epsilons]
+        titles = [f"({panel}) target", *titles]
         for i in range(counts[which]):
             line = next(lines)
             for axis, name, title in zip(line, names, titles, strict=False):

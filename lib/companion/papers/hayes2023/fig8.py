@@ -1,7 +1,5 @@
 """Figure 8: success of the attacks with and without candidates, for three prior sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -27,7 +25,7 @@ from companion.style import (
 from reconrisk import bounds, privacy
 from reconrisk.attacks import conversion_success, nearer_records
 
-#: how many times the epsilon counts as protection lost
+#: smallest ratio of epsilons that counts as a loss of protection
 LARGER = 1.5
 
 PARAMETERS = {
@@ -62,30 +60,22 @@ def measure(study: Context) -> Tables:
 
 def _successes(a: Attacked, prior_size: int) -> pd.DataFrame:
     """Success of the attacks over epsilon for one prior size, averaged over all priors."""
+    attacks = {
+        "gradient-based": a.nearer,
+        "prior-aware": a.above_sum,
+        "prior-aware, likelihood": a.above_likelihood,
+    }
     rows = []
     for e, epsilon in enumerate(a.epsilons):
         bound = float(bounds.rero_gaussian(a.sigmas[e], 1 / prior_size, steps=a.steps))
-        for attack, ranks in (
-            ("gradient-based", a.nearer),
-            ("prior-aware", a.above_sum),
-            ("prior-aware, likelihood", a.above_likelihood),
-        ):
+        for attack, ranks in attacks.items():
             success = conversion_success(ranks[e], a.others, prior_size)
             error = float(success.std(ddof=1) / math.sqrt(len(success)))
             mean = float(success.mean())
-            rows.append(
-                {
-                    "prior size": prior_size,
-                    "epsilon": float(epsilon),
-                    "attack": attack,
-                    "success": mean,
-                    "standard error": error,
-                    "low": max(0.0, mean - 1.96 * error),
-                    "high": min(1.0, mean + 1.96 * error),
-                    "bound": bound,
-                }
-            )
-    return pd.DataFrame(rows)
+            low, high = max(0.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)
+            rows.append((prior_size, float(epsilon), attack, mean, error, low, high, bound))
+    columns = ["prior size", "epsilon", "attack", "success", "standard error", "low", "high"]
+    return pd.DataFrame(rows, columns=[*columns, "bound"])
 
 
 def _theory(p: Settings, prior_size: int) -> pd.DataFrame:
@@ -103,17 +93,17 @@ def _theory(p: Settings, prior_size: int) -> pd.DataFrame:
 
 def half_way(success: pd.DataFrame) -> pd.DataFrame:
     """Epsilon at which success is half-way between 1/n and 1, by attack; log-linear between."""
-    rows: dict[int, dict[str, float]] = {}
-    for (n, attack), part in success.groupby(["prior size", "attack"]):
-        part = part.sort_values("epsilon")
+    halves = {}
+    for (n, attack), part in success.sort_values("epsilon").groupby(["prior size", "attack"]):
         rising = np.maximum.accumulate(part["success"].to_numpy())
         where = np.interp((1 + 1 / n) / 2, rising, np.log(part["epsilon"].to_numpy()))
-        rows.setdefault(int(n), {})[str(attack)] = float(np.exp(where))
-    return pd.DataFrame.from_dict(rows, orient="index").sort_index().rename_axis("prior size")
+        halves[int(n), attack] = float(np.exp(where))
+    wide = pd.Series(halves).unstack()
+    return wide.rename_axis("prior size")
 
 
 def labels_of_neighbours(a: Attacked) -> str:
-    """How often a reconstruction from the most noise tells its target from one other image."""
+    """How often reconstructions from the most noise are nearer to the target than another image."""
     images, labels = a.images.inputs[a.pool], a.images.labels[a.pool]
     given = labels[: len(a.targets)]
     own = np.array([np.count_nonzero(labels == label) - 1 for label in given])
@@ -123,14 +113,12 @@ def labels_of_neighbours(a: Attacked) -> str:
         nearer[mine] = nearer_records(a.rebuilt[0, mine], a.targets[mine], images[labels == label])
     alike = 1 - nearer.sum() / own.sum()
     unlike = 1 - (a.nearer[0] - nearer).sum() / (a.others - own).sum()
-    told = (
+    because = ": fitted to noise, it looks unlike the images of its label"
+    return (
         f"At epsilon = {a.epsilons[0]:g} a reconstruction is nearer to its target than to another "
         f"image of the same label {alike:.0%} of the time, than to one of another label "
-        f"{unlike:.0%}"
+        f"{unlike:.0%}{because if unlike < alike - 0.1 else ''}."
     )
-    if unlike < alike - 0.1:
-        told += ": fitted to noise, it looks unlike the label that it was given"
-    return told + "."
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -166,7 +154,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "C-040",
         (apart > LARGER).all(),
         "without the candidates, the epsilon at which the attack is half-way between guessing and "
-        "certainty is larger by half at the least, for every prior size",
+        "certainty is at least half as large again, for every prior size",
         ours=", ".join(f"{r:.0f} times (n = {n})" for n, r in apart.items()),
         stand_in=tables.stand_in,
     )
@@ -184,23 +172,26 @@ def most_often(success: pd.DataFrame) -> pd.Series:
 
 
 CAPTION = (
-    "What knowing the candidates is worth: probability of picking the target out of a prior of n "
+    "The value of knowing the candidates: probability of picking the target out of a prior of n "
     "images. The gradient-based attack reconstructs first, without the prior, and takes the "
     "nearest candidate; the prior-aware attack (Algorithm 2) scores the candidates. The paper "
-    "speaks of an order of magnitude of success; that is impossible for two and for eight "
-    "candidates, and what differs is epsilon. Added: the likelihood score, which does not lose "
+    "reports an order of magnitude of success; that is impossible for two and for eight "
+    "candidates, and what differs is epsilon. Added: the likelihood score, which loses nothing "
     "where gradients are not clipped, the bound, and the best success for orthogonal gradients. "
     "95% intervals over the targets."
 )
 
 
 def alt(tables: Tables) -> str:
-    halves = tables["half-way"]
-    success = tables["success"]
+    halves, success = tables["half-way"], tables["success"]
     last = success[success["epsilon"] == success["epsilon"].max()]
     ends = last.set_index(["attack", "prior size"])["success"]
-    told = ", ".join(
-        f"{_rounded(row['prior-aware'])} and {_rounded(row['gradient-based'])} for "
+
+    def rounded(epsilon: float) -> str:
+        return f"{float(f'{epsilon:.1g}'):,g}"
+
+    epsilons = ", ".join(
+        f"{rounded(row['prior-aware'])} and {rounded(row['gradient-based'])} for "
         f"{row['prior size']:g}"
         for _, row in halves.iterrows()
     )
@@ -208,15 +199,11 @@ def alt(tables: Tables) -> str:
     return (
         f"{len(halves)} panels, one for each prior size, over epsilon. All curves rise, that of "
         "the prior-aware attack first: half-way to certainty near epsilon = "
-        f"{told} candidates with and without knowing them. At the largest epsilon and {largest} "
-        f"candidates Algorithm 2 is at {ends['prior-aware', largest]:.2f}, the likelihood score at "
-        f"{ends['prior-aware, likelihood', largest]:.2f} and the gradient-based attack at "
-        f"{ends['gradient-based', largest]:.2f}."
+        f"{epsilons} candidates with and without knowing them. At the largest epsilon and "
+        f"{largest} candidates Algorithm 2 is at {ends['prior-aware', largest]:.2f}, the "
+        f"likelihood score at {ends['prior-aware, likelihood', largest]:.2f} and the "
+        f"gradient-based attack at {ends['gradient-based', largest]:.2f}."
     )
-
-
-def _rounded(epsilon: float) -> str:
-    return f"{float(f'{epsilon:.1g}'):,g}"
 
 
 @drawing

@@ -1,35 +1,10 @@
-"""Mechanisms with finitely many outputs, on which theorems can be tested by exhaustion.
-
-A mechanism is ``null``, the distribution of its output without the target, and ``channel``, one row
-for each candidate with the distribution of the output with that candidate. ``close[g, z]`` says
-whether naming ``g`` counts as a success when the target is ``z``.
-"""
-
-from __future__ import annotations
+"""Mechanisms with finitely many outputs, on which theorems can be tested exhaustively."""
 
 import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
-
-__all__ = [
-    "Mechanism",
-    "above_chords",
-    "blow_up",
-    "blow_up_of_events",
-    "events",
-    "exhaustive_success",
-    "largest_blow_up",
-    "optimal_success",
-    "prior_success",
-    "random_mechanism",
-    "random_pair",
-    "random_size",
-    "symmetric_mechanism",
-    "trade_off_by_programming",
-    "vertices",
-]
 
 #: slack for sums of probabilities that are equal on paper
 ROUNDING = 1e-12
@@ -43,9 +18,11 @@ class Mechanism:
     ----------
     prior : ndarray, shape (n,)
     null : ndarray, shape (m,)
+        Distribution of the output without the target.
     channel : ndarray, shape (n, m)
+        Distribution of the output with each candidate.
     close : ndarray of bool, shape (n, n)
-        Which guesses (rows) are close enough to which targets (columns).
+        Which guesses (rows) count as a success for which targets (columns).
     """
 
     prior: np.ndarray
@@ -55,27 +32,17 @@ class Mechanism:
 
 
 def random_mechanism(
-    rng: np.random.Generator,
-    candidates: int,
-    outputs: int,
-    *,
-    epsilon: float | None = None,
-    exact: bool = False,
+    rng: np.random.Generator, candidates: int, outputs: int, *, epsilon: float | None = None
 ) -> Mechanism:
-    """Draw a mechanism; with ``epsilon``, one that is (epsilon, 0)-private against the null.
-
-    ``exact`` counts only the target itself as a success; else other guesses may do as well.
-    """
+    """Draw a mechanism; with ``epsilon``, one that is (epsilon, 0)-private against the null."""
     null = rng.dirichlet(np.full(outputs, 0.7))
     if epsilon is None:
         channel = rng.dirichlet(np.full(outputs, 0.5), size=candidates)
     else:
-        # a factor within e^(-eps/2) and e^(eps/2), and its mean as well
+        # factors and their mean are between e^(-eps/2) and e^(eps/2)
         channel = null * np.exp(epsilon * (rng.random((candidates, outputs)) - 0.5))
         channel /= channel.sum(axis=1, keepdims=True)
-    close = np.eye(candidates, dtype=bool)
-    if not exact:
-        close |= rng.random((candidates, candidates)) < 0.15
+    close = np.eye(candidates, dtype=bool) | (rng.random((candidates, candidates)) < 0.15)
     return Mechanism(rng.dirichlet(np.full(candidates, 3.0)), null, channel, close)
 
 
@@ -94,9 +61,7 @@ def random_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def symmetric_mechanism(candidates: int, kept: float) -> Mechanism:
-    """Name the target with probability ``kept``, every other candidate equally often; the null is
-    uniform.
-    """
+    """Name the target with probability ``kept``, all others equally often; a uniform null."""
     uniform = np.full(candidates, 1 / candidates)
     channel = np.full((candidates, candidates), (1 - kept) / (candidates - 1))
     np.fill_diagonal(channel, kept)
@@ -108,8 +73,8 @@ def vertices(mu: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(nu > 0, mu / nu, np.where(mu > 0, np.inf, -1.0))
     order = np.argsort(-ratio, kind="stable")
-    free = float(mu[nu == 0].sum())  # power that costs nothing
     order = order[nu[order] > 0]
+    free = float(mu[nu == 0].sum())  # power at level zero
     return (
         np.concatenate([[0.0], np.cumsum(nu[order])]),
         np.concatenate([[free], free + np.cumsum(mu[order])]),
@@ -117,7 +82,7 @@ def vertices(mu: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def blow_up(mu: np.ndarray, nu: np.ndarray, kappa: float | np.ndarray) -> np.ndarray:
-    """``sup{mu(phi) : nu(phi) <= kappa}`` over tests that may toss coins."""
+    """``sup{mu(phi) : nu(phi) <= kappa}`` over randomised tests."""
     return np.interp(kappa, *vertices(mu, nu))
 
 
@@ -135,7 +100,7 @@ def blow_up_of_events(mu: np.ndarray, nu: np.ndarray, kappa: float | np.ndarray)
 
 
 def above_chords(values: np.ndarray) -> float:
-    """How far a curve on an even grid rises above the chord of two neighbours, at most."""
+    """The largest height of a curve on an even grid above the chord of two neighbours."""
     return float((values[1:-1] - (values[:-2] + values[2:]) / 2).max())
 
 
@@ -148,23 +113,22 @@ def trade_off_by_programming(mu: np.ndarray, nu: np.ndarray, kappa: float) -> fl
 def largest_blow_up(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     """Vertices of the smallest concave curve above the blow-up of every candidate.
 
-    Its steps are the masses of a pair of distributions that dominates the mechanism as Theorem 2
-    asks for: the cheapest such pair.
+    Its steps are the masses of the tightest pair of distributions that dominates the mechanism in
+    the sense of Theorem 2.
     """
-    points = [vertices(row, mechanism.null) for row in mechanism.channel]
-    x, y = (np.concatenate([p[i] for p in points]) for i in (0, 1))
+    points = np.hstack([vertices(row, mechanism.null) for row in mechanism.channel]).T
     hull: list[tuple[float, float]] = []
-    for point in sorted(zip(x.tolist(), y.tolist(), strict=True), key=lambda p: (p[0], -p[1])):
-        if hull and point[0] <= hull[-1][0]:
-            continue  # lower point at the same place
-        while len(hull) > 1 and _turn(hull[-2], hull[-1], point) >= 0:
+    for x, y in sorted(points.tolist(), key=lambda p: (p[0], -p[1])):
+        if hull and x <= hull[-1][0]:
+            continue  # a lower point at the same place
+        while len(hull) > 1:
+            (a, f), (b, g) = hull[-2:]
+            if (b - a) * (y - f) < (g - f) * (x - a):
+                break
             hull.pop()
-        hull.append(point)
-    return np.array([p[0] for p in hull]), np.array([p[1] for p in hull])
-
-
-def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+        hull.append((x, y))
+    level, power = np.transpose(hull)
+    return level, power
 
 
 def prior_success(mechanism: Mechanism) -> float:

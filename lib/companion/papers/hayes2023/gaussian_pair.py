@@ -1,15 +1,11 @@
-"""One step's dominating pair, as of Lemmas 11 and 12.
+"""One step's dominating pair, for Lemmas 11 and 12.
 
 ``nu = N(0, sigma^2)`` is the output without the target, ``mu = (1 - q) nu + q N(1, sigma^2)`` that
 with it, in units of the clipping norm.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr
-
-__all__ = ["excess_of_mixture", "excess_of_null"]
 
 
 def excess_of_null(a: float | np.ndarray, sigma: float, rate: float) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Lemma 12: the blow-up as an infimum of total variations, as printed and right."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -10,26 +8,19 @@ import pandas as pd
 from scipy import optimize
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_mixture, excess_of_null
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study import Context, Tables, Verdict, check, measurement, refute
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities, and for a minimum that a search finds
 ROUNDING, SEARCH = 1e-10, 1e-9
 
-THEOREM = "not printed: a statement, not an experiment"
-KAPPAS = (1e-6, 0.01, 0.1, 0.5)
 PARAMETERS = {
-    "pairs": Parameter("int", 200, 10000, THEOREM, "random pairs of distributions", low=1),
-    "noise_multipliers": Parameter(
-        "floats", (0.5, 1.0, 3.0), (0.5, 1.0, 3.0), THEOREM, "sigma, noise multipliers", low=1e-3
-    ),
-    "sampling_rates": Parameter(
-        "floats", (0.1, 0.5, 1.0), (0.1, 0.5, 1.0), THEOREM, "q, sampling rates", low=1e-6
-    ),
-    "kappas": Parameter(
-        "floats", KAPPAS, KAPPAS, THEOREM, "kappa, prior probabilities of success", low=1e-12
-    ),
+    "pairs": unprinted.count(200, 10000, "random pairs of distributions"),
+    "noise_multipliers": unprinted.noise_multipliers(0.5, 1.0, 3.0),
+    "sampling_rates": unprinted.sampling_rates(0.1, 0.5, 1.0),
+    "kappas": unprinted.numbers(1e-6, 0.01, 0.1, 0.5, meaning="kappa, prior success", low=1e-12),
 }
 SETTLES = ("E-C-07",)
 SHOWN = ("blow-up and infima",)
@@ -37,10 +28,9 @@ SHOWN = ("blow-up and infima",)
 
 @measurement
 def measure(study: Context) -> Tables:
-    p = study.parameters
+    p, rng = study.parameters, study.rng("pairs")
     settings = itertools.product(p.noise_multipliers, p.sampling_rates, p.kappas)
     infima = pd.DataFrame(_infima(*setting) for setting in settings)
-    rng = study.rng("pairs")
     pairs = pd.DataFrame(_finite_pair(*finite.random_pair(rng), rng) for _ in range(p.pairs))
     return Tables(
         {
@@ -54,7 +44,7 @@ def measure(study: Context) -> Tables:
 
 
 def _infima(sigma: float, rate: float, kappa: float) -> dict[str, float]:
-    """Both terms of the lemma on one step's dominating pair, least over a > 1."""
+    """Infima over a > 1 of both terms of the lemma, on one step's dominating pair."""
     first = _infimum(lambda a: a * kappa + excess_of_mixture(a, sigma, rate))
     printed_first = _infimum(lambda a: a * kappa + excess_of_null(a, sigma, rate))
     second = _infimum(lambda a: (kappa + a - 1 + excess_of_null(a, sigma, rate)) / a)
@@ -71,17 +61,15 @@ def _infima(sigma: float, rate: float, kappa: float) -> dict[str, float]:
 
 
 def _infimum(function: Callable[[np.ndarray], np.ndarray]) -> float:
-    """The infimum over a > 1, by a grid in log(a - 1) and a search around its least value."""
+    """The infimum over a > 1, by a grid in log(a - 1) and a search around its smallest value."""
     grid = np.linspace(-30, 60, 901)
-
-    def at(u: float | np.ndarray) -> np.ndarray:
-        return function(1 + np.exp(u))
-
-    values = at(grid)
+    values = function(1 + np.exp(grid))
     best = int(np.argmin(values))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = optimize.minimize_scalar(
-        lambda u: float(at(u)), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        lambda u: float(function(1 + np.exp(u))),
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),
+        method="bounded",
+        options={"xatol": 1e-12},
     )
     return float(min(values[best], found.fun))
 
@@ -98,20 +86,22 @@ def _finite_pair(mu: np.ndarray, nu: np.ndarray, rng: np.random.Generator) -> di
     up = ratio[(ratio >= 1) & (ratio < 1e299)]
     down = 1 / ratio[(ratio <= 1) & (ratio > 0)]
     first = [a * kappa + np.clip(mu - a * nu, 0, None).sum() for a in up]
-    # a without end: the second term tends to mu's whole mass where nu has some
     second = [(kappa + np.clip(a * mu - nu, 0, None).sum()) / a for a in down]
-    corrected = float(min(1.0, *first, *second))
-    blow_up = float(finite.blow_up(mu, nu, kappa))
-    return {"kappa": kappa, "blow-up": blow_up, "corrected": corrected}
+    return {
+        "kappa": kappa,
+        "blow-up": float(finite.blow_up(mu, nu, kappa)),
+        "corrected": float(min(1.0, *first, *second)),
+    }
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     infima, pairs = tables["infima"], tables["finite pairs"]
     short = infima["blow-up"] - infima["printed without the zero"]
     most = infima.loc[short.idxmax()]
-    corrected = (infima["corrected"] - infima["blow-up"]).abs().max() < SEARCH and (
-        pairs["corrected"] - pairs["blow-up"]
-    ).abs().max() < ROUNDING
+    corrected = all(
+        (table["corrected"] - table["blow-up"]).abs().max() < slack
+        for table, slack in ((infima, SEARCH), (pairs, ROUNDING))
+    )
     yield check(
         "hayes2023/lem12",
         corrected,

@@ -1,35 +1,24 @@
 """Lemma 8: trade-off functions are convex; as Remark 3 defines them they would be zero."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.papers.hayes2023.unprinted import count
+from companion.study import Context, Tables, Verdict, check, measurement, refute
 
-#: what linear programs may be off by
+#: error of a linear program
 PROGRAMMING = 1e-8
 
-PARAMETERS = {
-    "pairs": Parameter(
-        "int",
-        40,
-        1000,
-        "not printed: a statement, not an experiment",
-        "random pairs of distributions",
-        low=1,
-    )
-}
+PARAMETERS = {"pairs": count(40, 1000, "random pairs of distributions")}
 SETTLES = ("C-011", "E-C-05")
 
 
 @measurement
 def measure(study: Context) -> Tables:
-    p = study.parameters
-    rng = study.rng("pairs")
+    p, rng = study.parameters, study.rng("pairs")
     pairs = pd.DataFrame(_trade_off(*finite.random_pair(rng)) for _ in range(p.pairs))
     return Tables(
         {"pairs": pairs}, ran=f"{p.pairs} random pairs of distributions on up to 7 outputs."
@@ -42,7 +31,6 @@ def _trade_off(mu: np.ndarray, nu: np.ndarray) -> dict[str, float]:
     trade_off = np.array([finite.trade_off_by_programming(mu, nu, kappa) for kappa in grid])
     level, power = finite.events(mu, nu)
     return {
-        "outputs": len(mu),
         "above a chord": finite.above_chords(trade_off),
         "events, above a chord": finite.above_chords(1 - finite.blow_up_of_events(mu, nu, grid)),
         "from 1 - blow-up": float(np.abs(trade_off - 1 + finite.blow_up(mu, nu, grid)).max()),
@@ -51,20 +39,19 @@ def _trade_off(mu: np.ndarray, nu: np.ndarray) -> dict[str, float]:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    pairs = tables["pairs"]
-    worst = pairs.max()
+    worst = tables["pairs"].max()
     related = worst["from 1 - blow-up"] < PROGRAMMING
     yield check(
         "hayes2023/lem8",
         worst["above a chord"] < PROGRAMMING and worst["events, above a chord"] > 0.01,
         "the trade-off function over randomised tests is convex; over events alone it is not",
-        ours=f"{len(pairs)} random pairs of distributions, each value a linear program",
+        ours=f"{len(tables['pairs'])} random pairs of distributions, each value a linear program",
         tolerance="1e-8 (linear programs)",
     )
     yield check(
         "C-011",
         related,
-        "the trade-off function, read as the least type II error, is one minus the blow-up",
+        "the trade-off function, read as the smallest type II error, is one minus the blow-up",
         ours="linear programs against the Neyman-Pearson lemma",
         tolerance="1e-8",
     )
@@ -72,6 +59,5 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "E-C-05",
         holds=worst["Remark 3"] > 0,
         corrected_holds=related,
-        ours=f"as printed it is {worst['Remark 3']:g} at every kappa, for all pairs: E may be "
-        "empty",
+        ours=f"as printed it is {worst['Remark 3']:g} at every kappa for all pairs: E may be empty",
     )

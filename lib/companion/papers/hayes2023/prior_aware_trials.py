@@ -1,11 +1,9 @@
-"""Trials of the prior-aware attack on small trained networks, and what they are held against.
+"""Trials of the prior-aware attack on small trained networks, and the bounds on their success.
 
 A task of a sweep is a number of trials at one setting. Every trial trains its own model on its own
-target, drawn from its own prior; what comes back is how often each score was right. A task names
-its epsilon, not its noise, so that no computed number reaches its seed.
+target, drawn from its own prior; the task returns how often each score was right. It holds its
+epsilon, not its noise, so that its seed depends on no computed number.
 """
-
-from __future__ import annotations
 
 import functools
 import math
@@ -18,10 +16,11 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy import stats
 
+from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
@@ -40,7 +39,7 @@ from reconrisk.attacks import (
 )
 from reconrisk.models import Classifier
 
-#: how often a paired comparison or a test against a bound may fail by chance
+#: level of a paired comparison or a test against a bound
 RARELY = 1e-5
 #: label of the axis of every picture
 SUCCESS = "probability of success"
@@ -60,12 +59,8 @@ _NOT_PRINTED = "not printed"
 CLIPPED = "5 keeps every gradient clipped, as the paper reports for C = 0.1 (Figure 13)"
 PRIOR_SIZE = Parameter("int", 10, 10, "10", "n, candidates", low=2)
 SHORTCUT = {
-    "shortcut_trials": Parameter(
-        "int", 10000, 100000, _NOT_PRINTED, "trials that share a trajectory", low=100
-    ),
-    "trajectories": Parameter(
-        "int", 2, 8, _NOT_PRINTED, "models whose gradients such trials share", low=1
-    ),
+    "shortcut_trials": unprinted.count(10000, 100000, "trials that share a trajectory", low=100),
+    "trajectories": unprinted.count(2, 8, "models whose gradients such trials share"),
 }
 
 
@@ -74,23 +69,14 @@ def data_parameters(
 ) -> dict[str, Parameter]:
     """Which records, which network, and how it is trained."""
     return {
-        "dataset": Parameter(
-            "str", "digits", "MNIST", "MNIST", "labelled images: digits (8x8) or MNIST (28x28)"
-        ),
+        "dataset": Parameter("str", "digits", "MNIST", "MNIST", "digits (8x8) or MNIST (28x28)"),
         "training_size": Parameter(
-            "int",
-            training_size,
-            printed_size,
-            f"{printed_size:,}",
-            "records trained on, the target included",
+            *("int", training_size, printed_size, f"{printed_size:,}", "records with the target"),
             low=2,
         ),
         "pool_size": Parameter(
-            "int",
-            pool_size,
-            4000,
-            "the whole data set",
-            "records that candidates are drawn from, apart from the known ones (at most all)",
+            *("int", pool_size, 4000, "the whole data set"),
+            "unknown records that candidates are drawn from (at most all)",
             low=10,
         ),
         "hidden": Parameter("int", 10, 10, "10", "width of the hidden layer", low=1),
@@ -100,11 +86,8 @@ def data_parameters(
 
 
 def learning_rate(value: float, why: str) -> Parameter:
-    """The step on the privatised sum."""
     return Parameter(
-        "float",
-        value,
-        value,
+        *("float", value, value),
         "swept between .001 and 100 for each epsilon, choice not printed",
         f"step = this times the privatised sum over the expected batch size; {why}",
         low=0,
@@ -112,36 +95,31 @@ def learning_rate(value: float, why: str) -> Parameter:
 
 
 def trials(quick: int, paper: int = 10000) -> Parameter:
-    """Trials at each point."""
     return Parameter("int", quick, paper, "10,000", "trials a point, each trains a model", low=50)
 
 
 def batch(quick: int = 1000) -> Parameter:
-    """Trials of one task."""
-    return Parameter("int", quick, 250, _NOT_PRINTED, "trials of one task of the sweep", low=10)
+    return unprinted.count(quick, 250, "trials of one task of the sweep", low=10)
 
 
 def epsilons(
     quick: tuple[float, ...], paper: tuple[float, ...], printed: str = _NOT_PRINTED
 ) -> Parameter:
-    """The epsilons of the runs."""
     return Parameter("floats", quick, paper, printed, "epsilon of the guarantee", low=1e-3)
 
 
 def steps(quick: int, paper: int) -> Parameter:
-    """Steps of a run."""
     return Parameter("int", quick, paper, f"{paper:,}", "T, steps", low=1)
 
 
 def sampling_rate(value: float, printed: str) -> Parameter:
-    """The sampling rate of a run."""
     return Parameter("float", value, value, printed, "q, sampling rate", low=1e-6)
 
 
 def describe_data(p: Settings) -> str:
     """How many of which images a model is trained on."""
-    named = {"digits": "handwritten digits (8x8)", "MNIST": "MNIST images"}
-    return f"{p.training_size} {named.get(p.dataset, 'images')}"
+    names = {"digits": "handwritten digits (8x8)", "MNIST": "MNIST images"}
+    return f"{p.training_size} {names.get(p.dataset, 'images')}"
 
 
 # Data and runs -----------------------------------------------------------------------------------
@@ -162,44 +140,31 @@ def split_records(
 ) -> Split:
     """Draw known records and a pool at random; the rest (MNIST: the test set) is for testing.
 
-    Parameters
-    ----------
-    dataset : {"digits", "MNIST"}
-    data_root : str
-        Folder of MNIST's files; empty for the digits, which are bundled.
-    seed : int
-        Of the draw.
-    known, pool : int
-        How many of each; the pool takes what there is if there are fewer.
+    ``known`` and ``pool`` are their sizes; the pool is smaller if there are fewer records.
     """
     root = Path(data_root) if data_root else None
-    part = "all" if dataset == "digits" else "train"
-    data = datasets.classified(dataset, root, part)
+    digits = dataset == "digits"
+    data = datasets.classified(dataset, root, "all" if digits else "train")
     order = np.random.default_rng(seed).permutation(len(data))
-    chosen = data.take(order[:known]), data.take(order[known : known + pool])
-    tested = data.take(order[known:]) if dataset == "digits" else None
-    tested = tested or datasets.classified(dataset, root, "test")
-    tensors = [
-        (
+    test = data.take(order[known:]) if digits else datasets.classified(dataset, root, "test")
+
+    def tensors(images: datasets.LabelledImages) -> Records:
+        return (
             torch.as_tensor(images.inputs, dtype=torch.float32, device=device),
             torch.as_tensor(images.labels, dtype=torch.int64, device=device),
         )
-        for images in (*chosen, tested)
-    ]
-    return Split(*tensors)
+
+    chosen = data.take(order[:known]), data.take(order[known : known + pool])
+    return Split(*map(tensors, (*chosen, test)))
 
 
 def trial_task(study: Context, purpose: str, **given: Any) -> dict[str, Any]:
-    """One task, completed from the exhibit's parameters; what is given wins.
-
-    Its draws depend on what is given, not on where the data lie.
-    """
+    """A task with the exhibit's parameters; ``given`` overrides them and sets the draws' seed."""
     p = study.parameters
     names = ("dataset", "training_size", "pool_size", "hidden", "max_grad_norm", "delta", "steps")
-    root = study.read_root
     task = {name: p[name] for name in names} | {
         "sampling_rate": p.get("sampling_rate", 1.0),
-        "data_root": str(root) if root else "",
+        "data_root": str(study.read_root or ""),
         "device": study.device,
         "split": study.seed_of("split"),
         "draws": study.seed_of(purpose, *sorted(given.items())),
@@ -209,26 +174,15 @@ def trial_task(study: Context, purpose: str, **given: Any) -> dict[str, Any]:
 
 def set_up(task: Mapping[str, Any]) -> tuple[Split, DPSGD, Classifier]:
     """The records of a task, its run of DP-SGD and its network."""
-    split = split_records(
-        task["dataset"],
-        task["data_root"],
-        task["split"],
-        task["training_size"] - 1,
-        task["pool_size"],
-        task["device"],
-    )
-    run = tuned_run(
-        task["epsilon"],
-        task["sampling_rate"],
-        task["steps"],
-        task["max_grad_norm"],
-        delta=task["delta"],
-    )
+    seed, known = task["split"], task["training_size"] - 1
+    place = task["dataset"], task["data_root"]
+    split = split_records(*place, seed, known, task["pool_size"], task["device"])
+    setting = (task[k] for k in ("epsilon", "sampling_rate", "steps", "max_grad_norm"))
+    run = tuned_run(*setting, delta=task["delta"])
     return split, run, Classifier(split.known[0].shape[1], task["hidden"])
 
 
 def generator_of(task: Mapping[str, Any]) -> torch.Generator:
-    """The generator of a task's draws."""
     return torch.Generator(task["device"]).manual_seed(task["draws"])
 
 
@@ -238,98 +192,79 @@ def generator_of(task: Mapping[str, Any]) -> torch.Generator:
 def attack_task(task: dict[str, Any]) -> list[dict[str, Any]]:
     """Run trials of the attack at one setting, one row per score and prior size.
 
-    Parameters
-    ----------
-    task : dict
-        Data and run as in :func:`set_up`; ``learning_rate``, ``trials``, ``prior_sizes``;
-        optionally ``likeliest``, the prior probability of the first candidate (the others share
-        the rest), and ``printed``, to add Appendix G as printed.
+    Optional entries of a task are ``likeliest``, the prior probability of the first candidate (the
+    others share the rest equally), and ``printed``, to add Appendix G as printed.
     """
     split, run, classifier = set_up(task)
     size = max(task["prior_sizes"])
-    prior = None
+    prior, scores = None, dict(SCORES)
     if "likeliest" in task:
         prior = np.full(size, (1 - task["likeliest"]) / (size - 1))
         prior[0] = task["likeliest"]
-    scores = dict(SCORES)
     if task.get("printed"):
         scores |= {"as printed": printed_likelihood_score, "printed, exactly": _printed_exactly}
     guesses = prior_aware_attack(
-        classifier,
-        run,
-        *split.known,
-        *split.pool,
+        *(classifier, run, *split.known, *split.pool),
         prior_size=size,
         trials=task["trials"],
         learning_rate=task["learning_rate"],
         generator=generator_of(task),
-        scores=scores | {"squared norm": lambda steps, run: steps.squared_norms.mean(dim=0)},
+        scores=scores,
         prior=prior,
     )
     if prior is not None:
-        guesses = _with_other_uses_of(prior, guesses)
-    return _counted(guesses, task["prior_sizes"], float(guesses.scores["squared norm"].mean()))
+        # the likelihood alone, and multiplied by the prior as the paper prints
+        plain = guesses.scores["likelihood"] - torch.as_tensor(np.log(prior))
+        product = plain * torch.as_tensor(prior)
+        more = {"without prior": plain, "times prior": product}
+        guesses = Guesses(guesses.candidates, guesses.target, {**guesses.scores, **more})
+    return _counted(guesses, task["prior_sizes"])
 
 
 def shortcut_task(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run trials that share a few trajectories, as :func:`attack_task` otherwise."""
+    """Run trials that share a few trajectories; otherwise like :func:`attack_task`."""
     split, run, classifier = set_up(task)
     guesses = shared_trajectory_attack(
-        classifier,
-        run,
-        *split.known,
-        *split.pool,
+        *(classifier, run, *split.known, *split.pool),
         prior_size=max(task["prior_sizes"]),
         trials=task["trials"],
         learning_rate=task["learning_rate"],
         generator=generator_of(task),
         trajectories=task["trajectories"],
     )
-    return _counted(guesses, task["prior_sizes"], math.nan)
+    return _counted(guesses, task["prior_sizes"])
 
 
 def _printed_exactly(steps: StepScores, run: DPSGD) -> torch.Tensor:
-    """Appendix G as printed, in exact arithmetic: only its order, which is that of the sum."""
-    distance = steps.residual_squared_norms[..., None] - 2 * steps.inner + steps.squared_norms
-    exponent = -(distance + steps.residual_squared_norms[..., None]).double()
+    """A score with the order of Appendix G's as printed in exact arithmetic."""
+    residual = steps.residual_squared_norms[..., None]
+    distance = residual - 2 * steps.inner + steps.squared_norms
+    exponent = -(distance + residual).double()
     return (exponent / (2 * run.noise_multiplier**2)).logsumexp(dim=0)
 
 
-def _with_other_uses_of(prior: np.ndarray, guesses: Guesses) -> Guesses:
-    """Add the likelihood without the prior, and multiplied by it as the paper prints."""
-    plain = guesses.scores["likelihood"] - torch.as_tensor(np.log(prior))
-    product = plain * torch.as_tensor(prior)
-    return Guesses(
-        guesses.candidates,
-        guesses.target,
-        {**guesses.scores, "without prior": plain, "times prior": product},
-    )
+def _counted(guesses: Guesses, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """How often each score was right, and how often only it or only the likelihood was."""
 
+    def correct(name: str, size: int) -> torch.Tensor:
+        if size == guesses.candidates.shape[1]:
+            return guesses.correct(name)
+        return success_by_prior_size(guesses, name, [size])[:, 0]
 
-def _counted(guesses: Guesses, sizes: Sequence[int], norm: float) -> list[dict[str, Any]]:
-    """How often each score was right, and how often it was where the likelihood was not."""
     rows = []
-    names = [name for name in guesses.scores if name != "squared norm"]
-    whole = guesses.candidates.shape[1]
     for size in sizes:
-        right = {
-            name: guesses.correct(name)
-            if size == whole
-            else success_by_prior_size(guesses, name, [size])[:, 0]
-            for name in names
-        }
-        best = right["likelihood"]
-        rows += [
-            {
-                "score": name,
-                "n": size,
-                "right": int(right[name].sum()),
-                "only likelihood": int((best & ~right[name]).sum()),
-                "only this": int((right[name] & ~best).sum()),
-                "mean squared norm": norm,
-            }
-            for name in names
-        ]
+        likelihood = correct("likelihood", size)
+        for name in guesses.scores:
+            right = correct(name, size)
+            rows.append(
+                {
+                    "score": name,
+                    "n": size,
+                    "right": int(right.sum()),
+                    "only likelihood": int((likelihood & ~right).sum()),
+                    "only this": int((right & ~likelihood).sum()),
+                }
+            )
     return rows
 
 
@@ -337,7 +272,7 @@ def _counted(guesses: Guesses, sizes: Sequence[int], norm: float) -> list[dict[s
 
 
 def settings_at(p: Settings) -> list[dict[str, Any]]:
-    """One setting for each epsilon of an exhibit with lists of one length."""
+    """One setting for each epsilon of an exhibit."""
     return [
         {"epsilon": e, "learning_rate": p.learning_rate, "prior_sizes": [p.prior_size]}
         for e in p.epsilons
@@ -353,7 +288,7 @@ def attack_points(
 ) -> pd.DataFrame:
     """Run trials at several settings: a row for each setting, score and prior size, with intervals.
 
-    ``settings`` holds what sets a task apart; its scalar entries become columns.
+    The scalar entries of ``settings`` become columns.
     """
     size = batch or trials
     parts = [min(size, trials - start) for start in range(0, trials, size)]
@@ -369,13 +304,9 @@ def attack_points(
     ]
     table = as_table(named, study.sweep(function, tasks, "trials"))
     counts = ["trials", "right", "only likelihood", "only this"]
-    by = [c for c in table.columns if c not in (*counts, "mean squared norm")]
-    grouped = table.groupby(by, sort=False)
-    total = grouped[counts].sum()
-    total["mean squared norm"] = grouped["mean squared norm"].mean()
-    total = total.reset_index()
-    ends = [success_interval(r, t) for r, t in zip(total["right"], total["trials"], strict=True)]
-    low, high = np.array(ends).T
+    by = [column for column in table if column not in counts]
+    total = table.groupby(by, sort=False)[counts].sum().reset_index()
+    low, high = np.transpose(list(map(success_interval, total["right"], total["trials"])))
     return total.assign(success=total["right"] / total["trials"], low=low, high=high)
 
 
@@ -390,13 +321,17 @@ def reference(run: DPSGD, prior_size: int) -> dict[str, float]:
     return {"bound": bounds.rero(run, 1 / prior_size).upper, "orthogonal": best}
 
 
+def reference_at(p: Settings, epsilon: float, prior_size: int) -> dict[str, float]:
+    """The same at an epsilon, for an exhibit's number of steps and sampling rate."""
+    run = tuned_run(epsilon, p.get("sampling_rate", 1.0), p.steps, delta=p.delta)
+    return reference(run, prior_size)
+
+
 def with_reference(p: Settings, table: pd.DataFrame) -> pd.DataFrame:
     """Add columns sigma, bound and orthogonal to a table with columns epsilon and n."""
-    rows = []
-    for epsilon, n in zip(table["epsilon"], table["n"], strict=True):
-        rate = p.get("sampling_rate", 1.0)
-        run = tuned_run(epsilon, rate, p.steps, p.max_grad_norm, delta=p.delta)
-        rows.append({"sigma": run.noise_multiplier, **reference(run, int(n))})
+    rate, settings = p.get("sampling_rate", 1.0), zip(table["epsilon"], table["n"], strict=True)
+    runs = [(tuned_run(e, rate, p.steps, delta=p.delta), int(n)) for e, n in settings]
+    rows = [{"sigma": run.noise_multiplier, **reference(run, n)} for run, n in runs]
     return pd.concat([table.reset_index(drop=True), pd.DataFrame(rows)], axis=1)
 
 
@@ -404,9 +339,8 @@ def with_reference(p: Settings, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def p_value_above_bound(table: pd.DataFrame) -> float:
-    """The least p-value of "the success is at most the bound", times the number of rows."""
-    upper = np.minimum(table["bound"].to_numpy(float), 1.0)
-    p = stats.binom.sf(table["right"] - 1, table["trials"], upper)
+    """The smallest p-value of "the success is at most the bound", times the number of rows."""
+    p = stats.binom.sf(table["right"] - 1, table["trials"], table["bound"].clip(upper=1.0))
     return float(np.min(p) * len(p))
 
 
@@ -421,12 +355,11 @@ def likelihood_behind(row: pd.Series) -> float:
 
 
 def _sign_test(wins: int, losses: int) -> float:
-    n = int(wins + losses)
-    return float(stats.binom.sf(wins - 1, n, 0.5)) if n else 1.0
+    return float(stats.binom.sf(wins - 1, wins + losses, 0.5))
 
 
 def percent(row: pd.Series) -> str:
-    """A success to the digits that its trials support."""
+    """A share of successes to the digits that its trials support."""
     error = math.sqrt(max(row["success"] * (1 - row["success"]), 1e-9) / row["trials"])
     return rounded(row["success"], error)
 
@@ -446,25 +379,15 @@ def score_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def epsilon_axis(axis: Axes, values: pd.Series) -> None:
     """A logarithmic axis with a label at every value."""
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(sorted(set(values))))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axis.set_xlabel(r"$\varepsilon$")
+    axis.set(xscale="log", xlabel=r"$\varepsilon$")
+    ticks = sorted(set(values))
+    axis.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axis.minorticks_off()
 
 
 def success_points(
     axis: Axes, table: pd.DataFrame, x: str, colour: str, marker: str, shift: float = 1.0
 ) -> None:
     """Shares of successes with their 95% intervals."""
-    errors = np.array([table["success"] - table["low"], table["high"] - table["success"]])
-    axis.errorbar(
-        table[x] * shift,
-        table["success"],
-        errors.clip(min=0),
-        fmt=marker,
-        color=colour,
-        markersize=5,
-        capsize=2.5,
-        linewidth=1.1,
-    )
+    style = {"fmt": marker, "color": colour, "markersize": 5, "capsize": 2.5, "linewidth": 1.1}
+    error_bars(axis, table[x] * shift, table, **style)

@@ -1,7 +1,5 @@
 """Proposition 6: how often the estimate of kappa from samples covers it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -10,7 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.papers.hayes2023 import unprinted
+from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import bounds
 
@@ -21,14 +20,11 @@ RADIUS = 0.05
 #: kappa of each prior
 PRIORS = {"ten equal candidates": 0.1, "one likely candidate": 0.3, "uniform on a line": 0.1}
 
-THEOREM = "not printed: a statement, not an experiment"
 PARAMETERS = {
-    "samples": Parameter(
-        "ints", (50, 500), (50, 500, 5000), THEOREM, "N, samples of the prior", low=1
-    ),
-    "kappas": Parameter("floats", (0.01, 0.1, 0.5), (0.01, 0.1, 0.5), THEOREM, "kappa", low=1e-9),
-    "taus": Parameter("floats", (0.1, 0.3, 0.6), (0.1, 0.3, 0.6), THEOREM, "tau", low=1e-6),
-    "repeats": Parameter("int", 2000, 20000, THEOREM, "samples of each size", low=100),
+    "samples": unprinted.counts((50, 500), (50, 500, 5000), "N, samples of the prior", low=1),
+    "kappas": unprinted.numbers(0.01, 0.1, 0.5, meaning="kappa", low=1e-9),
+    "taus": unprinted.numbers(0.1, 0.3, 0.6, meaning="tau", low=1e-6),
+    "repeats": unprinted.count(2000, 20000, "samples of each size", low=100),
 }
 SETTLES = ("C-055",)
 SHOWN = ("one ball",)
@@ -37,9 +33,8 @@ SHOWN = ("one ball",)
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    exact = pd.DataFrame(
-        _one_ball(*setting) for setting in itertools.product(p.samples, p.kappas, p.taus)
-    )
+    settings = itertools.product(p.samples, p.kappas, p.taus)
+    exact = pd.DataFrame(itertools.starmap(_one_ball, settings))
     simulated = pd.DataFrame(
         _largest_ball(study, *setting) for setting in itertools.product(PRIORS, p.samples, p.taus)
     )
@@ -55,7 +50,7 @@ def _promised(count: int, kappa: float, tau: float) -> float:
 
 
 def _one_ball(count: int, kappa: float, tau: float) -> dict[str, float]:
-    """The chance that kappa <= kappa-hat / (1 - tau) if one fixed ball is counted: binomial."""
+    """The binomial chance that kappa <= kappa-hat / (1 - tau) for one fixed ball."""
     least_hits = math.ceil((1 - tau) * kappa * count * (1 - 1e-12))
     return {
         "N": count,
@@ -70,24 +65,22 @@ def _one_ball(count: int, kappa: float, tau: float) -> dict[str, float]:
 def _largest_ball(study: Context, prior: str, count: int, tau: float) -> dict[str, float | str]:
     """How often the estimate from the fullest ball of ``count`` samples covers a prior's kappa."""
     kappa = PRIORS[prior]
-    estimates = _estimates(
-        study.rng("samples", prior, count, tau), prior, count, study.parameters.repeats
-    )
+    rng = study.rng("samples", prior, count, tau)
+    estimates = _estimates(rng, prior, count, study.parameters.repeats)
     values, back = np.unique(estimates, return_inverse=True)
-    solved = {
-        method: np.array(
-            [bounds.prior_success_from_samples(v, count, LEVEL, method=method) for v in values]
-        )[back]
-        for method in ("binomial", "chernoff")
-    }
+
+    def coverage(method: str) -> float:
+        upper = [bounds.prior_success_from_samples(v, count, LEVEL, method=method) for v in values]
+        return float(np.mean(np.array(upper)[back] >= kappa))
+
     return {
         "prior": prior,
         "N": count,
         "tau": tau,
         "promised": _promised(count, kappa, tau),
         "covered": float(np.mean(estimates >= (1 - tau) * kappa * (1 - 1e-12))),
-        "Clopper-Pearson": float(np.mean(solved["binomial"] >= kappa)),
-        "Chernoff": float(np.mean(solved["chernoff"] >= kappa)),
+        "Clopper-Pearson": coverage("binomial"),
+        "Chernoff": coverage("chernoff"),
     }
 
 
@@ -96,9 +89,8 @@ def _estimates(rng: np.random.Generator, prior: str, count: int, repeats: int) -
     if prior == "uniform on a line":
         draws = np.sort(rng.random((repeats, count)), axis=1)
         return np.array([_fullest_window(row) for row in draws]) / count
-    even = np.full(10, 0.1)
-    likely = np.array([PRIORS["one likely candidate"]] + [0.7 / 90] * 90)
-    weights = even if prior == "ten equal candidates" else likely
+    equal = prior == "ten equal candidates"
+    weights = np.full(10, 0.1) if equal else np.array([PRIORS[prior]] + [0.7 / 90] * 90)
     return rng.multinomial(count, weights, size=repeats).max(axis=1) / count
 
 
@@ -111,17 +103,14 @@ def _fullest_window(points: np.ndarray) -> int:
 def judge(tables: Tables) -> Iterator[Verdict]:
     exact, simulated = tables["exact"], tables["simulated"]
     repeats = tables.parameters.repeats
-    # failures are compared, not coverages: those round to one
+    # failures are compared, because coverages round to one
     failing = np.exp(-exact["N"] * exact["tau"] ** 2 * exact["kappa"] / 2)
     error = np.sqrt(simulated["promised"] * (1 - simulated["promised"]) / repeats)
     covered = simulated["covered"] - simulated["promised"] >= -STANDARD_ERRORS * error
     right = (exact["missed"] <= failing).all() and covered.all()
     error = math.sqrt(LEVEL * (1 - LEVEL) / repeats)
     solved = simulated[["Clopper-Pearson", "Chernoff"]] - LEVEL > -STANDARD_ERRORS * error
-    for target, holds in (
-        ("hayes2023/prop6", right and solved.all(axis=None)),
-        ("C-055", right),
-    ):
+    for target, holds in (("hayes2023/prop6", right and solved.all(axis=None)), ("C-055", right)):
         yield check(
             target,
             holds,

@@ -1,18 +1,14 @@
 """What stands in for the network that the paper has pretrained on ImageNet."""
 
-from __future__ import annotations
-
 from companion.study import Tables
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap
-
-__all__ = ["network_stand_ins", "stand_in_network"]
 
 _PLACE = " in place of the pretrained network"
 
 
 def network_stand_ins(network: FeatureMap | LabelledFeatures) -> tuple[str, ...]:
-    """What a run's tables say of its frozen network; nothing of the paper's own."""
+    """The stand-ins that a run's tables name for its frozen network; none for the paper's own."""
     return (network.name + _PLACE,) if network.stand_in else ()
 
 

@@ -1,7 +1,5 @@
 """Algorithm 3 and the likelihood score on sub-sampled runs, one network trained for every trial."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -16,7 +14,8 @@ import torch
 from matplotlib.axes import Axes
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.papers.hayes2023.equal_epsilon_curves import ends, gamma_enclosures, log_rates
+from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter
 from companion.study.sweep import as_table
 from companion.study.verdicts import STANDARD_ERRORS
@@ -33,47 +32,25 @@ SCORES = {"top": (ORANGE, "o", "Algorithm 3"), "likelihood": (GREEN, "s", "likel
 def attack_parameters(quick_trials: int) -> dict[str, Parameter]:
     """Parameters of the networks and the attack."""
     return {
-        "data": Parameter(
-            "str", "digits", "MNIST", "MNIST", "a name that study.datasets.classified knows"
-        ),
-        "known": Parameter(
-            "int", 999, 999, "999 (training size 1,000)", "|D-|, records that the adversary knows",
-            low=2,
-        ),
-        "pool": Parameter(
-            "int", 798, 10000, "the data set", "records that candidates are drawn from", low=100
-        ),
+        "data": Parameter("str", "digits", "MNIST", "MNIST", "data set of labelled images"),
+        "known": Parameter("int", 999, 999, "999 (training size 1,000)", "|D-|, known", low=2),
+        "pool": Parameter("int", 798, 10000, "the data set", "records for candidates", low=100),
         "hidden": Parameter("int", 10, 10, "10", "hidden units of the network", low=1),
         "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
-        "steps": Parameter("int", 100, 100, "100", "T, steps", low=1),
+        "steps": STEPS,
         "learning_rate": Parameter(
-            "float", 0.5, 0.5, "swept over 0.001 to 100 for every epsilon",
-            "step on the mean of the clipped gradients", low=0,
+            "float", 0.5, 0.5, "swept from 0.001 to 100", "step on the mean clipped gradient", low=0
         ),
-        "trials": Parameter(
-            "int", quick_trials, 10000, "10,000", "networks trained and attacked, a point", low=20
-        ),
-    }  # fmt: skip
+        "trials": Parameter("int", quick_trials, 10000, "10,000", "networks, a point", low=20),
+    }
 
 
 def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attack one run of DP-SGD, one network for every trial; a row for each prior size and score.
+    """Attack a task of :func:`attack_along`, with a network for every trial.
 
-    A trial with many candidates is a trial for every smaller prior: its other candidates could
-    have been any of those present, and success is averaged over all choices.
-
-    Parameters
-    ----------
-    task : dict
-        ``epsilon``, ``q``, ``steps`` and ``max_grad_norm`` name the run, whose noise is tuned
-        here; ``data``, ``data_root``, ``known``, ``pool`` and ``data_seed`` the records;
-        ``hidden``, ``learning_rate``, ``trials``, ``candidates``, ``prior_sizes``, ``noise_seed``
-        and ``device`` the attack.
-
-    Returns
-    -------
-    list of dict
-        ``n``, ``score``, ``success`` and its standard ``error``.
+    A trial with many candidates is also one for every smaller prior: success is averaged over all
+    choices of the other candidates. Returns a row for each prior size and score, with the success
+    and its standard error.
     """
     device = task["device"]
     images = _images(task["data"], task["data_root"])
@@ -85,24 +62,21 @@ def attack_run(task: dict[str, Any]) -> list[dict[str, Any]]:
     guesses = attacks.prior_aware_attack(
         Classifier(images.dimension, task["hidden"], images.classes),
         dataclasses.replace(run, max_grad_norm=task["max_grad_norm"]),
-        inputs[known],
-        labels[known],
-        inputs[pool],
-        labels[pool],
+        *(inputs[known], labels[known], inputs[pool], labels[pool]),
         prior_size=task["candidates"],
         trials=task["trials"],
         learning_rate=task["learning_rate"],
         generator=torch.Generator(device=device).manual_seed(task["noise_seed"]),
     )
     rows = []
+    others, trials = task["candidates"] - 1, task["trials"]
     for score, n in itertools.product(SCORES, task["prior_sizes"]):
         values = guesses.scores[score]
-        others = values.shape[1] - 1
         own = values.gather(1, guesses.target[:, None])
         below = (values < own).sum(dim=1).cpu().numpy()
         right = attacks.conversion_success(others - below, others, n)
-        # at least that of one trial in doubt, so that a run of luck has an error too
-        error = max(float(right.std(ddof=1)), 1 / math.sqrt(len(right))) / math.sqrt(len(right))
+        # at least the error of one doubtful trial, also where all trials agree
+        error = max(float(right.std(ddof=1)), 1 / math.sqrt(trials)) / math.sqrt(trials)
         rows.append({"n": n, "score": score, "success": float(right.mean()), "error": error})
     return rows
 
@@ -121,28 +95,18 @@ def attack_along(
 ) -> pd.DataFrame:
     """The attack at every (epsilon, q), with 95% intervals and the bound."""
     p = study.parameters
+    shared = {name: p[name] for name in attack_parameters(0)} | {
+        "data_root": str(study.data_root or ""),
+        "data_seed": study.seed_of("records"),
+        "prior_sizes": list(prior_sizes),
+        "candidates": candidates,
+        "device": study.device,
+    }
+    named = [{"epsilon": epsilon, "q": rate} for epsilon, rate in points]
     tasks = [
-        {
-            "epsilon": epsilon,
-            "q": rate,
-            "steps": p.steps,
-            "max_grad_norm": p.max_grad_norm,
-            "data": p.data,
-            "data_root": str(study.data_root) if study.data_root else "",
-            "known": p.known,
-            "pool": p.pool,
-            "data_seed": study.seed_of("records"),
-            "hidden": p.hidden,
-            "learning_rate": p.learning_rate,
-            "trials": p.trials,
-            "prior_sizes": list(prior_sizes),
-            "candidates": candidates,
-            "noise_seed": study.seed_of("attack", epsilon, rate),
-            "device": study.device,
-        }
-        for epsilon, rate in points
+        shared | at | {"noise_seed": study.seed_of("attack", at["epsilon"], at["q"])}
+        for at in named
     ]
-    named = [{"epsilon": task["epsilon"], "q": task["q"]} for task in tasks]
     table = as_table(named, study.sweep(attack_run, tasks, threads=1))
     table["low"] = (table["success"] - NORMAL_95 * table["error"]).clip(lower=0)
     table["high"] = (table["success"] + NORMAL_95 * table["error"]).clip(upper=1)
@@ -165,15 +129,14 @@ def never_above(attack: pd.DataFrame) -> bool:
 
 
 def gain(attack: pd.DataFrame) -> tuple[float, float]:
-    """How much more often Algorithm 3 succeeds at the largest q than at the smallest.
+    """The rise of Algorithm 3's success from the smallest q to the largest.
 
     The mean over epsilon, with its standard error: single points are too noisy to be ordered.
     """
-    top = attack[attack["score"] == "top"]
-    pairs = [ends(part) for _, part in top.groupby("epsilon")]
-    gains = [high["success"] - low["success"] for low, high in pairs]
-    errors = [math.hypot(low["error"], high["error"]) for low, high in pairs]
-    return float(np.mean(gains)), math.hypot(*errors) / len(errors)
+    top = attack[attack["score"] == "top"].sort_values("q").groupby("epsilon")
+    low, high = top.first(), top.last()
+    errors = np.hypot(low["error"], high["error"])
+    return float((high["success"] - low["success"]).mean()), math.hypot(*errors) / len(errors)
 
 
 def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
@@ -182,16 +145,6 @@ def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> No
     axes.plot(bound["q"], bound["best attack"], "--", color=GREY, label="best attack (orthogonal)")
     for shift, (score, (colour, marker, label)) in zip((0.95, 1.05), SCORES.items(), strict=True):
         part = attack[attack["score"] == score]
-        success = part["success"]
-        axes.errorbar(
-            part["q"] * shift,
-            success,
-            yerr=[success - part["low"], part["high"] - success],
-            fmt=marker,
-            ms=4,
-            color=colour,
-            capsize=2,
-            elinewidth=1,
-            label=label,
-        )
+        style = {"fmt": marker, "ms": 4, "color": colour, "capsize": 2, "elinewidth": 1}
+        error_bars(axes, part["q"] * shift, part, label=label, **style)
     log_rates(axes)

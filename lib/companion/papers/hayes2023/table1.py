@@ -1,9 +1,7 @@
-"""Table 1: the settings of every experiment, and what the paper profile of its exhibit says."""
-
-from __future__ import annotations
+"""Table 1: the settings of every experiment, and those of its exhibit's paper profile."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ HELD_BY = {
     "Training dataset size |D_-|+1": ("known", "known_sizes", "{data}_known"),
     "Prior size |pi|": ("prior_size", "prior_sizes"),
 }
-#: how the exhibits with both data sets call them
+#: the names of the data sets in exhibits that have both
 DATA = {"CIFAR-10": "colour", "MNIST": "grey"}
 SHOWN = ("settings",)
 
@@ -27,15 +25,9 @@ SHOWN = ("settings",)
 def measure(study: Context) -> Tables:
     printed = registry.printed("hayes2023/table1")
     rows = [
-        (
-            cell.experiment,
-            name,
-            cell.metric,
-            cell.value,
-            profile_values(name, cell.metric, cell.dataset),
-        )
-        for cell in printed.itertuples()
-        for name in cell.experiment.split(", ")
+        (c.experiment, name, c.metric, c.value, profile_values(name, c.metric, c.dataset))
+        for c in printed.itertuples()
+        for name in c.experiment.split(", ")
     ]
     profile = pd.DataFrame(rows, columns=["experiment", "exhibit", "setting", "printed", "profile"])
     # in the order in which the table prints them
@@ -67,15 +59,12 @@ def profile_values(figure: str, metric: str, data: str) -> str:
 def judge(tables: Tables) -> Iterator[Verdict]:
     cells = tables["paper profile"].fillna("").astype(str)
     compared = cells[cells["profile"] != ""]
-    agrees = np.array(
-        [same_settings(*cell) for cell in compared[["printed", "profile"]].to_numpy()]
-    )
+    agrees = np.array([same_settings(*c) for c in compared[["printed", "profile"]].to_numpy()])
     wrong = compared[~agrees]
     first = "" if wrong.empty else f"; first: {wrong.iloc[0].to_dict()}"
-    every = set(compared["exhibit"]) == set(cells["exhibit"])
     yield check(
         "hayes2023/table1",
-        agrees.all() and len(compared) >= 40 and every,
+        agrees.all() and len(compared) >= 40 and set(compared["exhibit"]) == set(cells["exhibit"]),
         "in the paper profile every exhibit here has the settings that the table prints",
         ours=f"{agrees.sum()} of {len(agrees)} settings of {compared['exhibit'].nunique()} "
         f"experiments agree{first}",
@@ -98,5 +87,5 @@ def same_settings(printed: str, profile: str) -> bool:
     return sorted(values) == sorted(_numbers(printed))
 
 
-def _numbers(text: str) -> Sequence[float]:
+def _numbers(text: str) -> list[float]:
     return [float(t) for t in text.split(";")]

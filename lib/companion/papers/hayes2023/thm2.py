@@ -1,7 +1,5 @@
 """Theorem 2: no attack succeeds more often than the blow-up of a dominating pair at kappa."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -10,19 +8,17 @@ import numpy as np
 import pandas as pd
 
 from companion.papers.hayes2023 import finite_mechanisms as finite
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.papers.hayes2023 import unprinted
+from companion.study import Context, Tables, Verdict, check, measurement, refute
 from reconrisk import bounds
 
 #: slack for inequalities between sums of a few thousand probabilities
 ROUNDING = 1e-10
 
-THEOREM = "not printed: a statement, not an experiment"
 PARAMETERS = {
-    "mechanisms": Parameter("int", 300, 10000, THEOREM, "random mechanisms per setting", low=1),
-    "epsilons": Parameter(
-        "floats", (0.5, 1.0, 3.0), (0.5, 1.0, 3.0), THEOREM, "epsilon of pure DP", low=1e-6
-    ),
-    "candidates": Parameter("ints", (2, 10, 100), (2, 10, 100), THEOREM, "prior sizes", low=2),
+    "mechanisms": unprinted.count(300, 10000, "random mechanisms per setting"),
+    "epsilons": unprinted.numbers(0.5, 1.0, 3.0, meaning="epsilon of pure DP", low=1e-6),
+    "candidates": unprinted.counts((2, 10, 100), (2, 10, 100), "prior sizes", low=2),
 }
 SETTLES = ("C-010", "E-C-06")
 SHOWN = ("pure DP",)
@@ -30,21 +26,21 @@ SHOWN = ("pure DP",)
 
 @measurement
 def measure(study: Context) -> Tables:
-    p = study.parameters
-    rng = study.rng("mechanisms")
-    mechanisms = [_bound_and_attack(rng) for _ in range(p.mechanisms)]
-    # the best guess at every output is the best of all attacks: held against all of them
+    p, rng = study.parameters, study.rng("mechanisms")
+    mechanisms = [_attacked(rng) for _ in range(p.mechanisms)]
+    # the best guess at every output should be the best of all attacks
     few = [finite.random_mechanism(rng, 3, 4) for _ in range(20)]
     every = [(finite.optimal_success(m), finite.exhaustive_success(m)) for m in few]
     rng = study.rng("private mechanisms")
-    private = [_private(rng, epsilon) for epsilon in p.epsilons for _ in range(p.mechanisms)]
-    pure = itertools.product(p.epsilons, p.candidates)
+    private = [{"epsilon": e, **_attacked(rng, e)} for e in p.epsilons for _ in range(p.mechanisms)]
     return Tables(
         {
             "mechanisms": pd.DataFrame(mechanisms),
             "every attack": pd.DataFrame(every, columns=["best guesses", "best of all attacks"]),
-            "private mechanisms": pd.DataFrame(private),
-            "pure DP": pd.DataFrame(_pure(*setting) for setting in pure),
+            "private mechanisms": pd.DataFrame(private).drop(columns="gamma"),
+            "pure DP": pd.DataFrame(
+                itertools.starmap(_pure, itertools.product(p.epsilons, p.candidates))
+            ),
         },
         exact=("pure DP",),
         ran=f"{p.mechanisms} random mechanisms with non-uniform priors and several close guesses; "
@@ -52,19 +48,14 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _bound_and_attack(rng: np.random.Generator) -> dict[str, float]:
-    mechanism = finite.random_mechanism(rng, *finite.random_size(rng))
-    kappa = finite.prior_success(mechanism)
-    gamma = float(np.interp(kappa, *finite.largest_blow_up(mechanism)))
-    return {"kappa": kappa, "best attack": finite.optimal_success(mechanism), "gamma": gamma}
-
-
-def _private(rng: np.random.Generator, epsilon: float) -> dict[str, float]:
+def _attacked(rng: np.random.Generator, epsilon: float | None = None) -> dict[str, float]:
+    """The best attack on a random mechanism, and the bound of its tightest dominating pair."""
     mechanism = finite.random_mechanism(rng, *finite.random_size(rng), epsilon=epsilon)
+    kappa = finite.prior_success(mechanism)
     return {
-        "epsilon": epsilon,
-        "kappa": finite.prior_success(mechanism),
+        "kappa": kappa,
         "best attack": finite.optimal_success(mechanism),
+        "gamma": float(np.interp(kappa, *finite.largest_blow_up(mechanism))),
     }
 
 
@@ -86,13 +77,12 @@ def _pure(epsilon: float, candidates: int) -> dict[str, float]:
 
 
 def _reversed_only(epsilon: float, candidates: int) -> finite.Mechanism:
-    """A mechanism with ``nu <= e^eps mu`` that often gives the target away.
+    """A mechanism with ``nu <= e^eps mu`` that often names the target.
 
-    Without the target the output is always the same; with it, it is that one with probability
-    ``e^-eps`` and else the target's name.
+    Without the target it always returns its first output; with the target, it does so with
+    probability ``e^-eps`` and names the target otherwise.
     """
-    null = np.zeros(candidates + 1)
-    null[0] = 1.0
+    null = np.eye(candidates + 1)[0]
     channel = np.zeros((candidates, candidates + 1))
     channel[:, 0] = math.exp(-epsilon)
     channel[:, 1:] = (1 - math.exp(-epsilon)) * np.eye(candidates)
@@ -111,9 +101,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "hayes2023/thm2",
         (own["best attack"] < own["gamma"] + ROUNDING).all() and by_outputs,
         "no attack succeeds more often than the blow-up of a dominating pair at kappa",
-        ours=f"{len(own)} random mechanisms of up to 6 candidates and 7 outputs, every attack on "
-        f"each; the best one gains {share.median():.0%} of what the bound allows over kappa in the "
-        f"median, {share.max():.0%} at most",
+        ours=f"{len(own)} random mechanisms of up to 6 candidates and 7 outputs; the best attack "
+        f"on each gains {share.median():.0%} of what the bound allows over kappa in the median, "
+        f"{share.max():.0%} at most",
     )
     private, pure = tables["private mechanisms"], tables["pure DP"]
     limit = bounds.rero_pure(private["epsilon"], np.minimum(private["kappa"], 1))

@@ -1,13 +1,11 @@
 """Points of Figures 2, 7, 9, 10 and 13: other networks, other priors, other knowledge.
 
-Two kinds of points. *Own model*: every trial trains the model that it attacks, as the paper does.
-*Shared*: many trials along the gradients of a few models
-(:func:`~reconrisk.attacks.shared_trajectory_attack`), which a wide network or a fine grid needs.
-A task of a sweep is one point, or one point's reconstructions; it holds no computed number, so
-that its draws are the same everywhere.
+Two kinds of points. *Own model*: every trial trains the model that it attacks, as in the paper.
+*Shared*: many trials use the gradients of a few models
+(:func:`~reconrisk.attacks.shared_trajectory_attack`), as wide networks and fine grids need.
+A task of a sweep is one point, or one point's reconstructions; its seed depends on no computed
+number.
 """
-
-from __future__ import annotations
 
 import functools
 import math
@@ -20,10 +18,10 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, ScalarFormatter
 from scipy import stats
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
+from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter, Tables
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
@@ -34,7 +32,7 @@ from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, succ
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, gradient_factors, train_many
 
-#: standard errors by which a difference has to exceed zero to count
+#: standard errors beyond which a difference counts
 CLEAR = 4.0
 #: noise multiplier of training without privacy
 NO_NOISE = 1e-9
@@ -51,37 +49,32 @@ CLIPPING_NORM = Parameter("float", 0.1, 0.1, "0.1", "C, clipping norm", low=1e-9
 LEARNING_RATE = Parameter(
     "float", 5.0, 5.0, _RATE, "step on the mean gradient; at 5 every gradient stays clipped", low=0
 )
+#: what the paper does at every point
+EXACT = "every point: each trial trains its own model"
 
 
 def data_parameter(quick: str = "digits", paper: str = "MNIST") -> Parameter:
-    """The data set."""
-    return Parameter(
-        "str", quick, paper, paper, "data set: a name that study.datasets.classified knows"
-    )
+    return Parameter("str", quick, paper, paper, "data set of labelled images")
 
 
 def epsilons(
     quick: tuple[float, ...], paper: tuple[float, ...] = EPSILONS, printed: str = _AXIS
 ) -> Parameter:
-    """The epsilons of the runs."""
     return Parameter("floats", quick, paper, printed, "epsilon, at delta = 1e-5", low=1e-3)
 
 
 def trials(quick: int, meaning: str) -> Parameter:
-    """Trials with a model of their own."""
     return Parameter("int", quick, 10000, "10,000", meaning, low=20)
 
 
 def learning_rates(
     quick: tuple[float, ...], paper: tuple[float, ...], chosen: str = ""
 ) -> Parameter:
-    """Learning rates among which the accuracy decides."""
     meaning = f"learning rates tried; the one of best test accuracy {chosen}"
     return Parameter("floats", quick, paper, _RATE, meaning, low=1e-9)
 
 
 def models(paper: int) -> Parameter:
-    """Models whose accuracy decides."""
     return Parameter("int", 2, paper, "not printed", "models per learning rate", low=1)
 
 
@@ -94,7 +87,7 @@ def common_parameters(known: int = 999) -> dict[str, Parameter]:
             known,
             known,
             f"{known} (training size {known + 1})",
-            "|D-|, records that the adversary knows",
+            "|D-|, known records",
             low=2,
         ),
         "prior_size": Parameter("int", 10, 10, "10", "n, candidates", low=2),
@@ -105,25 +98,13 @@ def shared_parameters() -> dict[str, Parameter]:
     """The shortcut: many trials along the gradients of a few models."""
     every = "not printed: every trial trains its own model"
     return {
-        "trajectories": Parameter(
-            "int", 3, 10, every, "models whose gradients the shortcut re-uses, a point", low=2
-        ),
-        "shared_trials": Parameter(
-            "int", 3000, 20000, every, "trials of the shortcut, a point", low=100
-        ),
-        "pool": Parameter(
-            "int",
-            200,
-            500,
-            "not printed: the whole data set",
-            "records that candidates are drawn from",
-            low=20,
-        ),
+        "trajectories": Parameter("int", 3, 10, every, "models that trials share, a point", low=2),
+        "shared_trials": Parameter("int", 3000, 20000, every, "trials that share them", low=100),
+        "pool": Parameter("int", 200, 500, "all (not printed)", "records for candidates", low=20),
     }
 
 
 def describe_run(p: Settings, what: str) -> str:
-    """What was run, on which data."""
     return (
         f"Networks with one hidden layer on {p.data}, {p.known} known records and a target, "
         f"{p.steps} full-batch steps; {what}; lists of {p.prior_size}; {p.trials} trials with a "
@@ -148,14 +129,13 @@ def _features(
 
 
 def images_of(task: Mapping[str, Any], split: str = "train") -> datasets.LabelledImages:
-    """The images of a task, kept for the process's next tasks."""
+    """The images of a task, cached in the process."""
     return _images(task["data"], task["data_root"], task["side"], split)
 
 
 def features_of(task: Mapping[str, Any], split: str = "train") -> datasets.LabelledFeatures:
-    """What the frozen network makes of a task's images, kept for the process's next tasks."""
-    where = task["data"], task["data_root"], task["side"], split
-    return _features(*where, task["features"])
+    """The frozen network's features of a task's images, cached in the process."""
+    return _features(task["data"], task["data_root"], task["side"], split, task["features"])
 
 
 def records_of(task: Mapping[str, Any], split: str = "train") -> tuple[torch.Tensor, torch.Tensor]:
@@ -169,45 +149,31 @@ def split_positions(
     task: Mapping[str, Any], labels: torch.Tensor, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of the known records and of the pool that candidates come from, all distinct."""
-    least = task["known"] + task["prior_size"]
+    known = task["known"]
+    least = known + task["prior_size"]
     if len(labels) < least:
         raise ValueError(
-            f"{task['data']} must hold at least {least} records for known = {task['known']} and "
+            f"{task['data']} must hold at least {least} records for known = {known} and "
             f"prior_size = {task['prior_size']}; it has {len(labels)}"
         )
     order = torch.randperm(len(labels), generator=generator, device=labels.device)
-    return order[: task["known"]], order[task["known"] : task["known"] + task["pool"]]
+    return order[:known], order[known : known + task["pool"]]
 
 
 def noise_prior(
     records: torch.Tensor, classes: int, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw as many noise images as there are records, as far apart as these are on average.
+    """Draw as many noise images (N, d) and labels (N,) as there are records.
 
-    Uniform and independent values around 1/2, of the width at which the mean squared distance of
-    two noise images is that of two records; each is given a random label.
-
-    Parameters
-    ----------
-    records : Tensor, shape (N, d)
-        N >= 2.
-    classes : int
-        Number of labels.
-
-    Returns
-    -------
-    inputs, labels : Tensor, shape (N, d) and (N,)
-
-    Notes
-    -----
-    Hayes et al., Figure 9, ask for "the same intra-sample distance statistics" and say no more.
-    Two uniform values of width w differ by w^2 / 6 in the mean square, two values of one pixel by
-    twice its variance.
+    Pixels are uniform around 1/2, of the width at which two noise images are as far apart in the
+    mean square as two records: two uniform values of width w differ by w^2 / 6 in the mean square,
+    two values of one pixel by twice its variance. Hayes et al., Figure 9, ask for "the same
+    intra-sample distance statistics" without details.
     """
     width = math.sqrt(12 * float(records.var(dim=0).mean()))
-    device = records.device
-    drawn = torch.rand(records.shape, generator=generator, device=device, dtype=records.dtype)
-    labels = torch.randint(classes, (len(records),), generator=generator, device=device)
+    given = {"generator": generator, "device": records.device}
+    drawn = torch.rand(records.shape, dtype=records.dtype, **given)
+    labels = torch.randint(classes, (len(records),), **given)
     return 0.5 + width * (drawn - 0.5), labels
 
 
@@ -222,25 +188,17 @@ def run_of(task: Mapping[str, Any]) -> DPSGD:
 
 
 def generator_of(task: Mapping[str, Any], purpose: str) -> torch.Generator:
-    """A task's generator for choosing records (``record_seed``) or all else (``draw_seed``)."""
+    """A task's generator, from ``record_seed`` (the choice of records) or ``draw_seed``."""
     return torch.Generator(device=task["device"]).manual_seed(task[purpose])
 
 
 def attack_point(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attack at one point, by models of their own or along shared ones; a row for each score.
+    """Attack at one point, with each trial's own model or shared ones; a row for each score.
 
-    Parameters
-    ----------
-    task : dict
-        ``method`` is ``"own model"`` or ``"shared"``; ``prior`` is ``"data"`` or ``"noise"``;
-        ``subtract`` says whether known gradients are subtracted. ``record_seed`` chooses the known
-        records and the pool, ``draw_seed`` everything else.
-
-    Returns
-    -------
-    list of dict
-        ``score``, ``success`` (a share), ``low`` and ``high`` (95%), ``trials``; for the
-        likelihood ``gained`` and ``lost``, the trials that only it, or only the sum, got right.
+    The task's ``method`` is ``"own model"`` or ``"shared"``, its ``prior`` ``"data"`` or
+    ``"noise"``; ``subtract`` says whether known gradients are subtracted. Rows hold the success
+    with its 95% interval; for the likelihood also ``gained`` and ``lost``, the trials that only it,
+    or only the sum, got right.
     """
     run = run_of(task)
     chooser = generator_of(task, "record_seed")
@@ -251,43 +209,28 @@ def attack_point(task: dict[str, Any]) -> list[dict[str, Any]]:
     }
     groups = task["trajectories"] if task["method"] == "shared" else 0
     if groups:
-        # known records and candidates anew for each trajectory, so that their spread is seen
+        # new known records and candidates for each trajectory, so that intervals hold their spread
+        common |= {"trajectories": 1, "trials": task["trials"] // groups}
         found = [
-            shared_trajectory_attack(
-                *_given(task, run, chooser),
-                trajectories=1,
-                trials=task["trials"] // groups,
-                **common,
-            )
-            for _ in range(groups)
+            shared_trajectory_attack(*_given(task, run, chooser), **common) for _ in range(groups)
         ]
     else:
-        found = [
-            prior_aware_attack(
-                *_given(task, run, chooser),
-                subtract_known=task["subtract"],
-                trials=task["trials"],
-                chunk=CHUNK,
-                **common,
-            )
-        ]
-    right = {
-        name: torch.cat([guesses.correct(name) for guesses in found]).cpu().numpy()
+        common |= {"subtract_known": task["subtract"], "trials": task["trials"], "chunk": CHUNK}
+        found = [prior_aware_attack(*_given(task, run, chooser), **common)]
+    plain, likely = (
+        torch.cat([guesses.correct(name) for guesses in found]).cpu().numpy()
         for name in ("sum", "likelihood")
-    }
-    rows = []
-    for name, values in right.items():
-        success, low, high = interval(values, groups)
-        rows.append(
-            {"score": name, "success": success, "low": low, "high": high, "gained": 0, "lost": 0}
-        )
-    rows[-1]["gained"] = int((right["likelihood"] & ~right["sum"]).sum())
-    rows[-1]["lost"] = int((right["sum"] & ~right["likelihood"]).sum())
-    return rows
+    )
+    gained, lost = int((likely & ~plain).sum()), int((plain & ~likely).sum())
+    columns = ("score", "success", "low", "high", "gained", "lost")
+    return [
+        dict(zip(columns, ("sum", *interval(plain, groups), 0, 0), strict=True)),
+        dict(zip(columns, ("likelihood", *interval(likely, groups), gained, lost), strict=True)),
+    ]
 
 
 def _given(task: Mapping[str, Any], run: DPSGD, chooser: torch.Generator) -> tuple[Any, ...]:
-    """What an attack is given: network, run, known records, pool of candidates."""
+    """The arguments of an attack: network, run, known records, pool of candidates."""
     inputs, labels = records_of(task)
     known, pool = split_positions(task, labels, chooser)
     classes = int(labels.max()) + 1
@@ -301,13 +244,8 @@ def _given(task: Mapping[str, Any], run: DPSGD, chooser: torch.Generator) -> tup
 def interval(right: np.ndarray, groups: int = 0) -> tuple[float, float, float]:
     """Share of trials that were right, with its 95% interval.
 
-    Parameters
-    ----------
-    right : ndarray of bool, shape (trials,)
-    groups : int
-        0: independent trials (:func:`~reconrisk.attacks.success_interval`). Else, >= 2, the trials
-        come in this many equal runs, each along one trajectory: Student's interval of the runs'
-        shares, which holds the trajectories' own spread.
+    Of independent trials; or, with ``groups`` equal runs of trials that each share a trajectory,
+    Student's interval of the runs' shares, which includes the spread of the trajectories.
     """
     share = float(np.mean(right))
     if not groups:
@@ -318,40 +256,27 @@ def interval(right: np.ndarray, groups: int = 0) -> tuple[float, float, float]:
 
 
 def measure_training(task: dict[str, Any]) -> dict[str, float]:
-    """Train a few models and return their test accuracy and the known gradients' clipped norms.
+    """Train a few ``models`` and measure their test accuracy and the known gradients' norms.
 
-    Parameters
-    ----------
-    task : dict
-        As for :func:`attack_point`; ``models`` says how many.
-
-    Returns
-    -------
-    dict
-        ``accuracy``: share of test records classified rightly; ``mean norm``: mean of
-        ``min(|g|, C)`` over the known records, steps and models; ``clipped``: share of gradients
-        longer than C.
+    ``mean norm`` is the mean of ``min(|g|, C)`` over the known records, steps and models;
+    ``clipped`` the share of gradients longer than C.
     """
     inputs, labels = records_of(task)
     run = run_of(task)
     known, pool = split_positions(task, labels, generator_of(task, "record_seed"))
-    known_inputs, known_labels = inputs[known], labels[known]
+    records = inputs[known], labels[known]
     norms: list[float] = []
     clipped: list[float] = []
 
     def watch(step: int, weights: Weights, residual: Weights, takes_part: torch.Tensor) -> None:
-        squared = gradient_factors(weights, known_inputs, known_labels).squared_norms()
+        squared = gradient_factors(weights, *records).squared_norms()
         norms.append(float(squared.sqrt().clamp(max=run.max_grad_norm).mean()))
         clipped.append(float((squared > run.max_grad_norm**2).double().mean()))
 
     targets = pool[: task["models"]]
+    network = Classifier(inputs.shape[1], task["width"] or None, int(labels.max()) + 1)
     final = train_many(
-        Classifier(inputs.shape[1], task["width"] or None, int(labels.max()) + 1),
-        run,
-        known_inputs,
-        known_labels,
-        inputs[targets],
-        labels[targets],
+        *(network, run, *records, inputs[targets], labels[targets]),
         learning_rate=task["learning_rate"],
         generator=generator_of(task, "draw_seed"),
         observe=watch,
@@ -395,18 +320,12 @@ def attack_tasks(
 ) -> list[dict[str, Any]]:
     """Tasks of the attack at some epsilons, by one method."""
     p = study.parameters
-    shared = method == "shared"
-    return [
-        point_task(
-            study,
-            epsilon=epsilon,
-            method=method,
-            trials=p.shared_trials if shared else p.trials,
-            trajectories=p.trajectories if shared else 0,
-            **given,
-        )
-        for epsilon in epsilons
-    ]
+    given |= (
+        {"trials": p.shared_trials, "trajectories": p.trajectories}
+        if method == "shared"
+        else {"trials": p.trials, "trajectories": 0}
+    )
+    return [point_task(study, epsilon=epsilon, method=method, **given) for epsilon in epsilons]
 
 
 def swept(
@@ -431,19 +350,21 @@ def best_rates(training: pd.DataFrame) -> dict[float, float]:
 def theory(epsilons: Iterable[float], steps: int, prior_size: int) -> pd.DataFrame:
     """The bounds and the best success of orthogonal candidates over epsilon; no data."""
     rows = []
-    for epsilon in epsilons:
-        sigma = tuned_run(float(epsilon), 1.0, steps).noise_multiplier
-        signal = math.sqrt(steps) / sigma
+    for epsilon in map(float, epsilons):
+        run = tuned_run(epsilon, 1.0, steps)
+        sigma, kappa = run.noise_multiplier, 1 / prior_size
+        orthogonal, simplex = (
+            float(bounds.bayes_success(math.sqrt(steps) / sigma, prior_size, cosine))
+            for cosine in (0.0, -1 / (prior_size - 1))
+        )
         rows.append(
             {
-                "epsilon": float(epsilon),
+                "epsilon": epsilon,
                 "noise multiplier": sigma,
-                "bound": bounds.rero(DPSGD(sigma, 1.0, steps), 1 / prior_size).upper,
-                "RDP bound": float(bounds.rero_rdp(sigma, 1 / prior_size, steps=steps)),
-                "orthogonal": float(bounds.bayes_success(signal, prior_size)),
-                "simplex": float(
-                    bounds.bayes_success(signal, prior_size, cosine=-1 / (prior_size - 1))
-                ),
+                "bound": bounds.rero(run, kappa).upper,
+                "RDP bound": float(bounds.rero_rdp(sigma, kappa, steps=steps)),
+                "orthogonal": orthogonal,
+                "simplex": simplex,
             }
         )
     return pd.DataFrame(rows)
@@ -451,8 +372,7 @@ def theory(epsilons: Iterable[float], steps: int, prior_size: int) -> pd.DataFra
 
 def points_and_curves(p: Settings) -> dict[str, pd.DataFrame]:
     """Theory at the figure's own epsilons, and as curves between them."""
-    low, high = min(p.epsilons), max(p.epsilons)
-    grid = np.geomspace(low, high, 41) if high > low else np.array([low])
+    grid = np.geomspace(min(p.epsilons), max(p.epsilons), 41)
     return {
         "points": theory(p.epsilons, p.steps, p.prior_size),
         "curves": theory(grid, p.steps, p.prior_size),
@@ -480,11 +400,11 @@ def one(table: pd.DataFrame, **values: Any) -> pd.Series:
 def error_of(row: Mapping[str, Any]) -> float:
     """Standard error: the 95% interval's, and at least that of as many independent trials.
 
-    Three trajectories that agree by chance must not pass for certainty.
+    A few trajectories that agree by chance must not count as certain.
     """
     from_interval = (float(row["high"]) - float(row["low"])) / (2 * 1.96)
     trials = float(row.get("trials", math.nan))
-    # as if one trial had gone the other way, so that no share is without an error
+    # one trial more or less, so that no share is without an error
     share = min(max(float(row["success"]), 1 / trials), 1 - 1 / trials) if trials > 1 else 0.0
     return max(from_interval, math.sqrt(share * (1 - share) / trials) if share else 0.0, 1e-4)
 
@@ -504,7 +424,7 @@ def never_above(success: pd.DataFrame, points: pd.DataFrame) -> bool:
 # Drawing -----------------------------------------------------------------------------------------
 
 POINTS_NOTE = (
-    "Filled points: every trial trained its own model. Open points: trials along the gradients of "
+    "Filled points: every trial trained its own model. Open points: trials share the gradients of "
     "a few models. Bars: 95%."
 )
 
@@ -525,9 +445,9 @@ def success_figure(tables: Tables, series: Iterable[tuple], width: float = 6.2) 
 def epsilon_axis(axes: Axes, table: pd.DataFrame, chance: float | None = None) -> None:
     """Success over epsilon, logarithmic, labelled at the figure's own values."""
     axes.set(xscale="log", xlabel=r"$\varepsilon$", ylim=(-0.02, 1.04))
-    axes.set_xticks(sorted(set(table["epsilon"])))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticks = sorted(set(table["epsilon"]))
+    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axes.minorticks_off()
     if chance is not None:
         axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=":")
 
@@ -546,20 +466,10 @@ def success_points(
 ) -> None:
     """Success with its interval; ``shift`` multiplies epsilon, to keep points apart."""
     axes.plot([], [], color=colour, marker=marker, linestyle="none", markersize=4.5, label=label)
+    own = {"markersize": 4.5, "markerfacecolor": colour, "zorder": 4}
+    shared = {"markersize": 5.5, "markerfacecolor": "white", "zorder": 3}
     for method, part in rows.groupby("method", sort=False):
-        own = method != "shared"
-        # rounding may put a share a hair outside its own interval
-        below = (part["success"] - part["low"]).clip(lower=0)
-        above = (part["high"] - part["success"]).clip(lower=0)
-        axes.errorbar(
-            part["epsilon"] * shift * (1.0 if own else 0.985),
-            part["success"],
-            yerr=[below, above],
-            fmt=marker,
-            markersize=4.5 if own else 5.5,
-            markerfacecolor=colour if own else "white",
-            color=colour,
-            capsize=2,
-            linewidth=1.1,
-            zorder=4 if own else 3,
-        )
+        x = part["epsilon"] * shift * (0.985 if method == "shared" else 1.0)
+        style = {"fmt": marker, "color": colour, "capsize": 2, "linewidth": 1.1}
+        style |= shared if method == "shared" else own
+        error_bars(axes, x, part, **style)
