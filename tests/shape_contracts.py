@@ -77,7 +77,7 @@ CONTRACTS = {
     "models.sum_of_outputs": "... -> ()",
     "training.accuracy": "Layers, *#s n d, *#s n -> *s",
     "training.backward_pass": "{_ _} | {*s _ _}, *#s n d, *#s n c -> any",
-    "training.client_updates": "P n ..., P n -> Released",
+    "training.client_updates": "P n ..., P n -> new Released",
     "training.gradient_factors": "Layers, *#s n d, *#s n | *#s n c -> Factors",
     "training.mean_gradient": """
         {_ _} | {*s _ _}, *#s n d, *#s n | *#s n c -> {*s _ _}""",
