@@ -8,7 +8,7 @@ import numpy as np
 
 from reconrisk import arguments
 
-__all__ = ["DPSGD", "Enclosure"]
+__all__ = ["DPSGD", "Enclosure", "check_run"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ class DPSGD:
         arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         arguments.integer("steps", self.steps, 1)
         arguments.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
+
+
+def check_run(run: DPSGD) -> None:
+    """Raise ``TypeError`` if ``run`` is not a :class:`DPSGD`."""
+    if not isinstance(run, DPSGD):
+        raise TypeError(f"run must be a DPSGD; got {run!r}")
 
 
 @dataclass(frozen=True)
