@@ -53,7 +53,7 @@ def real(
     below = array < high if high_open else array <= high
     if not np.all(above & below):
         interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-        wrong = array[~(above & below)].flat[0]
+        wrong = array[~(above & below)].item(0)
         raise ValueError(f"{name} must be in {interval}; got {wrong!r}")
     return array
 

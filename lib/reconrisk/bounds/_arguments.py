@@ -46,7 +46,8 @@ def log_probability(name: str, value: ArrayLike | None, log_value: ArrayLike | N
     """Return the log of a probability of which either ``name`` or ``log_name`` is given."""
     log_name = f"log_{name}"
     if (value is None) == (log_value is None):
-        raise ValueError(f"give exactly one of {name} and {log_name}")
+        given = "neither" if value is None else "both"
+        raise ValueError(f"give exactly one of {name} and {log_name}; got {given}")
     if log_value is not None:
         return arguments.real(log_name, log_value, -np.inf, 0)
     assert value is not None

@@ -225,7 +225,7 @@ def bayes_success_simulated(
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")
     values, vectors = np.linalg.eigh(g)
     if values[0] < -n * slack:
-        raise ValueError(f"gram must be positive semi-definite; got an eigenvalue {values[0]!r}")
+        raise ValueError(f"gram must be positive semi-definite; got an eigenvalue {values[0]:g}")
     # the symmetric root does not depend on the choice of eigenvectors
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     with np.errstate(divide="ignore"):

@@ -110,7 +110,8 @@ def fano_success(
         "mutual_information", mutual_information, 0, np.inf, high_open=True
     )
     if (prior_size is None) == (log_prior_size is None):
-        raise ValueError("give exactly one of prior_size and log_prior_size")
+        given = "neither" if prior_size is None else "both"
+        raise ValueError(f"give exactly one of prior_size and log_prior_size; got {given}")
     if log_prior_size is None:
         assert prior_size is not None
         log_n = np.log(arguments.integer("prior_size", prior_size, 2, 1e300))
@@ -122,7 +123,7 @@ def fano_success(
         slack = 1e-12 * (1.0 + log_n)
         h = arguments.real("entropy", entropy, 0)
         if np.any(h > log_n + slack):
-            raise ValueError(f"entropy must be at most log n; got {np.max(h)!r}")
+            raise ValueError(f"entropy must be at most log n; got {float(np.max(h))!r}")
         missing = np.maximum(log_n - h, 0.0)
     target, log_n = np.broadcast_arrays(information + missing, log_n)
     excess = _advantage_at(target.ravel(), log_n.ravel()).reshape(target.shape)
@@ -232,7 +233,7 @@ def probabilities(prior: ArrayLike, least: int = 2) -> np.ndarray:
     if p.ndim != 1 or p.size < least:
         raise ValueError(f"prior must be a list of at least {least} probabilities; got {prior!r}")
     if abs(p.sum() - 1.0) > 1e-9:
-        raise ValueError(f"prior must sum to one; got a sum of {p.sum()!r}")
+        raise ValueError(f"prior must sum to one; got a sum of {float(p.sum())!r}")
     return p / p.sum()
 
 

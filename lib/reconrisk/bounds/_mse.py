@@ -32,7 +32,7 @@ def in_floats(name: str, value: np.ndarray, threshold: np.ndarray) -> np.ndarray
     inner = (threshold > 0.0) & np.isfinite(threshold)
     wrong = inner & ((value < 1e-280) | (value > 1e300))
     if np.any(wrong):
-        at = np.broadcast_to(threshold, wrong.shape)[wrong].flat[0]
+        at = np.broadcast_to(threshold, wrong.shape)[wrong].item(0)
         raise ValueError(
             f"threshold must be 0, inf, or such that {name} is in [1e-280, 1e+300]; got {at!r}"
         )

@@ -52,7 +52,7 @@ def contrast_of(signal: ArrayLike) -> float:
         raise ValueError("signal must have at least one value; got none")
     scale = np.max(np.abs(x))
     if np.all(x == x[0]):
-        raise ValueError(f"signal must not be constant (its NCC is undefined); got {x[0]!r}")
+        raise ValueError(f"signal must not be constant (its NCC is undefined); got {x.item(0)!r}")
     x = x / scale
     return min(1.0, float(np.linalg.norm(x - x.mean()) / np.linalg.norm(x)))
 
@@ -66,11 +66,11 @@ def noncentrality(
 ) -> np.ndarray:
     """Return ``contrast * sqrt(repeats)/noise_multiplier``, from a signal or its contrast."""
     if signal is not None and contrast is not None:
-        raise ValueError("give signal or contrast, not both")
+        raise ValueError(f"give signal or contrast, not both; got contrast = {contrast!r} too")
     if signal is not None:
         size = np.size(signal)
         if np.any(n != size):
-            raise ValueError(f"dimension must equal the size of signal, {size}; got {n!r}")
+            raise ValueError(f"dimension must equal the size of signal, {size}; got {n.tolist()!r}")
         contrast = contrast_of(signal)
     share = arguments.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
     delta = share / args.effective_noise(noise_multiplier, count)

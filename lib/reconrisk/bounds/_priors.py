@@ -155,8 +155,12 @@ def prior_success_ball_any_centre(
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise ValueError(f"distances must be square; got shape {d.shape}")
     slack = 1e-9 * (1.0 + np.max(d, initial=0.0))
-    if np.any(np.abs(d - d.T) > slack) or np.any(np.diag(d) > slack):
-        raise ValueError("distances must be symmetric with a zero diagonal")
+    asymmetry, diagonal = (np.max(v, initial=0.0) for v in (np.abs(d - d.T), np.diag(d)))
+    if asymmetry > slack or diagonal > slack:
+        raise ValueError(
+            "distances must be symmetric with a zero diagonal; got differences up to "
+            f"{asymmetry:g} and a diagonal up to {diagonal:g}"
+        )
     near = prior_success_ball(d, threshold, weights)
     wide = prior_success_ball(d, 2.0 * float(threshold) * (1.0 + 1e-12), weights)
     return Enclosure(near, max(near, wide))

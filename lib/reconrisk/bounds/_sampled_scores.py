@@ -35,8 +35,8 @@ def likelihood_success(sigma: float, q: float, steps: float, n: float) -> float:
     highest = _highest_frequency(sigma, q, steps, 2.0 * np.pi / width * _MOST_FREQUENCIES)
     if highest == np.inf:
         raise ValueError(
-            f"too few participations for this computation (sampling_rate * steps = {q * steps:g}): "
-            f"it needs more than {_MOST_FREQUENCIES} frequencies or nodes"
+            "sampling_rate * steps must be larger for this computation (it would need more than "
+            f"{_MOST_FREQUENCIES} frequencies or nodes); got {q * steps:g}"
         )
     count = int(np.ceil(width * highest / (2.0 * np.pi))) + 8
     frequency = 2.0 * np.pi / width * np.arange(count + 1)

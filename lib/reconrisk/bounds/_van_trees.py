@@ -60,7 +60,10 @@ def van_trees_error(
     try:
         root = np.linalg.cholesky(prior)
     except np.linalg.LinAlgError:
-        raise ValueError("covariance must be positive definite") from None
+        smallest = float(np.linalg.eigvalsh(prior)[0])
+        raise ValueError(
+            f"covariance must be positive definite; got an eigenvalue {smallest!r}"
+        ) from None
     records = len(matrix) // len(prior)
     roots = np.kron(np.eye(records), root)
     # whitened by the prior, so that information and prior precision are comparable

@@ -159,8 +159,12 @@ def _directions(mean_direction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         length = np.sqrt(_inner_rows(mu, mu))
     if not np.all((length > 1e-140) & (length < 1e140)):
         largest = np.max(np.abs(mu), axis=-1)
-        if not np.all((largest > 0.0) & np.isfinite(largest)):
-            raise ValueError("mean_direction must be finite and not zero")
+        valid = (largest > 0.0) & np.isfinite(largest)
+        if not np.all(valid):
+            wrong = np.asarray(largest)[~valid].item(0)
+            raise ValueError(
+                f"mean_direction must be finite and not zero; got a largest entry of {wrong!r}"
+            )
         mu = mu / largest[..., None]
         length = np.sqrt(_inner_rows(mu, mu))
     return mu, np.atleast_1d(length)
@@ -221,8 +225,12 @@ def add_vmf_noise(
     """
     flat = [g.flatten(1) for g in gradient.values()]
     length = torch.sqrt(_square_parts(flat))
-    if not bool(torch.all((length > 0) & torch.isfinite(length))):
-        raise ValueError("gradient must be finite and not zero for every example")
+    valid = (length > 0) & torch.isfinite(length)
+    if not bool(torch.all(valid)):
+        raise ValueError(
+            "gradient must be finite and not zero for every example; got norms of "
+            f"{length[~valid].tolist()[:3]}"
+        )
     p = sum(part.shape[1] for part in flat)
     seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)
     rng = np.random.default_rng(int(seed))

@@ -81,8 +81,10 @@ def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False
             f"reconstructions must be at least as many as targets; "
             f"got {y.shape[-2]} for {x.shape[-2]}"
         )
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        raise ValueError("targets and reconstructions must be finite")
+    for name, values in (("targets", x), ("reconstructions", y)):
+        if not np.all(np.isfinite(values)):
+            wrong = values[~np.isfinite(values)].item(0)
+            raise ValueError(f"{name} must be finite; got {wrong!r}")
     inner = x @ np.swapaxes(y, -1, -2)
     # |x - s y|^2 up to |x|^2, which no assignment changes
     costs = np.sum(y * y, axis=-1)[..., None, :] - 2.0 * (np.abs(inner) if signs else inner)

@@ -149,7 +149,11 @@ def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     y = y - y.mean(axis=-1, keepdims=True)
     scale = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     if np.any(scale == 0):
-        raise ValueError("target and reconstruction must not be constant: their NCC is 0/0")
+        constant = int(np.sum(scale == 0))
+        raise ValueError(
+            "target and reconstruction must not be constant, where the NCC is 0/0; got "
+            f"{constant} such pairs"
+        )
     return np.clip(np.sum(x * y, axis=-1) / scale, -1.0, 1.0)
 
 
@@ -197,7 +201,10 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     joint = np.bincount(cell, minlength=bins * bins).reshape(bins, bins) / x.size
     joint_entropy = _entropy(joint)
     if joint_entropy == 0:
-        raise ValueError("target and reconstruction must not both be constant: their NMI is 0/0")
+        raise ValueError(
+            "target and reconstruction must not both be constant, where the NMI is 0/0; got only "
+            f"{x.item(0)!r} and {y.item(0)!r}"
+        )
     return float((_entropy(joint.sum(axis=0)) + _entropy(joint.sum(axis=1))) / joint_entropy)
 
 

@@ -45,7 +45,7 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     x, y = checked_sets(targets, reconstructions)
     norms = np.linalg.norm(x, axis=-1, keepdims=True)
     if np.any(norms == 0):
-        raise ValueError("targets must not be zero")
+        raise ValueError(f"targets must not be zero; got {int(np.sum(norms == 0))} zero vectors")
     _, singular_values, directions = np.linalg.svd(y, full_matrices=False)
     nonzero = singular_values > 1e-10 * singular_values[..., :1]
     basis = directions * nonzero[..., None]

@@ -223,6 +223,11 @@ def noise_for_epsilon(
     def full_batch(log_noise: float) -> float:
         return log_delta_of_shift(target, math.sqrt(count) / math.exp(log_noise)) - log_delta
 
+    if full_batch(math.log(_MOST_NOISE)) > 0.0:
+        raise ValueError(
+            f"epsilon and delta must need a noise multiplier of at most {_MOST_NOISE:g}; got "
+            f"epsilon = {epsilon!r}, delta = {delta!r}"
+        )
     # without sub-sampling more noise is needed
     most = _root(full_batch, math.log(_LEAST_NOISE), math.log(_MOST_NOISE))
     noise = math.exp(most) * (1.0 + _MARGIN)
@@ -289,7 +294,10 @@ def noise_for_success(
     )
     noise = math.sqrt(count) / float(gain) * (1.0 + 1e-9)
     if not noise <= _MOST_NOISE:
-        raise ValueError(f"no noise multiplier up to {_MOST_NOISE:g} is enough")
+        raise ValueError(
+            f"success must need a noise multiplier of at most {_MOST_NOISE:g}; got success = "
+            f"{success!r}, prior_success = {prior_success!r}"
+        )
     if q == 1.0:
         return noise
     kappa = np.array([arguments.real("prior_success", prior_success, SMALLEST, 1)])

@@ -284,9 +284,10 @@ def _quantile(a: np.ndarray, log_p: np.ndarray) -> np.ndarray:
         if active.size == 0:
             break
     if np.any(x <= _SMALLEST_QUANTILE):
+        tiny = x <= _SMALLEST_QUANTILE
         raise ValueError(
             "log_p must be such that the quantile is at least 1e-300; "
-            f"got {target[x <= _SMALLEST_QUANTILE][0]!r} at shape {a[x <= _SMALLEST_QUANTILE][0]!r}"
+            f"got {target[tiny].item(0)!r} at shape {a[tiny].item(0)!r}"
         )
     out[inside] = x
     return out

@@ -142,7 +142,7 @@ def log_binomial_pmf(k: ArrayLike, trials: ArrayLike, probability: ArrayLike) ->
     n = arguments.integer("trials", trials, 1, 1e15)
     p = arguments.real("probability", probability, 0, 1)
     if np.any(k > n):
-        raise ValueError(f"k must be in [0, trials]; got {np.max(k)!r}")
+        raise ValueError(f"k must be in [0, trials]; got {float(np.max(k))!r}")
     k, n, p = np.broadcast_arrays(k, n, p)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = n - k
