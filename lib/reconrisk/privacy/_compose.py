@@ -32,7 +32,7 @@ from reconrisk.privacy._step import UNIT, Law
 
 __all__ = ["LARGEST", "LONGEST", "Sum", "TooLong", "compose"]
 
-#: longest transform with all masses stored, and longest with few frequencies
+#: longest transform of which all masses are kept, and longest of which few are
 LONGEST = 1 << 21
 LARGEST = 1 << 30
 
