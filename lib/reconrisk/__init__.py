@@ -1,10 +1,9 @@
-"""How much of a training example can be rebuilt from what training leaks, and what bounds it.
+"""Reconstruction risk of training examples under DP-SGD: bounds, attacks and accounting.
 
-The public rooms, each imported on first use so that the bounds load without PyTorch and
-``--help`` without NumPy:
-``special``, ``metrics``, ``privacy``, ``bounds``, ``risk``, ``mechanisms``, ``models``,
-``convnets``, ``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``datasets``. Rooms
-through which gradients flow need PyTorch, which the extra ``train`` brings.
+The public modules are imported on first use, so that the bounds load without PyTorch and ``--help``
+without NumPy: ``special``, ``metrics``, ``privacy``, ``bounds``, ``risk``, ``mechanisms``,
+``models``, ``convnets``, ``feature_maps``, ``two_layer``, ``training``, ``attacks``, ``datasets``.
+Those that compute gradients need PyTorch, which the extra ``train`` installs.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reconrisk._types import DPSGD, Enclosure
 
-_ROOMS = (
+_MODULES = (
     "special",
     "metrics",
     "privacy",
@@ -31,13 +30,13 @@ _ROOMS = (
     "datasets",
 )
 
-__all__ = ["DPSGD", "Enclosure", *_ROOMS]
+__all__ = ["DPSGD", "Enclosure", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("DPSGD", "Enclosure"):
         return getattr(importlib.import_module("reconrisk._types"), name)
-    if name in _ROOMS:
+    if name in _MODULES:
         return importlib.import_module(f"reconrisk.{name}")
     if name == "__version__":
         return _version()
@@ -49,7 +48,7 @@ def _version() -> str:
 
     try:
         return version("reconrisk")
-    except PackageNotFoundError:  # run from a source tree that was never installed
+    except PackageNotFoundError:  # a source tree that is not installed
         return "0+unknown"
 
 

@@ -1,4 +1,4 @@
-"""What the core installation leaves out, and which extra brings it."""
+"""Optional packages, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 
 __all__ = ["EXTRAS", "advice", "require"]
 
-#: packages that are not requirements of the core, and the extra that brings each
+#: package -> extra that installs it; none is a requirement of the core
 EXTRAS = {
     "typer": "cli",
     "rich": "cli",
@@ -22,17 +22,24 @@ EXTRAS = {
 
 
 def advice(package: str) -> str:
-    """Return how to install what brings a package."""
+    """Return the command that installs a package of :data:`EXTRAS`."""
     return f"pip install 'reconrisk[{EXTRAS[package]}]'"
 
 
 def require(package: str, what: str) -> None:
-    """Refuse ``what`` with the name of the extra, if a package it needs is not installed.
+    """Check that a package is installed; if not, name the extra that installs it.
+
+    Parameters
+    ----------
+    package : str
+        A key of :data:`EXTRAS`.
+    what : str
+        The module or feature that needs the package, for the message.
 
     Raises
     ------
     ModuleNotFoundError
-        With the package as its ``name``.
+        If the package is missing; it is the exception's ``name``.
     """
     try:
         found = importlib.util.find_spec(package)

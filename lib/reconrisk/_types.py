@@ -1,4 +1,4 @@
-"""The two values that travel between rooms: what was run, and a certified interval."""
+"""The two types that modules share: the parameters of a DP-SGD run, and a certified interval."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from reconrisk import arguments
 
-__all__ = ["DPSGD", "Enclosure"]
+__all__ = ["DPSGD", "Enclosure", "check_run"]
 
 
 @dataclass(frozen=True)
 class DPSGD:
-    """One run of DP-SGD, as a privacy accountant sees it.
+    """Parameters of one run of DP-SGD that determine its privacy.
 
     Parameters
     ----------
     noise_multiplier : float
         Standard deviation of the noise over the clipping norm, sigma > 0.
     sampling_rate : float
-        Probability that a record takes part in a step, q in (0, 1].
+        Probability q in (0, 1] with which Poisson sampling puts a record into a batch.
     steps : int
         Number of steps T >= 1.
     max_grad_norm : float
-        Clipping norm C > 0 of a per-example gradient.
+        Clipping norm C > 0 of the per-example gradients.
 
     Raises
     ------
@@ -51,11 +51,27 @@ class DPSGD:
         arguments.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
 
 
+def check_run(run: DPSGD) -> None:
+    """Raise ``TypeError`` if ``run`` is not a :class:`DPSGD`."""
+    if not isinstance(run, DPSGD):
+        raise TypeError(f"run must be a DPSGD; got {run!r}")
+
+
 @dataclass(frozen=True)
 class Enclosure:
     """A certified interval: the true value lies in ``[lower, upper]``.
 
-    It is not a number: ``float()`` of it is refused, so that nobody quotes one end by accident.
+    ``float()`` of it raises ``TypeError``, so that no one end is quoted by accident.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Ends of the interval, ``lower <= upper``.
+
+    Raises
+    ------
+    ValueError
+        If ``lower`` exceeds ``upper`` or an end is nan.
 
     Examples
     --------

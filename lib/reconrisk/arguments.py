@@ -1,7 +1,6 @@
-"""Checks of arguments: every refusal names the argument, its value and what was expected.
+"""Checks of arguments whose errors name the argument, its value and what was expected.
 
-Nothing in the library clips or ignores a value that is out of range (DESIGN: *Numbers*); these
-helpers are how it refuses one.
+The library never clips or ignores a value that is out of range; it raises, through these functions.
 """
 
 from __future__ import annotations
@@ -21,16 +20,23 @@ def real(
     low_open: bool = False,
     high_open: bool = False,
 ) -> np.ndarray:
-    """Return ``value`` as a float array after checking that all of it lies in an interval.
+    """Check that all entries of ``value`` lie in an interval.
 
     Parameters
     ----------
     name : str
         The argument's name, for the message.
     value : array_like
-        Numbers; nan is always refused, infinity where the interval excludes it.
+        Numbers. Nan is never valid; infinity only if the interval includes it.
     low, high : float
-        Ends of the interval, included unless ``low_open`` or ``high_open``.
+        Ends of the interval.
+    low_open, high_open : bool
+        Whether the interval excludes that end.
+
+    Returns
+    -------
+    ndarray of float
+        ``value`` as an array.
 
     Raises
     ------
@@ -47,16 +53,34 @@ def real(
     below = array < high if high_open else array <= high
     if not np.all(above & below):
         interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-        wrong = array[~(above & below)].flat[0]
+        wrong = array[~(above & below)].item(0)
         raise ValueError(f"{name} must be in {interval}; got {wrong!r}")
     return array
 
 
 def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
-    """Return ``value`` as a float array of whole numbers in ``[low, high]``.
+    """Check that all entries of ``value`` are whole numbers in ``[low, high]``.
 
-    Floats are kept (not machine integers) because the formulas divide them and dimensions reach
-    1e9; ``TypeError`` and ``ValueError`` as in :func:`real`, also for fractions.
+    Parameters
+    ----------
+    name : str
+        The argument's name, for the message.
+    value : array_like
+        Finite whole numbers.
+    low, high : float
+        Ends of the interval, included.
+
+    Returns
+    -------
+    ndarray of float
+        ``value`` as an array; floats, because the formulas divide and dimensions reach 1e12.
+
+    Raises
+    ------
+    TypeError
+        If ``value`` is not numeric.
+    ValueError
+        If any entry is nan, infinite, fractional or outside the interval.
     """
     array = real(name, value, low, high)
     if not np.all(array == np.floor(array)) or not np.all(np.isfinite(array)):
@@ -65,7 +89,13 @@ def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return ``value`` if it is among ``choices``; raise ``ValueError`` that lists them if not."""
+    """Check that ``value`` is one of ``choices`` and return it.
+
+    Raises
+    ------
+    ValueError
+        If it is not; the message lists the choices.
+    """
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
     return value

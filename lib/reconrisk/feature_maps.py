@@ -1,8 +1,8 @@
-"""Frozen networks whose last layer is fine-tuned: the wide ResNet, and a stand-in for it.
+"""Frozen feature extractors below a fine-tuned last layer: a wide ResNet, and a stand-in for it.
 
-Hayes et al. (Appendix A) fine-tune the last layer of a WRN-28-10 with group norm and ELU that was
-trained on ImageNet at 32x32 (the set-up of De et al., 2022). Its weights are read from a file;
-where there is none, random convolutional features stand in for it, by name.
+Hayes et al. (2023, Appendix A) fine-tune the last layer of a WRN-28-10 with group norm and ELU,
+pretrained on ImageNet at 32x32 (the set-up of De et al., 2022). :func:`load` reads its weights from
+a file; without one, :func:`random_features` is a stand-in whose name says so.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["FeatureMap", "WideResNet", "load", "random_features", "save"]
 class FeatureMap(nn.Module):
     """A frozen map from flat images (count, d) in [0, 1] to features (count, f).
 
-    Differentiable in the images; its parameters ask for no gradient.
+    Differentiable in the images; its own parameters do not require gradients.
 
     Attributes
     ----------
     shape : tuple of int
         (height, width, channels) of an image.
     name : str
-        For captions and axes.
+        For captions and axis labels.
     stand_in : bool
-        Whether it stands in for a pretrained network.
+        Whether it replaces a pretrained network that is not available.
     """
 
     def __init__(self, shape: Sequence[int], body: nn.Module, name: str, stand_in: bool) -> None:
@@ -63,18 +63,19 @@ class WideResNet(nn.Module):
     Parameters
     ----------
     depth : int
-        6 n + 4 convolutions deep (28: n = 4 blocks in each of three groups).
+        6 n + 4 convolutions (28: n = 4 blocks in each of three groups).
     width : int
         Width factor k; the groups have 16 k, 32 k and 64 k channels, and f = 64 k.
     groups : int
-        Groups of the group norm.
+        Groups of the group norm, a divisor of 16.
     standardise : bool
-        Standardise each filter's weights (De et al. do).
+        Whether to standardise each filter's weights, as De et al. do.
 
     Raises
     ------
     ValueError
-        If the depth is not of the form 6 n + 4 or the groups do not divide the channels.
+        If the depth is not of the form 6 n + 4, the width is not a whole number of at least one,
+        or the groups do not divide 16.
     """
 
     def __init__(
@@ -94,14 +95,14 @@ class WideResNet(nn.Module):
         }
         self.first = _Convolution(3, 16, 1, standardise)
         blocks: list[nn.Module] = []
-        entering = 16
+        in_channels = 16
         for group, channels in enumerate((16 * width, 32 * width, 64 * width)):
             for index in range((depth - 4) // 6):
                 stride = 2 if group > 0 and index == 0 else 1
-                blocks.append(_Block(entering, channels, stride, groups, standardise))
-                entering = channels
+                blocks.append(_Block(in_channels, channels, stride, groups, standardise))
+                in_channels = channels
         self.blocks = nn.Sequential(*blocks)
-        self.last_norm = nn.GroupNorm(groups, entering)
+        self.last_norm = nn.GroupNorm(groups, in_channels)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return features (count, 64 k) of images (count, 3, height, width)."""
@@ -110,12 +111,12 @@ class WideResNet(nn.Module):
 
 
 class _Convolution(nn.Conv2d):
-    """A 3x3 (or 1x1) convolution without bias, its filters standardised on the fly if asked."""
+    """A 3x3 (or 1x1) convolution without bias, with weight standardisation if asked for."""
 
     def __init__(
-        self, entering: int, leaving: int, stride: int, standardise: bool, size: int = 3
+        self, in_channels: int, out_channels: int, stride: int, standardise: bool, size: int = 3
     ) -> None:
-        super().__init__(entering, leaving, size, stride, size // 2, bias=False)
+        super().__init__(in_channels, out_channels, size, stride, size // 2, bias=False)
         self.standardise = standardise
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -123,56 +124,67 @@ class _Convolution(nn.Conv2d):
         if self.standardise:
             centred = weight - weight.mean(dim=(1, 2, 3), keepdim=True)
             fan_in = weight[0].numel()
-            spread = centred.square().mean(dim=(1, 2, 3), keepdim=True)
-            weight = centred * torch.rsqrt((fan_in * spread).clamp(min=1e-4))
+            variance = centred.square().mean(dim=(1, 2, 3), keepdim=True)
+            weight = centred * torch.rsqrt((fan_in * variance).clamp(min=1e-4))
         return functional.conv2d(images, weight, None, self.stride, self.padding)
 
 
 class _Block(nn.Module):
-    """Norm, ELU, convolution, twice; added to the input or, where sizes change, its projection."""
+    """A pre-activation residual block; its shortcut is a 1x1 convolution where sizes change."""
 
     def __init__(
-        self, entering: int, leaving: int, stride: int, groups: int, standardise: bool
+        self, in_channels: int, out_channels: int, stride: int, groups: int, standardise: bool
     ) -> None:
         super().__init__()
-        self.norm1 = nn.GroupNorm(groups, entering)
-        self.conv1 = _Convolution(entering, leaving, stride, standardise)
-        self.norm2 = nn.GroupNorm(groups, leaving)
-        self.conv2 = _Convolution(leaving, leaving, 1, standardise)
+        self.norm1 = nn.GroupNorm(groups, in_channels)
+        self.conv1 = _Convolution(in_channels, out_channels, stride, standardise)
+        self.norm2 = nn.GroupNorm(groups, out_channels)
+        self.conv2 = _Convolution(out_channels, out_channels, 1, standardise)
         self.project = (
             None
-            if stride == 1 and entering == leaving
-            else _Convolution(entering, leaving, stride, standardise, size=1)
+            if stride == 1 and in_channels == out_channels
+            else _Convolution(in_channels, out_channels, stride, standardise, size=1)
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        opened = functional.elu(self.norm1(images))
-        kept = images if self.project is None else self.project(opened)
-        inner = functional.elu(self.norm2(self.conv1(opened)))
-        return kept + self.conv2(inner)
+        activated = functional.elu(self.norm1(images))
+        shortcut = images if self.project is None else self.project(activated)
+        inner = functional.elu(self.norm2(self.conv1(activated)))
+        return shortcut + self.conv2(inner)
 
 
 def load(path: str | Path) -> FeatureMap:
     """Load a wide ResNet's weights as a feature map for 32x32 colour images.
 
-    The file is what ``torch.save`` writes of a dictionary with the entries
+    The file holds a dictionary, written by ``torch.save``, with the entries
 
     - ``settings``: ``depth``, ``width``, ``groups`` and ``standardise`` of :class:`WideResNet`;
-    - ``mean``, ``std``: three numbers each, subtracted from and divided out of the colours;
+    - ``mean``, ``std``: three numbers each, with which the colour channels are normalised;
     - ``name``: for captions, such as ``"WRN-28-10 (ImageNet 32x32)"``;
     - ``weights``: the ``state_dict()`` of :class:`WideResNet`.
 
-    Weights trained elsewhere need their names changed to those of :class:`WideResNet` once;
-    :func:`save` writes the file. Nothing in the file is executed.
+    To convert weights trained elsewhere, rename them to those of :class:`WideResNet` and write the
+    file with :func:`save`. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    FeatureMap
+        From flat images, (count, 3072), to features, (count, 64 ``width``).
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or it lacks an entry or a weight.
+        If there is no such file; if it lacks an entry, or its weights do not fit its settings.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no weights at {path}: reconrisk.feature_maps.save writes them")
+        raise FileNotFoundError(
+            f"no weights at {path}: write them with reconrisk.feature_maps.save"
+        )
     stored = torch.load(path, map_location="cpu", weights_only=True)
     missing = {"settings", "mean", "std", "name", "weights"} - set(stored)
     if missing:
@@ -193,7 +205,17 @@ def save(
     mean: Sequence[float] = (0.5, 0.5, 0.5),
     std: Sequence[float] = (0.5, 0.5, 0.5),
 ) -> None:
-    """Write a wide ResNet's weights in the format that :func:`load` reads."""
+    """Write a wide ResNet's weights in the format that :func:`load` reads.
+
+    Parameters
+    ----------
+    path : str or Path
+    network : WideResNet
+    name : str
+        For captions and axis labels.
+    mean, std : sequence of float, shape (3,)
+        With which the colour channels of images in [0, 1] are normalised.
+    """
     content: dict[str, Any] = {
         "settings": network.settings,
         "mean": list(map(float, mean)),
@@ -205,7 +227,7 @@ def save(
 
 
 class _Standardised(nn.Module):
-    """Subtracts a mean colour and divides by a spread, each (3,)."""
+    """Normalise each colour channel by a mean and a standard deviation, both of shape (3,)."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
@@ -222,22 +244,29 @@ class _Standardised(nn.Module):
 def random_features(shape: Sequence[int], count: int = 640, cells: int = 4) -> FeatureMap:
     """Return a fixed random convolutional feature map, the stand-in for a pretrained network.
 
-    The image is cut into ``cells`` x ``cells`` squares; ``count / cells**2`` random filters of
-    the size of a square look at each, followed by an ELU. The filters are the same for every
-    square, for every call and for every user (a fixed seed), centred on mid-grey, orthonormal as
-    far as there is room, and scaled so that the ELU bends but does not saturate.
+    The image is cut into ``cells`` x ``cells`` squares. The same ``count / cells**2`` random
+    filters, as large as a square, are applied to each, followed by an ELU. The filters come from a
+    fixed seed, act on the difference from mid-grey, are orthonormal (as rows or as columns), and
+    are scaled so that the ELU is non-linear but not saturated.
 
     Parameters
     ----------
     shape : tuple of int
         (height, width) or (height, width, channels); both sides multiples of ``cells``.
     count : int
-        f, a multiple of ``cells**2``. With ``count >= d`` the map is one to one.
+        f, a multiple of ``cells**2``. With ``count >= d`` the map is injective.
+    cells : int
+        Squares per side, >= 1.
+
+    Returns
+    -------
+    FeatureMap
+        With ``stand_in`` true.
 
     Raises
     ------
     ValueError
-        If sides or count are not multiples.
+        If a side is not a multiple of ``cells``, or ``count`` not one of ``cells**2``.
     """
     height, width, channels = (*shape, 1)[:3]
     if height % cells or width % cells:
@@ -250,20 +279,22 @@ def random_features(shape: Sequence[int], count: int = 640, cells: int = 4) -> F
 
 
 class _RandomSquares(nn.Module):
-    """Random filters on disjoint squares, then an ELU; features (count, filters * squares)."""
+    """Random filters on disjoint squares, then an ELU; output shape (count, filters * squares)."""
 
     def __init__(self, size: tuple[int, int], channels: int, filters: int) -> None:
         super().__init__()
         values = channels * math.prod(size)
         generator = torch.Generator().manual_seed(2023)
-        # the Q of a QR decomposition of Gaussian numbers: orthonormal rows, or columns if wider
+        # Q of a QR decomposition of a Gaussian matrix: orthonormal rows, or columns if there are
+        # more filters than values
         tall = torch.randn(
             max(values, filters), min(values, filters), generator=generator, dtype=torch.float64
         )
         orthonormal, upper = torch.linalg.qr(tall)
-        orthonormal = orthonormal * upper.diagonal().sign()  # the same on every machine
+        orthonormal = orthonormal * upper.diagonal().sign()  # unique on every machine
         rows = orthonormal.T if filters <= values else orthonormal
-        # pixels lie about 0.25 from mid-grey: answers of about 0.5, where the ELU bends but is open
+        # pixels differ from mid-grey by about 0.25: outputs of about 0.5, where the ELU is neither
+        # linear nor saturated
         scale = 2.0 * math.sqrt(max(values, filters) / values)
         weight = rows.reshape(filters, channels, *size) * scale
         self.register_buffer("weight", weight.to(torch.float32))

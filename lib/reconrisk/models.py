@@ -1,9 +1,9 @@
-"""The networks of the papers: manipulated ones (A, B), small classifiers (C), no biases (D).
+"""The networks of the papers: those an attacker manipulates, and small classifiers.
 
 The attacker of *From Mean to Extreme* (Section 3.2) puts a fully connected layer in front of a
-network or in its place; Ziller et al. (eq. 1) replace everything by one projection. Hayes et al.
-(Appendix A) train a small classifier, or the last layer of a large one. Biswas et al. (Section VI)
-train a perceptron with sigmoid activations and no biases.
+network or in its place; Ziller et al. (eq. 1) replace the whole network by one projection. Hayes et
+al. (Appendix A) train a small classifier, or the last layer of a large one. Biswas et al.
+(Section VI) train a perceptron with sigmoid activations and no biases.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AttackLayer", "Classifier", "PrependedNetwork", "SigmoidNetwork", "s
 
 
 class AttackLayer(nn.Module):
-    """``f(X) = W (a X - c) + b`` with ``rows`` rows: what the attacker feeds the record into.
+    """``f(X) = W (a X - c) + b`` with ``rows`` rows: the layer whose gradient leaks the record.
 
     Parameters
     ----------
@@ -34,16 +34,18 @@ class AttackLayer(nn.Module):
     rows : int
         M, rows of ``W``.
     bias : bool
-        Whether the layer has a bias ``b`` whose gradient shows the scaling factor.
+        Whether the layer has a bias ``b``, whose gradient reveals the clipping factor.
     offset : Tensor, shape (N,), optional
         ``c``: a fixed vector subtracted from the record before the layer (default none).
     input_scale : float
         ``a``: a fixed factor on the record before the layer.
+    dtype : torch.dtype
+        Of the parameters.
 
     Notes
     -----
     The weights start at zero: with a loss that is linear in ``f`` the gradient does not depend on
-    them (*From Mean to Extreme*, eq. 6), so drawing ``M N`` random numbers would be idle work.
+    them (*From Mean to Extreme*, eq. 6), and ``M N`` random numbers need not be drawn.
     """
 
     def __init__(
@@ -64,17 +66,28 @@ class AttackLayer(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the layer's outputs, shape (..., M), for records of shape (..., N)."""
-        fed = self.input_scale * inputs
+        transformed = self.input_scale * inputs
         if self.offset is not None:
-            fed = fed - self.offset
-        return nn.functional.linear(fed, self.weight, self.bias)
+            transformed = transformed - self.offset
+        return nn.functional.linear(transformed, self.weight, self.bias)
 
 
 class PrependedNetwork(nn.Module):
-    """An attack layer in front of a network that goes on training: ``g(f(X))``.
+    """An attack layer in front of the network that is trained: ``g(f(X))``.
 
-    The rest is a small fully connected classifier with ReLU; its gradients make up ``G_{X,P}`` of
-    *From Mean to Extreme*, eq. (9), and only lengthen the gradient.
+    The network g is a small fully connected classifier with ReLU. Its gradient, ``G_{X,P}`` of
+    *From Mean to Extreme*, eq. (9), only adds to the norm of the gradient.
+
+    Parameters
+    ----------
+    dimension : int
+        N, values of a record.
+    rows : int
+        M, rows of the attack layer.
+    hidden : int
+        Units of g's hidden layer.
+    generator : torch.Generator
+        Source of g's weights.
     """
 
     def __init__(self, dimension: int, rows: int, hidden: int, generator: torch.Generator) -> None:
@@ -82,7 +95,7 @@ class PrependedNetwork(nn.Module):
         self.attack = AttackLayer(dimension, rows, bias=True)
         self.rest = nn.Sequential(nn.Linear(rows, hidden), nn.ReLU(), nn.Linear(hidden, 10))
         with torch.no_grad():
-            # a positive first response keeps every ReLU open, so that no row's gradient vanishes
+            # positive inputs and weights keep every ReLU active: no row's gradient vanishes
             self.attack.bias.fill_(1.0)
             for parameter in self.rest.parameters():
                 parameter.copy_(torch.rand(parameter.shape, generator=generator) / rows)
@@ -93,18 +106,24 @@ class PrependedNetwork(nn.Module):
 
 
 def sum_of_outputs(outputs: torch.Tensor) -> torch.Tensor:
-    """The attacker's loss ``1^T f(X)`` of one record (*From Mean to Extreme*, Corollary 1)."""
+    """Return the attacker's loss ``1^T f(X)`` (*From Mean to Extreme*, Corollary 1), a scalar.
+
+    Parameters
+    ----------
+    outputs : Tensor
+        ``f(X)`` of one record, or of several, whose losses are summed.
+    """
     return outputs.sum()
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """A classifier with one ELU layer, or none: its shape, not its weights.
+    """Architecture of a classifier with one ELU layer or none; it holds no weights.
 
-    Weights travel as a mapping of names to tensors (``"hidden.weight"`` (h, d), ``"hidden.bias"``
-    (h,), ``"output.weight"`` (c, h), ``"output.bias"`` (c,)), with leading axes where there are
-    many models. Without a hidden layer only ``"output.*"`` remain, with ``"output.weight"`` (c, d):
-    fine-tuning the last layer on fixed features.
+    Weights are passed as a mapping of names to tensors (``"hidden.weight"`` (h, d),
+    ``"hidden.bias"`` (h,), ``"output.weight"`` (c, h), ``"output.bias"`` (c,)), with leading axes
+    where there are many models. Without a hidden layer, as when the last layer is fine-tuned on
+    fixed features, only ``"output.*"`` remain, with ``"output.weight"`` (c, d).
 
     Parameters
     ----------
@@ -150,12 +169,19 @@ class Classifier:
     def initialise(
         self, generator: torch.Generator, dtype: torch.dtype = torch.float32
     ) -> dict[str, torch.Tensor]:
-        """Draw one model's first weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
+        """Draw one model's initial weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
 
         Parameters
         ----------
         generator : torch.Generator
-            Source of the draws; the weights are made on its device.
+            Source of the draws; the weights are created on its device.
+        dtype : torch.dtype
+            Of the weights.
+
+        Returns
+        -------
+        dict of str to Tensor
+            Weights of the shapes in :attr:`shapes`.
         """
         weights = {}
         for name, shape in self.shapes.items():
@@ -165,8 +191,8 @@ class Classifier:
         return weights
 
     def module(self, weights: Mapping[str, torch.Tensor]) -> nn.Sequential:
-        """Return one model as a module of PyTorch with these weights."""
-        # built on the meta device: PyTorch's own initialisation would draw from a global seed
+        """Return one model as a PyTorch module with these weights."""
+        # built on the meta device: PyTorch's own initialisation would draw from the global seed
         if self.hidden is None:
             layers = [("output", nn.Linear(self.inputs, self.classes, device="meta"))]
         else:
@@ -182,10 +208,11 @@ class Classifier:
 
 @dataclass(frozen=True)
 class SigmoidNetwork:
-    """A fully connected classifier with sigmoid activations and no biases: its shape.
+    """Architecture of a fully connected classifier with sigmoid activations and no biases.
 
-    Weights travel as a mapping of names to tensors, in the order of the layers: ``"layer1.weight"``
-    (h1, d), ``"layer2.weight"`` (h2, h1), ..., with a leading axis where there are many models.
+    Weights are passed as a mapping of names to tensors, in the order of the layers:
+    ``"layer1.weight"`` (h1, d), ``"layer2.weight"`` (h2, h1), ..., with a leading axis where there
+    are many models.
 
     Parameters
     ----------
@@ -195,8 +222,8 @@ class SigmoidNetwork:
     Notes
     -----
     Biswas et al., Section VI: 13,700 parameters on 16 x 16 images with an input, a hidden and an
-    output layer and no biases. The widths were lost from the text at hand; 256-50-15-10 gives
-    13,700 and no single hidden width does.
+    output layer and no biases. Our text of the paper lacks the widths; 256-50-15-10 gives 13,700
+    parameters, which no single hidden layer does.
     """
 
     widths: tuple[int, ...] = (256, 50, 15, 10)
@@ -226,14 +253,22 @@ class SigmoidNetwork:
         models: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> dict[str, torch.Tensor]:
-        """Draw first weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
+        """Draw initial weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
 
         Parameters
         ----------
         generator : torch.Generator
-            Source of the draws; the weights are made on its device.
+            Source of the draws; the weights are created on its device.
         models : int, optional
-            K: draw this many models, stacked along a leading axis; by default one, without it.
+            K: draw this many models, stacked along a leading axis; by default one, without that
+            axis.
+        dtype : torch.dtype
+            Of the weights.
+
+        Returns
+        -------
+        dict of str to Tensor
+            Weights of the shapes in :attr:`shapes`, (K, ...) if ``models`` is given.
         """
         leading = () if models is None else (models,)
         weights = {}
@@ -245,12 +280,12 @@ class SigmoidNetwork:
         return weights
 
     def module(self, weights: Mapping[str, torch.Tensor]) -> nn.Sequential:
-        """Return one model as a module of PyTorch with these weights."""
+        """Return one model as a PyTorch module with these weights."""
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         for number, (name, (rows, columns)) in enumerate(self.shapes.items(), 1):
             if number > 1:
                 layers[f"activation{number - 1}"] = nn.Sigmoid()
-            # on the meta device: PyTorch's own initialisation would draw from a global seed
+            # on the meta device: PyTorch's own initialisation would draw from the global seed
             layers[name.split(".")[0]] = nn.Linear(columns, rows, bias=False, device="meta")
         network = nn.Sequential(layers)
         network.load_state_dict({name: w.clone() for name, w in weights.items()}, assign=True)

@@ -1,4 +1,4 @@
-"""The one plotting style: colours that colour-blind readers can tell apart, calm axes."""
+"""The plotting style: colours that colour-blind readers can distinguish, and light axes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "styled",
 ]
 
-# Okabe and Ito's palette, in an order whose neighbours differ in lightness too
+# after Okabe and Ito's palette, ordered so that neighbours also differ in lightness
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
     "#0072B2",
     "#D55E00",
@@ -71,7 +71,21 @@ def styled() -> Iterator[None]:
 
 
 def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> tuple[Figure, list]:
-    """Return a figure and its axes row by row, sized per panel in inches, laid out tightly."""
+    """Return a figure and its axes.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Panels of the figure.
+    width, height : float
+        Of each panel, in inches.
+
+    Returns
+    -------
+    figure : Figure
+    axes : list of list of Axes
+        Row by row.
+    """
     figure, axes = plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
     )
@@ -79,14 +93,14 @@ def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> 
 
 
 def legend_line(label: str, colour: str, style: str = "-", marker: str = "", **more) -> Line2D:
-    """Return an entry of a legend that is made by hand."""
+    """Return a legend entry that belongs to no plotted line; ``more`` is passed to ``Line2D``."""
     return Line2D(
         [], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5, **more
     )
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
-    """Put one legend for the whole figure above it."""
+    """Put one legend, with this many columns, above the whole figure."""
     figure.legend(
         handles=list(handles),
         loc="outside upper center",
@@ -97,7 +111,17 @@ def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int) -> Non
 
 
 def picture(axes: Axes, image, title: str = "", frame: str | None = None) -> None:
-    """Show one picture without axes, clipped to the range a screen can show."""
+    """Show one image without ticks.
+
+    Parameters
+    ----------
+    axes : Axes
+    image : ndarray, shape (H, W) or (H, W, 3)
+        Clipped to [0, 1].
+    title : str
+    frame : str, optional
+        Colour of a frame; none by default.
+    """
     axes.imshow(image.clip(0, 1), interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     axes.grid(False)

@@ -120,7 +120,7 @@ def test_refuses():
         (lambda: bounds.mse_tail_sampled(1.0, 4, 1.0, 1.0, 0, 0.1), "steps must be in"),
         (lambda: bounds.mse_tail_sampled(1.0, 4, 1.0, 1.0, 5, 0.0), "selection_probability"),
         (lambda: bounds.selection_log_pmf(6, 5, 0.1), "k must be in"),
-        (lambda: bounds.selection_probability_printed(5 * 10**5, 10**6, 0.5), "log=True"),
+        (lambda: bounds.selection_probability_printed(5 * 10**5, 10**6, 0.5), "log must be True"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

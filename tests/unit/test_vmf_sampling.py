@@ -124,7 +124,7 @@ def test_shapes_seeds_and_lengths():
         (lambda: sample_vmf([np.nan, 1.0], 1.0, 1), "mean_direction must be finite"),
         (lambda: sample_vmf([1.0], 1.0, 1), "mean_direction must have shape"),
         (lambda: sample_vmf([1.0, 0.0], -1.0, 1), "concentration must be in"),
-        (lambda: sample_vmf(np.eye(3), 1.0, 1, 3), "size must not be given"),
+        (lambda: sample_vmf(np.eye(3), 1.0, 1, 3), "size must be None"),
         (lambda: vmf_cosines(1, 1.0, np.random.default_rng(1), 3), "dimension must be in"),
     ],
 )

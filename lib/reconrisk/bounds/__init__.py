@@ -1,7 +1,7 @@
-"""How well any attack, or the analytic one, can reconstruct a record from private gradients.
+"""Bounds on reconstruction from private gradients, by any attack or by the analytic one.
 
-NumPy and SciPy only. Arguments are scalars or arrays and broadcast; probabilities are returned as
-such, or with ``log=True`` as natural logarithms that do not underflow.
+NumPy and SciPy only. Arguments are scalars or arrays and broadcast. Probabilities are returned as
+such, or with ``log=True`` as natural logarithms, which do not underflow.
 """
 
 from reconrisk.bounds._bayes_capacity import (

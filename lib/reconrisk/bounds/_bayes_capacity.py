@@ -1,10 +1,9 @@
-"""Bayes' capacity: by how much seeing the output can raise anyone's chance of guessing the input.
+"""Bayes capacity: the largest factor by which an output increases the success of a guess.
 
-The capacity of a channel is the sum over outputs of the largest probability that any input gives
-them (Biswas et al. 2024, eq. 13), for densities the integral of the pointwise supremum (Definition
-7, eq. 14). It is at least one and bounds the ratio of success after to success before for every
-prior and every gain function. The values leave the floats by thousands of nats, so logarithms are
-returned.
+The capacity of a channel is the sum over the outputs of their largest probability under any input
+(Biswas et al. 2024, eq. 13); for densities, the integral of the pointwise supremum (Definition 7,
+eq. 14). It is at least one, and bounds the ratio of posterior to prior success for every prior and
+every gain function. Values overflow by thousands of nats, so logarithms are returned.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from reconrisk.bounds import _arguments as args
 __all__ = ["bayes_capacity_discrete", "bayes_capacity_gaussian", "bayes_capacity_vmf"]
 
 _TERMS = 1 << 14
-#: distance in nats to the sum at which p = 1e8 terms are less than the rounding
+#: terms this many nats below the sum are negligible, even p = 1e8 of them
 _NEGLIGIBLE = 60.0
 MAX_DIMENSION = 1e8
 
@@ -27,18 +26,19 @@ MAX_DIMENSION = 1e8
 def bayes_capacity_gaussian(
     dimension: ArrayLike, noise_std: ArrayLike, radius: ArrayLike
 ) -> np.ndarray:
-    r"""Log capacity of Gaussian noise on inputs from a ball.
+    r"""Log of the Bayes capacity of Gaussian noise on inputs from a ball.
 
-    The noise's density is at its peak everywhere inside the ball, and outside it is that of the
-    nearest point of the ball. With ``rho = radius/(noise_std sqrt 2)`` the integral is ::
+    The supremum of the densities is their peak inside the ball, and outside it the density with its
+    mean at the nearest point of the ball. Its integral is, with
+    ``rho = radius/(noise_std sqrt 2)``::
 
         C = rho**p / Gamma(p/2 + 1)
             + sum_{j=0}^{p-1} binom(p-1, j) rho**j Gamma((p-j)/2) / Gamma(p/2)
 
-    (Biswas et al. 2024, Theorem 5, ``j = p - 1 - k``). There the batch average divides sum and
-    noise by B and each of l layers is clipped to length one, so ``noise_std = sigma/B`` and
-    ``radius = sqrt(l)``. What such layers fill is smaller, the product of l unit balls: its log
-    capacity is the sum of the layers' own, each with its number of weights and ``radius = 1``.
+    (Biswas et al. 2024, Theorem 5, ``j = p - 1 - k``). There the average over a batch of B divides
+    sum and noise by B, and each of l layers is clipped to norm one: ``noise_std = sigma/B`` and
+    ``radius = sqrt(l)``. The clipped gradients lie in a smaller set, the product of l unit balls;
+    its log capacity is the sum over the layers, each with its number of weights and ``radius = 1``.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def bayes_capacity_gaussian(
     noise_std : array_like
         Standard deviation of every coordinate, > 0.
     radius : array_like
-        Of the ball of inputs, >= 0, in the same unit.
+        Radius of the ball of inputs, >= 0, in the same unit.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def bayes_capacity_gaussian(
 
     Notes
     -----
-    Only terms near the largest count: some ``20 sqrt(p)`` exponentials for each value.
+    Cost: about ``20 sqrt(p)`` exponentials for each value, for the terms near the largest.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def bayes_capacity_gaussian(
     >>> round(float(bounds.bayes_capacity_gaussian(13_700, 1.0, 1.0)), 1)
     116.8
     """
-    p = arguments.real("dimension", args.dimension(dimension), 1, MAX_DIMENSION)
+    p = arguments.integer("dimension", dimension, 1, MAX_DIMENSION)
     scale = args.positive("noise_std", noise_std)
     r = arguments.real("radius", radius, 0, 1e140)
     p, scale, r = np.broadcast_arrays(p, scale, r)
@@ -85,7 +85,7 @@ def bayes_capacity_gaussian(
 def _log_capacity(p: float, log_rho: float) -> float:
     if log_rho == -np.inf:
         return 0.0
-    # everything but the term j = 0, which is one
+    # all terms but j = 0, which is one
     total = p * log_rho - float(sc.gammaln(0.5 * p + 1.0))
     peak = _largest_term(p, log_rho)
     for direction in (1, -1):
@@ -95,7 +95,7 @@ def _log_capacity(p: float, log_rho: float) -> float:
             terms = _log_terms(np.arange(start, end, direction, dtype=float), p, log_rho)
             top = float(np.max(terms))
             total = float(np.logaddexp(total, top + np.log(np.sum(np.exp(terms - top)))))
-            # they fall from here on: what is left is less than p times the last one
+            # the terms decrease from here on: the rest is less than p times the last
             if terms[-1] < total - _NEGLIGIBLE:
                 break
             start = end
@@ -108,10 +108,9 @@ def _log_terms(j: np.ndarray, p: float, log_rho: float) -> np.ndarray:
 
 
 def _largest_term(p: float, log_rho: float) -> int:
-    """The j in [1, p - 1] of the largest term.
+    """Return the j in [1, p - 1] of the largest term.
 
-    The ratio of a term to the one before, ``rho/(j + 1)`` times
-    ``2 Gamma((p - j + 1)/2)/Gamma((p - j)/2)``, falls with j.
+    The ratio of consecutive terms decreases with j, so that bisection finds it.
     """
     low, high = 1, max(int(p) - 1, 1)
     while low < high:
@@ -126,12 +125,12 @@ def _log_binomial(n: float, k: np.ndarray) -> np.ndarray:
 
 
 def bayes_capacity_vmf(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
-    """Log capacity of von Mises-Fisher noise on the whole sphere of directions.
+    """Log of the Bayes capacity of von Mises-Fisher noise on the sphere of directions.
 
-    Every output is the mean direction of some input, so the supremum is the density's peak and the
-    capacity is that peak times the sphere's area: ``log C = kappa - L(kappa)``
-    (Biswas et al. 2024, Theorem 6), ``L`` as in :func:`reconrisk.special.log_iv_reduced`. For
-    independent blocks the log capacities add.
+    Every output is the mean direction of some input, so that the capacity is the peak of the
+    density times the area of the sphere: ``log C = kappa - L(kappa)`` (Biswas et al. 2024, Theorem
+    6), ``L`` being :func:`reconrisk.special.log_iv_reduced` at order ``p/2 - 1``. For independent
+    blocks the log capacities add.
 
     Parameters
     ----------
@@ -163,17 +162,18 @@ def bayes_capacity_vmf(dimension: ArrayLike, concentration: ArrayLike) -> np.nda
 
 
 def bayes_capacity_discrete(channel: ArrayLike) -> np.ndarray:
-    """Log capacity of a channel given as a matrix: the log of the sum of its columns' maxima.
+    """Log of the Bayes capacity of a channel matrix: of the sum of its columns' maxima.
 
     Parameters
     ----------
     channel : array_like, shape (..., inputs, outputs)
-        Rows are conditional probabilities of the outputs, each row summing to one within 1e-9.
+        Rows are the conditional probabilities of the outputs and sum to one within 1e-9.
 
     Returns
     -------
     ndarray or float, shape (...)
-        In [0, log min(inputs, outputs)]: zero when nothing leaks (Biswas et al. 2024, Lemma 2).
+        In [0, log min(inputs, outputs)]; zero if and only if the output is independent of the input
+        (Biswas et al. 2024, Lemma 2).
 
     Raises
     ------

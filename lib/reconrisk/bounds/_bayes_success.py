@@ -1,18 +1,17 @@
-"""How often the best possible attack names the right one of n candidates.
+"""Success of the best attack that names one of n candidates.
 
 The prior-aware attacks of ``hayes2023`` (Algorithms 2 and 3, Appendix G) compare candidates by
-inner products with noisy gradients. In units of the noise a candidate's clipped gradients over T
-steps have length at most ``m = sqrt(T)/sigma``, and what the candidates' geometry leaves of the
-attack has closed forms:
+inner products with noisy gradients. A candidate's clipped gradients over T steps have norm at most
+``m = sqrt(T)/sigma`` in units of the noise. The success depends on the geometry of the candidates:
 
 - equicorrelated candidates, full batch: :func:`bayes_success`;
 - two candidates with any prior: :func:`bayes_success_two`;
 - any geometry and prior, full batch, by simulation: :func:`bayes_success_simulated`;
 - orthogonal candidates under Poisson sub-sampling: :func:`bayes_success_subsampled` for the
-  likelihood, which is optimal, and :func:`sum_score_success` for Algorithm 2;
-- a bound for any candidates from their smallest cosine: :func:`equicorrelated_bound`.
+  likelihood score, which is optimal, and :func:`sum_score_success` for Algorithm 2;
+- an upper bound for any candidates from their smallest cosine: :func:`equicorrelated_bound`.
 
-Statements and proofs are on the companion's page of the book.
+The book's page on our own results has statements and proofs.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from numpy.typing import ArrayLike
 from scipy import special as sc
 
 from reconrisk import arguments, special
-from reconrisk._types import DPSGD
+from reconrisk._types import DPSGD, check_run
 from reconrisk.bounds._information import probabilities
+from reconrisk.bounds._rero import rero
 from reconrisk.bounds._sampled_scores import likelihood_success
 from reconrisk.special._roots import monotone_root
 
@@ -38,10 +38,11 @@ __all__ = [
 ]
 
 _HALF_LOG_2PI = 0.91893853320467274178
-#: distance of the nodes: Phi**(n-1) oscillates in a strip of half-width pi/(2 sqrt(2 log n)), 0.24
-#: at n = 1e9, so the trapezoidal rule's error is exp(-2 pi 0.24/0.04) = 1e-16
+#: distance of the nodes: Phi**(n-1) is analytic and bounded in a strip of half-width
+#: pi/(2 sqrt(2 log n)), 0.24 at n = 1e9, so that the trapezoidal rule has an error of
+#: exp(-2 pi 0.24/0.04) = 1e-16
 _STEP = 0.04
-#: what rounding may have taken from a bound
+#: margin for the rounding error of a bound
 _SLACK = 1e-11
 
 
@@ -49,20 +50,20 @@ def bayes_success(signal: ArrayLike, prior_size: ArrayLike, cosine: ArrayLike = 
     """Success of the best attack on n equally likely, equicorrelated candidates, full batch.
 
     The integral over x of ``phi(x - m sqrt(1 - rho)) Phi(x)**(n - 1)``: orthogonal gradients at
-    cosine 0, the regular simplex at ``-1/(n - 1)``, opposite ones at -1 for n = 2 (where it is
-    ``Phi(m)``, the bound of ``hayes2023``, Corollary 4). The attack is Algorithm 2.
+    cosine 0, the regular simplex at ``-1/(n - 1)``, opposite gradients at -1 for n = 2 (where it is
+    ``Phi(m)``, the bound of ``hayes2023``, Corollary 4). Algorithm 2 attains it.
 
     Parameters
     ----------
     signal : array_like
-        ``m = sqrt(T)/sigma`` in [0, 1e4]: length of a candidate in units of the noise; for
-        gradients of norm ``a_t C`` the root of ``sum a_t**2/sigma**2``.
+        ``m = sqrt(T)/sigma`` in [0, 1e4]: norm of a candidate in units of the noise; for
+        gradients of norm ``a_t C``, ``sqrt(sum a_t**2)/sigma``.
     prior_size : array_like
         n, whole, in [1, 1e9].
     cosine : array_like
-        ``rho`` in [-1, 1]. Below ``-1/(n - 1)`` no such candidates exist; the value is then the
-        success for a simplex with edges ``sqrt(2 (1 - rho))``, longer than the clipping allows,
-        and bounds the success of all candidates with shorter distances
+        ``rho`` in [-1, 1]. Below ``-1/(n - 1)`` no such candidates exist. The value is then the
+        success for a simplex with edges ``sqrt(2 (1 - rho))``, longer than clipping permits, and
+        bounds the success for all candidates with shorter distances
         (:func:`equicorrelated_bound`).
 
     Returns
@@ -77,7 +78,7 @@ def bayes_success(signal: ArrayLike, prior_size: ArrayLike, cosine: ArrayLike = 
 
     Notes
     -----
-    About 450 evaluations of the normal distribution function for each set of arguments.
+    Cost: about 450 evaluations of the normal distribution function for each set of arguments.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def bayes_success(signal: ArrayLike, prior_size: ArrayLike, cosine: ArrayLike = 
     True
     """
     m = arguments.real("signal", signal, 0, 1e4)
-    n = arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, 1e9)
+    n = arguments.integer("prior_size", prior_size, 1, 1e9)
     rho = arguments.real("cosine", cosine, -1, 1)
     shift, size = np.broadcast_arrays(m * np.sqrt(1.0 - rho), n)
     others = size.ravel() - 1.0
@@ -108,30 +109,30 @@ def _log_density(
 
 
 def _peak(shift: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Where ``phi(x - shift) Phi(x)**others`` is largest; it is log-concave."""
+    """Return the maximiser of ``phi(x - shift) Phi(x)**others``, which is log-concave."""
 
     def slope(x: np.ndarray, index: np.ndarray) -> np.ndarray:
         mills = np.exp(-0.5 * x * x - _HALF_LOG_2PI - sc.log_ndtr(x))
         return others[index] * mills - (x - shift[index])
 
-    # the maximum of 1e9 normal variables is below 9, and the shift moves the peak by at most itself
+    # the peak for 1e9 normal variables is below 9, and a shift moves it by at most the shift
     return monotone_root(slope, shift - 1e-9, shift + 10.0, 1e-6)
 
 
 def bayes_success_two(
     signal: ArrayLike, prior_success: ArrayLike, cosine: ArrayLike = -1.0
 ) -> np.ndarray:
-    """Success of the best attack on two candidates with unequal prior probabilities, full batch.
+    """Success of the best attack on two candidates with any prior, full batch.
 
     ``p Phi(d/2 + log(p/(1 - p))/d) + (1 - p) Phi(d/2 - log(p/(1 - p))/d)`` with the candidates'
-    distance ``d = m sqrt(2 (1 - rho))``: the likelihood with the logarithm of the prior added.
+    distance ``d = m sqrt(2 (1 - rho))``: the attack adds the log-prior to the log-likelihood.
 
     Parameters
     ----------
     signal : array_like
         ``m = sqrt(T)/sigma`` in [0, 1e4].
     prior_success : array_like
-        ``p`` in [0, 1], the probability of one of them.
+        ``p`` in [0, 1], the prior probability of one of them.
     cosine : array_like
         ``rho`` in [-1, 1] between their gradients.
 
@@ -173,8 +174,8 @@ def bayes_success_simulated(
 ) -> tuple[float, float]:
     """Success of the best attack on candidates of any geometry and prior, full batch.
 
-    The average over simulated outputs of the largest posterior probability, which varies less
-    than the success itself.
+    The average over simulated outputs of the largest posterior probability, which has a smaller
+    variance than the success.
 
     Parameters
     ----------
@@ -182,15 +183,16 @@ def bayes_success_simulated(
         Inner products of the candidates' gradients, summed over the steps, in units of the squared
         noise: ``sum_t <g_i, g_j>/(C sigma)**2``. Symmetric and positive semi-definite.
     samples : int
-        Draws, >= 2.
+        Number of simulated outputs, >= 2.
     rng : numpy.random.Generator
+        Source of the draws.
     prior : array_like, shape (n,), optional
-        Probabilities; uniform if left out.
+        Probabilities; uniform by default.
 
     Returns
     -------
-    (float, float)
-        Estimate and its standard error.
+    estimate, error : float
+        Estimate of the success and its standard error.
 
     Raises
     ------
@@ -199,7 +201,7 @@ def bayes_success_simulated(
 
     Notes
     -----
-    ``samples * n**2`` operations; memory for 8 MB of scores at a time.
+    Cost: ``samples * n**2`` operations; memory for 8 MB of scores at a time.
 
     Examples
     --------
@@ -211,7 +213,7 @@ def bayes_success_simulated(
     True
     """
     g = arguments.real("gram", gram, -1e140, 1e140)
-    # single precision is good enough for a matrix that was measured
+    # the tolerance admits matrices computed in single precision
     slack = 1e-6 * float(np.max(np.abs(g), initial=0.0))
     if g.ndim != 2 or g.shape[0] != g.shape[1] or np.any(np.abs(g - g.T) > slack):
         raise ValueError(f"gram must be a symmetric matrix; got shape {g.shape}")
@@ -223,8 +225,8 @@ def bayes_success_simulated(
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")
     values, vectors = np.linalg.eigh(g)
     if values[0] < -n * slack:
-        raise ValueError(f"gram must be positive semi-definite; got an eigenvalue {values[0]!r}")
-    # the symmetric root does not depend on which eigenvectors a library returns
+        raise ValueError(f"gram must be positive semi-definite; got an eigenvalue {values[0]:g}")
+    # the symmetric root does not depend on the choice of eigenvectors
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     with np.errstate(divide="ignore"):
         offset = np.log(p) - 0.5 * np.diag(g)
@@ -243,20 +245,20 @@ def bayes_success_simulated(
 def sum_score_success(run: DPSGD, prior_size: int) -> float:
     """Success of Algorithm 2 on n equally likely orthogonal candidates under Poisson sub-sampling.
 
-    Given the number k of steps in which the target took part, the summed inner products are those
-    of the full batch with signal ``k/(sigma sqrt(T))``; k is Binomial(T, q).
+    Given the number k of steps that sampled the target, the sums of inner products are distributed
+    as for the full batch with signal ``k/(sigma sqrt(T))``; k is Binomial(T, q).
 
     Parameters
     ----------
     run : DPSGD
-        What was run; all gradients of norm C.
+        The run; all gradients have norm C.
     prior_size : int
         n, whole, in [1, 1e9].
 
     Returns
     -------
     float
-        In [1/n, 1]; below :func:`bayes_success_subsampled` for ``0 < q < 1``.
+        In [1/n, 1]; at most :func:`bayes_success_subsampled`.
 
     Raises
     ------
@@ -271,7 +273,7 @@ def sum_score_success(run: DPSGD, prior_size: int) -> float:
     >>> round(float(bounds.sum_score_success(DPSGD(1.0, 0.1, 100), 10)), 4)
     0.3454
     """
-    _require_run(run)
+    check_run(run)
     q, steps = float(run.sampling_rate), float(run.steps)
     mean, spread = q * steps, np.sqrt(steps * q * (1.0 - q))
     low = max(0.0, np.floor(mean - 12.0 * spread - 40.0))
@@ -285,15 +287,15 @@ def sum_score_success(run: DPSGD, prior_size: int) -> float:
 def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     """Success of the best attack on n equally likely orthogonal candidates under sub-sampling.
 
-    The likelihood score of ``hayes2023``, Appendix G (with its sign put right), against n - 1
-    independent scores of candidates that were not there, deterministically: the laws of the two
-    sums of T privacy losses by their characteristic functions, then one integral.
+    The likelihood score of ``hayes2023``, Appendix G (with its sign corrected), against the n - 1
+    independent scores of the other candidates. The distributions of the scores, sums of T privacy
+    losses, are computed from their characteristic functions; the success is then one integral.
 
     Parameters
     ----------
     run : DPSGD
-        What was run; all gradients of norm C. The attacker sees every step and knows all other
-        records' contributions.
+        The run; all gradients have norm C. The attacker observes every step and knows the gradients
+        of all other records.
     prior_size : int
         n, whole, in [1, 1e6].
 
@@ -307,13 +309,13 @@ def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     TypeError
         If ``run`` is not a :class:`~reconrisk.DPSGD`.
     ValueError
-        If ``prior_size`` is out of its range, or a run of several steps has so few participations
-        (2 <= T < 50 or so, at q near 0.01) that the densities need more than a million frequencies.
+        If ``prior_size`` is out of its range, or ``sampling_rate * steps`` is so small (at q =
+        0.01, for 2 <= T < 50 or so) that the densities need more than a million frequencies.
 
     Notes
     -----
-    Independent of T: 20 to 200 ms at the settings of ``hayes2023``, up to 3 s and 300 MB where
-    participations are rare.
+    Cost, independent of T: 20 to 200 ms at the settings of ``hayes2023``, up to 3 s and 300 MB
+    where ``sampling_rate * steps`` is small.
 
     Examples
     --------
@@ -322,31 +324,30 @@ def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     >>> round(float(bounds.bayes_success_subsampled(run, 10)), 4)
     0.4104
     """
-    _require_run(run)
-    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, 1e6))
+    check_run(run)
+    n = float(arguments.integer("prior_size", prior_size, 1, 1e6))
     sigma, q, steps = float(run.noise_multiplier), float(run.sampling_rate), float(run.steps)
     if q == 1.0:
         return float(bayes_success(min(np.sqrt(steps) / sigma, 1e4), n))
     if steps == 1.0:
-        # one score grows with the inner product: the order is that of the full batch
+        # the score increases with the inner product: the ranking is that of the full batch
         return float((1.0 - q) / n + q * bayes_success(min(1.0 / sigma, 1e4), n))
     return likelihood_success(sigma, q, steps, n)
 
 
 def smallest_cosine(gram: ArrayLike, max_grad_norm: float = 1.0, *, sampled: bool = False) -> float:
-    """The cosine at which equicorrelated candidates bound those with these inner products.
+    """Cosine of equicorrelated candidates that bound those with given inner products.
 
-    Full batch: ``1 - max |g_i - g_j|**2/(2 C**2)``, because only the distances of the candidates
-    count. Sub-sampled: the smallest of
-    ``<g_i, g_j>/(C**2 - sqrt((C**2 - |g_i|**2)(C**2 - |g_j|**2)))``. Both are the smallest cosine
-    itself where all gradients have norm C, and at least that where some are shorter and it is
-    negative.
+    Full batch: ``1 - max |g_i - g_j|**2/(2 C**2)``, because only the distances between candidates
+    matter. Sub-sampled: the smallest
+    ``<g_i, g_j>/(C**2 - sqrt((C**2 - |g_i|**2)(C**2 - |g_j|**2)))``. If all gradients have norm C,
+    both are the smallest cosine; if some are shorter and it is negative, both are at least that.
 
     Parameters
     ----------
     gram : array_like, shape (..., n, n)
-        Inner products of the candidates' clipped gradients at each step; the result is for the
-        worst step.
+        Inner products of the candidates' clipped gradients at each step; the result is the minimum
+        over the steps.
     max_grad_norm : float
         ``C`` > 0.
     sampled : bool
@@ -384,36 +385,34 @@ def smallest_cosine(gram: ArrayLike, max_grad_norm: float = 1.0, *, sampled: boo
         cosine = 1.0 - 0.5 * (one + other - 2.0 * inner)
     else:
         rest = np.sqrt(np.maximum(1.0 - one, 0.0) * np.maximum(1.0 - other, 0.0))
-        # two gradients of norm zero are one candidate, whatever stands in for them
+        # two gradients of norm zero are the same candidate
         cosine = np.where(rest < 1.0, inner / np.maximum(1.0 - rest, 1e-300), 1.0)
     return float(np.clip(cosine.min(), -1.0, 1.0))
 
 
 def equicorrelated_bound(run: DPSGD, prior_size: int, smallest_cosine: float) -> float:
-    """Upper bound on naming one of n equally likely candidates, from their smallest cosine.
+    """Upper bound on the success on n equally likely candidates, from their smallest cosine.
 
-    If at every step all pairs of candidates have a cosine of at least ``rho`` in the sense of
-    :func:`smallest_cosine`, whatever was released before, then no attack does better than the
-    best attack on candidates that all have the cosine ``rho``. That is never above the bound of
-    ``hayes2023``, Corollary 4, except where such candidates cannot exist; the smaller of the two
-    is returned.
+    If at every step, for all previous outputs, all pairs of candidates have a cosine of at least
+    ``rho`` in the sense of :func:`smallest_cosine`, then no attack is better than the best attack
+    on candidates whose cosines all equal ``rho``. Where such candidates exist, this is at most the
+    bound of ``hayes2023``, Corollary 4; the smaller of the two is returned.
 
     Parameters
     ----------
     run : DPSGD
-        What was run.
     prior_size : int
         n, whole, in [2, 1e9]; in [2, 1e6] for a sub-sampled run.
     smallest_cosine : float
-        ``rho`` in [-1, 1]; for a full batch also one minus an average over the steps of
-        ``max |g_i - g_j|**2/(2 C**2)`` that never exceeds ``1 - rho``.
+        ``rho`` in [-1, 1]. For a full batch it is enough that the average over the steps of
+        ``max |g_i - g_j|**2/(2 C**2)`` never exceeds ``1 - rho``.
 
     Returns
     -------
     float
-        In (1/n, 1]. Full batch: ``bayes_success(sqrt(T)/sigma, n, rho)``. Sub-sampled: the value
-        at cosine zero if ``rho >= 0`` (that at ``rho > 0`` would be smaller, but has no closed
-        form), else the bound of Corollary 4.
+        In (1/n, 1]. Full batch: ``bayes_success(sqrt(T)/sigma, n, rho)``. Sub-sampled: if
+        ``rho >= 0`` the value at cosine zero (that at ``rho`` is smaller, but has no closed form),
+        else the bound of Corollary 4.
 
     Raises
     ------
@@ -428,22 +427,15 @@ def equicorrelated_bound(run: DPSGD, prior_size: int, smallest_cosine: float) ->
     >>> round(float(bounds.equicorrelated_bound(DPSGD(1.0), 10, 0.5)), 4)
     0.2533
     """
-    from reconrisk.bounds._rero import rero
-
-    _require_run(run)
+    check_run(run)
     rho = float(arguments.real("smallest_cosine", smallest_cosine, -1, 1))
-    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 2), 2, 1e9))
-    free = rero(run, 1.0 / n).upper
+    n = float(arguments.integer("prior_size", prior_size, 2, 1e9))
+    any_geometry = rero(run, 1.0 / n).upper
     if run.sampling_rate == 1.0:
         m = min(np.sqrt(float(run.steps)) / float(run.noise_multiplier), 1e4)
-        ours = float(bayes_success(m, n, rho)) * (1.0 + _SLACK)
+        bound = float(bayes_success(m, n, rho)) * (1.0 + _SLACK)
     elif rho >= 0.0:
-        ours = bayes_success_subsampled(run, prior_size) + _SLACK + 1e-15 * n
+        bound = bayes_success_subsampled(run, prior_size) + _SLACK + 1e-15 * n
     else:
-        return free
-    return min(ours, free, 1.0)
-
-
-def _require_run(run: DPSGD) -> None:
-    if not isinstance(run, DPSGD):
-        raise TypeError(f"run must be a DPSGD; got {run!r}")
+        return any_geometry
+    return min(bound, any_geometry, 1.0)

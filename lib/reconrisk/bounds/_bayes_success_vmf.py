@@ -1,8 +1,8 @@
-"""How often the best attack names the right one of n candidates under von Mises-Fisher noise.
+"""Success of the best attack on n candidates under von Mises-Fisher noise, for one release.
 
-One release. The likelihood of a candidate grows with the cosine between its direction and the
-output; with equal priors the best attack names the largest. Statements and proofs are on the
-companion's page of the book.
+The likelihood of a candidate increases with the cosine between its direction and the output; with
+equal priors the best attack names the candidate with the largest. The book's page on our own
+results has statements and proofs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LogDensity = Callable[[np.ndarray], np.ndarray]
 def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> float:
     """Success of the best attack on n equally likely candidates with orthogonal directions.
 
-    ``exp(-L(kappa))/n`` times the mean, over directions spread evenly, of ``exp(kappa M)`` with
-    ``M`` the largest of n coordinates. Its moments are those of the largest of n normal variables
+    ``exp(-L(kappa))/n`` times the mean of ``exp(kappa M)`` over uniformly distributed directions, M
+    being the largest of n coordinates. Its moments are those of the largest of n normal variables
     over those of a chi variable with p degrees of freedom.
 
     Parameters
@@ -51,8 +51,8 @@ def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> 
 
     Notes
     -----
-    A series of ``kappa + 12 sqrt(kappa) + 40`` terms at most, each of one integral on a fixed grid:
-    milliseconds at concentrations of some hundreds.
+    A series of at most ``kappa + 12 sqrt(kappa) + 40`` terms, each an integral on a fixed grid:
+    milliseconds at concentrations of a few hundred.
 
     Examples
     --------
@@ -61,11 +61,11 @@ def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> 
     0.2584
     """
     kappa = float(arguments.real("concentration", concentration, 0, 1e4))
-    p = float(arguments.real("dimension", arguments.integer("dimension", dimension, 2), 2, 1e9))
-    n = float(arguments.real("prior_size", arguments.integer("prior_size", prior_size, 1), 1, p))
+    p = float(arguments.integer("dimension", dimension, 2, 1e9))
+    n = float(arguments.integer("prior_size", prior_size, 1, p))
     if kappa == 0.0 or n == 1.0:
         return 1.0 / n
-    # coordinates are at most one: the series' terms are at most those of exp(kappa)
+    # coordinates are at most one, so that the terms are at most those of the series of exp(kappa)
     k = np.arange(int(kappa + 12.0 * np.sqrt(kappa) + 40.0) + 1, dtype=float)
     log_chi = 0.5 * k * np.log(2.0) + sc.gammaln(0.5 * (p + k)) - sc.gammaln(0.5 * p)
     scale = k * np.log(kappa) - sc.gammaln(k + 1.0) - log_chi
@@ -75,7 +75,7 @@ def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> 
 
 
 def _moments(k: np.ndarray, n: float, log_scale: np.ndarray) -> list[float]:
-    """``exp(log_scale) * E M**k`` of the largest of n normal variables, summed in blocks of k."""
+    """Return sums over blocks of k of ``exp(log_scale) * E M**k``, M the largest of n normals."""
     x = np.arange(-9.0, np.sqrt(k[-1]) + 9.0, _STEP) + 0.5 * _STEP
     log_density = np.log(n * _STEP) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
     log_density += (n - 1.0) * sc.log_ndtr(x)
@@ -95,8 +95,8 @@ def bayes_success_vmf_two(
 ) -> np.ndarray:
     """Success of the best attack on two equally likely directions with a given cosine.
 
-    The chance that the output is nearer to the right one. Along the difference of the two the
-    output's coordinate has a density proportional to
+    The probability that the output is nearer to the true direction. The output's coordinate along
+    the difference of the two has a density proportional to
     ``exp(kappa s c + L_{p-1}(kappa cos(angle/2) sqrt(1 - c**2))) (1 - c**2)**((p-3)/2)`` with
     ``s = sin(angle/2)``.
 
@@ -127,7 +127,7 @@ def bayes_success_vmf_two(
     0.766
     """
     kappa = float(arguments.real("concentration", concentration, 0, 1e8))
-    p = float(arguments.real("dimension", arguments.integer("dimension", dimension, 3), 3, 1e9))
+    p = float(arguments.integer("dimension", dimension, 3, 1e9))
     rho = arguments.real("cosine", cosine, -1, 1)
     out = [_two(kappa, p, float(value)) for value in rho.ravel()]
     return np.array(out).reshape(rho.shape)[()]
@@ -137,35 +137,35 @@ def _two(kappa: float, p: float, rho: float) -> float:
     sine, cosine = np.sqrt(0.5 * (1.0 - rho)), np.sqrt(0.5 * (1.0 + rho))
 
     def log_density(u: np.ndarray) -> np.ndarray:
-        # of c = tanh u
+        # in u, with the coordinate c = tanh u
         log_across = np.log(2.0) - np.logaddexp(u, -u)
         rise = special.log_iv_reduced(0.5 * (p - 3.0), kappa * cosine * np.exp(log_across))
         return kappa * sine * np.tanh(u) + (p - 1.0) * log_across + rise
 
-    return float(np.clip(np.exp(_log_share(log_density, 0.0, p)), 0.5, 1.0))
+    return float(np.clip(np.exp(_log_tail(log_density, 0.0, p)), 0.5, 1.0))
 
 
 def log_coordinate_tail(cosine: float, kappa: float, p: float) -> float:
-    """``log P(t >= cosine)`` of a von Mises-Fisher vector's cosine ``t`` with its mean."""
+    """Return ``log P(t >= cosine)``, t the cosine of a von Mises-Fisher vector and its mean."""
 
     def log_density(u: np.ndarray) -> np.ndarray:
         return kappa * np.tanh(u) + (p - 1.0) * (np.log(2.0) - np.logaddexp(u, -u))
 
     with np.errstate(divide="ignore"):
-        return _log_share(log_density, float(np.arctanh(cosine)), p)
+        return _log_tail(log_density, float(np.arctanh(cosine)), p)
 
 
-def _log_share(log_density: LogDensity, start: float, p: float) -> float:
-    """Log of the share that lies above ``start`` of a density with one peak."""
-    # where tanh is one the density falls like exp(-(p - 1) u)
+def _log_tail(log_density: LogDensity, start: float, p: float) -> float:
+    """Return the log of the tail above ``start`` of a unimodal density, normalised here."""
+    # for large u the density decreases like exp(-(p - 1) u)
     end = 20.0 + 80.0 / (p - 1.0)
     middle = min(max(start, -end), end)
-    below, above = (_log_side(log_density, middle, edge) for edge in (-end, end))
+    below, above = (_log_part(log_density, middle, edge) for edge in (-end, end))
     return float(above - np.logaddexp(below, above))
 
 
-def _log_side(log_density: LogDensity, start: float, end: float) -> float:
-    """Log of the integral from ``start`` to ``end``: Gauss-Legendre's rule where it counts."""
+def _log_part(log_density: LogDensity, start: float, end: float) -> float:
+    """Return the log of the integral from ``start`` to ``end``, by Gauss-Legendre quadrature."""
     near, far = start, end
     for _ in range(60):
         u = np.linspace(near, far, 401)

@@ -1,7 +1,7 @@
-"""The attack with a single row: clipping biases the reconstruction (``ziller2024``).
+"""The single-row attack, whose reconstruction clipping biases (``ziller2024``).
 
-One row, one step: the observed gradient is ``beta X + N(0, C**2 sigma**2 I)`` with
-``beta = 1/max(1, |X|/C)`` (eq. 3), and is not rescaled.
+With one row and one step the observed gradient is ``beta X + N(0, C**2 sigma**2 I)`` with
+``beta = 1/max(1, |X|/C)`` (eq. 3); the attack does not rescale it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ def expected_mse_clipped(
     max_grad_norm: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> np.ndarray:
-    """Expected mean squared error, ``(1 - beta)**2 |X|**2/N + C**2 sigma**2/repeats``.
+    """Expected mean squared error of the single-row attack's reconstruction.
 
-    ``ziller2024``, Proposition 1, eq. (4); with several steps averaged, Proposition 4, eq. (10).
+    ``(1 - beta)**2 |X|**2/N + C**2 sigma**2/repeats``:
+    ``ziller2024``, Proposition 1, eq. (4); for the average of several steps, Proposition 4, eq.
+    (10).
 
     Parameters
     ----------
     data_norm : array_like
-        Norm of the record, >= 0.
+        Norm of the record, >= 0, data units.
     dimension : array_like
         N in [1, 1e12].
     noise_multiplier : array_like
@@ -44,7 +46,12 @@ def expected_mse_clipped(
     max_grad_norm : array_like
         Clipping norm C > 0.
     repeats : array_like
-        Whole, >= 1.
+        Number of averaged reconstructions, whole, >= 1.
+
+    Returns
+    -------
+    ndarray or float
+        > 0, squared data units.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def mse_tail_clipped(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the clipped reconstruction has a mean squared error of at most a value.
+    """Probability that the mean squared error of the single-row attack is at most a threshold.
 
     ``MSE = C**2 sigma**2/N * Y``, Y non-central chi-square with N degrees of freedom and
     non-centrality ``(1 - beta)**2 |X|**2/(C**2 sigma**2)`` (``ziller2024``, Proposition 5,
@@ -86,7 +93,12 @@ def mse_tail_clipped(
     dimension, noise_multiplier, max_grad_norm, data_norm, repeats : array_like
         As in :func:`expected_mse_clipped`.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------

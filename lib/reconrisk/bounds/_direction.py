@@ -1,15 +1,15 @@
-"""How well a direction is known after it was turned: von Mises-Fisher against Gaussian noise.
+"""Minimax estimation of a direction under von Mises-Fisher and under Gaussian noise.
 
-Let ``x`` be a unit vector in N dimensions. Gaussian noise shows ``y = x + s Z``; given its length,
-the direction of ``y`` has the density ``exp(<x, y>/s**2)``: von Mises-Fisher, of concentration
-``|y|/s**2``. Von Mises-Fisher noise of concentration kappa in ``p >= N`` dimensions, looked at on
-the N dimensions in which ``x`` is known to lie, shows a vector ``z`` in the unit ball whose
-direction, given its length, is von Mises-Fisher of concentration ``kappa |z|``. So both are
-mixtures of the same laws, and the output says which one was drawn.
+Let ``x`` be a unit vector in N dimensions. With Gaussian noise the output is ``y = x + s Z``; given
+the norm of ``y``, its direction has a density proportional to ``exp(<x, y>/s**2)``: von
+Mises-Fisher with concentration ``|y|/s**2``. With von Mises-Fisher noise of concentration kappa in
+``p >= N`` dimensions, the projection ``z`` of the output onto the N dimensions that contain ``x``
+has, given its norm, a von Mises-Fisher direction with concentration ``kappa |z|``. Both outputs are
+therefore mixtures of the same distributions, with observed concentrations.
 
-For an attacker without a prior the estimate with the least worst-case squared error is the
-posterior mean under directions spread evenly, ``A_N(c) y/|y|`` at the concentration ``c`` of the
-draw, because the rotations are a compact group (Hunt and Stein); its error is ``1 - E A_N(c)**2``.
+By the Hunt-Stein theorem (the rotations are a compact group) the minimax estimate in squared error
+is the posterior mean under a uniform prior on the sphere: ``A_N(c) y/|y|`` at the observed
+concentration ``c``. Its error is ``1 - E A_N(c)**2``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments, special
-from reconrisk.bounds import _arguments as args
 
 __all__ = [
     "direction_cosine_gaussian",
@@ -31,29 +30,29 @@ __all__ = [
 ]
 
 _NODES = 400
-#: how far, in standard deviations, the law of the length is followed
+#: range of integration in standard deviations
 _FAR = 12.0
 
 
 def direction_cosine_vmf(
     dimension: ArrayLike, concentration: ArrayLike, ambient: ArrayLike | None = None
 ) -> np.ndarray:
-    """Mean cosine between a direction and what von Mises-Fisher noise leaves of it.
+    """Mean cosine between a direction and its von Mises-Fisher output.
 
     Parameters
     ----------
     dimension : array_like
-        N in [2, 1e9]: the dimensions that the direction is known to lie in.
+        N in [2, 1e9]: dimension of the subspace known to contain the direction.
     concentration : array_like
         In [0, 1e8].
     ambient : array_like, optional
-        p in [N, 1e9], the dimensions in which the noise was added; N by default. The output is
-        projected onto the N dimensions first: the row mean of a layer with p/N equal rows.
+        p in [N, 1e9]: dimension in which the noise is added; N by default. The output is first
+        projected onto the subspace: for a layer with p/N equal rows, its row mean.
 
     Returns
     -------
     ndarray or float
-        ``E A_N(kappa |z|)``; for p = N that is ``A_p(kappa)``.
+        ``E A_N(kappa |z|)`` in [0, 1]; for p = N ``A_p(kappa)``.
 
     Raises
     ------
@@ -72,7 +71,7 @@ def direction_cosine_vmf(
 def direction_error_vmf(
     dimension: ArrayLike, concentration: ArrayLike, ambient: ArrayLike | None = None
 ) -> np.ndarray:
-    """Least squared error that an attacker without a prior can guarantee on a unit direction.
+    """Minimax expected squared error of an estimate of a unit direction.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ def direction_error_vmf(
     Returns
     -------
     ndarray or float
-        ``1 - E A_N(kappa |z|)**2`` in [0, 1]; one where nothing is learnt.
+        ``1 - E A_N(kappa |z|)**2`` in [0, 1]; one if the output has no information.
 
     Raises
     ------
@@ -114,13 +113,13 @@ def direction_error_scaled_vmf(
     dimension, concentration, ambient
         As in :func:`direction_cosine_vmf`; concentration > 0.
     factor : array_like, optional
-        a; by default ``1/A``, with which the estimate has no bias. ``A/E|z|**2`` has the least
+        a; by default ``1/A``, with which the estimate is unbiased. ``A/E|z|**2`` minimises the
         error.
 
     Returns
     -------
     ndarray or float
-        Squared distance from the unit direction.
+        Expected squared distance from the unit direction, >= 0.
 
     Raises
     ------
@@ -136,7 +135,7 @@ def direction_error_scaled_vmf(
     n, kappa, p = _vmf_arguments(dimension, concentration, ambient)
     arguments.real("concentration", kappa, 0, low_open=True)
     cosine = special.bessel_ratio(0.5 * p - 1.0, kappa)
-    # 1 - E t**2, without the cancellation of 1 - (1 - ...)
+    # 1 - E t**2, without cancellation
     across = (p - 1.0) * cosine / kappa
     square = (1.0 - across) + across * (n - 1.0) / (p - 1.0)
     a = 1.0 / cosine if factor is None else arguments.real("factor", factor, -1e140, 1e140)
@@ -144,20 +143,19 @@ def direction_error_scaled_vmf(
 
 
 def direction_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.ndarray:
-    """Mean cosine between a unit vector and itself with Gaussian noise on every coordinate.
+    """Mean cosine between a unit vector and its observation under Gaussian noise.
 
     Parameters
     ----------
     dimension : array_like
         N in [2, 1e9].
     noise_std : array_like
-        s > 0: standard deviation of each coordinate's noise over the vector's length; at least
-        1e-4.
+        s in [1e-4, 1e6]: standard deviation of each coordinate's noise over the vector's norm.
 
     Returns
     -------
     ndarray or float
-        ``E A_N(|y|/s**2)``.
+        ``E A_N(|y|/s**2)`` in [0, 1].
 
     Raises
     ------
@@ -174,7 +172,9 @@ def direction_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.
 
 
 def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.ndarray:
-    """:func:`direction_error_vmf` under Gaussian noise on a vector of known length.
+    """Minimax expected squared error of a unit direction under Gaussian noise on the vector.
+
+    The norm of the vector is known; compare :func:`direction_error_vmf`.
 
     Parameters
     ----------
@@ -203,15 +203,11 @@ def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.n
 def _vmf_arguments(
     dimension: ArrayLike, concentration: ArrayLike, ambient: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n = arguments.real("dimension", args.dimension(dimension, 2), 2, 1e9)
+    n = arguments.integer("dimension", dimension, 2, 1e9)
     kappa = arguments.real("concentration", concentration, 0, 1e8)
-    p = (
-        n
-        if ambient is None
-        else arguments.real("ambient", arguments.integer("ambient", ambient, 2))
-    )
+    p = n if ambient is None else arguments.integer("ambient", ambient, 2, 1e9)
     n, kappa, p = np.broadcast_arrays(n, kappa, p)
-    if np.any(p < n) or np.any(p > 1e9):
+    if np.any(p < n):
         raise ValueError(f"ambient must be in [dimension, 1e9]; got {ambient!r}")
     return n, kappa, p
 
@@ -219,7 +215,7 @@ def _vmf_arguments(
 def _gaussian_arguments(
     dimension: ArrayLike, noise_std: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    n = arguments.real("dimension", args.dimension(dimension, 2), 2, 1e9)
+    n = arguments.integer("dimension", dimension, 2, 1e9)
     s = arguments.real("noise_std", noise_std, 1e-4, 1e6)
     n, s = np.broadcast_arrays(n, s)
     return n, s
@@ -232,7 +228,7 @@ def _each(function: Callable[..., float], power: int, *arrays: np.ndarray) -> np
 
 
 def _vmf_mean(power: int, n: float, kappa: float, p: float) -> float:
-    """``E A_N(kappa |z|)**power``; the square of |z| is on average a share of that of y."""
+    """Return ``E A_N(kappa |z|)**power``, integrating over the logit of ``|z|**2``."""
     if kappa == 0.0:
         return 0.0
     if p == n:
@@ -240,7 +236,7 @@ def _vmf_mean(power: int, n: float, kappa: float, p: float) -> float:
     half = 0.5 * (p - n)
 
     def log_density(log_odds: np.ndarray) -> np.ndarray:
-        # |z|**2 = 1/(1 + exp(-w)): smooth on the whole line
+        # |z|**2 = 1/(1 + exp(-log_odds)): smooth on the whole line
         log_inside, log_outside = -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
         rise = special.log_iv_reduced(0.5 * n - 1.0, kappa * np.exp(0.5 * log_inside))
         return 0.5 * n * log_inside + half * log_outside + rise
@@ -253,7 +249,7 @@ def _vmf_mean(power: int, n: float, kappa: float, p: float) -> float:
 
 
 def _gaussian_mean(power: int, n: float, s: float) -> float:
-    """``E A_N(|y|/s**2)**power``, in ``w = log |y|**2``."""
+    """Return ``E A_N(|y|/s**2)**power``, integrating over ``w = log |y|**2``."""
 
     def log_density(w: np.ndarray) -> np.ndarray:
         rise = special.log_iv_reduced(0.5 * n - 1.0, np.exp(0.5 * w) / s**2)
@@ -272,19 +268,19 @@ def _mean(
     low: float,
     high: float,
 ) -> float:
-    """Mean of ``ratio`` under a density on the line with one peak, by the trapezoidal rule.
+    """Return the mean of ``ratio`` under a unimodal density, by the trapezoidal rule.
 
-    The window narrows to where the density is above exp(-FAR**2/2) of its peak, where the rule is
-    exact to rounding.
+    The window narrows until the density exceeds exp(-_FAR**2/2) of its peak on most of it; there
+    the rule is accurate to rounding.
     """
     for _ in range(60):
-        at = np.linspace(low, high, _NODES)
-        depth = log_density(at)
+        nodes = np.linspace(low, high, _NODES)
+        depth = log_density(nodes)
         depth = depth - np.max(depth)
         kept = np.flatnonzero(depth > -0.5 * _FAR**2)
         first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, _NODES - 1)
         if last - first > 0.7 * _NODES:
             break
-        low, high = float(at[first]), float(at[last])
+        low, high = float(nodes[first]), float(nodes[last])
     weight = np.exp(depth)
-    return float(weight @ ratio(at) / weight.sum())
+    return float(weight @ ratio(nodes) / weight.sum())

@@ -1,8 +1,8 @@
-"""Estimators with a smaller error than the "best achievable" one, in closed form.
+"""Biased estimators with a smaller error than the unbiased reconstruction, in closed form.
 
-``mean_to_extreme``, Theorem 1, takes the minimum-variance unbiased reconstruction
-``X_hat ~ N(X, s**2 I)``, ``s = sigma |X|``, for the one with the smallest mean squared error. A
-biased one does better at every record and every noise multiplier.
+``mean_to_extreme``, Theorem 1, claims that the minimum-variance unbiased reconstruction
+``X_hat ~ N(X, s**2 I)``, ``s = sigma |X|``, has the smallest mean squared error. A biased one has a
+smaller error at every record and every noise multiplier.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ def shrinkage_factor(
     repeats : array_like
         Number of averaged reconstructions, whole, >= 1.
 
+    Returns
+    -------
+    ndarray or float
+        In (0, 1).
+
     Raises
     ------
     ValueError
@@ -69,6 +74,11 @@ def expected_mse_shrunk(
     dimension, noise_multiplier, data_norm, repeats : array_like
         As in :func:`reconrisk.bounds.mse_tail`.
 
+    Returns
+    -------
+    ndarray or float
+        > 0, squared data units.
+
     Raises
     ------
     ValueError
@@ -94,7 +104,7 @@ def mse_tail_shrunk(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the shrunk reconstruction has a mean squared error of at most a value.
+    """Probability that the mean squared error of the shrunk reconstruction is at most a threshold.
 
     ``c X_hat - X = c s (g - m)`` with ``g`` standard normal and ``|m| = (1-c)|X|/(c s) = N sigma``
     at the :func:`shrinkage_factor`, so ``MSE = (c s)**2/N * Y`` with Y non-central chi-square, N
@@ -107,7 +117,12 @@ def mse_tail_shrunk(
     dimension, noise_multiplier, data_norm, repeats : array_like
         As in :func:`reconrisk.bounds.mse_tail`.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -135,7 +150,7 @@ def mse_tail_shrunk(
 def expected_mse_clipped_to_range(
     signal: ArrayLike, noise_std: ArrayLike, low: float = 0.0, high: float = 1.0
 ) -> np.ndarray:
-    """Expected mean squared error of ``clip(x + s g, low, high)`` for a record inside the range.
+    """Expected mean squared error of ``clip(x + s g, low, high)``, for a record in that range.
 
     Per entry, with ``a = (x - low)/s``, ``b = (high - x)/s`` and P the regularised incomplete gamma
     function: ``s**2 [P(3/2, a**2/2)/2 + P(3/2, b**2/2)/2 + a**2 Phi(-a) + b**2 Phi(-b)]``.
@@ -145,14 +160,14 @@ def expected_mse_clipped_to_range(
     signal : array_like
         One record with values in [low, high], any shape.
     noise_std : array_like
-        ``s`` > 0, standard deviation of an entry, data units.
+        ``s`` > 0, standard deviation of the noise on each entry, data units.
     low, high : float
         The known range of the values.
 
     Returns
     -------
     ndarray or float
-        The mean over the record's entries; shape of ``noise_std``.
+        Mean over the record's entries, squared data units; of the shape of ``noise_std``.
 
     Raises
     ------
@@ -161,7 +176,7 @@ def expected_mse_clipped_to_range(
 
     Notes
     -----
-    Operations and memory: size of ``signal``, for one entry of ``noise_std`` at a time.
+    Memory: the size of ``signal``, for one entry of ``noise_std`` at a time.
 
     Examples
     --------
@@ -191,12 +206,12 @@ def expected_mse_james_stein(
     data_norm: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> np.ndarray:
-    """Expected mean squared error of the James-Stein estimator, which must know ``s``.
+    """Expected mean squared error of the James-Stein estimator, for known ``s``.
 
     ``(1 - (N-2) s**2/|X_hat|**2) X_hat`` has ``s**2 [1 - (N-2)**2/N E(1/Y)]``, Y non-central
     chi-square with N degrees of freedom and non-centrality ``lam = |X|**2/s**2 = repeats/sigma**2``
     (James and Stein 1961). Evaluated as ``s**2 [2 + (N-2) lam I]/N`` with
-    ``I = integral_0^1 t**(N-1) exp(-lam (1-t**2)/2) dt``, in which nothing cancels.
+    ``I = integral_0^1 t**(N-1) exp(-lam (1-t**2)/2) dt``, without cancellation.
 
     Parameters
     ----------
@@ -228,7 +243,7 @@ def expected_mse_james_stein(
     n, std, lam = np.broadcast_arrays(n, std, lam)
     flat_n, flat_lam = n.reshape(-1), lam.reshape(-1)
     centre = 1.0 / (flat_n + flat_lam)
-    # t = exp(-y), y = centre * exp(w): analytic on the line, about one unit wide.
+    # t = exp(-y), y = centre * exp(w): the integrand is analytic, with a width of about one
     step = np.full(flat_n.size, 0.125)
     log_i = np.log(centre) + special.log_integral(_log_js, step, centre, flat_n, 0.5 * flat_lam)
     ratio = (2.0 + (n - 2.0) * lam * np.exp(log_i).reshape(n.shape)) / n

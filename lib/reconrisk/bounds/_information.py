@@ -1,12 +1,12 @@
 """Bounds through mutual information: Fano's inequality after Guo et al. (2022b).
 
-``hayes2023``, Appendix H, eqs. (4) and (5), with the pieces the comparison needs: the advantage,
-the closed bound on the mutual information of a Gaussian mechanism, its Monte Carlo estimate, and
+``hayes2023``, Appendix H, eqs. (4) and (5), and what the comparison needs: the advantage, the
+closed-form bound on the mutual information of a Gaussian mechanism, its Monte Carlo estimate, and
 its exact value for orthogonal candidates. All in nats.
 
-Candidates are the mean outputs of the mechanism for each possible record; with clipping norm one
-and noise multiplier ``sigma`` they are vectors of length at most ``1/sigma`` in units of the
-noise. The printed Table 2 has orthonormal candidates: a distance of ``sqrt(2)/sigma``.
+A candidate is the mean output of the mechanism for one possible record; with clipping norm one and
+noise multiplier ``sigma`` it is a vector of norm at most ``1/sigma`` in units of the noise. Table 2
+of ``hayes2023`` has orthonormal candidates, at a distance of ``sqrt(2)/sigma``.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ __all__ = [
 
 
 def advantage(success: ArrayLike, prior_success: ArrayLike) -> np.ndarray:
-    """Share of the way from the best blind guess to certainty, ``(s - kappa)/(1 - kappa)``.
+    """Advantage of an attack over the best guess, ``(s - kappa)/(1 - kappa)``.
 
     ``hayes2023``, eq. (4).
 
     Parameters
     ----------
     success : array_like
-        In [0, 1]; a bound or a measured frequency (below ``kappa`` the advantage is negative).
+        s in [0, 1]: a bound or a measured frequency.
     prior_success : array_like
         ``kappa`` in [0, 1).
 
     Returns
     -------
     ndarray or float
+        At most one; negative if ``s < kappa``.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def fano_success(
     entropy: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Largest success in naming one of n candidates that Fano's inequality allows.
+    """Bound on the success of naming one of n candidates by Fano's inequality.
 
     One minus the smallest ``t`` with ``H - I + t log t + (1 - t) log(1 - t) - t log(n - 1) <= 0``:
     ``hayes2023``, eq. (5), after Guo et al. (2022b). In terms of the success ``s = 1 - t`` it is
@@ -78,22 +79,21 @@ def fano_success(
     Parameters
     ----------
     mutual_information : array_like
-        ``I`` >= 0 (or an upper bound on it), nats.
+        ``I`` >= 0, or an upper bound on it, nats.
     prior_size : array_like, optional
         n, whole, in [2, 1e300].
     log_prior_size : array_like, optional
-        ``log n`` >= log 2 instead, for sizes beyond floats (``n - 1`` is then ``n``).
+        ``log n`` >= log 2 instead, for sizes that overflow (``n - 1`` is then ``n``).
     entropy : array_like, optional
-        ``H`` of the prior, in [0, log n], nats; ``log n``, that of the uniform prior, if left out.
+        ``H`` of the prior, in [0, log n], nats; by default ``log n``, that of the uniform prior.
     log : bool
         Return ``log s``.
 
     Returns
     -------
     ndarray or float
-        In [1/n, 1] (or its logarithm); relative error about 1e-13. The advantage of a tiny gain
-        over ``1/n`` is also right to relative 1e-8 for n up to 1e7: the divergence is never
-        formed as a difference of logarithms.
+        In [1/n, 1] (or its logarithm); relative error about 1e-13. For n up to 1e7 a small
+        difference from ``1/n`` has a relative error of about 1e-8.
 
     Raises
     ------
@@ -110,20 +110,20 @@ def fano_success(
         "mutual_information", mutual_information, 0, np.inf, high_open=True
     )
     if (prior_size is None) == (log_prior_size is None):
-        raise ValueError("give exactly one of prior_size and log_prior_size")
+        given = "neither" if prior_size is None else "both"
+        raise ValueError(f"give exactly one of prior_size and log_prior_size; got {given}")
     if log_prior_size is None:
         assert prior_size is not None
-        size = arguments.integer("prior_size", prior_size, 2)
-        log_n = np.log(arguments.real("prior_size", size, 2, 1e300))
+        log_n = np.log(arguments.integer("prior_size", prior_size, 2, 1e300))
     else:
         log_n = arguments.real("log_prior_size", log_prior_size, np.log(2.0), 1e15)
     missing = np.zeros(())
     if entropy is not None:
-        # the rounding of a uniform prior's own entropy must not be refused
+        # tolerate the rounding error of a uniform prior's entropy
         slack = 1e-12 * (1.0 + log_n)
         h = arguments.real("entropy", entropy, 0)
         if np.any(h > log_n + slack):
-            raise ValueError(f"entropy must be at most log n; got {np.max(h)!r}")
+            raise ValueError(f"entropy must be at most log n; got {float(np.max(h))!r}")
         missing = np.maximum(log_n - h, 0.0)
     target, log_n = np.broadcast_arrays(information + missing, log_n)
     excess = _advantage_at(target.ravel(), log_n.ravel()).reshape(target.shape)
@@ -135,10 +135,10 @@ def fano_success(
 
 
 def _divergence_from_uniform(excess: np.ndarray, log_n: np.ndarray) -> np.ndarray:
-    """Binary divergence of ``s = 1/n + a (1 - 1/n)`` from ``1/n``, at the advantage ``a``.
+    """Return the binary divergence of ``s = 1/n + a (1 - 1/n)`` from ``1/n``, ``a`` the advantage.
 
-    ``p psi(s/p) + (1 - p) psi(1 - a)`` with ``psi(x) = x log x - x + 1``: both terms positive, and
-    each formed from ``mu - log(1 + mu)`` near ``x = 1``.
+    ``p psi(s/p) + (1 - p) psi(1 - a)`` with ``p = 1/n`` and ``psi(x) = x log x - x + 1``. Both
+    terms are positive, and computed from ``mu - log(1 + mu)`` near ``x = 1``.
     """
     p = np.exp(-log_n)
     gain = excess * (1.0 - p)
@@ -154,13 +154,13 @@ def _divergence_from_uniform(excess: np.ndarray, log_n: np.ndarray) -> np.ndarra
 
 
 def _entropy_term(mu: np.ndarray) -> np.ndarray:
-    """``(1 + mu) log(1 + mu) - mu`` for ``mu`` in [-1, 0]."""
+    """Return ``(1 + mu) log(1 + mu) - mu`` for ``mu`` in [-1, 0]."""
     inner = np.maximum(mu, -1.0 + 1e-16)
     return np.where(mu <= -1.0, 1.0, inner * inner - (1.0 + inner) * divergence(inner))
 
 
 def _advantage_at(target: np.ndarray, log_n: np.ndarray) -> np.ndarray:
-    """The advantage at which the divergence from uniform is ``target``."""
+    """Return the advantage at which the divergence from uniform is ``target``."""
     out = np.zeros(target.size)
     out[target >= log_n] = 1.0
     inside = np.flatnonzero((target > 0) & (target < log_n))
@@ -180,8 +180,8 @@ def mutual_information_bound(
 ) -> np.ndarray:
     """Upper bound on the mutual information of the candidate and a Gaussian mechanism's output.
 
-    ``-sum_i p_i log(p_i + (1 - p_i) exp(-T Delta**2/(2 sigma**2)))``: Guo et al. (2022b), as
-    ``hayes2023``, Appendix H, states it.
+    ``-sum_i p_i log(p_i + (1 - p_i) exp(-T Delta**2/(2 sigma**2)))``: Guo et al. (2022b), as stated
+    in ``hayes2023``, Appendix H.
 
     Parameters
     ----------
@@ -216,9 +216,9 @@ def mutual_information_bound(
     with np.errstate(over="ignore"):
         gap = 0.5 * args.repeats(steps, "steps") * (delta / sigma) ** 2
     if np.ndim(prior) == 0:
-        n = arguments.real("prior", arguments.integer("prior", prior, 2), 2, 1e300)
-        # log(p + (1 - p) e^-gap) = log1p((1 - p)(e^-gap - 1)), exact for small gaps; for large
-        # ones the log of the sum, which does not cancel
+        n = arguments.integer("prior", prior, 2, 1e300)
+        # log(p + (1 - p) e^-gap) = log1p((1 - p)(e^-gap - 1)), accurate for small gaps; for large
+        # ones the log of the sum, without cancellation
         small = -np.log1p((1.0 - 1.0 / n) * np.expm1(-np.minimum(gap, 0.5)))
         large = np.log(n) - np.log1p((n - 1.0) * np.exp(-gap))
         return np.where(gap < 0.5, small, large)[()]
@@ -228,12 +228,12 @@ def mutual_information_bound(
 
 
 def probabilities(prior: ArrayLike, least: int = 2) -> np.ndarray:
-    """Return ``prior`` as at least so many probabilities that sum to one within rounding."""
+    """Return ``prior`` as at least ``least`` probabilities that sum to one."""
     p = arguments.real("prior", prior, 0, 1)
     if p.ndim != 1 or p.size < least:
         raise ValueError(f"prior must be a list of at least {least} probabilities; got {prior!r}")
     if abs(p.sum() - 1.0) > 1e-9:
-        raise ValueError(f"prior must sum to one; got a sum of {p.sum()!r}")
+        raise ValueError(f"prior must sum to one; got a sum of {float(p.sum())!r}")
     return p / p.sum()
 
 
@@ -244,10 +244,10 @@ def mutual_information_monte_carlo(
     *,
     prior: ArrayLike | None = None,
 ) -> tuple[float, float]:
-    """Monte Carlo estimate of the mutual information of a candidate and its noisy mean.
+    """Monte Carlo estimate of the mutual information of a candidate and its noisy output.
 
-    The average over ``samples`` draws (candidate from the prior, standard normal noise) of the
-    log-ratio of the output's density given the candidate to its density. Guo et al. (2022b);
+    The average, over ``samples`` draws of a candidate from the prior and of standard normal noise,
+    of the log-ratio of the output's conditional to its marginal density. Guo et al. (2022b);
     ``hayes2023``, Table 2, rows "MC", with ``candidates = identity/sigma``.
 
     Parameters
@@ -255,15 +255,16 @@ def mutual_information_monte_carlo(
     candidates : array_like, shape (n, d)
         Mean outputs in units of the noise.
     samples : int
-        Draws, >= 2.
+        Number of draws, >= 2.
     rng : numpy.random.Generator
+        Source of the draws.
     prior : array_like, shape (n,), optional
-        Probabilities; uniform if left out.
+        Probabilities; uniform by default.
 
     Returns
     -------
-    (float, float)
-        The estimate, nats, and its standard error.
+    estimate, error : float
+        Estimate and its standard error, nats.
 
     Raises
     ------
@@ -272,7 +273,7 @@ def mutual_information_monte_carlo(
 
     Notes
     -----
-    ``samples * n * d`` operations; memory for 8 MB of scores at a time.
+    Cost: ``samples * n * d`` operations; memory for 8 MB of scores at a time.
 
     Examples
     --------
@@ -297,7 +298,8 @@ def mutual_information_monte_carlo(
         size = min(chunk, count - start)
         chosen = rng.choice(n, size=size, p=p)
         output = means[chosen] + rng.standard_normal((size, dimension))
-        scores = output @ means.T + offset  # log of p_i times the density, up to the output's own
+        # log of p_i times the density, up to a term that does not depend on i
+        scores = output @ means.T + offset
         own = np.take_along_axis(scores, chosen[:, None], axis=1)[:, 0] - np.log(p[chosen])
         values.append(own - sc.logsumexp(scores, axis=1))
     drawn = np.concatenate(values)
@@ -312,19 +314,18 @@ _REACH = 9.0
 
 
 def mutual_information_orthogonal(prior_size: ArrayLike, signal: ArrayLike) -> np.ndarray:
-    """Mutual information of one of n equally likely orthogonal signals and its noisy version.
+    """Mutual information of one of n equally likely orthogonal candidates and its noisy output.
 
-    Exact, without Monte Carlo: with ``L_j = exp(m Y_j - m**2/2)`` it is
-    ``m**2/2 - E log(mean of L_j)`` under the first candidate, and
-    ``E log S = integral of (e**-t - E e**(-t S))/t dt`` needs only the Laplace transforms of
-    log-normal variables.
+    By quadrature: with ``L_j = exp(m Y_j - m**2/2)`` it is ``m**2/2 - E log(mean of L_j)`` under
+    the first candidate, and ``E log S = integral of (e**-t - E e**(-t S))/t dt`` requires only the
+    Laplace transforms of log-normal variables.
 
     Parameters
     ----------
     prior_size : array_like
         n, whole, in [2, 1e12].
     signal : array_like
-        ``m = sqrt(T)/sigma`` in [0, 40]: length of a candidate in units of the noise.
+        ``m = sqrt(T)/sigma`` in [0, 40]: norm of a candidate in units of the noise.
 
     Returns
     -------
@@ -338,8 +339,8 @@ def mutual_information_orthogonal(prior_size: ArrayLike, signal: ArrayLike) -> n
 
     Notes
     -----
-    About ``4 (m**2 + 18 m + 45 + log n) * max(180, 72 m)`` exponentials for each pair of arguments:
-    10 ms at m = 2, 5 s at m = 40.
+    Cost: about ``4 (m**2 + 18 m + 45 + log n) * max(180, 72 m)`` exponentials for each pair of
+    arguments, 10 ms at m = 2 and 5 s at m = 40.
 
     Examples
     --------
@@ -347,7 +348,7 @@ def mutual_information_orthogonal(prior_size: ArrayLike, signal: ArrayLike) -> n
     >>> round(float(bounds.mutual_information_orthogonal(4, 1.0)), 4)
     0.33
     """
-    n = arguments.real("prior_size", arguments.integer("prior_size", prior_size, 2), 2, 1e12)
+    n = arguments.integer("prior_size", prior_size, 2, 1e12)
     m = arguments.real("signal", signal, 0, 40)
     n, m = np.broadcast_arrays(n, m)
     flat = [_orthogonal_one(float(a), float(b)) for a, b in zip(n.ravel(), m.ravel(), strict=True)]
@@ -367,7 +368,7 @@ def _orthogonal_one(n: float, m: float) -> float:
     for block in np.array_split(x, 1 + x.size * z.size // 2**20):
         u = block[:, None] - np.log(n) + m * z
         with np.errstate(over="ignore", under="ignore"):
-            # one minus each transform, so that the power n - 1 keeps its digits
+            # one minus each transform, for the accuracy of the power n - 1
             others = -np.expm1(-np.exp(u - 0.5 * m * m)) @ weight
             own = -np.expm1(-np.exp(u + 0.5 * m * m)) @ weight
             rest = np.log1p(-np.minimum(others, 1.0 - 1e-16))

@@ -1,10 +1,10 @@
-"""Many steps, each of which selects the record with some probability, and their average.
+"""The average of the reconstructions from many steps that sample the record with some probability.
 
 ``mean_to_extreme``, section 4.3, leaves the composition over steps open and prints a selection
-probability without the factor of the steps that do not select. With ``K ~ Binomial(T, p)``
-selections (``p = 1/|D|`` for batches of one) the average of the K reconstructions has the law of
-``repeats = K``; an attacker who never sees the record has no reconstruction, which counts as
-failure. So the tail is exactly ``sum_k P(K = k) tail_k``, k from 1 to T.
+probability that lacks the factor of the steps without the record. The number of steps that select
+the record is ``K ~ Binomial(T, p)`` (``p = 1/|D|`` for batches of one), and the average of the K
+reconstructions is distributed as with ``repeats = K``. If K = 0 there is no reconstruction, which
+counts as failure. So the tail is exactly ``sum_k P(K = k) tail_k`` over k from 1 to T.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ __all__ = [
 MAX_STEPS = 1e9
 
 
-def _plan(steps: ArrayLike, selection_probability: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    t = arguments.real("steps", arguments.integer("steps", steps, 1), 1, MAX_STEPS)
+def _checked_selection(
+    steps: ArrayLike, selection_probability: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    t = arguments.integer("steps", steps, 1, MAX_STEPS)
     return t, arguments.real("selection_probability", selection_probability, 0, 1, low_open=True)
 
 
 def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) -> np.ndarray:
-    """``log P(K = k)``, K the number of steps that select the record: Binomial(steps, probability).
+    """Log-probability that exactly k steps select the record: Binomial(steps, probability).
 
-    The corrected ``mean_to_extreme``, section 4.3.
+    Corrects ``mean_to_extreme``, section 4.3.
 
     Parameters
     ----------
@@ -49,7 +51,12 @@ def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) ->
     steps : array_like
         T in [1, 1e9].
     probability : array_like
-        That one step selects the record, in (0, 1]: ``1/|D|`` for batches of one.
+        Probability that one step selects the record, in (0, 1]: ``1/|D|`` for batches of one.
+
+    Returns
+    -------
+    ndarray or float
+        In [-inf, 0].
 
     Raises
     ------
@@ -62,7 +69,7 @@ def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) ->
     >>> round(float(bounds.selection_log_pmf(10, 100, 0.1)), 4)
     -2.026
     """
-    t, p = _plan(steps, probability)
+    t, p = _checked_selection(steps, probability)
     return special.log_binomial_pmf(k, t, p)
 
 
@@ -71,20 +78,26 @@ def selection_probability_printed(
 ) -> np.ndarray:
     """The printed "probability" of ``k`` selections, ``binom(K, k) p**k``.
 
-    ``mean_to_extreme``, section 4.3, with ``p = 1/|D|``. It lacks ``(1 - p)**(K - k)``, can exceed
-    one, and adds up to ``(1 + p)**K`` over ``k``. Kept for the erratum.
+    ``mean_to_extreme``, section 4.3, with K steps and ``p = 1/|D|``. It lacks the factor
+    ``(1 - p)**(K - k)``, can exceed one, and sums to ``(1 + p)**K`` over ``k``. For comparison with
+    :func:`selection_log_pmf`.
 
     Parameters
     ----------
     k, steps, probability : array_like
         As in :func:`selection_log_pmf`, with ``probability`` below one.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        >= 0 (or its logarithm).
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or the value leaves the floats and ``log`` is not set.
+        If an argument is out of its range, or the value overflows and ``log`` is false.
 
     Examples
     --------
@@ -92,11 +105,14 @@ def selection_probability_printed(
     >>> bool(bounds.selection_probability_printed(10, 100, 0.1) < 1e-13)
     False
     """
-    t, p = _plan(steps, probability)
+    t, p = _checked_selection(steps, probability)
     arguments.real("probability", p, 0, 1, high_open=True)
     value = special.log_binomial_pmf(k, t, p) - (t - np.asarray(k, dtype=float)) * np.log1p(-p)
     if not log and np.any(value > 709.0):
-        raise ValueError("the printed value exceeds 1e308 here; ask for its logarithm (log=True)")
+        raise ValueError(
+            "log must be True where the printed value exceeds 1e308; got a value of "
+            f"exp({np.max(value):.6g})"
+        )
     return args.probability(value, log)
 
 
@@ -110,7 +126,7 @@ def mse_tail_sampled(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the average over the selecting steps has an MSE of at most a value.
+    """Probability that the MSE of the average over the selecting steps is at most a threshold.
 
     Parameters
     ----------
@@ -119,9 +135,14 @@ def mse_tail_sampled(
     steps : array_like
         T in [1, 1e9].
     selection_probability : array_like
-        In (0, 1].
+        Probability that one step selects the record, in (0, 1].
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -130,9 +151,9 @@ def mse_tail_sampled(
 
     Notes
     -----
-    Both factors of a term are log-concave in k, so the sum is taken outwards from its largest term
-    until a geometric series bounds the rest below 1e-17 of it: every term that matters is in, also
-    in tails where they are far from ``T p``. Terms: about ``20 sqrt(T p (1 - p))``.
+    Both factors of a term are log-concave in k. The sum runs outwards from its largest term, which
+    may be far from ``T p``, until a geometric series bounds the rest below 1e-17 of it. Cost: about
+    ``20 sqrt(T p (1 - p))`` terms.
 
     Examples
     --------
@@ -145,7 +166,7 @@ def mse_tail_sampled(
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, 1)
     x = gamma_argument(eta, n, std)
-    t, p = _plan(steps, selection_probability)
+    t, p = _checked_selection(steps, selection_probability)
     value = _mixture(lambda k, x, a: special.log_gamma_lower(a, k * x), t, p, x, 0.5 * n)
     return args.probability(value, log)
 
@@ -161,7 +182,7 @@ def psnr_tail_sampled(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the average over the selecting steps has a PSNR of at least a value.
+    """Probability that the PSNR of the average over the selecting steps is at least a threshold.
 
     Parameters
     ----------
@@ -169,6 +190,11 @@ def psnr_tail_sampled(
         As in :func:`reconrisk.bounds.psnr_tail`.
     steps, selection_probability, log
         As in :func:`mse_tail_sampled`.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -198,14 +224,20 @@ def ncc_tail_sampled(
     contrast: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the average over the selecting steps has an NCC of at least a value.
+    """Probability that the NCC of the average over the selecting steps is at least a threshold.
 
     Parameters
     ----------
     threshold, dimension, noise_multiplier, signal, contrast
-        As in :func:`reconrisk.bounds.ncc_tail`; without signal and contrast, data-free.
+        As in :func:`reconrisk.bounds.ncc_tail`; without signal and contrast, the largest
+        probability over all records.
     steps, selection_probability, log
         As in :func:`mse_tail_sampled`.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -221,7 +253,7 @@ def ncc_tail_sampled(
     c = arguments.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
     delta = noncentrality(n, noise_multiplier, signal, contrast, 1)
-    t, p = _plan(steps, selection_probability)
+    t, p = _checked_selection(steps, selection_probability)
     arguments.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
     value = _mixture(
         lambda k, c, d, m: special.log_cosine_tail(c, d, np.sqrt(k) * m), t, p, c, n - 1.0, delta
@@ -235,9 +267,9 @@ def expected_mse_sampled(
     steps: ArrayLike,
     selection_probability: ArrayLike,
 ) -> np.ndarray:
-    """Expected MSE of the average, given that at least one step selected the record.
+    """Expected MSE of the average, given that at least one step selects the record.
 
-    ``s**2 E[1/K | K >= 1]``; without the condition there is no reconstruction to measure.
+    ``s**2 E[1/K | K >= 1]``; for K = 0 there is no reconstruction.
 
     Parameters
     ----------
@@ -245,6 +277,11 @@ def expected_mse_sampled(
         As in :func:`reconrisk.bounds.mse_tail`.
     steps, selection_probability : array_like
         As in :func:`mse_tail_sampled`.
+
+    Returns
+    -------
+    ndarray or float
+        > 0, squared data units.
 
     Raises
     ------
@@ -258,7 +295,7 @@ def expected_mse_sampled(
     0.0279
     """
     std = noise_std(noise_multiplier, data_norm, 1)
-    t, p = _plan(steps, selection_probability)
+    t, p = _checked_selection(steps, selection_probability)
     with np.errstate(divide="ignore"):
         log_seen = special.log1mexp(t * np.log1p(-p))
     return (std * std * np.exp(_mixture(lambda k: -np.log(k), t, p) - log_seen))[()]
@@ -318,7 +355,7 @@ def _peak(term: Callable[[np.ndarray, np.ndarray], np.ndarray], t: np.ndarray) -
         middle = np.floor(0.5 * (low[rows] + high[rows]))
         pair = term(np.stack([middle, middle + 1.0], axis=1), rows)
         rising = pair[:, 1] > pair[:, 0]
-        # Where both terms vanish (k too small to reach the threshold at all) the peak is above.
+        # where both terms are zero, k is too small to reach the threshold: the peak is above
         rising |= np.isneginf(pair[:, 1])
         low[rows] = np.where(rising, middle + 1.0, low[rows])
         high[rows] = np.where(rising, high[rows], middle)

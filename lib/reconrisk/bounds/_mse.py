@@ -1,4 +1,4 @@
-"""The law of the mean squared error of the analytic attack's reconstruction.
+"""The distribution of the mean squared error of the analytic attack's reconstruction.
 
 ``MSE = s**2/N * Y`` with ``Y ~ chi-square_N`` (``mean_to_extreme``, Theorem 2, eq. 22).
 """
@@ -21,18 +21,18 @@ def noise_std(noise_multiplier: ArrayLike, data_norm: ArrayLike, count: ArrayLik
 
 
 def gamma_argument(threshold: np.ndarray, n: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """Return ``N * threshold / (2 s**2)``, refusing what leaves the floats."""
+    """Return ``N * threshold / (2 s**2)``; raise where it overflows or underflows."""
     with np.errstate(over="ignore"):
         x = 0.5 * n * (threshold / std / std)
     return in_floats("dimension * threshold / (2 s**2)", x, threshold)
 
 
 def in_floats(name: str, value: np.ndarray, threshold: np.ndarray) -> np.ndarray:
-    """Return ``value``, a multiple of ``threshold``, unless it is close to leaving the floats."""
+    """Return ``value``, a multiple of ``threshold``; raise where it overflows or underflows."""
     inner = (threshold > 0.0) & np.isfinite(threshold)
     wrong = inner & ((value < 1e-280) | (value > 1e300))
     if np.any(wrong):
-        at = np.broadcast_to(threshold, wrong.shape)[wrong].flat[0]
+        at = np.broadcast_to(threshold, wrong.shape)[wrong].item(0)
         raise ValueError(
             f"threshold must be 0, inf, or such that {name} is in [1e-280, 1e+300]; got {at!r}"
         )
@@ -48,12 +48,12 @@ def mse_tail(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the attack's reconstruction has a mean squared error of at most a value.
+    """Probability that the reconstruction's mean squared error is at most a threshold.
 
     ``P(MSE <= eta) = P(N/2, N eta repeats / (2 sigma**2 |X|**2))`` with the regularised lower
     incomplete gamma function: ``mean_to_extreme``, Theorem 2, eq. (23), and (with the smallest norm
-    in the data) the bound of Proposition 3, eq. (24); ``ziller2024``, Proposition 6. It is the
-    law of the unbiased reconstruction, not a bound for every estimator: see
+    in the data) the bound of Proposition 3, eq. (24); ``ziller2024``, Proposition 6. It holds for
+    the unbiased reconstruction, not for every estimator: for those see
     :func:`reconrisk.bounds.mse_tail_sphere`.
 
     Parameters
@@ -65,17 +65,17 @@ def mse_tail(
     noise_multiplier : array_like
         ``sigma`` > 0: noise standard deviation over clipping norm.
     data_norm : array_like
-        Euclidean norm of the record, > 0, data units. For the printed bound in terms of the
-        clipping norm (eq. 24, second part), pass the clipping norm.
+        Euclidean norm of the record, > 0, data units; the clipping norm for the second bound of
+        eq. (24).
     repeats : array_like
         Number of averaged reconstructions, whole, >= 1.
     log : bool
-        Return the natural logarithm instead; it does not underflow.
+        Return the natural logarithm, which does not underflow.
 
     Returns
     -------
     ndarray or float
-        In [0, 1] (or its logarithm); arguments broadcast.
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -84,9 +84,9 @@ def mse_tail(
 
     Notes
     -----
-    Relative error below 1e-11 down to 1e-300, plus what rounding of the arguments costs: the
-    logarithm moves by up to ``|N eta/(2 s**2) - N/2|`` times their relative error. About 0.1 s per
-    million.
+    Relative error below 1e-11 down to 1e-300, besides that from rounding of the arguments: the
+    condition number of the logarithm's absolute error is ``|N eta/(2 s**2) - N/2|``. About 0.1 s
+    per million.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def mse_quantile(
     Raises
     ------
     ValueError
-        If an argument is out of its range, or not exactly one probability is given, or the result
-        is too small for a float (below 1e-300 in units of ``2 s**2/N``).
+        If an argument is out of its range, not exactly one probability is given, or the result is
+        below 1e-300 in units of ``2 s**2/N``.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def mse_density(
 ) -> np.ndarray:
     """Probability density of the mean squared error: the derivative of :func:`mse_tail`.
 
-    The colour of ``mean_to_extreme``, Figure 2, left column.
+    Shown as colour in ``mean_to_extreme``, Figure 2, left column.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def mse_density(
     dimension, noise_multiplier, data_norm, repeats : array_like
         As in :func:`mse_tail`.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def mse_density(
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, repeats)
     x = gamma_argument(y, n, std)
-    # d/dy of P(a, x), with dx/dy = x/y written so that neither leaves the floats.
+    # d/dy of P(a, x), with dx/dy = x/y in logarithms, which do not overflow
     return args.probability(special.log_gamma_density(0.5 * n, x) + np.log(x) - np.log(y), log)
 
 
@@ -203,6 +203,11 @@ def expected_mse(
     ----------
     noise_multiplier, data_norm, repeats : array_like
         As in :func:`mse_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        > 0, squared data units.
 
     Raises
     ------

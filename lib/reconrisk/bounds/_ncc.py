@@ -1,12 +1,13 @@
-"""The exact law of the normalised cross-correlation (NCC) of a record and its reconstruction.
+"""The exact distribution of the normalised cross-correlation (NCC) of record and reconstruction.
 
-Remove the mean from the record ``x`` and from ``x + s g``: both then lie in a space of N - 1
-dimensions, the noise is isotropic there, and the NCC is the cosine of the angle between the centred
-record and a Gaussian vector around it. So ``r sqrt(N-2)/sqrt(1-r**2)`` is non-central t with N - 2
-degrees of freedom and non-centrality ``|x - mean|/s``. ``mean_to_extreme`` (section 6 and Remark
-B.1) holds that no probabilistic statement about the sample NCC can be had; this is one, and as
-``|x - mean| <= |x|`` the non-centrality is at most ``sqrt(repeats)/sigma`` whatever the record,
-which gives a statement that needs the dimension and the noise multiplier only.
+Subtract the means from the record ``x`` and from ``x + s g``. Both then lie in a space of N - 1
+dimensions, in which the noise is isotropic, and the NCC is the cosine of the angle between the
+centred record and a Gaussian vector around it. So ``r sqrt(N-2)/sqrt(1-r**2)`` has the non-central
+t distribution with N - 2 degrees of freedom and non-centrality ``|x - mean|/s``.
+``mean_to_extreme`` (section 6 and Remark B.1) states that no probabilistic statement about the
+sample NCC is possible; this is one. As ``|x - mean| <= |x|``, the non-centrality is at most
+``sqrt(repeats)/sigma`` for every record, which gives a bound in terms of the dimension and the
+noise multiplier only.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ MAX_NONCENTRALITY = 1e8
 
 
 def contrast_of(signal: ArrayLike) -> float:
-    """The contrast of a record, ``|x - mean(x)| / |x|``, in (0, 1].
+    """Contrast of a record, ``|x - mean(x)| / |x|``.
 
     Parameters
     ----------
     signal : array_like
-        All values of one record, any shape.
+        All values of one record, of any shape.
+
+    Returns
+    -------
+    float
+        In (0, 1].
 
     Raises
     ------
@@ -46,7 +52,7 @@ def contrast_of(signal: ArrayLike) -> float:
         raise ValueError("signal must have at least one value; got none")
     scale = np.max(np.abs(x))
     if np.all(x == x[0]):
-        raise ValueError(f"signal must not be constant (its NCC is undefined); got {x[0]!r}")
+        raise ValueError(f"signal must not be constant (its NCC is undefined); got {x.item(0)!r}")
     x = x / scale
     return min(1.0, float(np.linalg.norm(x - x.mean()) / np.linalg.norm(x)))
 
@@ -58,13 +64,13 @@ def noncentrality(
     contrast: ArrayLike | None,
     count: ArrayLike,
 ) -> np.ndarray:
-    """Return ``contrast * sqrt(repeats)/noise_multiplier`` after checking where it comes from."""
+    """Return ``contrast * sqrt(repeats)/noise_multiplier``, from a signal or its contrast."""
     if signal is not None and contrast is not None:
-        raise ValueError("give signal or contrast, not both")
+        raise ValueError(f"give signal or contrast, not both; got contrast = {contrast!r} too")
     if signal is not None:
         size = np.size(signal)
         if np.any(n != size):
-            raise ValueError(f"dimension must equal the size of signal, {size}; got {n!r}")
+            raise ValueError(f"dimension must equal the size of signal, {size}; got {n.tolist()!r}")
         contrast = contrast_of(signal)
     share = arguments.real("contrast", 1.0 if contrast is None else contrast, 0, 1)
     delta = share / args.effective_noise(noise_multiplier, count)
@@ -83,10 +89,10 @@ def ncc_tail(
     contrast: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that record and reconstruction have an NCC of at least a value.
+    """Probability that the NCC of record and reconstruction is at least a threshold.
 
-    Exact for a given record (by ``signal`` or its ``contrast``); without either, the data-free
-    bound: the largest value over all records, which is that of any record with mean zero.
+    Exact for a record given by ``signal`` or ``contrast``. Without either, the largest probability
+    over all records, that of any record with mean zero.
 
     Parameters
     ----------
@@ -103,7 +109,7 @@ def ncc_tail(
     contrast : array_like, optional
         ``|x - mean(x)|/|x|`` in [0, 1], instead of ``signal``.
     log : bool
-        Return the natural logarithm instead; it does not underflow.
+        Return the natural logarithm, which does not underflow.
 
     Returns
     -------
@@ -114,12 +120,12 @@ def ncc_tail(
     ------
     ValueError
         If an argument is nan or out of its range, both ``signal`` and ``contrast`` are given, the
-        signal has another size than ``dimension`` or is constant, or the non-centrality
+        size of the signal is not ``dimension``, the signal is constant, or the non-centrality
         ``contrast sqrt(repeats)/noise_multiplier`` exceeds 1e8.
 
     Notes
     -----
-    :func:`reconrisk.special.log_cosine_tail` with N - 1 dimensions; accuracy and cost there.
+    :func:`reconrisk.special.log_cosine_tail` in N - 1 dimensions, with its accuracy and cost.
 
     Examples
     --------
@@ -155,6 +161,11 @@ def ncc_quantile(
         As in :func:`ncc_tail`.
     log_probability : array_like, optional
         In [-inf, 0].
+
+    Returns
+    -------
+    ndarray or float
+        In [-1, 1].
 
     Raises
     ------
@@ -221,7 +232,7 @@ def expected_ncc(
     n, k = np.broadcast_arrays(n, k)
     flat_n, flat_k = n.reshape(-1), k.reshape(-1)
     step = 0.7 / np.sqrt(flat_k**2 + flat_n + 25.0)
-    # t = tanh u makes the integrand even and analytic on the line; half of the whole is meant.
+    # with t = tanh u the integrand is even and analytic on the line; the integral is half of it
     log_value = special.log_integral(_log_ncc_integrand, step, 0.5 * flat_k**2, 0.5 * flat_n)
     value = flat_k * np.exp(log_value) / np.sqrt(2.0 * np.pi)
     return np.minimum(value, 1.0).reshape(n.shape)[()]
@@ -237,8 +248,9 @@ def ncc_bound_paper(
     """The printed "bound" on the NCC, ``sqrt(1/(1 + N sigma**2/repeats))``.
 
     ``mean_to_extreme``, Proposition 6, eq. (28); ``ziller2024``, Proposition 3, eq. (8), and the
-    column "Max E[NCC]" of its Table 1. It is a ratio of population moments: single reconstructions
-    exceed it (how often: ``ncc_tail(ncc_bound_paper(N, s), N, s)``), and so does their mean.
+    column "Max E[NCC]" of its Table 1. It is a ratio of population moments, which a single
+    reconstruction exceeds with probability ``ncc_tail(ncc_bound_paper(N, s), N, s)``; the expected
+    NCC of a record with mean zero exceeds it too.
 
     Parameters
     ----------
@@ -246,6 +258,11 @@ def ncc_bound_paper(
         N in [1, 1e12].
     noise_multiplier, repeats : array_like
         As in :func:`ncc_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In (0, 1).
 
     Raises
     ------

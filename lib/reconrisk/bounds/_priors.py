@@ -1,8 +1,8 @@
-"""Probability of success before seeing any output: kappa of a prior.
+"""Prior success probability kappa: the success of the best guess before seeing any output.
 
-``kappa = sup over z0 of P(rho(Z, z0) <= eta)`` (``hayes2023``, Section 3.1): exactly for discrete
-priors, from samples with a stated confidence (Proposition 6 and Appendix L), and for independent
-pixels in the log domain (Appendix I).
+``kappa = sup over z0 of P(rho(Z, z0) <= eta)`` (``hayes2023``, Section 3.1): exact for discrete
+priors, an upper confidence bound from samples (Proposition 6 and Appendix L), and exact in the log
+domain for independent pixels (Appendix I).
 """
 
 from __future__ import annotations
@@ -24,24 +24,29 @@ __all__ = [
     "prior_success_from_samples",
 ]
 
-#: one pixel uniform in [0, 1], within 32/255 of a guess that is not near the ends
+#: tolerance of ``hayes2023``, Appendix I, on a pixel in [0, 1]
 PIXEL_TOLERANCE = 32.0 / 255.0
 
 
 def prior_success(prior: ArrayLike) -> float:
-    """Probability of naming the record without seeing anything: the largest weight.
+    """Prior success of exact reconstruction: the largest prior probability.
 
-    ``hayes2023``, Section 3.3: ``1/n`` for the uniform prior and exact reconstruction.
+    ``1/n`` for the uniform prior (``hayes2023``, Section 3.3).
 
     Parameters
     ----------
     prior : int or array_like, shape (n,)
         A whole number n >= 1 for the uniform prior, or probabilities that sum to one.
 
+    Returns
+    -------
+    float
+        In (0, 1].
+
     Raises
     ------
     ValueError
-        If it is neither.
+        If ``prior`` is neither.
 
     Examples
     --------
@@ -55,7 +60,7 @@ def prior_success(prior: ArrayLike) -> float:
 
 
 def _masses(distances: ArrayLike, threshold: float, weights: ArrayLike | None) -> np.ndarray:
-    """Prior mass of the points within ``threshold`` of each centre."""
+    """Return the prior mass of the points within ``threshold`` of each centre."""
     d = arguments.real("distances", distances, 0)
     if d.ndim != 2:
         raise ValueError(f"distances must have shape (centres, points); got {d.shape}")
@@ -70,21 +75,21 @@ def _masses(distances: ArrayLike, threshold: float, weights: ArrayLike | None) -
 def prior_success_ball(
     distances: ArrayLike, threshold: float, weights: ArrayLike | None = None
 ) -> float:
-    """Largest prior mass within an error of one of the given centres.
+    """Largest prior mass in a ball around one of the given centres.
 
-    ``hayes2023``, Section 3.3, *Estimating kappa*. It is ``kappa`` if a best guess is among the
-    centres; always if only the points themselves may be guessed, or if balls of that radius hold
-    one point each. A guess between points may do better:
-    :func:`prior_success_ball_any_centre` encloses that.
+    ``hayes2023``, Section 3.3, *Estimating kappa*. It equals ``kappa`` if a best guess is among the
+    centres: always if only the centres may be guessed, or if every ball of that radius contains at
+    most one point. Otherwise a guess between points may be better;
+    :func:`prior_success_ball_any_centre` encloses its success.
 
     Parameters
     ----------
     distances : array_like, shape (centres, points)
-        Error ``rho(point, centre)`` >= 0, in any metric or none.
+        Errors ``rho(point, centre)`` >= 0, which need not be a metric.
     threshold : float
-        ``eta`` >= 0.
+        ``eta`` >= 0, in the same unit.
     weights : array_like, shape (points,), optional
-        Prior probabilities; uniform if left out.
+        Prior probabilities; uniform by default.
 
     Returns
     -------
@@ -98,7 +103,7 @@ def prior_success_ball(
 
     Notes
     -----
-    ``centres * points`` comparisons.
+    Cost: ``centres * points`` comparisons.
 
     Examples
     --------
@@ -113,29 +118,30 @@ def prior_success_ball(
 def prior_success_ball_any_centre(
     distances: ArrayLike, threshold: float, weights: ArrayLike | None = None
 ) -> Enclosure:
-    """Enclose the largest prior mass within an error of any centre, from the points' distances.
+    """Enclose the largest prior mass in a ball around any centre, from the points' distances.
 
-    A ball of radius ``eta`` around any centre that holds a point lies, by the triangle inequality,
-    in the ball of radius ``2 eta`` around that point; so ``kappa`` lies between the largest masses
-    of balls of radius ``eta`` and ``2 eta`` around points.
+    By the triangle inequality a ball of radius ``eta`` that contains a point lies in the ball of
+    radius ``2 eta`` around that point. So ``kappa`` lies between the largest masses of balls of
+    radius ``eta`` and of radius ``2 eta`` around points.
 
     Parameters
     ----------
     distances : array_like, shape (points, points)
-        A *metric* between the points: symmetric, zero on the diagonal. A mean squared error is not
-        one; its root is, with the root of the threshold.
+        Distances in a *metric*: symmetric, zero on the diagonal. The mean squared error is not a
+        metric; its square root is, with the square root of the threshold.
     threshold, weights
         As in :func:`prior_success_ball`.
 
     Returns
     -------
     Enclosure
+        Contains ``kappa``.
 
     Raises
     ------
     ValueError
-        If an argument is nan, out of its range or of a wrong shape, or the matrix is not symmetric
-        with a zero diagonal.
+        If an argument is nan, out of its range or of a wrong shape, or ``distances`` is not
+        symmetric with a zero diagonal.
 
     Examples
     --------
@@ -149,8 +155,12 @@ def prior_success_ball_any_centre(
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise ValueError(f"distances must be square; got shape {d.shape}")
     slack = 1e-9 * (1.0 + np.max(d, initial=0.0))
-    if np.any(np.abs(d - d.T) > slack) or np.any(np.diag(d) > slack):
-        raise ValueError("distances must be symmetric with a zero diagonal")
+    asymmetry, diagonal = (np.max(v, initial=0.0) for v in (np.abs(d - d.T), np.diag(d)))
+    if asymmetry > slack or diagonal > slack:
+        raise ValueError(
+            "distances must be symmetric with a zero diagonal; got differences up to "
+            f"{asymmetry:g} and a diagonal up to {diagonal:g}"
+        )
     near = prior_success_ball(d, threshold, weights)
     wide = prior_success_ball(d, 2.0 * float(threshold) * (1.0 + 1e-12), weights)
     return Enclosure(near, max(near, wide))
@@ -161,24 +171,24 @@ def prior_success_from_samples(
 ) -> float:
     """Upper confidence bound on ``kappa`` from its value on samples of the prior.
 
-    ``estimate`` is ``kappa`` of the empirical distribution of N independent samples. For the best
-    guess ``z*`` of the true prior, the share of samples near it is Binomial(N, kappa)/N and not
-    above the estimate, so a one-sided interval for that share bounds ``kappa``.
+    ``estimate`` is ``kappa`` of the empirical distribution of N independent samples. The number of
+    samples within the threshold of the true prior's best guess is Binomial(N, kappa), and at most N
+    times the estimate, so that a one-sided binomial interval bounds ``kappa``.
 
     Parameters
     ----------
     estimate : float
-        ``kappa_hat`` in [0, 1], a supremum over all centres (of
-        :func:`prior_success_ball_any_centre`, the upper end).
+        ``kappa_hat`` in [0, 1], the largest mass over all centres (the upper end of
+        :func:`prior_success_ball_any_centre`).
     samples : int
         N >= 1.
     confidence : float
         In (0, 1): probability, over the samples, that the result is at least ``kappa``.
     method : {"binomial", "chernoff"}
-        "chernoff" is ``hayes2023``, Proposition 6, solved for its unknown: ``kappa`` with
-        ``kappa (1 - tau) <= kappa_hat`` and ``exp(-N tau**2 kappa/2) = 1 - confidence``, that is
+        "binomial" is the exact interval of Clopper and Pearson (1934), which is never the larger.
+        "chernoff" is ``hayes2023``, Proposition 6, solved for ``kappa``: from
+        ``kappa (1 - tau) <= kappa_hat`` and ``exp(-N tau**2 kappa/2) = 1 - confidence`` follows
         ``(a + sqrt(a**2 + kappa_hat))**2`` with ``a**2 = log(1/(1 - confidence))/(2 N)``.
-        "binomial" is the exact interval of Clopper and Pearson (1934), never larger.
 
     Returns
     -------
@@ -213,12 +223,12 @@ def log_prior_success_pixels(
     *,
     probability: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Log of the chance that a constant guess has a share of the pixels within a tolerance.
+    """Log prior success of matching a share of independent uniform pixels within a tolerance.
 
-    ``log P(Bin(d, p) >= share d)``: for independent pixels any ``share d`` of the d may fit. The
-    pixels are uniform in [0, 1], where no guess is within ``tolerance`` more often than
-    ``p = min(2 tolerance, 1)``, so this is ``kappa`` itself. ``hayes2023``, Appendix I, with its
-    prior success put right for shares below one (see :func:`log_prior_success_pixels_printed`).
+    ``log P(Bin(d, p) >= share d)``. For pixels uniform in [0, 1] no guess is within ``tolerance``
+    with probability above ``p = min(2 tolerance, 1)``, so that this is ``log kappa`` exactly.
+    ``hayes2023``, Appendix I, corrected for shares below one (see
+    :func:`log_prior_success_pixels_printed`).
 
     Parameters
     ----------
@@ -227,15 +237,14 @@ def log_prior_success_pixels(
     share : array_like
         ``rho`` in [0, 1].
     tolerance : array_like
-        ``delta`` in (0, 1]: half the width of the interval that counts as a hit.
+        ``delta`` in (0, 1]: largest error of a pixel that counts as matched.
     probability : array_like, optional
-        ``p`` in (0, 1] instead of ``2 tolerance``; the paper's ``2 x 32/256 = 1/4``.
+        ``p`` in (0, 1] instead of ``2 tolerance``; the paper has ``2 x 32/256 = 1/4``.
 
     Returns
     -------
     ndarray or float
-        In [-inf, 0]; relative error about 1e-14 of the probability for each unit of ``1e-2 |log|``
-        (1e-11 at 1e-1850).
+        In [-inf, 0]; relative error of the probability below 1e-11 down to 1e-1850 (tested).
 
     Raises
     ------
@@ -244,7 +253,7 @@ def log_prior_success_pixels(
 
     Notes
     -----
-    About ``40 sqrt(d)`` terms of the tail for each set of arguments, at most d.
+    Cost: about ``45 sqrt(d)`` terms of the tail for each set of arguments, at most d.
 
     Examples
     --------
@@ -252,13 +261,13 @@ def log_prior_success_pixels(
     >>> round(float(bounds.log_prior_success_pixels(784, 0.9, 0.125)))
     -750
     """
-    d = arguments.real("dimension", arguments.integer("dimension", dimension, 1), 1, 1e7)
+    d = arguments.integer("dimension", dimension, 1, 1e7)
     rho = arguments.real("share", share, 0, 1)
     if probability is None:
         p = np.minimum(2.0 * arguments.real("tolerance", tolerance, 0, 1, low_open=True), 1.0)
     else:
         p = arguments.real("probability", probability, 0, 1, low_open=True)
-    # a share that is meant as a fraction k/d must not round up to k + 1
+    # the rounding of a share k/d must not raise k to k + 1
     needed = np.ceil(rho * d * (1.0 - 4e-16 * 4.0))
     needed, d, p = np.broadcast_arrays(needed, d, p)
     flat = [
@@ -269,7 +278,7 @@ def log_prior_success_pixels(
 
 
 def _log_binomial_tail(k: float, n: float, p: float) -> float:
-    """``log P(Bin(n, p) >= k)``, from the side of the tail that is smaller."""
+    """Return ``log P(Bin(n, p) >= k)``, summing the smaller of the two tails."""
     if k <= 0 or p >= 1.0:
         return 0.0
     reach = 45.0 * np.sqrt(n) + 60.0
@@ -290,7 +299,7 @@ def log_prior_success_pixels_printed(
 ) -> np.ndarray:
     """The prior success as ``hayes2023``, Appendix I, prints it: ``log p**(share d)``.
 
-    It counts one fixed choice of the pixels that fit; for a share below one
+    It counts only one fixed set of matching pixels. For a share below one
     :func:`log_prior_success_pixels` is larger, by hundreds of orders of magnitude at the paper's
     dimensions.
 
@@ -306,6 +315,7 @@ def log_prior_success_pixels_printed(
     Returns
     -------
     ndarray or float
+        In (-inf, 0].
 
     Raises
     ------
@@ -318,6 +328,6 @@ def log_prior_success_pixels_printed(
     >>> round(float(bounds.log_prior_success_pixels_printed(784)))
     -1087
     """
-    d = arguments.real("dimension", arguments.integer("dimension", dimension, 1), 1, 1e7)
+    d = arguments.integer("dimension", dimension, 1, 1e7)
     rho = arguments.real("share", share, 0, 1)
     return (rho * d * np.log(arguments.real("probability", probability, 0, 1, low_open=True)))[()]

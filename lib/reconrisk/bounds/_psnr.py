@@ -1,4 +1,4 @@
-"""The law of the peak signal-to-noise ratio, ``PSNR = 10 log10(range**2 / MSE)`` in decibel."""
+"""The distribution of the peak signal-to-noise ratio, ``10 log10(range**2 / MSE)`` in decibel."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _DECIBEL = 10.0 / np.log(10.0)
 
 
 def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
-    """The mean squared error that a peak signal-to-noise ratio stands for.
+    """Mean squared error at a given peak signal-to-noise ratio.
 
-    ``data_range**2 * 10**(-psnr/10)``: ``mean_to_extreme``, Proposition 4 (eta-tilde), with which
-    every statement on the MSE becomes one on the PSNR; ``ziller2024``, eq. (14).
+    ``data_range**2 * 10**(-psnr/10)``: ``mean_to_extreme``, Proposition 4 (eta-tilde), which
+    translates statements on the MSE into statements on the PSNR; ``ziller2024``, eq. (14).
 
     Parameters
     ----------
@@ -34,6 +34,11 @@ def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
         In [-1000, 1000] dB.
     data_range : array_like
         Largest minus smallest value, in [1e-50, 1e50], data units.
+
+    Returns
+    -------
+    ndarray or float
+        > 0, squared data units.
 
     Raises
     ------
@@ -47,9 +52,8 @@ def mse_of_psnr(psnr: ArrayLike, data_range: ArrayLike) -> np.ndarray:
     0.01
     """
     value = arguments.real("psnr", psnr, -1000, 1000)
-    return (arguments.real("data_range", data_range, 1e-50, 1e50) ** 2 * 10.0 ** (-value / 10.0))[
-        ()
-    ]
+    width = arguments.real("data_range", data_range, 1e-50, 1e50)
+    return (width**2 * 10.0 ** (-value / 10.0))[()]
 
 
 def psnr_tail(
@@ -62,7 +66,7 @@ def psnr_tail(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Probability that the attack's reconstruction has a PSNR of at least a value.
+    """Probability that the PSNR of the attack's reconstruction is at least a threshold.
 
     ``P(PSNR >= eta) = P(N/2, N eta~ repeats/(2 sigma**2 |X|**2))``,
     ``eta~ = data_range**2 10**(-eta/10)``: ``mean_to_extreme``, Proposition 4, eq. (25);
@@ -77,7 +81,7 @@ def psnr_tail(
     data_range : array_like
         Largest minus smallest value, in [1e-50, 1e50], data units.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
 
     Returns
     -------
@@ -162,7 +166,7 @@ def psnr_density(
 ) -> np.ndarray:
     """Probability density of the PSNR, per decibel: minus the derivative of :func:`psnr_tail`.
 
-    The colour of ``mean_to_extreme``, Figure 2, middle column.
+    Shown as colour in ``mean_to_extreme``, Figure 2, middle column.
 
     Parameters
     ----------
@@ -171,7 +175,12 @@ def psnr_density(
     dimension, noise_multiplier, data_norm, data_range, repeats : array_like
         As in :func:`psnr_tail`.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        Per decibel (or its logarithm).
 
     Raises
     ------
@@ -198,16 +207,21 @@ def expected_psnr(
     data_range: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> np.ndarray:
-    """Exact expected PSNR of the attack's reconstruction, in decibel.
+    """Exact expected PSNR of the attack's reconstruction.
 
     ``10 log10(range**2/s**2) + (10/ln 10) (ln(N/2) - digamma(N/2))``, because the logarithm of a
-    chi-square variable has mean ``ln 2 + digamma(N/2)``. The second term, about ``4.34/N``, is what
-    ``ziller2024``, Proposition 2, eq. (6), leaves out: its printed upper bound lies below.
+    chi-square variable has mean ``ln 2 + digamma(N/2)``. The printed upper bound of ``ziller2024``,
+    Proposition 2, eq. (6), lacks the second term, about ``4.34/N``, and so is too small.
 
     Parameters
     ----------
     dimension, noise_multiplier, data_norm, data_range, repeats : array_like
         As in :func:`psnr_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        Decibel.
 
     Raises
     ------
@@ -232,16 +246,21 @@ def psnr_bound_paper(
     data_range: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> np.ndarray:
-    """The printed "upper bound" on the expected PSNR, ``10 log10(range**2/s**2)``, in decibel.
+    """The printed "upper bound" on the expected PSNR, ``10 log10(range**2/s**2)``.
 
     ``ziller2024``, Proposition 2, eq. (6), and the column "Max E[PSNR]" of its Table 1 (with the
-    clipping norm for ``data_norm``). Jensen's inequality is applied the wrong way round there: it
-    is a lower bound without clipping. Kept for comparison with :func:`expected_psnr`.
+    clipping norm for ``data_norm``). Jensen's inequality is applied there in the wrong direction:
+    without clipping it is a lower bound. For comparison with :func:`expected_psnr`.
 
     Parameters
     ----------
     noise_multiplier, data_norm, data_range, repeats : array_like
         As in :func:`psnr_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        Decibel.
 
     Raises
     ------
@@ -260,7 +279,7 @@ def psnr_bound_paper(
 
 
 def _log_minus_digamma(a: np.ndarray) -> np.ndarray:
-    """Return ``ln a - digamma(a)``; by DLMF 5.11.2 where the two would cancel."""
+    """Return ``ln a - digamma(a)``, by DLMF 5.11.2 where the two nearly cancel."""
     large = np.maximum(a, 10.0)
     w = 1.0 / (large * large)
     series = 1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132))))

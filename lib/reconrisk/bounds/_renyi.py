@@ -1,8 +1,8 @@
-"""What Renyi and pure differential privacy alone say about reconstruction.
+"""Bounds on reconstruction from Rényi or pure differential privacy alone.
 
-The bounds that the blow-up function of Hayes et al. (2023) improves on: reconstruction robustness
-from Renyi privacy (Balle et al. 2022), from pure privacy, and the mean squared error of unbiased
-attacks (Guo et al. 2022a). All of them in the log domain.
+Hayes et al. (2023) improve on these: reconstruction robustness from Rényi privacy (Balle et al.
+2022) and from pure privacy, and the mean squared error of unbiased attacks (Guo et al. 2022a). All
+are computed in the log domain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rero_rdp(
     log_prior_success: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Success of any attack on full-batch DP-SGD, from its Renyi privacy at the best order.
+    """Success of any attack on full-batch DP-SGD, from its Rényi privacy at the best order.
 
     ``exp(-max(0, sqrt(log 1/kappa) - sqrt(T/(2 sigma**2)))**2)``: ``hayes2023``, eq. (2), after
     Balle et al. (2022). It is :func:`rero_renyi` with ``epsilon = order T/(2 sigma**2)`` at
@@ -52,8 +52,7 @@ def rero_rdp(
     Returns
     -------
     ndarray or float
-        ``gamma`` in [kappa, 1] (or its logarithm); one as soon as
-        ``T/(2 sigma**2) >= log(1/kappa)``.
+        ``gamma`` in [kappa, 1] (or its logarithm); one if ``T/(2 sigma**2) >= log(1/kappa)``.
 
     Raises
     ------
@@ -66,12 +65,10 @@ def rero_rdp(
     >>> round(float(bounds.rero_rdp(2.0, 0.01)), 4)
     0.0402
     """
-    surprise = -args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_inverse_kappa = -args.log_probability("prior_success", prior_success, log_prior_success)
     sigma = args.positive("noise_multiplier", noise_multiplier)
     root = np.sqrt(0.5 * args.repeats(steps, "steps")) / sigma
-    return args.probability(-(np.maximum(np.sqrt(surprise) - root, 0.0) ** 2), log)
+    return args.probability(-(np.maximum(np.sqrt(log_inverse_kappa) - root, 0.0) ** 2), log)
 
 
 def rero_renyi(
@@ -82,18 +79,18 @@ def rero_renyi(
     log_prior_success: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Success of any attack on an ``(order, epsilon)``-Renyi private mechanism.
+    """Success of any attack on an ``(order, epsilon)``-Rényi private mechanism.
 
-    ``min(1, (kappa exp(epsilon))**((order - 1)/order))``: Balle et al. (2022), Theorem 2, as
-    ``hayes2023``, Section 3.1, states it. At ``order = inf`` it reads ``kappa exp(epsilon)``, what
-    ``hayes2023`` (after Theorem 2) gives for pure privacy; :func:`rero_pure` is sharper.
+    ``min(1, (kappa exp(epsilon))**((order - 1)/order))``: Balle et al. (2022), Theorem 2, as stated
+    in ``hayes2023``, Section 3.1. At ``order = inf`` it is ``min(1, kappa exp(epsilon))``, which
+    ``hayes2023`` (after Theorem 2) gives for pure privacy; :func:`rero_pure` is tighter.
 
     Parameters
     ----------
     order : array_like
         ``alpha`` in (1, inf].
     epsilon : array_like
-        The Renyi divergence of that order, >= 0, nats.
+        The Rényi divergence of that order, >= 0, nats.
     prior_success, log_prior_success, log
         As in :func:`rero_rdp`.
 
@@ -113,9 +110,7 @@ def rero_renyi(
     >>> round(float(bounds.rero_renyi(8.0, 1.0, 0.01)), 4)
     0.0427
     """
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     alpha = arguments.real("order", order, 1, low_open=True)
     budget = arguments.real("epsilon", epsilon, 0, np.inf, high_open=True)
     share = 1.0 - 1.0 / alpha
@@ -132,10 +127,9 @@ def rero_pure(
     """Success of any attack on an ``(epsilon, 0)``-differentially private mechanism.
 
     ``min(e**epsilon kappa, 1 - e**-epsilon (1 - kappa))``: the blow-up function of the worst pair
-    with likelihood ratios in ``[e**-epsilon, e**epsilon]``, so the best that pure privacy gives.
-    The first term is what ``hayes2023`` states after Theorem 2; the second, from the other
-    direction of the definition applied to the complement, is smaller for
-    ``kappa > 1/(1 + e**epsilon)``.
+    with likelihood ratios in ``[e**-epsilon, e**epsilon]``, and so the tightest bound under pure
+    privacy. ``hayes2023`` states the first term after Theorem 2. The second, which follows from the
+    definition for the complement, is smaller for ``kappa > 1/(1 + e**epsilon)``.
 
     Parameters
     ----------
@@ -160,9 +154,7 @@ def rero_pure(
     >>> round(float(bounds.rero_pure(1.0, 0.1)), 4)
     0.2718
     """
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     budget = arguments.real("epsilon", epsilon, 0, np.inf, high_open=True)
     other = special.log1mexp(special.log1mexp(log_kappa) - budget)
     return args.probability(np.minimum(log_kappa + budget, other), log)
@@ -178,8 +170,8 @@ def mse_lower_bound(
     """Least mean squared error of an unbiased attack on full-batch DP-SGD.
 
     ``diameter**2/(4 (exp(T/sigma**2) - 1))``: Guo et al. (2022a), Theorem 1, with the order-2
-    Renyi divergence ``T/sigma**2`` (``hayes2023``, Appendix J; Section 2.1 writes ``epsilon``
-    without saying which).
+    Rényi divergence ``T/sigma**2`` (``hayes2023``, Appendix J; Section 2.1 does not define its
+    ``epsilon``).
 
     Parameters
     ----------
@@ -188,15 +180,15 @@ def mse_lower_bound(
     steps : array_like
         T, whole, >= 1.
     diameter : array_like
-        Width of the range of a coordinate, > 0, data units; for unequal ranges their root mean
-        square.
+        Width of the range of each coordinate, > 0, data units; if the widths differ, their root
+        mean square.
     log : bool
-        Return the natural logarithm: the bound is 1e-49 at ``T/sigma**2 = 111``.
+        Return the natural logarithm, which does not underflow.
 
     Returns
     -------
     ndarray or float
-        In (0, inf), squared data units, a mean over coordinates.
+        Mean over the coordinates, > 0, squared data units.
 
     Raises
     ------
@@ -205,8 +197,8 @@ def mse_lower_bound(
 
     Notes
     -----
-    Only for attacks whose expectation is the record: the centre of the range has a mean squared
-    error of at most ``diameter**2/4``, below this bound wherever ``T/sigma**2 < log 2``.
+    The bound holds only for unbiased attacks. Guessing the centre of the range has a mean squared
+    error of at most ``diameter**2/4``, which is below the bound if ``T/sigma**2 < log 2``.
 
     Examples
     --------
@@ -221,20 +213,21 @@ def mse_lower_bound(
 def mse_lower_bound_renyi(
     epsilon: ArrayLike, diameter: ArrayLike = 1.0, *, log: bool = False
 ) -> np.ndarray:
-    """Least mean squared error of an unbiased attack, from the order-2 Renyi divergence.
+    """Least mean squared error of an unbiased attack, from the order-2 Rényi divergence.
 
     ``diameter**2/(4 (exp(epsilon) - 1))``: Guo et al. (2022a), Theorem 1.
 
     Parameters
     ----------
     epsilon : array_like
-        The Renyi divergence of order two, > 0, nats. Not the ``epsilon`` of (epsilon, delta).
+        The Rényi divergence of order two, > 0, nats. Not the ``epsilon`` of (epsilon, delta).
     diameter, log
         As in :func:`mse_lower_bound`.
 
     Returns
     -------
     ndarray or float
+        Mean over the coordinates, > 0, squared data units.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Reconstruction robustness (ReRo) of DP-SGD, certified.
 
-``(eta, gamma)``-ReRo: no attack reconstructs a record within error ``eta`` with more than
-probability ``gamma`` (Balle et al. 2022, Definition 2). For the Gaussian mechanism the trade-off
-curve between the outputs without and with the record turns the probability ``kappa`` of success
-before seeing the output into ``gamma`` (Hayes et al. 2023, Theorem 2; Kaissis et al. 2023).
+``(eta, gamma)``-ReRo: no attack reconstructs a record within error ``eta`` with probability above
+``gamma`` (Balle et al. 2022, Definition 2). The trade-off curve between the outputs without and
+with the record maps the prior success probability ``kappa`` to ``gamma`` (Hayes et al. 2023,
+Theorem 2; Kaissis et al. 2023).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments, special
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, check_run
 from reconrisk.bounds import _arguments as args
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
@@ -32,9 +32,8 @@ def rero_gaussian(
 ) -> np.ndarray:
     """Largest success of any attack on full-batch DP-SGD, ``Phi(Phi**-1(kappa) + sqrt(T)/sigma)``.
 
-    Hayes et al. (2023), Theorem 2 and Corollary 4 at sampling rate one, where the likelihood ratio
-    is monotone and the bound is exact for its trade-off curve; ``ziller2024``, Table 1, column
-    "Worst-Case Success".
+    Hayes et al. (2023), Theorem 2 and Corollary 4 at sampling rate one, where the trade-off curve
+    has this closed form; ``ziller2024``, Table 1, column "Worst-Case Success".
 
     Parameters
     ----------
@@ -65,9 +64,7 @@ def rero_gaussian(
     >>> round(float(bounds.rero_gaussian(1.0, 0.1)), 3)
     0.389
     """
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     sigma = args.positive("noise_multiplier", noise_multiplier)
     shift = np.sqrt(args.repeats(steps, "steps")) / sigma
     return args.probability(special.log_normal_cdf_shifted(log_kappa, shift), log)
@@ -88,13 +85,13 @@ def rero(
     - sampling rate 1, any number of steps: ``Phi(Phi**-1(kappa) + sqrt(T)/sigma)``;
     - one step, any sampling rate q: ``(1 - q) kappa + q Phi(Phi**-1(kappa) + 1/sigma)``, because
       the likelihood ratio of the mixture is an increasing function of that at q = 1;
-    - otherwise privacy-loss distributions on a lattice: a dominating pair from above, a test that
-      an attacker can carry out from below, with roundings and truncations on the safe side.
+    - otherwise discretised privacy-loss distributions: a dominating pair from above and a test that
+      an attacker can carry out from below, with bounds on rounding and truncation errors.
 
     Parameters
     ----------
     run : DPSGD
-        What was run; the clipping norm does not matter.
+        The run; its clipping norm does not matter.
     prior_success : float, optional
         ``kappa`` in [0, 1].
     log_prior_success : float, optional
@@ -102,16 +99,16 @@ def rero(
     log : bool
         Enclose ``log gamma`` instead of ``gamma``.
     tolerance : float
-        Width aimed at, relative to ``gamma``, where there is no closed form; in [1e-12, 1].
+        Target width, relative to ``gamma``, where there is no closed form; in [1e-12, 1].
 
     Returns
     -------
     Enclosure
-        Contains ``gamma``. Closed forms: its half-width is a bound on the rounding errors,
-        ``2**-52 (64 + 8 (1 + mu)(|z| + mu) + 8 |log gamma|)`` relative to ``gamma``, with
-        ``z = Phi**-1(kappa)`` and ``mu = sqrt(T)/sigma`` (the last two without effect where
-        ``Phi`` has reached one). Otherwise it is wider than ``tolerance`` where memory or
-        roundings do not allow more, and below ``kappa`` = 1e-200 as wide as closed forms bound it.
+        Contains ``gamma``. With a closed form its half-width is a bound on the rounding error,
+        at most ``2**-52 (64 + 8 (1 + mu)(|z| + mu) + 8 |log gamma|)`` relative to ``gamma``, with
+        ``z = Phi**-1(kappa)`` and ``mu = sqrt(T)/sigma``. Otherwise it is wider than ``tolerance``
+        where memory or rounding errors require it; below ``kappa`` = 1e-200 its ends are bounds in
+        closed form.
 
     Raises
     ------
@@ -122,8 +119,8 @@ def rero(
 
     Notes
     -----
-    Cost without a closed form: 10 to 50 milliseconds, growing like ``tolerance**-0.5`` and hardly
-    with T; see :func:`rero_curve` for many ``kappa`` at once.
+    Cost without a closed form: 10 to 50 milliseconds, proportional to ``tolerance**-0.5`` and
+    almost independent of T. For many ``kappa`` use :func:`rero_curve`.
 
     Examples
     --------
@@ -132,13 +129,13 @@ def rero(
     >>> f"{found.lower:.5f} {found.upper:.5f}"
     '0.00224 0.00224'
     """
-    if not isinstance(run, DPSGD):
-        raise TypeError(f"run must be a DPSGD; got {run!r}")
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    check_run(run)
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     if log_kappa.ndim:
-        raise TypeError("the prior success of rero must be a single number; see rero_curve")
+        raise TypeError(
+            "prior_success must be a single number (rero_curve takes arrays); got shape "
+            f"{log_kappa.shape}"
+        )
     arguments.real("tolerance", tolerance, 1e-12, 1)
     low, high = _enclose(run, log_kappa[None], float(tolerance))
     if log:
@@ -149,7 +146,7 @@ def rero(
 def rero_curve(
     run: DPSGD, prior_success: ArrayLike, *, tolerance: float = 1e-4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`rero` at many prior successes, for little more than the price of one.
+    """:func:`rero` at many prior success probabilities, at little more than the cost of one.
 
     Parameters
     ----------
@@ -157,12 +154,12 @@ def rero_curve(
     prior_success : array_like
         ``kappa`` in [0, 1].
     tolerance : float
-        Width aimed at, relative to ``gamma``; in [1e-12, 1].
+        Target width, relative to ``gamma``; in [1e-12, 1].
 
     Returns
     -------
     lower, upper : ndarray
-        Of the shape of ``prior_success``.
+        Bounds on ``gamma``, of the shape of ``prior_success``.
 
     Raises
     ------
@@ -171,7 +168,7 @@ def rero_curve(
 
     Notes
     -----
-    Cost: one discretisation of a step for all, and three compositions for each group of levels
+    Cost: one discretisation of a step in total, and three compositions for each group of levels
     within three standard deviations of the privacy loss: 50 values from 1e-12 to 0.99 at T = 1000,
     q = 0.02 take about 0.1 s.
 
@@ -182,8 +179,7 @@ def rero_curve(
     >>> [round(float(v), 4) for v in upper]
     [0.3891, 0.8413]
     """
-    if not isinstance(run, DPSGD):
-        raise TypeError(f"run must be a DPSGD; got {run!r}")
+    check_run(run)
     kappa = arguments.real("prior_success", prior_success, 0, 1)
     arguments.real("tolerance", tolerance, 1e-12, 1)
     with np.errstate(divide="ignore"):
@@ -200,9 +196,9 @@ def _enclose(run: DPSGD, log_kappa: np.ndarray, tolerance: float) -> tuple[np.nd
         return full
     if run.steps == 1:
         return one
-    # One step is less than all of them, and sub-sampling less than none.
+    # gamma is at least that of one step and at most that of all steps without sub-sampling
     low, high = one[0].copy(), full[1].copy()
-    never = run.steps * np.log1p(-run.sampling_rate)  # log P(the record takes part in no step)
+    never = run.steps * np.log1p(-run.sampling_rate)  # log P(the record is in no batch)
     some = np.logaddexp(never + log_kappa, np.log(-np.expm1(never)))
     possible = log_kappa > -np.inf
     some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 8.0 * abs(never))
@@ -211,7 +207,7 @@ def _enclose(run: DPSGD, log_kappa: np.ndarray, tolerance: float) -> tuple[np.nd
     inside[inside] = high[inside] - low[inside] > 0.1 * tolerance
     if np.any(inside):
         lower, upper = success_curve(mechanism_of(run), np.exp(log_kappa[inside]), tolerance)
-        # what exp rounds: gamma is concave in kappa, so log gamma has slope at most one
+        # rounding of exp(log kappa): gamma is concave in kappa, so log gamma has slope at most one
         slip = 8.0 * _ULP * (1.0 + np.abs(log_kappa[inside]))
         low[inside] = np.maximum(low[inside], np.log(lower) - slip)
         high[inside] = np.minimum(high[inside], np.log(upper) + slip)
@@ -237,13 +233,13 @@ def _closed_at(log_kappa: float, shift: float, q: float) -> tuple[float, float]:
     if q < 1.0:
         log_gamma = float(np.logaddexp(np.log1p(-q) + log_kappa, np.log(q) + log_gamma))
         error += _ULP * (16.0 + 4.0 * (abs(np.log(q)) + abs(np.log1p(-q)) + abs(log_kappa)))
-    # gamma lies between kappa and one, whatever the rounding.
+    # gamma lies between kappa and one
     low = float(max(log_gamma - error, log_kappa * (1.0 + _ULP)))
     return low, float(min(log_gamma + error, 0.0))
 
 
 def probabilities_outwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities from their logarithms, rounded outwards; zero stays zero."""
+    """Return probabilities from bounds on their logarithms, rounded outwards; zero stays zero."""
     smallest = np.where(high > -np.inf, 5e-324, 0.0)
     lower = np.maximum(np.exp(low) * (1.0 - 4.0 * _ULP) - smallest, 0.0)
     return lower, np.minimum(np.exp(high) * (1.0 + 4.0 * _ULP) + smallest, 1.0)
@@ -252,9 +248,9 @@ def probabilities_outwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarra
 def _rounding(log_kappa: float, shift: float, log_gamma: float) -> float:
     """Return a bound on the absolute error of the computed ``log gamma``.
 
-    The quantile's rounding, a few units of ``|z|``, moves ``log Phi(z + mu)`` by the inverse Mills
-    ratio at ``z + mu`` (at most ``|z| + 1``, less ``mu``) without the deep branch, and by at most
-    ``1 + mu`` with it; the rest are roundings of the terms themselves.
+    The rounding error of the quantile, a few ulps of ``|z|``, is multiplied by the inverse Mills
+    ratio at ``z + mu`` (at most ``|z| + 1``, less ``mu``), or by at most ``1 + mu`` where the
+    difference from ``log p`` is computed; the remainder is the rounding of the terms themselves.
     """
     z = float(special.log_normal_quantile(log_kappa))
     top = z + shift
@@ -262,6 +258,6 @@ def _rounding(log_kappa: float, shift: float, log_gamma: float) -> float:
     sensitivity = min(1.0 + shift, mills + 1e-300) if z < -5.0 and top < 0.0 else mills
     terms = 64.0 + 8.0 * sensitivity * (abs(z) + shift) + 8.0 * abs(log_gamma)
     if log_gamma > -1e-3:
-        # Relative to the small 1 - gamma every term shrinks; the constant stays for safety.
+        # near one the error is relative to 1 - gamma; the constant is a safety margin
         terms = 64.0 + 8.0 * sensitivity * (abs(z) + shift)
     return _ULP * terms

@@ -1,8 +1,8 @@
-"""Reconstruction robustness from samples: Algorithm 1, and an interval that holds as stated.
+"""Reconstruction robustness from samples: Algorithm 1, and a confidence interval.
 
-Under ``nu`` each step leaves noise, under ``mu`` noise around the record's part, which takes part
-with probability q. All that counts is the sum over the steps of
-``log(1 - q + q exp(z / sigma - 1 / (2 sigma**2)))``, the log ratio of ``mu`` to ``nu``.
+Under ``nu`` each step's output is noise. Under ``mu`` the record's gradient is added with
+probability q. The log-likelihood ratio of ``mu`` to ``nu``, a sufficient statistic, is the sum over
+the steps of ``log(1 - q + q exp(z / sigma - 1 / (2 sigma**2)))``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from scipy import special as sc
 
 from reconrisk import arguments
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, check_run
 from reconrisk.bounds._confidence import lower_limit, upper_limit
 
 __all__ = ["rero_algorithm1", "rero_monte_carlo"]
 
 NORMALISATIONS = ("samples", "kept", "ratios")
 
-#: coordinates drawn at a time: 16 MB
+#: numbers drawn at a time: 16 MB
 _CHUNK = 2_000_000
 
 
@@ -32,15 +32,14 @@ def rero_algorithm1(
     *,
     normalisation: str = "samples",
 ) -> float:
-    """One estimate of ``gamma`` by Algorithm 1 of Hayes et al. (2023), Section 3.3.
+    """Estimate ``gamma`` by Algorithm 1 of Hayes et al. (2023), Section 3.3.
 
-    Draws outputs without the record, keeps the ``ceil(kappa N)`` with the largest ratios of ``mu``
-    to ``nu``, and sums those ratios.
+    Draws N outputs without the record and sums the ``ceil(kappa N)`` largest likelihood ratios of
+    ``mu`` to ``nu``.
 
     Parameters
     ----------
     run : DPSGD
-        What was run.
     prior_success : float
         ``kappa`` in (0, 1].
     samples : int
@@ -48,23 +47,23 @@ def rero_algorithm1(
     rng : numpy.random.Generator
         Source of the draws.
     normalisation : {"samples", "kept", "ratios"}
-        What the sum is divided by: N, which makes it an unbiased estimate of the probability of
-        the kept event; the number kept, as printed, which estimates ``gamma / kappa``; or the sum
-        of all ratios, whose expectation is N.
+        Divisor of the sum: N, for an unbiased estimate of the probability of the kept event; the
+        number kept, as printed, which estimates ``gamma / kappa``; or the sum of all ratios, whose
+        expectation is N.
 
     Returns
     -------
     float
-        The estimate; no bound on ``gamma`` from either side.
+        The estimate, neither an upper nor a lower bound on ``gamma``.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another type or out of its range.
+        If an argument has the wrong type or is out of its range.
 
     Notes
     -----
-    N T normal draws for q < 1, N for q = 1, where the log ratio is itself normal. The variance
+    N T normal draws for q < 1, N for q = 1, where the log-ratio is normal. The variance
     under ``nu`` grows like ``exp(T / sigma**2)`` at q = 1: beyond ``sqrt(T) / sigma`` of about
     three, a million samples miss most of ``gamma``.
 
@@ -98,37 +97,37 @@ def rero_monte_carlo(
     seed: int,
     confidence: float = 0.999,
 ) -> Enclosure:
-    """Interval that contains ``gamma`` with at least a stated probability.
+    """Confidence interval for ``gamma``, by the Neyman-Pearson lemma.
 
-    Two thresholds of the log ratio come from N draws under ``nu``: order statistics that exceed,
-    and fall short of, the level ``kappa`` (the ratio's law has no atoms, so the level of the k-th
-    largest is Beta-distributed). Independent draws under ``mu`` give their power, with the limits
-    of Clopper and Pearson. By the lemma of Neyman and Pearson ``gamma`` lies between the two
-    powers. The four ways to fail share ``1 - confidence`` equally.
+    Two thresholds of the log-likelihood ratio come from N draws under ``nu``: order statistics
+    whose levels are above and below ``kappa``. (The ratio's distribution is continuous, so that the
+    level of the k-th largest has a beta distribution.) Independent draws under ``mu`` estimate the
+    power of both tests, with Clopper-Pearson limits; ``gamma`` lies between the two powers. Each of
+    the four ways to fail has probability at most ``(1 - confidence)/4``.
 
     Parameters
     ----------
     run : DPSGD
-        What was run.
     prior_success : float
         ``kappa`` in [0, 1].
     samples : int
-        N >= 1, drawn twice.
+        N >= 1, under each of ``nu`` and ``mu``.
     seed : int
         Non-negative.
     confidence : float
-        In (0, 1), for both sides together.
+        In (0, 1): probability that both ends are valid.
 
     Returns
     -------
     Enclosure
-        Within ``[kappa, 1]``. Unlike Algorithm 1 its width does not depend on the second moment
-        of the ratio; it shrinks like ``1 / sqrt(N)``, once ``kappa N`` is well above one.
+        Within ``[kappa, 1]``. Unlike the error of Algorithm 1, its width does not depend on the
+        second moment of the ratio; it is proportional to ``1 / sqrt(N)`` once ``kappa N`` is well
+        above one.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another type or out of its range.
+        If an argument has the wrong type or is out of its range.
 
     Notes
     -----
@@ -147,7 +146,7 @@ def rero_monte_carlo(
     kappa = float(prior_success)
     if kappa in (0.0, 1.0):
         return Enclosure(kappa, kappa)
-    from scipy import stats  # half a second to import, which the certified bounds do not need
+    from scipy import stats  # takes half a second to import
 
     rng = np.random.default_rng(seed)
     without = np.sort(_log_ratios(run, samples, rng, with_record=False))[::-1]
@@ -168,8 +167,7 @@ def rero_monte_carlo(
 
 
 def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> None:
-    if not isinstance(run, DPSGD):
-        raise TypeError(f"run must be a DPSGD; got {run!r}")
+    check_run(run)
     arguments.real("prior_success", prior_success, 0, 1)
     arguments.integer("samples", samples, 1)
 
@@ -177,7 +175,7 @@ def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> None:
 def _log_ratios(
     run: DPSGD, samples: int, rng: np.random.Generator, *, with_record: bool
 ) -> np.ndarray:
-    """Draw ``log(mu / nu)`` of a whole run, without or with the record, shape (samples,)."""
+    """Draw the log-likelihood ratio of a run, without or with the record, shape (samples,)."""
     q, steps, shift = run.sampling_rate, int(run.steps), 1.0 / run.noise_multiplier
     if q == 1.0:
         # the sum over the steps is one normal variable

@@ -1,13 +1,15 @@
 """Reconstruction robustness (ReRo) of von Mises-Fisher noise, certified.
 
-The argument of Hayes et al. (2023), Theorem 2, does not ask for Gaussian noise: success before
-seeing the output turns into success after it by the trade-off curve between the outputs without and
-with the record. Every release turns a unit vector, which one record may reverse; the pair of
-opposite directions is the easiest to tell apart at every level, alone, on Poisson samples and
-composed (see :mod:`reconrisk.privacy._vmf_step`), so its curve bounds every attack.
+Theorem 2 of Hayes et al. (2023) does not assume Gaussian noise: the trade-off curve between the
+outputs without and with the record maps the prior success probability to the success of the best
+attack. Every release perturbs the direction of a unit vector, which one record may reverse. The
+pair of opposite directions is the easiest to distinguish at every level, for one release, on
+Poisson samples and under composition (see :mod:`reconrisk.privacy._vmf_step`), so that its curve
+bounds every attack.
 
-Nor does the argument ask that the first law be that of a run: any law will do that does not depend
-on the record. Against the uniform law on the sphere one release shows half as much.
+The reference distribution need not be that of a run without the record: any distribution that does
+not depend on the record is valid. With the uniform distribution on the sphere, the bound for one
+release is about that of half the concentration.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from reconrisk._types import Enclosure
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._bayes_success_vmf import log_coordinate_tail
 from reconrisk.bounds._rero import probabilities_outwards
-from reconrisk.privacy import _vmf, _vmf_step
+from reconrisk.privacy import _vmf_step
+from reconrisk.privacy._saddle import MOST_CELLS
 from reconrisk.privacy._step import UNIT, Step
 from reconrisk.privacy._tradeoff import SMALLEST, enclosed_curve
 
 __all__ = ["rero_vmf", "rero_vmf_curve", "rero_vmf_one_release"]
 
-_MOST_CELLS = 1 << 21
-#: caps whose cosine is so close to one that it has lost its digits
+#: caps whose cosine is closer to one than this are too narrow for the quadrature
 _NARROW = 1e-5
 
 
@@ -47,10 +49,9 @@ def rero_vmf(
     """Certified success of any attack on releases with von Mises-Fisher noise.
 
     The blow-up function ``gamma(kappa)`` of the pair of opposite directions: the largest
-    probability with the record of an event that has at most probability ``kappa`` without it. As in
-    :func:`rero` one-sided, the record added to a fixed data set; the mechanism is that of Biswas et
-    al. (2024), Algorithm 2. For a single release without sub-sampling
-    :func:`rero_vmf_one_release` is sharper.
+    probability with the record of an event that has probability at most ``kappa`` without it. As in
+    :func:`rero`, the record is added to a fixed data set. The mechanism is Algorithm 2 of Biswas et
+    al. (2024). For a single release without sub-sampling :func:`rero_vmf_one_release` is tighter.
 
     Parameters
     ----------
@@ -69,26 +70,27 @@ def rero_vmf(
     log : bool
         Enclose ``log gamma`` instead of ``gamma``.
     tolerance : float
-        Width aimed at, relative to ``gamma``; in [1e-12, 1].
+        Target width, relative to ``gamma``; in [1e-12, 1].
 
     Returns
     -------
     Enclosure
-        Contains ``gamma``: what discretisation and rounding can do is bounded and counted. Wider
-        than ``tolerance`` where memory or roundings do not allow more, as where likelihood ratios
-        leave the floats; below ``kappa`` = 1e-200 as wide as the largest ratio leaves it.
+        Contains ``gamma``; discretisation and rounding errors are bounded and included. It is wider
+        than ``tolerance`` where memory or rounding errors require it, for instance where likelihood
+        ratios overflow. Below ``kappa`` = 1e-200 the lower end is ``kappa`` and the upper end
+        follows from the largest likelihood ratio.
 
     Raises
     ------
     TypeError
-        If a prior is not a single number.
+        If the prior success is not a single number.
     ValueError
         If not exactly one prior is given or an argument is out of its range.
 
     Notes
     -----
-    Cost: a lattice of ``tolerance**-0.5`` cells up to a factor, composed a few times; 0.05 to 1 s.
-    Many ``kappa`` at once: :func:`rero_vmf_curve`.
+    Cost: a few compositions of a lattice with a number of cells proportional to
+    ``tolerance**-0.5``; 0.05 to 1 s. For many ``kappa`` use :func:`rero_vmf_curve`.
 
     Examples
     --------
@@ -97,11 +99,12 @@ def rero_vmf(
     >>> f"{found.lower:.4f} {found.upper:.4f}"
     '0.5672 0.5673'
     """
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     if log_kappa.ndim:
-        raise TypeError("the prior success of rero_vmf must be a single number; see rero_vmf_curve")
+        raise TypeError(
+            "prior_success must be a single number (rero_vmf_curve takes arrays); got shape "
+            f"{log_kappa.shape}"
+        )
     pair = _pair(concentration, dimension, sampling_rate, steps)
     low, high = _enclose(pair, log_kappa[None], _tolerance(tolerance))
     if log:
@@ -118,7 +121,7 @@ def rero_vmf_curve(
     steps: int = 1,
     tolerance: float = 1e-4,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`rero_vmf` at many prior successes, for little more than the price of one.
+    """:func:`rero_vmf` at many prior success probabilities, at little more than the cost of one.
 
     Parameters
     ----------
@@ -130,7 +133,7 @@ def rero_vmf_curve(
     Returns
     -------
     lower, upper : ndarray
-        Of the shape of ``prior_success``.
+        Bounds on ``gamma``, of the shape of ``prior_success``.
 
     Raises
     ------
@@ -160,12 +163,13 @@ def rero_vmf_one_release(
     log_prior_success: ArrayLike | None = None,
     log: bool = False,
 ) -> np.ndarray:
-    """Largest success of any attack on one release without sub-sampling, by the uniform law.
+    """Largest success of any attack on one release without sub-sampling.
 
-    The chance that a von Mises-Fisher vector falls into the cap around its mean that holds a share
-    ``kappa`` of the sphere. At ``kappa = 1/2`` two opposite directions attain it
-    (:func:`bayes_success_vmf_two`); it is about what Gaussian noise allows with a noise multiplier
-    of ``sqrt(p)/concentration``, twice that of :func:`rero_vmf`.
+    The probability that a von Mises-Fisher vector falls into the cap around its mean that covers a
+    fraction ``kappa`` of the sphere: the reference distribution is uniform. At ``kappa = 1/2`` two
+    opposite directions attain it (:func:`bayes_success_vmf_two`). It is about the bound for
+    Gaussian noise with a noise multiplier of ``sqrt(p)/concentration``, twice that of
+    :func:`rero_vmf`.
 
     Parameters
     ----------
@@ -184,7 +188,7 @@ def rero_vmf_one_release(
     -------
     ndarray or float
         ``gamma`` in [kappa, 1] (or its logarithm); relative error about 1e-10 (tested). For caps
-        with ``1 - cos`` below 1e-5, a bound: ``kappa`` times the density's peak.
+        with ``1 - cos`` below 1e-5 an upper bound: ``kappa`` times the largest density ratio.
 
     Raises
     ------
@@ -197,11 +201,9 @@ def rero_vmf_one_release(
     >>> round(float(bounds.rero_vmf_one_release(20.0, 760, 0.1)), 4)
     0.2889
     """
-    log_kappa = args.log_probability(
-        "prior_success", prior_success, log_prior_success, "log_prior_success"
-    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     kappa = float(arguments.real("concentration", concentration, 0, 1e8))
-    p = float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
+    p = float(arguments.integer("dimension", dimension, 2, 1e9))
     out = [_one_release(kappa, p, float(value)) for value in log_kappa.ravel()]
     return args.probability(np.array(out).reshape(log_kappa.shape), log)
 
@@ -212,7 +214,7 @@ def _one_release(kappa: float, p: float, log_kappa: float) -> float:
     arguments.real("log_prior_success", log_kappa, -1e6, 0)
     cap = float(special.log_cosine_quantile(log_kappa, p))
     if cap > 1.0 - _NARROW:
-        # the density is nowhere higher than at its peak
+        # the density is largest at the mean
         log_gamma = log_kappa + kappa - float(special.log_iv_reduced(0.5 * p - 1.0, kappa))
     else:
         log_gamma = log_coordinate_tail(cap, kappa, p)
@@ -228,7 +230,7 @@ def _pair(
 ) -> _vmf_step.OppositePair:
     return _vmf_step.OppositePair(
         float(arguments.real("concentration", concentration, 0, 1e5)),
-        float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9)),
+        float(arguments.integer("dimension", dimension, 2, 1e9)),
         float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)),
         int(arguments.integer("steps", steps, 1)),
     )
@@ -243,7 +245,7 @@ def _enclose(
     inside[inside] = high[inside] - low[inside] > 0.1 * tolerance
     if np.any(inside):
         lower, upper = _curve(pair, np.exp(log_kappa[inside]), tolerance)
-        # what exp rounds: gamma is concave in kappa, so log gamma has slope at most one
+        # rounding of exp(log kappa): gamma is concave in kappa, so log gamma has slope at most one
         slip = 16.0 * UNIT * (1.0 + np.abs(log_kappa[inside]))
         low[inside] = np.maximum(low[inside], np.log(lower) - slip)
         high[inside] = np.minimum(high[inside], np.log(upper) + slip)
@@ -251,11 +253,11 @@ def _enclose(
 
 
 def _closed_above(pair: _vmf_step.OppositePair, log_kappa: np.ndarray) -> np.ndarray:
-    """What the range of the likelihood ratio, and taking part in no step at all, leave possible."""
+    """Bound ``log gamma`` by the range of the likelihood ratio and the chance of being sampled."""
     ends = pair.loss(np.array([-0.5 * math.pi, 0.5 * math.pi])) * pair.steps
     high = log_kappa + float(ends[1])
     with np.errstate(divide="ignore"):
-        # an event's complement loses at most this factor
+        # the probability of the complement decreases by at most this factor
         log_rest = np.log(-np.expm1(log_kappa))
         high = np.minimum(high, np.log(-np.expm1(np.minimum(log_rest + float(ends[0]), 0.0))))
         if pair.sampling_rate < 1.0:
@@ -275,7 +277,7 @@ def _curve(
     low, high = _vmf_step.reach(pair, spill)
     guide = _vmf_step.guide(pair, max(60.0, -2.0 * math.log(spill)))
     ends = pair.loss(np.array([low, high]))
-    least = float(ends[1] - ends[0]) / _MOST_CELLS
+    least = float(ends[1] - ends[0]) / MOST_CELLS
 
     def discretised(width: float) -> Step:
         return _vmf_step.one_step(pair, width, low, high)

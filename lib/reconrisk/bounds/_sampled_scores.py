@@ -1,15 +1,15 @@
-"""The best attack's success under sub-sampling, for orthogonal candidates, without simulation.
+"""Success of the best attack under sub-sampling, for orthogonal candidates, by quadrature.
 
-A candidate's score is the sum over T steps of ``l(z) = log(1 - q + q exp(z/s - 1/(2 s**2)))``,
-with ``z`` standard normal under ``nu`` (the candidate was not there) and from the mixture under
-``mu`` (it was). The success is the integral of ``f_mu F_nu**(n - 1)``; under ``mu`` the density is
-``e**S`` times that under ``nu``.
+A candidate's score is the sum over T steps of ``l(z) = log(1 - q + q exp(z/s - 1/(2 s**2)))``.
+Under ``nu`` (the candidate is not in the data) ``z`` is standard normal, under ``mu`` (it is) it
+has the mixture distribution. The success is the integral of ``f_mu F_nu**(n - 1)``; the density
+under ``mu`` is ``e**S`` times that under ``nu``.
 
-Both densities come from the characteristic function of one step, raised to the power T, by the
-trapezoidal rule in the frequency: exact up to the mass outside the window and the frequencies left
-out, both below e**-40. The distribution functions come from the same coefficients, divided by
-``i w`` and, for the far tail, by ``1 - i w`` after the factor ``e**-S``, so that ``1 - F`` keeps
-the digits that the power n - 1 asks for.
+Both densities are computed from the characteristic function of one step, raised to the power T, by
+the trapezoidal rule in the frequency. The errors are the mass outside the window and that of the
+omitted frequencies, both below e**-40. The distribution functions have the same coefficients
+divided by ``i w`` or, in the upper tail and after the factor ``e**-S``, by ``1 - i w``, so that
+``1 - F`` has the relative accuracy that the power n - 1 requires.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _MOST_FREQUENCIES = 2**20
 _MOST_NODES = 2**20
 #: frequencies times nodes up to which the transform is summed term by term
 _PLAIN = 2**23
-#: points to either side over which a node is spread in the fast transform: error 1e-14
+#: grid points on either side over which the fast transform spreads a node: error 1e-14
 _SPREAD = 14
 
 
 def likelihood_success(sigma: float, q: float, steps: float, n: float) -> float:
-    """``E_mu[F_nu(S)**(n - 1)]`` for ``0 < q < 1`` and at least two steps."""
+    """Return ``E_mu[F_nu(S)**(n - 1)]`` for ``0 < q < 1`` and at least two steps."""
     low, high = _window(sigma, q, steps)
     width = high - low
     highest = _highest_frequency(sigma, q, steps, 2.0 * np.pi / width * _MOST_FREQUENCIES)
     if highest == np.inf:
         raise ValueError(
-            f"too few participations for this computation (sampling_rate * steps = {q * steps:g}): "
-            f"it needs more than {_MOST_FREQUENCIES} frequencies or nodes"
+            "sampling_rate * steps must be larger for this computation (it would need more than "
+            f"{_MOST_FREQUENCIES} frequencies or nodes); got {q * steps:g}"
         )
     count = int(np.ceil(width * highest / (2.0 * np.pi))) + 8
     frequency = 2.0 * np.pi / width * np.arange(count + 1)
     log_nu, log_mu = _log_transforms(frequency, sigma, q, low, width)
     turn = np.exp(1j * frequency * low)
-    # coefficients of the periodic densities, sum_k c_k exp(i w_k (s - low)), real part twice
+    # coefficients of the periodic densities, twice the real part of sum_k c_k exp(i w_k (s - low))
     c_nu = np.conj(np.exp(steps * log_nu)) * turn / width
     c_mu = np.conj(np.exp(steps * log_mu)) * turn / width
     # finer than the densities need, because of the power n - 1
@@ -56,9 +56,9 @@ def likelihood_success(sigma: float, q: float, steps: float, n: float) -> float:
     below = _evaluate(integrated, size)
     below = below - below[0] + c_nu[0].real * offset
     tilted = _evaluate(c_mu / (1.0 - 1j * frequency), size)
-    # beyond the window the periodic density repeats: take away what it has from there on
+    # the periodic density repeats beyond the window: subtract its integral from there on
     above = np.exp(-np.maximum(s, 0.0)) * tilted - np.exp(-high) * tilted[0]
-    # the tilted tail is the better one where e**-S is small
+    # the tilted form is the more accurate where e**-S is small
     above = np.where(s > 0.0, above, 1.0 - below)
     log_power = (n - 1.0) * np.log1p(-np.clip(above, 0.0, 1.0 - 1e-16))
     value = float((np.maximum(density, 0.0) * np.exp(log_power)).sum() * width / size)
@@ -66,7 +66,7 @@ def likelihood_success(sigma: float, q: float, steps: float, n: float) -> float:
 
 
 def _evaluate(coefficients: np.ndarray, size: int) -> np.ndarray:
-    """The real periodic function with these non-negative frequencies, at ``size`` nodes."""
+    """Evaluate at ``size`` nodes the real periodic function with these Fourier coefficients."""
     padded = np.zeros(size // 2 + 1, dtype=complex)
     padded[: coefficients.size] = coefficients
     return np.fft.irfft(padded, size) * size
@@ -77,12 +77,12 @@ def _loss(z: np.ndarray, sigma: float, q: float) -> np.ndarray:
 
 
 def _window(sigma: float, q: float, steps: float) -> tuple[float, float]:
-    """Return where all but e**-40 of the score lies, below under ``nu``, above under ``mu``.
+    """Return a window that omits e**-40 of the score, below under ``nu`` and above under ``mu``.
 
-    Chernoff's bound on both sides.
+    By Chernoff's bound on both sides.
     """
     theta = np.geomspace(1e-3, 1e3, 121)
-    # the moment of order 1 + theta has its weight near z = (1 + theta)/sigma
+    # the integrand of the moment of order 1 + theta peaks near z = (1 + theta)/sigma
     theta = theta[(1.0 + theta) / sigma < 400.0]
     z = np.arange(-_REACH, (1.0 + theta[-1]) / sigma + _REACH, min(0.1, 0.5 * sigma))
     loss = _loss(z, sigma, q)
@@ -98,7 +98,7 @@ def _window(sigma: float, q: float, steps: float) -> tuple[float, float]:
 
 
 def _nodes(top: float, sigma: float) -> tuple[float, int]:
-    """Distance and number of nodes in the noise for frequencies up to ``top``."""
+    """Return the step and number of quadrature nodes in z for frequencies up to ``top``."""
     step = min(0.1, 0.5 * sigma, 2.0 * np.pi / (top / sigma + 12.0))
     return step, int((2.0 * _REACH + 1.0 / sigma) / step) + 1
 
@@ -106,9 +106,10 @@ def _nodes(top: float, sigma: float) -> tuple[float, int]:
 def _log_transforms(
     frequency: np.ndarray, sigma: float, q: float, low: float = 0.0, width: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logs of the characteristic functions of one step's loss under ``nu`` and ``mu``.
+    """Return the logs of one step's characteristic functions under ``nu`` and ``mu``.
 
-    With ``width``, the frequencies are ``2 pi/width`` times 0, 1, 2, ... and may be many.
+    If ``width`` is given, the frequencies must be ``2 pi/width`` times 0, 1, 2, ...; large numbers
+    of them are then evaluated by a fast transform.
     """
     step, count = _nodes(float(frequency[-1]), sigma)
     z = -_REACH + step * np.arange(count)
@@ -129,14 +130,14 @@ def _log_transforms(
 
 
 def _fast_transform(position: np.ndarray, weight: np.ndarray, modes: int) -> np.ndarray:
-    """Sum of ``weight * exp(1j * k * position)`` for ``k = 0 .. modes - 1``.
+    """Return the sum of ``weight * exp(1j * k * position)`` for ``k = 0 .. modes - 1``.
 
-    Gaussian gridding (Greengard and Lee 2004, SIAM Review 46(3)): every weight is spread over a
-    grid of twice the resolution, one FFT, and the spreading is divided out.
+    Gaussian gridding (Greengard and Lee 2004, SIAM Review 46(3)): convolution of the weights with a
+    Gaussian on a grid of twice the resolution, one FFT, and deconvolution.
     """
     size = 2 ** int(np.ceil(np.log2(4 * modes)))
     grid = 2.0 * np.pi / size
-    # the widest Gaussian whose own cut-off and whose alias are equally small
+    # the width at which truncation and aliasing errors of the Gaussian are equal
     tau = np.pi * _SPREAD / (4.0 * modes**2) / ((size / (2 * modes)) * (size / (2 * modes) - 0.5))
     nearest = np.floor(position / grid)
     offset = position - nearest * grid
@@ -151,7 +152,7 @@ def _fast_transform(position: np.ndarray, weight: np.ndarray, modes: int) -> np.
 
 
 def _highest_frequency(sigma: float, q: float, steps: float, most: float) -> float:
-    """From where on both densities' transforms are below e**-40; infinity beyond ``most``."""
+    """Return a frequency beyond which both transforms are below e**-40, inf if above ``most``."""
     top = 1.0
     while top < most and _nodes(2.0 * top, sigma)[1] < _MOST_NODES:
         nu, mu = _log_transforms(np.linspace(top, 2.0 * top, 5), sigma, q)

@@ -1,21 +1,21 @@
-"""What holds for every estimator: the corrected ReRo statement of the analytic attack.
+"""Bounds for every estimator: the corrected reconstruction robustness of the analytic attack.
 
 ``mean_to_extreme``, Propositions 3 and 5, claim that no reconstruction exceeds the tail of the
-unbiased one. Shrinking it does. What can be said of every estimator:
+unbiased one. A shrunk reconstruction does. Two bounds hold for every estimator:
 
-*Known norm.* Let the attacker see ``Z ~ N(X, s**2 I)``, ``|X| = r`` known. Success,
-``|X - Y|**2 <= N eta =: rho**2 < r**2``, means that ``X`` lies in the ball of radius ``rho``
-around the estimate; that ball cuts the sphere ``|X| = r`` in a cap of angular radius at most
-``arcsin(rho/r)``, reached at ``|Y| = sqrt(r**2 - rho**2)``. Under the uniform prior on the sphere
-the posterior density grows with ``<X, Z>``, so among caps of that size the one centred at
-``Z/|Z|`` holds most of it: the Bayes success is ``P(cos(X, Z) >= sqrt(1 - rho**2/r**2))``. The
-estimator ``sqrt(r**2 - rho**2) Z/|Z|`` has exactly this success at every ``X`` of the sphere, so it
-is also minimax there (the least favourable prior is the uniform one, as the rotations form a
-compact group: Hunt and Stein): no estimator does better at every record.
+*Known norm.* The attacker observes ``Z ~ N(X, s**2 I)`` and knows ``|X| = r``. Success,
+``|X - Y|**2 <= N eta =: rho**2 < r**2``, means that ``X`` lies in the ball of radius ``rho`` around
+the estimate ``Y``. That ball intersects the sphere ``|X| = r`` in a cap of angular radius at most
+``arcsin(rho/r)``, attained at ``|Y| = sqrt(r**2 - rho**2)``. Under the uniform prior on the sphere
+the posterior density increases with ``<X, Z>``, so that of all caps of that size the one centred at
+``Z/|Z|`` has the largest posterior probability: the Bayes success is
+``P(cos(X, Z) >= sqrt(1 - rho**2/r**2))``. The estimator ``sqrt(r**2 - rho**2) Z/|Z|`` has exactly
+this success at every ``X`` on the sphere, and so is minimax (Hunt and Stein: the rotations form a
+compact group, so that the uniform prior is least favourable).
 
-*Any network and any attack* on a Gaussian mechanism: the closed-form ReRo bound with ``kappa`` the
-share of the sphere in such a cap, or, for records uniform in a box, a bound on the chance that a
-constant guess succeeds.
+*Any network and any attack* on a Gaussian mechanism: the closed-form ReRo bound, where ``kappa`` is
+the fraction of the sphere in such a cap or, for records uniform in a box, a bound on the success of
+the best constant guess.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["log_prior_success_box", "mse_tail_sphere", "rero_box", "rero_sphere"
 
 
 def _sine_squared(threshold: ArrayLike, n: np.ndarray, data_norm: ArrayLike) -> np.ndarray:
-    """Return ``min(N eta/r**2, 1)``; at one and above, the zero estimate always succeeds."""
+    """Return ``min(N eta/r**2, 1)``; at one the zero estimate always succeeds."""
     eta = arguments.real("threshold", threshold, 0)
     norm = args.positive("data_norm", data_norm)
     with np.errstate(over="ignore"):
@@ -51,15 +51,15 @@ def mse_tail_sphere(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Largest probability, for any estimator, of a mean squared error of at most a value.
+    """Largest probability, over all estimators, that the mean squared error is at most a threshold.
 
-    For records spread uniformly over the sphere of radius ``data_norm`` (or the worst of them),
-    observed as the analytic attack observes them, ``N(X, sigma**2 |X|**2 I)``::
+    For records uniformly distributed on the sphere of radius ``data_norm``, or the worst record on
+    it, from the analytic attack's observation ``X_hat ~ N(X, sigma**2 |X|**2 I)``::
 
-        P(cos(X, X_hat) >= sqrt(1 - N eta/|X|**2)),   and 1 from N eta = |X|**2 on.
+        P(cos(X, X_hat) >= sqrt(1 - N eta/|X|**2)),   and 1 for N eta >= |X|**2.
 
-    This replaces ``mean_to_extreme``, Proposition 3; it is attained, by
-    ``sqrt(|X|**2 - N eta) X_hat/|X_hat|``.
+    This corrects ``mean_to_extreme``, Proposition 3. The estimator
+    ``sqrt(|X|**2 - N eta) X_hat/|X_hat|`` attains it.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ def mse_tail_sphere(
     dimension : array_like
         N in [1, 1e12].
     noise_multiplier : array_like
-        ``sigma`` in [1e-8, inf), over ``sqrt(repeats)``.
+        ``sigma`` > 0; ``sigma/sqrt(repeats)`` at least 1e-8.
     data_norm : array_like
-        The known norm of the record, > 0.
+        The known norm of the record, > 0, data units.
     repeats : array_like
         Number of averaged observations, whole, >= 1.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def rero_sphere(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Success of any attack, through any network, on a record uniform on a sphere.
+    """Bound on the success of any attack, through any network, on a record uniform on a sphere.
 
     The closed form ``Phi(Phi**-1(kappa) + sqrt(T)/sigma)`` (Hayes et al. 2023, Theorem 2) at the
-    prior success ``kappa`` of the best constant guess: the share of the sphere in a cap with
-    ``cos >= sqrt(1 - N eta/|X|**2)``. It holds for whatever the record's clipped gradient does;
-    :func:`mse_tail_sphere`, for the linear network, lies below.
+    prior success ``kappa`` of the best constant guess: the fraction of the sphere in a cap with
+    ``cos >= sqrt(1 - N eta/|X|**2)``. It holds for every dependence of the clipped gradient on the
+    record; :func:`mse_tail_sphere`, for the linear network, is at most this.
 
     Parameters
     ----------
@@ -126,7 +126,12 @@ def rero_sphere(
     steps : array_like
         T, whole, >= 1, at sampling rate one.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------
@@ -148,14 +153,14 @@ def rero_sphere(
 def log_prior_success_box(
     threshold: ArrayLike, dimension: ArrayLike, width: ArrayLike = 1.0
 ) -> np.ndarray:
-    """Log of an upper bound on a constant guess's success, records uniform in a box.
+    """Log of an upper bound on the prior success for records uniform in a box.
 
-    For ``X`` uniform in a cube of side ``width`` the best guess is its centre (the density is
+    For ``X`` uniform in a cube of side ``width`` the best guess is the centre (the density is
     symmetric and log-concave: Anderson 1955), and ``P(|X - centre|**2 <= N eta)`` is at most
 
     - the volume of the ball over that of the cube, and
-    - by Chernoff, ``[exp(t eta) E exp(-t U**2)]**N`` for every ``t >= 0``, U uniform in
-      ``[-width/2, width/2]``; the smallest over ``t`` is taken.
+    - by Chernoff's bound, the minimum over ``t >= 0`` of ``[exp(t eta) E exp(-t U**2)]**N``, with U
+      uniform in ``[-width/2, width/2]``.
 
     Parameters
     ----------
@@ -169,8 +174,8 @@ def log_prior_success_box(
     Returns
     -------
     ndarray or float
-        In [-inf, 0]; rounding is on the safe (upper) side. Zero from ``eta = width**2/12`` on,
-        the mean squared error of the centre.
+        In [-inf, 0], rounded upwards. Zero for ``eta >= width**2/12``, the expected mean squared
+        error of the centre.
 
     Raises
     ------
@@ -186,7 +191,7 @@ def log_prior_success_box(
     eta = arguments.real("threshold", threshold, 0)
     n = args.dimension(dimension)
     w = args.positive("width", width)
-    # In units of the half-width: share = mean square allowed per entry.
+    # share: the mean square allowed per entry, in units of the half-width
     with np.errstate(over="ignore"):
         share = np.minimum(4.0 * (eta / w / w), 1.0)
     share, n = np.broadcast_arrays(in_floats("threshold / width**2", share, eta), n)
@@ -197,7 +202,7 @@ def log_prior_success_box(
     v = _tilt(u)
     per_entry = v * v * u + np.log(np.sqrt(np.pi) / 2.0 * sc.erf(v) / v)
     log_chernoff = n * per_entry
-    # The rounding of N times a difference of terms of order log(1/share) is added back.
+    # bound on the rounding error of N times a difference of terms of order log(1/share)
     slack = 1e-14 * n * (1.0 + np.abs(np.log(u)) + np.abs(np.log(n)))
     bound = np.minimum(np.minimum(log_ball, log_chernoff) + slack, 0.0)
     return np.where(inside, bound, np.where(share > 0.0, 0.0, -np.inf))[()]
@@ -206,7 +211,7 @@ def log_prior_success_box(
 def _tilt(share: np.ndarray) -> np.ndarray:
     """Return ``v`` with ``E[U**2]`` under ``exp(-v**2 u**2)`` on [-1, 1] close to ``share``.
 
-    Bisection in ``v``; any value gives a valid bound, so nothing depends on its last digits.
+    By bisection; the bound is valid for every ``v``, so that its accuracy is not critical.
     """
     low, high = np.full(share.shape, 1e-4), 1.0 / np.sqrt(2.0 * share)
     for _ in range(60):
@@ -225,7 +230,7 @@ def rero_box(
     *,
     log: bool = False,
 ) -> np.ndarray:
-    """Success of any attack, through any network, on a record uniform in a box.
+    """Bound on the success of any attack, through any network, on a record uniform in a box.
 
     :func:`reconrisk.bounds.rero_gaussian` at the prior of :func:`log_prior_success_box`.
 
@@ -236,7 +241,12 @@ def rero_box(
     noise_multiplier, steps : array_like
         As in :func:`rero_sphere`.
     log : bool
-        Return the natural logarithm instead.
+        Return the natural logarithm.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1] (or its logarithm).
 
     Raises
     ------

@@ -1,16 +1,16 @@
-"""How well a batch can be found from a two-layer network's noisy gradient: Liu et al. 2024.
+"""Errors of reconstructing a batch from a two-layer network's noisy gradient: Liu et al. 2024.
 
-Errors are root mean squares over the B records of a batch of their Euclidean distances, in the best
-order (Definition D.1). Two kinds of value:
+Errors are root mean squares, over the B records of a batch, of the Euclidean distances in the best
+order (Definition D.1). There are two kinds of values:
 
-- the orders in B, d, m, sigma, C and p that the paper's Table 1 lists, with every hidden constant
-  and logarithm set to one: :func:`tensor_attack_order`, :func:`cramer_rao_order`;
-- the Cramer-Rao bound of a given network, records and defence, exactly, from the derivatives of
-  what is observed: :func:`gradient_information`, then :func:`cramer_rao_error`; loosened to the
-  trace as the paper does, :func:`cramer_rao_error_loosened`.
+- the orders in B, d, m, sigma, C and p of the paper's Table 1, with every hidden constant and
+  logarithm set to one: :func:`tensor_attack_order`, :func:`cramer_rao_order`;
+- the exact Cramer-Rao bound for a given network, records and defence, from the derivatives of the
+  observed entries: :func:`gradient_information`, then :func:`cramer_rao_error`, or loosened to the
+  trace as in the paper, :func:`cramer_rao_error_loosened`.
 
-The Cramer-Rao bound holds for unbiased estimators only. The paper takes it as minimax without that
-condition; a biased estimator, that shrinks for instance, can be below it where noise is large.
+The Cramer-Rao bound holds for unbiased estimators only. The paper presents it as minimax without
+that condition; a biased estimator, such as one that shrinks, can be below it where noise is large.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
     "tensor_attack_order",
 ]
 
-# an information matrix scaled to a unit diagonal whose smallest eigenvalue is below this share of
-# its largest is singular as far as rounding lets us see
+# An information matrix, scaled to a unit diagonal, is numerically singular if its smallest
+# eigenvalue is below this fraction of its largest.
 _SINGULAR = 1e-13
 
 
@@ -60,9 +60,9 @@ def tensor_attack_order(
         condition / (coefficient * singular_value**2)
             * (B + sigma_0 max(1, |G|/C)) * sqrt(d / ((1 - p) m))
 
-    No defence: Theorem 3.1 (B.6). Local aggregation: the same (Propositions 3.1 and C.1), with all
-    steps' records counted in B (C.2). Noise: C.12; clipping: C.11, no effect by itself; both: 3.3
-    (C.13). Dropout: Section 3.4. There is none for pruning.
+    No defence: Theorem 3.1 (B.6). Local aggregation: the same (Propositions 3.1 and C.1), where B
+    counts the records of all steps (C.2). Noise: C.12; clipping: C.11, no effect by itself; both:
+    3.3 (C.13). Dropout: Section 3.4. The paper has no upper bound for pruning.
 
     Parameters
     ----------
@@ -73,20 +73,20 @@ def tensor_attack_order(
     grad_norm, max_grad_norm : array_like
         ``|G| >= 0`` and C > 0; infinite for no clipping.
     dropout : array_like
-        p in [0, 1): the share of neurons *dropped*. Section 3.4 speaks of dropping "with
-        probability 1 - p" and of a width (1 - p) m at once.
+        p in [0, 1): the share of neurons *dropped*. Section 3.4 drops "with probability 1 - p" but
+        has a width of (1 - p) m.
     coefficient : array_like
-        ``min(|nu|, |lambda|) > 0``: the smaller of the activation's two Hermite coefficients in
-        use (Assumption B.1).
+        ``min(|nu|, |lambda|) > 0``: the smaller of the two Hermite coefficients of the activation
+        that the attack uses (Assumption B.1).
     singular_value : array_like
         pi_min > 0: the smallest singular value of the records' matrix.
     condition : array_like
-        kappa >= 1: the largest over the smallest of the residuals' sizes (Theorem B.1).
+        kappa >= 1: the largest over the smallest absolute residual (Theorem B.1).
 
     Returns
     -------
     ndarray or float
-        With hidden constants and logarithms set to one: only ratios of two values mean anything.
+        Up to hidden constants and logarithms, so that only ratios of values are meaningful.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def tensor_attack_order(
     factor = arguments.real("condition", condition, 1, 1e140)
     factor = factor / arguments.real("coefficient", coefficient, 1e-100, 1e100)
     factor = factor / arguments.real("singular_value", singular_value, 1e-70, 1e70) ** 2
-    return (factor * (b + added) * _root(dimension, width, dropout, "dropout"))[()]
+    return (factor * (b + added) * _root(dimension, width, dropout))[()]
 
 
 def cramer_rao_order(
@@ -123,22 +123,22 @@ def cramer_rao_order(
 
     No defence, noise and local aggregation: Theorem 3.2 (D.7) and Proposition 3.2 (E.2). Clipping
     and DP-SGD: Lemma E.1. Dropout: Appendix E.1. Pruning: Proposition 3.4 (Lemma E.3), where the
-    share is one of the squared norm of the Jacobian, not of its entries; Proposition 3.4 defines it
-    as the share *kept*, the formula needs the share pruned.
+    share is of the Jacobian's squared norm, not of its entries. Proposition 3.4 defines it as the
+    share *kept*; the formula needs the share pruned.
 
     Parameters
     ----------
     dimension, width, grad_norm, max_grad_norm, dropout
         As in :func:`tensor_attack_order`.
     noise_std : array_like
-        sigma >= 0 of every observed entry.
+        sigma >= 0: standard deviation of the noise on every observed entry.
     pruned : array_like
         Share of the Jacobian's squared norm in the pruned entries, in [0, 1).
 
     Returns
     -------
     ndarray or float
-        With constants and logarithms set to one. It has no B; the exact bound has
+        Up to constants and logarithms. It does not depend on B; the exact bound does
         (:func:`cramer_rao_error`).
 
     Raises
@@ -153,20 +153,21 @@ def cramer_rao_order(
     0.01
     """
     sigma = arguments.real("noise_std", noise_std, 0, 1e140) * _clipping(grad_norm, max_grad_norm)
-    gone = arguments.real("pruned", pruned, 0, 1, high_open=True)
-    return (sigma * _root(dimension, width, dropout, "dropout") / np.sqrt(1.0 - gone))[()]
+    lost = arguments.real("pruned", pruned, 0, 1, high_open=True)
+    return (sigma * _root(dimension, width, dropout) / np.sqrt(1.0 - lost))[()]
 
 
 def _clipping(grad_norm: ArrayLike, max_grad_norm: ArrayLike) -> np.ndarray:
-    """``max(1, |G|/C)``."""
+    """Return ``max(1, |G|/C)``."""
     size = arguments.real("grad_norm", grad_norm, 0, 1e140)
     return np.maximum(1.0, size / arguments.real("max_grad_norm", max_grad_norm, 1e-140))
 
 
-def _root(dimension: ArrayLike, width: ArrayLike, share: ArrayLike, name: str) -> np.ndarray:
+def _root(dimension: ArrayLike, width: ArrayLike, dropout: ArrayLike) -> np.ndarray:
+    """Return ``sqrt(d / ((1 - p) m))``."""
     d = arguments.integer("dimension", dimension, 1, 1e12)
     m = arguments.integer("width", width, 1, 1e15)
-    return np.sqrt(d / ((1.0 - arguments.real(name, share, 0, 1, high_open=True)) * m))
+    return np.sqrt(d / ((1.0 - arguments.real("dropout", dropout, 0, 1, high_open=True)) * m))
 
 
 # The Cramer-Rao bound ----------------------------------------------------------------------------
@@ -174,19 +175,19 @@ def _root(dimension: ArrayLike, width: ArrayLike, share: ArrayLike, name: str) -
 
 @dataclass(frozen=True)
 class GradientInformation:
-    """What independent unit noise on a gradient's entries leaves to be known of the records.
+    """Fisher information on the records from a gradient with independent unit noise.
 
     Attributes
     ----------
     matrix : ndarray, shape (q, q)
-        ``J J'`` of the paper, the sum over entries of the outer product of their derivatives:
-        Fisher's information at noise of standard deviation one.
+        ``J J'`` of the paper, the sum over the entries of the outer products of their derivatives:
+        the Fisher information at noise of standard deviation one.
     pull : ndarray, shape (q,)
-        Sum over entries of the entry times its derivatives.
+        ``J g``, the sum over the entries of the entry times its derivatives.
     squared_norm : float
-        Of the gradient.
+        Squared norm of the gradient g.
     entries : int
-        How many entries were observed.
+        Number of observed entries.
     """
 
     matrix: np.ndarray
@@ -195,28 +196,33 @@ class GradientInformation:
     entries: int
 
     def clipped(self, max_grad_norm: float) -> GradientInformation:
-        """Return what is left when the gradient is divided by ``max(1, norm/C)``.
+        """Return the information from the gradient clipped to norm C.
 
-        Where it is clipped, ``(C/|g|)^2 (J J' - J g g' J'/|g|^2)``: all shrinks, and the
-        gradient's own length says nothing any more.
+        If clipping has an effect, it is ``(C/|g|)^2 (J J' - J g g' J'/|g|^2)``: all information is
+        scaled down, and that from the norm of the gradient is lost.
+
+        Parameters
+        ----------
+        max_grad_norm : float
+            C > 0.
         """
         c = float(arguments.real("max_grad_norm", max_grad_norm, 1e-140, np.inf))
         if self.squared_norm <= c * c:
             return self
         share = c * c / self.squared_norm
         lost = np.outer(self.pull, self.pull) / self.squared_norm
-        # a clipped gradient does not move along itself
+        # the derivatives of a clipped gradient are orthogonal to it
         zero = np.zeros_like(self.pull)
         return GradientInformation(share * (self.matrix - lost), zero, c * c, self.entries)
 
 
 def gradient_information(rows: Iterable[tuple[ArrayLike, ArrayLike]]) -> GradientInformation:
-    """Add up Fisher's information of a gradient whose entries come in chunks.
+    """Sum the Fisher information of a gradient whose entries are given in chunks.
 
     Parameters
     ----------
     rows : iterable of pairs
-        Values, (n,), and derivatives, (n, q), of the entries, for instance
+        Values, (n,), and derivatives, (n, q), of n entries, for instance from
         :func:`reconrisk.two_layer.gradient_jacobians`.
 
     Returns
@@ -230,7 +236,7 @@ def gradient_information(rows: Iterable[tuple[ArrayLike, ArrayLike]]) -> Gradien
 
     Notes
     -----
-    ``entries q^2`` multiplications, memory for one chunk and two q x q matrices.
+    Cost: ``entries q^2`` multiplications; memory for one chunk and two q x q matrices.
     """
     matrix, pull, squared, entries = None, None, 0.0, 0
     for values, jacobian in rows:
@@ -257,14 +263,14 @@ def cramer_rao_error(
 ) -> np.ndarray:
     """Least root mean squared error of an unbiased estimator of the records.
 
-    ``sigma sqrt(tr((J J')^-1)/B)`` (Liu et al. 2024, eq. 27, with the square and the 1/B that
-    Theorem D.7 has and eq. 27 lacks).
+    ``sigma sqrt(tr((J J')^-1)/B)`` (Liu et al. 2024, eq. 27, with the square and the 1/B of
+    Theorem D.7, which eq. 27 lacks).
 
     Parameters
     ----------
     information : GradientInformation
-        With ``B d`` unknowns first; further ones, such as free residuals, are nuisances: their
-        uncertainty is taken into account and not counted.
+        Its first ``B d`` unknowns are the records; further ones, such as free residuals, are
+        nuisance parameters.
     noise_std : array_like
         Standard deviation of every entry, >= 0.
     inputs : array_like, shape (B, d)
@@ -276,8 +282,8 @@ def cramer_rao_error(
     Returns
     -------
     ndarray or float
-        Infinite where the entries do not determine the records: fewer entries than unknowns, or a
-        singular matrix.
+        Root mean over the records of the squared Euclidean distances. Infinite if the entries do
+        not determine the records: fewer entries than unknowns, or a singular matrix.
 
     Raises
     ------
@@ -287,24 +293,29 @@ def cramer_rao_error(
     sigma = arguments.real("noise_std", noise_std, 0, 1e140)
     x = _records(information, inputs)
     root = np.sqrt(_inverse_trace(information, x, unit_norm) / len(x))
-    # without noise too: entries that leave the records undetermined bound nothing
+    # infinite without noise too, if the entries do not determine the records
     return (sigma * root if np.isfinite(root) else np.full(sigma.shape, np.inf))[()]
 
 
 def cramer_rao_error_loosened(
     information: GradientInformation, noise_std: ArrayLike, inputs: ArrayLike
 ) -> np.ndarray:
-    """The paper's loosening of the bound to a trace: ``sigma sqrt(B d^2/tr(J J'))``.
+    """The paper's bound by the trace of the information: ``sigma sqrt(B d^2/tr(J J'))``.
 
-    By ``tr(M) tr(M^-1) >= (B d)^2`` (Lemma D.2, Remark D.3): at most
-    :func:`cramer_rao_error` without ``unit_norm``, with equality where the information is the same
-    in every direction.
-    It does not see that records of one batch can be taken for each other.
+    By ``tr(M) tr(M^-1) >= (B d)^2`` (Lemma D.2, Remark D.3) it is at most :func:`cramer_rao_error`
+    without ``unit_norm``, with equality if the information is the same in every direction. It
+    ignores correlations between the records of a batch.
 
     Parameters
     ----------
     information, noise_std, inputs
-        As in :func:`cramer_rao_error`; nuisances are left out.
+        As in :func:`cramer_rao_error`; nuisance parameters are ignored.
+
+    Returns
+    -------
+    ndarray or float
+        Root mean over the records of the squared Euclidean distances; infinite if the trace is
+        zero.
 
     Raises
     ------
@@ -322,24 +333,32 @@ def cramer_rao_error_loosened(
 def information_trace_limit(
     activation: str | special.Activation, dimension: int, width: float, residuals: ArrayLike
 ) -> float:
-    """Return what ``tr(J J')`` tends to for a wide network and unit records.
+    """Limit of ``tr(J J')`` for wide networks and records of unit norm.
 
-    ``m sum_i r_i^2 ((d - 1) E[s'(z)^2] + E[s'(z)^2 z^2])``: the explicit constant in the lower
-    bound ``sqrt(B d^2/tr)``, there (Lemma D.6) bounded by the largest slope.
+    ``m sum_i r_i^2 ((d - 1) E[s'(z)^2] + E[s'(z)^2 z^2])``, with z standard normal: the explicit
+    constant in the lower bound ``sqrt(B d^2/tr)``, which Lemma D.6 of Liu et al. (2024) bounds by
+    the largest slope.
 
     Parameters
     ----------
     activation : str or special.Activation
+        s, or its name.
     dimension : int
         d >= 1.
     width : float
-        Number of observed neurons, > 0.
+        m > 0, number of observed neurons.
     residuals : array_like, shape (B,)
+        r_i, the residuals of the records.
+
+    Returns
+    -------
+    float
+        >= 0.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range.
+        If the activation is unknown or an argument is out of its range.
 
     Examples
     --------
@@ -367,7 +386,7 @@ def _records(information: GradientInformation, inputs: ArrayLike) -> np.ndarray:
 
 
 def _inverse_trace(information: GradientInformation, x: np.ndarray, unit_norm: bool) -> float:
-    """Trace over the records of the inverse information, infinite if singular."""
+    """Return the trace of the inverse information over the records, infinite if singular."""
     matrix, unknowns = information.matrix, x.size
     if unit_norm:
         basis = linalg.block_diag(

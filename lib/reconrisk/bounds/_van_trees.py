@@ -1,4 +1,4 @@
-"""How well records of a known law can be found from noisy numbers: van Trees' bound."""
+"""Van Trees' bound on the error of records from a Gaussian prior, given noisy observations."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from reconrisk import arguments
 
 __all__ = ["van_trees_error"]
 
-# a direction in which the information is below this share of its largest is not determined
+# information below this fraction of the largest counts as zero
 _SINGULAR = 1e-13
 
 
 def van_trees_error(
     information: ArrayLike, noise_std: ArrayLike, covariance: ArrayLike
 ) -> np.ndarray:
-    """Least root mean squared error of any estimator of records from a normal law.
+    """Least root mean squared error of any estimator of records with a Gaussian prior.
 
-    ``sqrt(tr((I/sigma^2 + C^-1)^-1)/B)`` with the mean information I over the law: van Trees'
-    inequality (Van Trees 1968, Section 2.4; Gill and Levit 1995), which unlike the Cramer-Rao bound
-    holds for biased estimators too. It is attained where the observation is linear in the records.
+    ``sqrt(tr((I/sigma^2 + C^-1)^-1)/B)`` with the information I averaged over the prior: van Trees'
+    inequality (Van Trees 1968, Section 2.4; Gill and Levit 1995). Unlike the Cramer-Rao bound it
+    holds for biased estimators too. It is attained if the observation is linear in the records.
 
     Parameters
     ----------
     information : array_like, shape (B d, B d)
-        Of noise of standard deviation one, record by record: the ``matrix`` of a
+        I at noise of standard deviation one, ordered by records: the ``matrix`` of a
         :class:`GradientInformation`, or the mean of several.
     noise_std : array_like
-        sigma >= 0. Without noise what is left is the spread of the law in the directions that the
-        observation does not see at all.
+        sigma >= 0. Without noise the bound is the prior's spread in the directions of zero
+        information.
     covariance : array_like, shape (d, d)
-        C, of one record; the B records are independent. Positive definite.
+        C > 0 (positive definite), the prior covariance of each of the B independent records.
 
     Returns
     -------
@@ -46,28 +46,31 @@ def van_trees_error(
 
     Notes
     -----
-    One eigendecomposition, whatever the number of noises.
+    One eigendecomposition for any number of noise levels.
     """
     matrix = arguments.real("information", information, low_open=True, high_open=True)
-    law = arguments.real("covariance", covariance, low_open=True, high_open=True)
+    prior = arguments.real("covariance", covariance, low_open=True, high_open=True)
     sigma = arguments.real("noise_std", noise_std, 0, 1e140)
-    if law.ndim != 2 or law.shape[0] != law.shape[1] or not np.allclose(law, law.T):
-        raise ValueError(f"covariance must be a symmetric matrix; got shape {law.shape}")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) % len(law):
+    if prior.ndim != 2 or prior.shape[0] != prior.shape[1] or not np.allclose(prior, prior.T):
+        raise ValueError(f"covariance must be a symmetric matrix; got shape {prior.shape}")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) % len(prior):
         raise ValueError(
-            f"information must be square with a multiple of {len(law)} rows; got {matrix.shape}"
+            f"information must be square with a multiple of {len(prior)} rows; got {matrix.shape}"
         )
     try:
-        root = np.linalg.cholesky(law)
+        root = np.linalg.cholesky(prior)
     except np.linalg.LinAlgError:
-        raise ValueError("covariance must be positive definite") from None
-    records = len(matrix) // len(law)
+        smallest = float(np.linalg.eigvalsh(prior)[0])
+        raise ValueError(
+            f"covariance must be positive definite; got an eigenvalue {smallest!r}"
+        ) from None
+    records = len(matrix) // len(prior)
     roots = np.kron(np.eye(records), root)
-    # in units of the law's own spread, where what is learnt and what was known compare
+    # whitened by the prior, so that information and prior precision are comparable
     values, vectors = np.linalg.eigh(roots.T @ matrix @ roots)
     spread = np.sum(np.square(roots @ vectors), axis=0)
     values = np.where(values > _SINGULAR * max(values[-1], 0.0), values, 0.0)
     squared = np.square(sigma)[..., None]
-    known = (values > 0) | (squared > 0)
-    left = np.where(known, squared / np.where(known, squared + values, 1.0), 1.0)
-    return np.sqrt(left @ spread / records)[()]
+    positive = (values > 0) | (squared > 0)
+    posterior = np.where(positive, squared / np.where(positive, squared + values, 1.0), 1.0)
+    return np.sqrt(posterior @ spread / records)[()]

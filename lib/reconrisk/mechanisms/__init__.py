@@ -1,8 +1,8 @@
-"""What private training does to a gradient: clip its norm, add Gaussian noise, turn its direction.
+"""Mechanisms of private training: clipping, Gaussian noise, von Mises-Fisher noise, other defences.
 
-A gradient is a mapping from parameter names to tensors whose first axis runs over examples, so
-that many single-example steps are privatised in one call. The defences of Liu et al. are values
-that compose (``_defences``); their updates have that axis run over clients.
+A gradient is a mapping from parameter names to tensors whose first axis runs over examples, so that
+many single-example steps are privatised in one call. The defences of Liu et al. compose; the first
+axis of their updates runs over clients.
 """
 
 from reconrisk._extras import require

@@ -1,14 +1,14 @@
-"""Defences against reconstruction, composable: what is done to an update, and what shows of it.
+"""Composable defences against reconstruction, and what the server observes of the updates.
 
-Liu et al., Section 3. Two kinds: *transforms* of the update that a client would send
+Liu et al. (2024), Section 3. There are two kinds: *transforms* of the update that a client sends
 (:class:`Clipping`, :class:`Noise`, :class:`EntryDropout`, :class:`Pruning`,
-:class:`SecureAggregation`), and *changes of the training* that makes it (:class:`NeuronDropout`,
-:class:`LocalAggregation`), which :func:`reconrisk.training.client_updates` carries out. A list of
-them is a defence, applied in its order; the empty list is none, and clipping with noise after it is
-DP-SGD (:func:`dp_sgd`).
+:class:`SecureAggregation`), and *changes of the training* that computes it (:class:`NeuronDropout`,
+:class:`LocalAggregation`), which :func:`reconrisk.training.client_updates` carries out. A defence
+is a sequence of them, applied in order. The empty sequence is no defence, and clipping followed by
+noise is DP-SGD (:func:`dp_sgd`).
 
-Whoever reads an update sees more than its numbers: entries that a defence removed are zero. What
-can be seen so travels with the update (:class:`Released`), and noise on all entries covers it.
+Entries that a defence removed are zero, which the server can observe. :class:`Released` carries
+these masks with the update; noise on all entries hides them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ Masks = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class LocalAggregation:
-    """Local aggregation: a client takes k steps of gradient descent and sends their sum.
+    """Local aggregation: a client takes k gradient steps and sends their mean gradient.
 
-    What is sent is the sum of the steps' gradients over k, ``(w_0 - w_k) / (k rate)``: the mean
-    gradient seen on the way. Liu et al., Section 3.1, with all steps on the same batch.
+    The update is ``(w_0 - w_k) / (k learning_rate)``. Liu et al., Section 3.1, with all steps on
+    the same batch.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ class LocalAggregation:
 class NeuronDropout:
     """Dropout of the wide layer's neurons, one draw per update: Liu et al., Section 3.4.
 
-    Kept neurons answer ``1 / (1 - probability)`` times as much. The gradient's rows of dropped
-    neurons are zero, so that the draw is visible.
+    The outputs of kept neurons are scaled by ``1 / (1 - probability)``. The gradient rows of
+    dropped neurons are zero, so that the server can observe the draw.
 
     Parameters
     ----------
     probability : float
-        Of being dropped, in [0, 1).
+        Probability that a neuron is dropped, in [0, 1).
     """
 
     probability: float
@@ -94,21 +94,21 @@ TrainingChange = LocalAggregation | NeuronDropout
 
 @dataclass(frozen=True)
 class Released:
-    """What the server sees of P updates.
+    """What the server observes of P updates.
 
     Attributes
     ----------
     gradient : Gradient
         Parameter name to Tensor of shape (P, \\*parameter.shape).
     visible : mapping of str to Tensor of bool, optional
-        Shaped alike: the entries that were released, where the others show as zeros. None if all
-        were, or if noise covers which.
+        Of the same shapes: which entries were not removed. None if no entry was removed, or if
+        noise hides which.
     units : Tensor, shape (P, neurons), optional
-        The factors of :class:`NeuronDropout`, as long as they show.
+        The factors of :class:`NeuronDropout`, if the server can observe them.
     local : LocalAggregation, optional
-        The clients' protocol, which the server has set.
+        The clients' protocol, which the server set.
     clients : int
-        Clients whose updates were averaged into each.
+        Number of clients averaged in each update.
     """
 
     gradient: Gradient
@@ -122,7 +122,7 @@ class Released:
         return len(next(iter(self.gradient.values())))
 
     def take(self, chosen: slice) -> Released:
-        """Some of the updates."""
+        """Return the updates that a slice selects."""
 
         def part(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             return {name: t[chosen] for name, t in tensors.items()}
@@ -136,9 +136,18 @@ class Released:
 
 
 def support(gradient: Mapping[str, torch.Tensor]) -> Masks:
-    """Return where a gradient is not zero: all that its reader can tell of what was removed.
+    """Return masks of the non-zero entries: what a gradient reveals about removed entries.
 
-    Also an entry that happens to be zero counts as removed (a closed ReLU's, say).
+    An entry that is zero for another reason, such as an inactive ReLU, counts as removed.
+
+    Parameters
+    ----------
+    gradient : mapping of str to Tensor
+
+    Returns
+    -------
+    mapping of str to Tensor of bool
+        Of the same shapes.
     """
     return {name: g != 0 for name, g in gradient.items()}
 
@@ -148,15 +157,14 @@ def support(gradient: Mapping[str, torch.Tensor]) -> Masks:
 
 @dataclass(frozen=True)
 class Clipping:
-    """Scale an update down to a norm of ``max_grad_norm``: Liu et al., Section 3.2.
+    """Clip the norm of a client's whole update: Liu et al., Section 3.2.
 
-    The whole update of a client, as in the paper's experiments; clipping of each record's gradient
-    is :func:`reconrisk.training.release_gradients`.
+    For clipping of each record's gradient see :func:`reconrisk.training.release_gradients`.
 
     Parameters
     ----------
     max_grad_norm : float
-        C > 0; the paper takes 2, 4 and 8.
+        C > 0; 2, 4 and 8 in the paper.
     """
 
     max_grad_norm: float
@@ -165,7 +173,7 @@ class Clipping:
         arguments.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
-        """Return the update clipped."""
+        """Return the clipped updates."""
         return replace(released, gradient=clip(released.gradient, self.max_grad_norm)[0])
 
 
@@ -176,9 +184,9 @@ class Noise:
     Parameters
     ----------
     std : float
-        Standard deviation on every entry, >= 0; the paper takes 0.001 to 0.1.
+        Standard deviation on every entry, >= 0; 0.001 to 0.1 in the paper.
     everywhere : bool
-        Whether removed entries get noise too, which hides which they are.
+        Whether removed entries get noise too, which hides that they were removed.
     """
 
     std: float
@@ -188,24 +196,24 @@ class Noise:
         arguments.real("std", self.std, 0, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
-        """Return the update with noise."""
+        """Return the noisy updates."""
         noisy = add_gaussian_noise(released.gradient, self.std, generator)
         if self.std == 0:
             return replace(released, gradient=noisy)
         if self.everywhere or released.visible is None:
-            # rows of dropped neurons are no longer zero either
+            # the rows of dropped neurons are no longer zero
             return replace(released, gradient=noisy, visible=None, units=None)
         return replace(released, gradient=_masked(noisy, released.visible))
 
 
 @dataclass(frozen=True)
 class EntryDropout:
-    """Remove each entry of an update with the same probability (*GradDrop*, Liu et al.).
+    """Set each entry of an update to zero with the same probability (*GradDrop*, Liu et al.).
 
     Parameters
     ----------
     probability : float
-        Of being removed, in [0, 1); the paper takes 0.3 to 0.9.
+        Probability that an entry is removed, in [0, 1); 0.3 to 0.9 in the paper.
     rescaled : bool
         Whether kept entries are divided by ``1 - probability``, so that the update is unbiased.
     """
@@ -217,15 +225,15 @@ class EntryDropout:
         arguments.real("probability", self.probability, 0, 1, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
-        """Return the update thinned out."""
+        """Zero the masked entries."""
         kept = {
             name: torch.rand(g.shape, generator=generator, device=g.device) >= self.probability
             for name, g in released.gradient.items()
         }
-        thinned = _masked(released.gradient, kept)
+        masked = _masked(released.gradient, kept)
         if self.rescaled:
-            thinned = {name: g / (1 - self.probability) for name, g in thinned.items()}
-        return replace(released, gradient=thinned, visible=_both(released.visible, kept))
+            masked = {name: g / (1 - self.probability) for name, g in masked.items()}
+        return replace(released, gradient=masked, visible=_both(released.visible, kept))
 
 
 @dataclass(frozen=True)
@@ -235,10 +243,10 @@ class Pruning:
     Parameters
     ----------
     share : float
-        Of the entries that are removed, in [0, 1), rounded to whole entries. The paper takes 0.3
-        to 0.99.
+        Share of the entries that are removed, in [0, 1), rounded to a whole number of entries; 0.3
+        to 0.99 in the paper.
     by_layer : bool
-        Whether each layer loses that share, or all layers together (the default).
+        Whether the share is of each layer's entries, or of all entries together (the default).
     """
 
     share: float
@@ -248,21 +256,22 @@ class Pruning:
         arguments.real("share", self.share, 0, 1, high_open=True)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
-        """Return the update pruned."""
+        """Return the pruned updates."""
         sizes = {name: g.abs().flatten(1) for name, g in released.gradient.items()}
         if self.by_layer:
-            least = {name: self._threshold(size) for name, size in sizes.items()}
+            thresholds = {name: self._threshold(size) for name, size in sizes.items()}
         else:
-            everywhere = self._threshold(torch.cat(list(sizes.values()), dim=1))
-            least = dict.fromkeys(sizes, everywhere)
+            common = self._threshold(torch.cat(list(sizes.values()), dim=1))
+            thresholds = dict.fromkeys(sizes, common)
         kept = {
-            name: (sizes[name] > least[name]).view_as(g) for name, g in released.gradient.items()
+            name: (sizes[name] > thresholds[name]).view_as(g)
+            for name, g in released.gradient.items()
         }
         pruned = _masked(released.gradient, kept)
         return replace(released, gradient=pruned, visible=_both(released.visible, kept))
 
     def _threshold(self, sizes: torch.Tensor) -> torch.Tensor:
-        """Of (P, entries) what is removed at most, shape (P, 1); entries tied with it go too."""
+        """Return the largest size removed, (P, 1), of sizes (P, entries); ties are removed."""
         removed = round(self.share * sizes.shape[1])
         if removed == 0:
             return sizes.new_full((len(sizes), 1), -1.0)
@@ -271,10 +280,10 @@ class Pruning:
 
 @dataclass(frozen=True)
 class SecureAggregation:
-    """Average the updates of ``clients`` neighbours: Liu et al., Section 3.3.
+    """Average the updates of each group of ``clients`` clients: Liu et al., Section 3.3.
 
-    P updates become P / clients; with batches of one size, each is the gradient of all records of
-    its clients. An entry is visible if any client released it.
+    P updates become P / clients. If all batches have the same size, each average is the gradient on
+    all records of its clients. An entry is visible if any client released it.
 
     Parameters
     ----------
@@ -288,20 +297,20 @@ class SecureAggregation:
         arguments.integer("clients", self.clients, 1)
 
     def apply(self, released: Released, generator: torch.Generator) -> Released:
-        """Return the averages."""
+        """Return the averaged updates."""
         if len(released) % self.clients:
             raise ValueError(
                 f"clients must divide the number of updates, {len(released)}; got {self.clients!r}"
             )
 
-        def together(t: torch.Tensor) -> torch.Tensor:
+        def grouped(t: torch.Tensor) -> torch.Tensor:
             return t.unflatten(0, (-1, self.clients))
 
-        gradient = {name: together(g).mean(dim=1) for name, g in released.gradient.items()}
+        gradient = {name: grouped(g).mean(dim=1) for name, g in released.gradient.items()}
         visible = released.visible
         if visible is not None:
-            visible = {name: together(v).any(dim=1) for name, v in visible.items()}
-        # one client's dropped neurons are another's kept ones: no single draw shows any more
+            visible = {name: grouped(v).any(dim=1) for name, v in visible.items()}
+        # the clients drop different neurons: no single draw can be observed
         units = released.units if self.clients == 1 else None
         clients = released.clients * self.clients
         return replace(released, gradient=gradient, visible=visible, units=units, clients=clients)
@@ -312,27 +321,46 @@ Defence = Sequence[Transform | TrainingChange]
 
 
 def dp_sgd(max_grad_norm: float, noise_multiplier: float) -> tuple[Clipping, Noise]:
-    """Return DP-SGD on a client's update: clipping, then noise of std ``C sigma``.
+    """Return DP-SGD on a client's update: clipping, then noise of standard deviation ``C sigma``.
 
     Parameters
     ----------
     max_grad_norm : float
         C > 0.
     noise_multiplier : float
-        sigma >= 0. Liu et al. print the noise of an update once as sigma and once as ``C sigma``
-        (Section 3.2 and Appendix C.2); this is the latter.
+        sigma >= 0. Liu et al. give the standard deviation of an update's noise as sigma in one
+        place and as ``C sigma`` in another (Section 3.2 and Appendix C.2); this is the latter.
+
+    Returns
+    -------
+    clipping : Clipping
+    noise : Noise
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
     """
     arguments.real("noise_multiplier", noise_multiplier, 0, high_open=True)
     return Clipping(max_grad_norm), Noise(max_grad_norm * noise_multiplier)
 
 
 def changes_of_training(defence: Defence) -> tuple[NeuronDropout | None, LocalAggregation | None]:
-    """Return what a defence changes in training: dropout and local steps, None where it does not.
+    """Return a defence's changes of the training.
+
+    Parameters
+    ----------
+    defence : sequence of Transform and TrainingChange
+
+    Returns
+    -------
+    dropout : NeuronDropout or None
+    local : LocalAggregation or None
 
     Raises
     ------
     ValueError
-        If it has two of a kind, or one after a transform: training comes first.
+        If the defence has two changes of a kind, or one after a transform.
     """
     dropout: NeuronDropout | None = None
     local: LocalAggregation | None = None
@@ -365,9 +393,9 @@ def defend(
     Parameters
     ----------
     update : Gradient or Released
-        Tensors of shape (P, ...), made under the defence's changes of training.
+        Tensors of shape (P, ...), computed under the defence's changes of training.
     defence : sequence of Transform and TrainingChange
-        Changes of training are left to :func:`reconrisk.training.client_updates`.
+        Changes of training are ignored; :func:`reconrisk.training.client_updates` applies them.
     generator : torch.Generator
         Source of noise and masks, on the update's device.
 
@@ -378,11 +406,13 @@ def defend(
     Raises
     ------
     ValueError
-        If the tensors do not share P.
+        If the tensors do not share P, or the defence is not valid
+        (:func:`changes_of_training`).
 
     Notes
     -----
-    One pass over the entries for each transform; pruning selects one of them in linear time.
+    Cost: one pass over the entries for each transform; pruning selects its threshold in linear
+    time.
     """
     changes_of_training(defence)
     released = update if isinstance(update, Released) else Released(dict(update))
@@ -396,7 +426,7 @@ def defend(
 
 
 def _masked(gradient: Mapping[str, torch.Tensor], kept: Mapping[str, torch.Tensor]) -> Gradient:
-    # not a product: an entry that is removed must not turn into -0 or nan
+    # not a product, which would give -0 or nan at some removed entries
     return {name: torch.where(kept[name], g, torch.zeros_like(g)) for name, g in gradient.items()}
 
 

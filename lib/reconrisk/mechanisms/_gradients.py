@@ -1,4 +1,4 @@
-"""What DP-SGD does to a gradient: clip its norm, add Gaussian noise.
+"""The two operations of DP-SGD on a gradient: clipping its norm and adding Gaussian noise.
 
 A gradient is a mapping from parameter names to tensors whose first axis runs over examples, so
 that many single-example steps are privatised in one call.
@@ -26,7 +26,7 @@ def global_norm(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
     -------
     Tensor, shape (examples,), float64
         Summed in double precision: over the 1.5e8 entries of *From Mean to Extreme*, Figure 1, a
-        single-precision sum is 1.5% short, which is more than the effect it shows.
+        single-precision sum is 1.5% too small, which exceeds the effect that the figure shows.
 
     Examples
     --------
@@ -45,11 +45,18 @@ def global_norm(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
 def clip(
     gradient: Mapping[str, torch.Tensor], max_grad_norm: float
 ) -> tuple[Gradient, torch.Tensor]:
-    """Scale each example's gradient down to norm ``max_grad_norm`` if it is longer.
+    """Clip the norm of each example's gradient, over all parameters, to ``max_grad_norm``.
+
+    Parameters
+    ----------
+    gradient : mapping of str to Tensor, shape (examples, ...)
+    max_grad_norm : float
+        C > 0.
 
     Returns
     -------
     clipped : Gradient
+        Same names, shapes and types.
     factor : Tensor, shape (examples,)
         ``beta = 1 / max(1, norm / C)``, *From Mean to Extreme*, eq. (10); Ziller et al., eq. (3).
 
@@ -62,7 +69,7 @@ def clip(
     --------
     >>> import torch
     >>> from reconrisk import mechanisms
-    >>> clipped, norm = mechanisms.clip({"weight": torch.tensor([[3.0, 4.0]])}, 2.5)
+    >>> clipped, factor = mechanisms.clip({"weight": torch.tensor([[3.0, 4.0]])}, 2.5)
     >>> clipped["weight"].tolist()
     [[1.5, 2.0]]
     """
@@ -83,10 +90,21 @@ def add_gaussian_noise(
 
     Parameters
     ----------
+    gradient : mapping of str to Tensor, shape (examples, ...)
     noise_std : float
         ``C * sigma`` in DP-SGD, >= 0.
     generator : torch.Generator
         Source of the noise, on the gradient's device.
+
+    Returns
+    -------
+    Gradient
+        Same names, shapes and types.
+
+    Raises
+    ------
+    ValueError
+        If ``noise_std`` is negative or nan.
     """
     if not noise_std >= 0:
         raise ValueError(f"noise_std must be in [0, inf); got {noise_std!r}")

@@ -1,10 +1,11 @@
 """Von Mises-Fisher noise: random directions around a given one.
 
-A draw is ``w mu + sqrt(1 - w**2) v``: its cosine ``w`` with the mean direction has a law of its own
-and ``v`` is uniform on the sphere across it. The cosine comes from Wood's rejection (1994), written
-without the differences that cancel at large concentrations; ``v`` is a Gaussian vector with its
-part along ``mu`` taken out. So a draw costs one Gaussian vector, two inner products and one linear
-combination: no rotation, and no matrix of size p by p.
+A draw is ``w mu + sqrt(1 - w**2) v``, where ``w`` is its cosine with the mean direction ``mu`` and
+``v`` is uniform on the unit sphere orthogonal to ``mu``. The cosine comes from Wood's rejection
+sampler (1994), reformulated without cancellation at large concentrations; ``v`` is the normalised
+projection of a Gaussian vector onto the orthogonal complement of ``mu``. So a draw costs one
+Gaussian vector, two inner products and one linear combination, without a rotation or a p-by-p
+matrix.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from reconrisk.mechanisms._gradients import Gradient
 
 __all__ = ["add_vmf_noise", "sample_vmf", "vmf_cosines"]
 
-#: rows of a block are drawn and combined while they are still in the processor's cache.
+# entries of a block of rows, which fits in the processor's cache
 _BLOCK_ENTRIES = 1 << 15
-# From this dimension on, losing half of the digits to the subtraction of squares has a
-# probability below 1e-100, and the vector across mu need not be formed before it is measured.
+# From this dimension on, the subtraction of squares loses half of the digits with probability below
+# 1e-100, and the squared norm of the orthogonal part may be computed as a difference.
 _MANY = 64
-# Entries whose products are summed in single precision before the sums are added in double.
+# number of products that are summed in single precision before these sums are added in double
 _STRETCH = 1 << 14
 
 
@@ -41,14 +42,15 @@ def vmf_cosines(
     concentration : array_like, scalar or shape (size,)
         kappa in [0, 1e12].
     rng : numpy.random.Generator
+        Source of the draws.
     size : int
         Number of draws, >= 0.
 
     Returns
     -------
     cosine, sine : ndarray, shape (size,)
-        The cosine's density is proportional to ``exp(kappa w) (1 - w**2)**((p-3)/2)``. The sine,
-        in [0, 1], is computed without the cancellation of ``sqrt(1 - w**2)``.
+        The density of the cosine is proportional to ``exp(kappa w) (1 - w**2)**((p-3)/2)``. The
+        sine, in [0, 1], is computed without the cancellation in ``sqrt(1 - w**2)``.
 
     Raises
     ------
@@ -57,9 +59,9 @@ def vmf_cosines(
 
     Notes
     -----
-    With ``w = (1 - t)/(1 + t)``, ``t = b G1/G2`` and ``G1, G2`` gamma variables of shape
-    ``(p-1)/2``, Wood's proposal; ``b = (p-1)/(2 kappa + sqrt(4 kappa**2 + (p-1)**2))``. At
-    least 65% of the proposals are accepted at every concentration and dimension.
+    Wood's proposal is ``w = (1 - t)/(1 + t)`` with ``t = b G1/G2``, gamma variables ``G1, G2`` of
+    shape ``(p-1)/2`` and ``b = (p-1)/(2 kappa + sqrt(4 kappa**2 + (p-1)**2))``. At least 65% of the
+    proposals are accepted at every concentration and dimension.
     """
     p = float(arguments.integer("dimension", dimension, 2))
     count = int(arguments.integer("size", size, 0))
@@ -72,19 +74,19 @@ def vmf_cosines(
         g1, g2 = rng.standard_gamma(0.5 * (p - 1.0), (2, missing.size))
         log_uniform = np.log1p(-rng.random(missing.size))
         bb = b[missing]
-        drawn = g1 + g2 > 0.0  # in two dimensions both can underflow
-        total = np.where(drawn, g2 + bb * g1, 1.0)
+        valid = g1 + g2 > 0.0  # in two dimensions both can underflow
+        total = np.where(valid, g2 + bb * g1, 1.0)
         # 1 - w, and 1 - x0 with Wood's x0 = (1 - b)/(1 + b)
         below_one = 2.0 * bb * g1 / total
         fixed = 2.0 * bb / (1.0 + bb)
         # x0 (x0 - w)/(1 - x0**2): the relative change of Wood's second factor
         change = (1.0 - bb) * (1.0 + bb) / (4.0 * bb) * (below_one - fixed)
         log_ratio = kappa[missing] * (fixed - below_one) + (p - 1.0) * np.log1p(change)
-        kept = (log_uniform <= log_ratio) & drawn
-        rows = missing[kept]
-        cosine[rows] = 1.0 - below_one[kept]
-        sine[rows] = (2.0 * np.sqrt(bb * g1) * np.sqrt(g2) / total)[kept]
-        missing = missing[~kept]
+        accepted = (log_uniform <= log_ratio) & valid
+        rows = missing[accepted]
+        cosine[rows] = 1.0 - below_one[accepted]
+        sine[rows] = (2.0 * np.sqrt(bb * g1) * np.sqrt(g2) / total)[accepted]
+        missing = missing[~accepted]
     return cosine, sine
 
 
@@ -94,23 +96,23 @@ def sample_vmf(
     seed: int | np.random.Generator,
     size: int | None = None,
 ) -> np.ndarray:
-    """Draw unit vectors from the von Mises-Fisher law around given directions.
+    """Draw unit vectors from the von Mises-Fisher distribution around given directions.
 
     Parameters
     ----------
     mean_direction : array_like, shape (p,) or (n, p)
-        Vectors of any positive length, of which only the direction counts; p >= 2.
+        Vectors of any positive norm, of which only the direction matters; p >= 2.
     concentration : array_like, scalar or shape (n,)
-        kappa in [0, 1e12]; zero is the uniform law on the sphere.
+        kappa in [0, 1e12]; zero is the uniform distribution on the sphere.
     seed : int or numpy.random.Generator
-        A generator is used and advanced.
+        A generator is advanced.
     size : int, optional
-        Number of draws around one direction; not together with several directions.
+        Number of draws around one direction; not with several directions.
 
     Returns
     -------
     ndarray, shape (p,), (size, p) or (n, p), float64
-        Unit vectors, to rounding.
+        Unit vectors, up to rounding.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def sample_vmf(
 
     Notes
     -----
-    Exact for every concentration. Cost: one Gaussian vector a draw and about a fifth of that for
+    Exact for every concentration. Cost: one Gaussian vector per draw, and about a fifth of that for
     the rest; memory for the result and one block of rows.
 
     Examples
@@ -132,9 +134,9 @@ def sample_vmf(
     """
     mu, length = _directions(mean_direction)
     if mu.ndim == 2 and size is not None:
-        raise ValueError("size must not be given with one mean_direction for each draw")
-    several = 1 if size is None else int(arguments.integer("size", size, 0))
-    count = mu.shape[0] if mu.ndim == 2 else several
+        raise ValueError(f"size must be None with several rows of mean_direction; got {size!r}")
+    draws = 1 if size is None else int(arguments.integer("size", size, 0))
+    count = mu.shape[0] if mu.ndim == 2 else draws
     rng = np.random.default_rng(seed)
     p = mu.shape[-1]
     cosine, sine = vmf_cosines(p, concentration, rng, count)
@@ -144,12 +146,12 @@ def sample_vmf(
         block = slice(start, min(start + rows, count))
         rng.standard_normal(out=out[block])
         row = block if mu.ndim == 2 else slice(None)
-        _turn(out[block], mu[row], length[row], cosine[block], sine[block])
+        _combine(out[block], mu[row], length[row], cosine[block], sine[block])
     return out[0] if mu.ndim == 1 and size is None else out
 
 
 def _directions(mean_direction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Directions, not copied unless their squares leave the floats, and their lengths."""
+    """Return the directions, rescaled if their squares overflow or underflow, and their norms."""
     mu = np.asarray(mean_direction, dtype=float)
     if mu.ndim not in (1, 2) or mu.shape[-1] < 2:
         raise ValueError(f"mean_direction must have shape (p,) or (n, p), p >= 2; got {mu.shape}")
@@ -157,8 +159,12 @@ def _directions(mean_direction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         length = np.sqrt(_inner_rows(mu, mu))
     if not np.all((length > 1e-140) & (length < 1e140)):
         largest = np.max(np.abs(mu), axis=-1)
-        if not np.all((largest > 0.0) & np.isfinite(largest)):
-            raise ValueError("mean_direction must be finite and not zero")
+        valid = (largest > 0.0) & np.isfinite(largest)
+        if not np.all(valid):
+            wrong = np.asarray(largest)[~valid].item(0)
+            raise ValueError(
+                f"mean_direction must be finite and not zero; got a largest entry of {wrong!r}"
+            )
         mu = mu / largest[..., None]
         length = np.sqrt(_inner_rows(mu, mu))
     return mu, np.atleast_1d(length)
@@ -168,13 +174,13 @@ def _inner_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a @ b if b.ndim == 1 else np.einsum("ij,ij->i", a, b)
 
 
-def _turn(
+def _combine(
     noise: np.ndarray, mu: np.ndarray, length: np.ndarray, cosine: np.ndarray, sine: np.ndarray
 ) -> None:
-    """Make of Gaussian rows, in place, ``cosine mu/length + sine v`` with ``v`` uniform across."""
+    """Turn Gaussian rows, in place, into ``cosine mu/length + sine v``, v orthogonal to mu."""
     along = _inner_rows(noise, mu) / length
     if mu.shape[-1] < _MANY:
-        # Once more, for rows that lay almost along mu: what is left must be across it.
+        # project twice: for rows nearly parallel to mu, once does not make them orthogonal
         noise -= (along / length)[:, None] * mu
         noise -= (_inner_rows(noise, mu) / length**2)[:, None] * mu
         along = np.zeros(noise.shape[0])
@@ -186,10 +192,11 @@ def _turn(
 def add_vmf_noise(
     gradient: Mapping[str, torch.Tensor], concentration: ArrayLike, generator: torch.Generator
 ) -> Gradient:
-    """Turn every example's gradient by von Mises-Fisher noise, all parameters as one vector.
+    """Perturb the direction of every example's gradient by von Mises-Fisher noise.
 
-    What is given back are unit vectors: scaled to the sphere and turned (Biswas et al. 2024,
-    Algorithm 2, lines 10 and 11); the gradient's length is not part of the output.
+    All parameters together are one vector, which is normalised and replaced by a draw around its
+    direction (Biswas et al. 2024, Algorithm 2, lines 10 and 11). The output does not depend on the
+    gradient's norm.
 
     Parameters
     ----------
@@ -203,7 +210,7 @@ def add_vmf_noise(
     Returns
     -------
     Gradient
-        Same names, shapes, types and device; Euclidean norm one over all parameters together.
+        Same names, shapes, types and device; of norm one over all parameters together.
 
     Raises
     ------
@@ -212,15 +219,18 @@ def add_vmf_noise(
 
     Notes
     -----
-    The Gaussian vectors are drawn on the device, in the gradient's own precision; inner products
-    are summed in double precision. The one number per example that is not Gaussian, the
-    cosine, is drawn on the processor in double precision, from a seed that the generator gives.
-    Memory: the result and little more.
+    The Gaussian vectors are drawn on the device in the gradient's precision; inner products are
+    summed in double precision. The cosines are drawn on the CPU in double precision, from a seed
+    drawn from the generator. Memory: little more than the result.
     """
     flat = [g.flatten(1) for g in gradient.values()]
     length = torch.sqrt(_square_parts(flat))
-    if not bool(torch.all((length > 0) & torch.isfinite(length))):
-        raise ValueError("gradient must be finite and not zero for every example")
+    valid = (length > 0) & torch.isfinite(length)
+    if not bool(torch.all(valid)):
+        raise ValueError(
+            "gradient must be finite and not zero for every example; got norms of "
+            f"{length[~valid].tolist()[:3]}"
+        )
     p = sum(part.shape[1] for part in flat)
     seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)
     rng = np.random.default_rng(int(seed))
@@ -247,7 +257,7 @@ Parts = list[torch.Tensor]  # one tensor per parameter, shape (examples, entries
 
 
 def _inner_parts(a: Parts, b: Parts) -> torch.Tensor:
-    """Row by row; short stretches in the tensors' own precision, their sum in double."""
+    """Return row-wise inner products, summed over short stretches, then in double precision."""
     sums = [
         torch.linalg.vecdot(x, y).double()
         for u, v in zip(a, b, strict=True)
@@ -257,7 +267,7 @@ def _inner_parts(a: Parts, b: Parts) -> torch.Tensor:
 
 
 def _square_parts(a: Parts) -> torch.Tensor:
-    """Squared norm of each row, summed as :func:`_inner_parts` does, in one pass."""
+    """Return the squared norm of each row, summed as in :func:`_inner_parts`, in one pass."""
     norms = [
         torch.linalg.vector_norm(x, dim=1).double() for u in a for x in u.split(_STRETCH, dim=1)
     ]

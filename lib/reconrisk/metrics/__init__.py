@@ -1,7 +1,7 @@
-"""How alike a record and its reconstruction are.
+"""Errors and similarities of records and their reconstructions.
 
-Errors and similarities of vectors reduce the last axis and broadcast over the others; SSIM and
-the NMI take one picture each; a set without an order is matched to its targets first. The
+MSE, RMSE, PSNR and NCC reduce the last axis and broadcast over the others; SSIM and NMI take one
+pair of images; :func:`match` assigns an unordered set of reconstructions to its targets. The
 perceptual distance needs PyTorch and is imported on first use.
 """
 

@@ -1,4 +1,4 @@
-"""Errors of a set of reconstructions that come in no particular order, or with unknown signs."""
+"""Errors of reconstructions in unknown order or with unknown signs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Matching", "match"]
 
 @dataclass(frozen=True)
 class Matching:
-    """Which reconstruction belongs to which target.
+    """An assignment of reconstructions to targets.
 
-    ``...`` stands for leading axes: none, or one entry per batch.
+    ``...`` stands for batch axes, if any.
 
     Attributes
     ----------
     order : ndarray of int, shape (..., n)
-        The reconstruction matched to each target.
+        Index of the reconstruction matched to each target.
     signs : ndarray, shape (..., n)
-        What each matched reconstruction is multiplied by: all ones unless signs were free.
+        Factor of each matched reconstruction, 1 or -1; all ones unless signs were free.
     errors : ndarray, shape (..., n)
         Mean squared error of each target and its signed reconstruction.
     """
@@ -43,13 +43,13 @@ class Matching:
 
 
 def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False) -> Matching:
-    """Match reconstructions to targets one to one, with the least sum of squared errors.
+    """Match reconstructions to targets one to one, minimising the sum of squared errors.
 
     Parameters
     ----------
     targets : array_like, shape (..., n, N)
     reconstructions : array_like, shape (..., m, N)
-        With m >= n; the surplus stays unmatched. Leading axes are batches matched on their own.
+        With m >= n; m - n of them remain unmatched. Each batch is matched separately.
     signs : bool
         Whether each reconstruction may be multiplied by -1.
 
@@ -65,8 +65,8 @@ def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False
     Notes
     -----
     The linear assignment problem, solved exactly (SciPy): ``n m N`` multiplications for the errors
-    of all pairs and O(n^2 m) for the assignment, about a millisecond for 128 pictures. The minimum
-    over permutations favours the attack: even unrelated reconstructions gain by it.
+    of all pairs and O(n^2 m) for the assignment, about a millisecond for 128 images. The minimum
+    over permutations favours the attack: it lowers the error even of unrelated reconstructions.
 
     Examples
     --------
@@ -75,27 +75,35 @@ def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False
     >>> found.order.tolist()
     [1, 0]
     """
-    x, y = np.asarray(targets, dtype=float), np.asarray(reconstructions, dtype=float)
-    if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            "targets and reconstructions must have shapes (..., n, N) and (..., m, N); "
-            f"got {x.shape} and {y.shape}"
-        )
+    x, y = checked_sets(targets, reconstructions)
     if x.shape[-2] > y.shape[-2]:
         raise ValueError(
             f"reconstructions must be at least as many as targets; "
             f"got {y.shape[-2]} for {x.shape[-2]}"
         )
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        raise ValueError("targets and reconstructions must be finite")
+    for name, values in (("targets", x), ("reconstructions", y)):
+        if not np.all(np.isfinite(values)):
+            wrong = values[~np.isfinite(values)].item(0)
+            raise ValueError(f"{name} must be finite; got {wrong!r}")
     inner = x @ np.swapaxes(y, -1, -2)
-    # |x - s y|^2 up to |x|^2, which is the same for every choice
+    # |x - s y|^2 up to |x|^2, which no assignment changes
     costs = np.sum(y * y, axis=-1)[..., None, :] - 2.0 * (np.abs(inner) if signs else inner)
     order = np.empty(x.shape[:-1], dtype=np.intp)
     for batch in np.ndindex(x.shape[:-2]):
         order[batch] = linear_sum_assignment(costs[batch])[1]
     chosen = np.take_along_axis(inner, order[..., None], axis=-1)[..., 0]
     sign = np.where(chosen < 0, -1.0, 1.0) if signs else np.ones_like(chosen)
-    # from the differences themselves: a nearly exact match would drown in the expanded square
+    # from the differences: the expanded square would lose the digits of a nearly exact match
     ordered = np.take_along_axis(y, order[..., None], axis=-2) * sign[..., None]
     return Matching(order, sign, np.mean(np.square(x - ordered), axis=-1))
+
+
+def checked_sets(targets: ArrayLike, reconstructions: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return both as float arrays of shapes (..., n, N) and (..., m, N)."""
+    x, y = np.asarray(targets, dtype=float), np.asarray(reconstructions, dtype=float)
+    if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            "targets and reconstructions must have shapes (..., n, N) and (..., m, N); "
+            f"got {x.shape} and {y.shape}"
+        )
+    return x, y

@@ -1,4 +1,4 @@
-"""A perceptual distance of two pictures: LPIPS, or a named stand-in without its weights."""
+"""A perceptual distance between images: LPIPS, or a stand-in if its weights are missing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ _BACKBONE = "alexnet-owt-7be5be79.pth"  # the ImageNet weights torchvision would
 
 @dataclass(frozen=True)
 class PerceptualMetric:
-    """A perceptual distance and what it is.
+    """A perceptual distance between two images.
 
     Attributes
     ----------
     name : str
-        For captions and axes.
+        For captions and axis labels.
     stand_in : bool
-        True if the pretrained backbone was not to be had.
+        Whether the pretrained backbone was missing and an untrained one replaces it.
+    network : torch.nn.Module
+        Maps two batches of images to distances.
+    device : str
+        Where the network computes.
     """
 
     name: str
@@ -35,7 +39,7 @@ class PerceptualMetric:
     device: str = "cpu"
 
     def __call__(self, target: ArrayLike, reconstruction: ArrayLike) -> float:
-        """Return the distance of two pictures (H, W, 3), values clipped to [0, 1], >= 0."""
+        """Return the distance, >= 0, of two images (H, W, 3), clipped to [0, 1]."""
         pair = [self._tensor("target", target), self._tensor("reconstruction", reconstruction)]
         with torch.no_grad():
             return float(self.network(*pair, normalize=True))
@@ -51,17 +55,20 @@ class PerceptualMetric:
 
 
 def backbone_file() -> Path:
-    """Where the pretrained AlexNet would lie: PyTorch's hub folder (``TORCH_HOME`` moves it)."""
+    """Return the path at which :func:`load_perceptual` expects the weights of AlexNet.
+
+    It lies in PyTorch's hub folder, which the environment variable ``TORCH_HOME`` changes.
+    """
     return Path(torch.hub.get_dir()) / "checkpoints" / _BACKBONE
 
 
 def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
-    """Load LPIPS (Zhang et al. 2018), or its stand-in where the backbone's weights are missing.
+    """Load LPIPS (Zhang et al. 2018), or a stand-in if the backbone's weights are missing.
 
-    Nothing is downloaded. With :func:`backbone_file` in place this is LPIPS with AlexNet. Without
-    it, the same code runs on an untrained AlexNet with unit weights on its five layers: a
-    multi-scale distance of random features. It orders noise levels, but its values are not LPIPS
-    values; its name says so.
+    Nothing is downloaded. If the file ``<torch hub folder>/checkpoints/alexnet-owt-7be5be79.pth``
+    exists, this is LPIPS with AlexNet. Otherwise the same code uses an untrained AlexNet with unit
+    weights on its five layers: a multi-scale distance of random features. It orders noise levels,
+    but its values are not those of LPIPS; its name says so.
 
     Parameters
     ----------
@@ -69,6 +76,10 @@ def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
         Where to compute.
     seed : int
         Seed of the stand-in's weights.
+
+    Returns
+    -------
+    PerceptualMetric
     """
     _import_torchvision()
     with warnings.catch_warnings():
@@ -87,18 +98,18 @@ def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
 
 
 def _import_torchvision() -> Any:
-    """Import torchvision, also a CUDA-built one beside a CPU-only PyTorch.
+    """Import torchvision, even a build for CUDA beside a CPU-only PyTorch.
 
-    Such a wheel cannot load its compiled operators and then fails while it registers the shapes
-    of two of them that nothing here uses. Declaring those two lets the import go on. They are
-    declared only after the failure: declaring an operator twice aborts the process.
+    Such a wheel cannot load its compiled operators, and its import fails when it registers the
+    shapes of two of them, which are not used here. Declaring these two lets the import succeed.
+    They are declared only after the failure: declaring an operator twice aborts the process.
     """
     try:
         return importlib.import_module("torchvision")
     except RuntimeError as error:
         if "torchvision::nms does not exist" not in str(error):
             raise
-    global _operators  # torch drops the declarations with the object
+    global _operators  # the declarations last as long as the object
     _operators = torch.library.Library("torchvision", "DEF")
     _operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

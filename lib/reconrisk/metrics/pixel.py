@@ -1,4 +1,4 @@
-"""Metrics of values: MSE, RMSE, PSNR, NCC, NMI, SSIM."""
+"""Metrics of values: MSE, RMSE, PSNR, NCC, NMI and SSIM."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def mse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray, shape (...)
+        >= 0, in squared data units.
+
+    Raises
+    ------
+    ValueError
+        If the last axes differ.
 
     Notes
     -----
@@ -50,6 +56,21 @@ def mse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
 def rmse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     """Root mean squared error, the square root of :func:`mse`.
 
+    Parameters
+    ----------
+    target, reconstruction : array_like, shape (..., N)
+        Vectors; leading axes broadcast.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        >= 0, in data units.
+
+    Raises
+    ------
+    ValueError
+        If the last axes differ.
+
     Examples
     --------
     >>> from reconrisk import metrics
@@ -62,7 +83,7 @@ def rmse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
 def psnr(
     target: ArrayLike, reconstruction: ArrayLike, data_range: ArrayLike | None = None
 ) -> np.ndarray:
-    """Peak signal-to-noise ratio in dB, ``10 log10(range^2 / MSE)``; larger is more alike.
+    """Peak signal-to-noise ratio in dB, ``10 log10(range^2 / MSE)``; larger is better.
 
     Parameters
     ----------
@@ -74,12 +95,12 @@ def psnr(
     Returns
     -------
     ndarray, shape (...)
-        Infinite where the two are equal.
+        In decibel; infinite where the two are equal.
 
     Raises
     ------
     ValueError
-        If a range is not positive.
+        If the last axes differ or a range is not positive.
 
     Examples
     --------
@@ -95,20 +116,23 @@ def psnr(
 
 
 def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
-    """Normalised cross-correlation: Pearson's correlation of the values, in [-1, 1].
+    """Normalised cross-correlation: Pearson's correlation of the values.
 
     Parameters
     ----------
     target, reconstruction : array_like, shape (..., N)
+        Vectors; leading axes broadcast.
 
     Returns
     -------
     ndarray, shape (...)
+        In [-1, 1].
 
     Raises
     ------
     ValueError
-        If either side of a pair is constant: the ratio is then 0/0 (always so for ``N = 1``).
+        If the last axes differ, or a vector is constant: the NCC is then 0/0 (always for
+        ``N = 1``).
 
     Notes
     -----
@@ -125,29 +149,41 @@ def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     y = y - y.mean(axis=-1, keepdims=True)
     scale = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     if np.any(scale == 0):
-        raise ValueError("target and reconstruction must not be constant: their NCC is 0/0")
+        constant = int(np.sum(scale == 0))
+        raise ValueError(
+            "target and reconstruction must not be constant, where the NCC is 0/0; got "
+            f"{constant} such pairs"
+        )
     return np.clip(np.sum(x * y, axis=-1) / scale, -1.0, 1.0)
 
 
 def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
-    """Normalised mutual information ``(H(X) + H(Y)) / H(X, Y)`` of binned values, in [1, 2].
-
-    1 means that the values of one say nothing about those of the other. The plug-in estimate has
-    a positive bias of about (bins - 1)^2 / (2 N) nats of mutual information, so a finite picture
-    stays a little above 1.
+    """Normalised mutual information ``(H(X) + H(Y)) / H(X, Y)`` of binned values.
 
     Parameters
     ----------
     target, reconstruction : array_like
-        Two pictures of one shape.
+        Two images of one shape.
     bins : int
-        Histogram bins per side, >= 2.
+        Bins of each image's values, from the least to the largest, >= 2.
+
+    Returns
+    -------
+    float
+        In [1, 2]; 1 if the binned values are independent. The plug-in estimate of the mutual
+        information is biased upwards by about (bins - 1)^2 / (2 N) nats, so that unrelated images
+        of N pixels have an NMI slightly above 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, both images are constant, or ``bins`` is out of its range.
 
     Notes
     -----
     Ziller et al., Definition C.1, after Studholme et al. 1999. Equal to scikit-image's
-    ``normalized_mutual_information``, which takes fifty times as long on a photograph (it goes
-    through a general d-dimensional histogram).
+    ``normalized_mutual_information``, which uses a general d-dimensional histogram and takes fifty
+    times as long on a photograph.
 
     Examples
     --------
@@ -165,12 +201,15 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     joint = np.bincount(cell, minlength=bins * bins).reshape(bins, bins) / x.size
     joint_entropy = _entropy(joint)
     if joint_entropy == 0:
-        raise ValueError("target and reconstruction must not both be constant: their NMI is 0/0")
+        raise ValueError(
+            "target and reconstruction must not both be constant, where the NMI is 0/0; got only "
+            f"{x.item(0)!r} and {y.item(0)!r}"
+        )
     return float((_entropy(joint.sum(axis=0)) + _entropy(joint.sum(axis=1))) / joint_entropy)
 
 
 def _bin_of(values: np.ndarray, bins: int) -> np.ndarray:
-    """The index of each value among ``bins`` equal bins from its least to its largest."""
+    """Return the bin of each value, among ``bins`` equal ones from the least to the largest."""
     edges = np.histogram_bin_edges(values, bins)
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
 
@@ -181,14 +220,24 @@ def _entropy(probability: np.ndarray) -> float:
 
 
 def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) -> float:
-    """Structural similarity of two pictures, 1 for equal ones.
+    """Structural similarity (Wang et al. 2004) of two images, as scikit-image computes it.
 
     Parameters
     ----------
     target, reconstruction : array_like, shape (H, W) or (H, W, channels)
-        At least 7 pixels a side (the window of Wang et al. 2004 in scikit-image).
+        At least 7 pixels a side, the size of the window.
     data_range : float
         Width of the value range, > 0.
+
+    Returns
+    -------
+    float
+        In [-1, 1]; 1 for equal images.
+
+    Raises
+    ------
+    ValueError
+        If a shape or ``data_range`` is not as above.
 
     Examples
     --------
@@ -204,7 +253,7 @@ def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) 
     x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
     if x.shape != y.shape or x.ndim not in (2, 3) or min(x.shape[:2]) < 7:
         raise ValueError(
-            "target and reconstruction must be two pictures (H, W) or (H, W, channels) of at "
+            "target and reconstruction must be two images (H, W) or (H, W, channels) of at "
             f"least 7x7 pixels; got shapes {x.shape} and {y.shape}"
         )
     channel_axis = -1 if x.ndim == 3 else None

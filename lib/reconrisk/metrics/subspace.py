@@ -1,15 +1,17 @@
-"""How far vectors stick out of the space that others span."""
+"""Distance of vectors from the span of others."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reconrisk.metrics.matching import checked_sets
+
 __all__ = ["projection_error"]
 
 
 def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarray:
-    """Mean norm of what is left of unit targets outside the reconstructions' span, in [0, 1].
+    """Mean distance of the unit targets from the span of the reconstructions.
 
     Parameters
     ----------
@@ -21,8 +23,8 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     Returns
     -------
     ndarray, shape (...)
-        0: the span holds all targets; 1: it is orthogonal to all. m random directions leave
-        ``sqrt(1 - m / N)`` on average.
+        In [0, 1]: 0 if the span contains all targets, 1 if it is orthogonal to all. For m random
+        directions about ``sqrt(1 - m / N)``.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     Notes
     -----
     The feature reconstruction error of Liu et al., Section 5.1 and Table 2. One singular value
-    decomposition a set; directions below 1e-10 of the largest count as absent.
+    decomposition per set; singular values below 1e-10 of the largest count as zero.
 
     Examples
     --------
@@ -40,18 +42,13 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     >>> metrics.projection_error([[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0]]).tolist()
     0.5
     """
-    x, y = np.asarray(targets, dtype=float), np.asarray(reconstructions, dtype=float)
-    if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            "targets and reconstructions must have shapes (..., n, N) and (..., m, N); "
-            f"got {x.shape} and {y.shape}"
-        )
+    x, y = checked_sets(targets, reconstructions)
     norms = np.linalg.norm(x, axis=-1, keepdims=True)
     if np.any(norms == 0):
-        raise ValueError("targets must not be zero")
-    _, sizes, directions = np.linalg.svd(y, full_matrices=False)
-    present = sizes > 1e-10 * sizes[..., :1]
-    basis = directions * present[..., None]
+        raise ValueError(f"targets must not be zero; got {int(np.sum(norms == 0))} zero vectors")
+    _, singular_values, directions = np.linalg.svd(y, full_matrices=False)
+    nonzero = singular_values > 1e-10 * singular_values[..., :1]
+    basis = directions * nonzero[..., None]
     unit = x / norms
-    outside = unit - (unit @ np.swapaxes(basis, -1, -2)) @ basis
-    return np.linalg.norm(outside, axis=-1).mean(axis=-1)
+    residual = unit - (unit @ np.swapaxes(basis, -1, -2)) @ basis
+    return np.linalg.norm(residual, axis=-1).mean(axis=-1)

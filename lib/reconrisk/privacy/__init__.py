@@ -1,4 +1,4 @@
-"""Privacy of DP-SGD: (epsilon, delta) from a run, and noise from a target.
+"""Privacy of DP-SGD and of von Mises-Fisher noise: (epsilon, delta) of a run, noise for a target.
 
 NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
 """

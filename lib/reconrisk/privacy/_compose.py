@@ -1,21 +1,22 @@
-"""The law of a sum of many equal lattice variables, with relative accuracy around any level.
+"""The distribution of a sum of i.i.d. lattice variables, with relative accuracy near any level.
 
-The masses are first tilted by ``exp(rate * k)``, so that the level of interest is in the middle
-of the tilted sum. With ``phi`` the discrete Fourier transform of length N of the tilted masses,
-that of the sum of T draws, modulo N, is ``phi**T``. Where T is large only few frequencies count:
-then only those are evaluated, and each tail is a sum over them. Otherwise a fast Fourier
-transform gives all masses of the sum.
+The masses are first tilted by ``exp(rate * k)``, so that the level of interest is near the mean of
+the tilted sum. With ``phi`` the discrete Fourier transform of length N of the tilted masses, that
+of the sum of T draws, modulo N, is ``phi**T``. For large T only few frequencies are not negligible;
+then only those are evaluated, and each tail is a sum over them. Otherwise a fast Fourier transform
+gives all masses of the sum.
 
-What this gets wrong is bounded, and kept with the result (:class:`Sum`):
+:class:`Sum` carries bounds on all errors:
 
-- *folding*: the tilted mass outside the window, by Chernoff's bound on the lattice law itself;
-- *roundings of the masses*: relative errors of at most ``r`` change every mass of the sum by at
-  most ``(1 + r)**T - 1`` of itself;
-- *transform*: every ``phi`` is known to ``e``, so its power to
-  ``T (e + 72 u |phi - 1|)(|phi| + e)**(T - 1)`` with the unit roundoff ``u``; the mean of that over
-  the spectrum, and of ``|phi|**T`` times the rounding of the inverse, bounds the error of each
-  mass. Its mean square bounds that of a tail, by Cauchy and Schwarz;
-- *frequencies left out*: ``(|phi| + e)**T``, between the points of a coarser transform by
+- *aliasing*: the tilted mass outside the window, by Chernoff's bound on the lattice distribution;
+- *rounding of the masses*: relative errors of at most ``r`` change every mass of the sum by a
+  relative error of at most ``(1 + r)**T - 1``;
+- *transform*: an absolute error ``e`` of every ``phi`` is one of
+  ``T (e + 72 u |phi - 1|)(|phi| + e)**(T - 1)`` of its power, with the unit roundoff ``u``. The
+  mean of that over the spectrum, and of ``|phi|**T`` times the rounding of the inverse transform,
+  bounds the error of each mass; its mean square bounds that of a tail, by the Cauchy-Schwarz
+  inequality;
+- *omitted frequencies*: ``(|phi| + e)**T``, between the points of a coarser transform by
   ``|phi'| <= E|k - mean|``.
 """
 
@@ -35,7 +36,7 @@ __all__ = ["LARGEST", "LONGEST", "Sum", "TooLong", "compose"]
 LONGEST = 1 << 21
 LARGEST = 1 << 30
 
-#: most frequencies that are evaluated one by one
+#: largest number of frequencies evaluated one by one
 MOST_FREQUENCIES = 1 << 14
 
 _FLOOR = 1e-250
@@ -44,7 +45,7 @@ _BLOCK = 64
 
 
 class TooLong(Exception):
-    """The lattice of the sum is too long to be kept in memory; wider cells are needed."""
+    """The lattice of the sum does not fit in memory; wider cells are needed."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,16 @@ class Sum:
         The window, ``first .. first + size - 1``.
     rate, log_norm : float
     folded : float
-        Bound on the tilted mass outside the window, which is found inside.
+        Bound on the tilted mass outside the window, which is aliased into it.
     each, square : float
-        Bounds on the further error of every single mass, and on the root of the sum of their
-        squares.
+        Bounds on the further absolute error of each mass, and on the L2 norm of these errors.
     relative : float
-        Bound on the relative error of the masses, of turning a tilted tail back and summing it.
+        Bound on the relative error of the masses, of undoing the tilt of a tail and of its sum.
     mass : ndarray or None
-        All tilted masses, or
+        All tilted masses, or None if the next two are given.
     frequencies, powers : ndarray or None
-        the non-negative frequencies that count, as integers below ``size``, and ``phi**T`` there
-        (twice that above zero), with phases for the window's first index.
+        The non-negative frequencies that are not negligible, as integers below ``size``, and
+        ``phi**T`` there (twice that above zero), with phases for the window's first index.
     """
 
     first: int
@@ -83,7 +83,7 @@ class Sum:
     powers: np.ndarray | None = None
 
     def error_of_tail(self, decay: float) -> float:
-        """Bound on the error of a sum of masses with weights ``exp(-decay * distance)``."""
+        """Return a bound on the error of a sum of masses weighted ``exp(-decay * distance)``."""
         count = squares = float(self.size)
         if decay * count > 1.0:
             count = min(count, 1.0 / -math.expm1(-decay))
@@ -91,13 +91,13 @@ class Sum:
         return self.folded + min(self.each * count, self.square * math.sqrt(squares))
 
     def rising(self, place: np.ndarray, decay: float) -> np.ndarray:
-        """``sum over i >= j of mass_i exp(-decay (i - j))``, at places ``j`` from ``first``."""
+        """Return ``sum over i >= j of mass_i exp(-decay (i - j))``, ``j`` relative to ``first``."""
         if self.mass is not None:
             return _recursion(self.mass[::-1], decay)[::-1][place]
         return self._geometric(place, decay, self.size - place, 1)
 
     def falling(self, place: np.ndarray, decay: float) -> np.ndarray:
-        """``sum over i < j of mass_i exp(-decay (j - i))``, at places ``j`` from ``first``."""
+        """Return ``sum over i < j of mass_i exp(-decay (j - i))``, ``j`` relative to ``first``."""
         if self.mass is not None:
             before = np.append(0.0, self.mass[:-1])
             return math.exp(-decay) * _recursion(before, decay)[place]
@@ -106,11 +106,11 @@ class Sum:
     def _geometric(
         self, place: np.ndarray, decay: float, count: np.ndarray, sign: int
     ) -> np.ndarray:
-        """``sum over n < count of mass(place + sign n) exp(-decay n)`` from the spectrum."""
+        """Return ``sum over n < count of mass(place + sign n) exp(-decay n)``, by frequencies."""
         assert self.frequencies is not None and self.powers is not None
         m = self.frequencies
         omega = 2.0 * math.pi / self.size * m
-        # one minus exp(-decay + i sign omega), without cancellation
+        # 1 - exp(-decay + i sign omega), without cancellation
         near = -math.expm1(-decay) + 2.0 * math.exp(-decay) * np.sin(0.5 * omega) ** 2
         left = near - 1j * sign * math.exp(-decay) * np.sin(omega)
         if decay == 0.0:
@@ -131,7 +131,7 @@ class Sum:
 
 
 def _recursion(mass: np.ndarray, decay: float) -> np.ndarray:
-    """``sum over i <= j of mass_i exp(-decay (j - i))`` at every ``j``."""
+    """Return ``sum over i <= j of mass_i exp(-decay (j - i))`` at every ``j``."""
     bands = np.empty((2, mass.size))
     bands[0], bands[1] = 1.0, -math.exp(-decay)
     return linalg.solve_banded((1, 0), bands, mass, check_finite=False)
@@ -140,23 +140,34 @@ def _recursion(mass: np.ndarray, decay: float) -> np.ndarray:
 def compose(
     law: Law, rate: float, steps: int, slopes: tuple[float, float], log_outside: float
 ) -> Sum:
-    """The law of the sum of ``steps`` draws, tilted by ``rate``, where the tilted sum mostly is.
+    """Return the distribution of the sum of ``steps`` draws, tilted by ``rate``, on a window.
 
     Parameters
     ----------
+    law : Law
+        Of one draw.
+    rate : float
+        Tilt per lattice point.
+    steps : int
+        Number of draws T.
     slopes : tuple of float
-        Positive first guesses of Chernoff's parameters, beyond ``rate``, for the two ends.
+        Positive initial guesses of Chernoff's parameters, relative to ``rate``, for the two ends.
     log_outside : float
         Logarithm of the tilted mass that may lie beyond either end of the window.
 
+    Returns
+    -------
+    Sum
+
+    Raises
+    ------
+    TooLong
+        If neither transform is feasible, or the steps' rounding errors exceed the range of floats.
+
     Notes
     -----
-    Raises :class:`TooLong` where neither way is feasible, or where the steps' rounding errors add
-    up to more than floats hold.
-
-    Cost, for a law of K masses: about eight exponentials for each; then either two transforms of
-    the window's length or, with M frequencies that count, one short transform and ``2 K M``
-    multiplications.
+    Cost, for K masses: about eight exponentials for each; then either two transforms of the
+    window's length or, with M frequencies, one short transform and ``2 K M`` multiplications.
     """
     tilted, log_step, relative = _tilt(law, rate)
     index = law.first + np.arange(tilted.size)
@@ -180,19 +191,19 @@ def compose(
             first, size, rate, log_norm, folded, each, square, relative, None, frequencies, powers
         )
     if size > LONGEST:
-        raise TooLong(f"{size} lattice points, most of whose frequencies count")
+        raise TooLong(f"{size} lattice points, too many of whose frequencies are not negligible")
     mass, each, square = _all_masses(centred, steps, size, shift)
     relative += 4.0 * UNIT * size
     return Sum(first, size, rate, log_norm, folded, each, square, relative, mass)
 
 
 def _tilt(law: Law, rate: float) -> tuple[np.ndarray, float, float]:
-    """Tilted masses of sum one, the logarithm of their norm, and their largest relative error."""
+    """Return tilted masses of sum one, the log of their norm, and their largest relative error."""
     index = law.first + np.arange(law.mass.size)
     with np.errstate(divide="ignore"):
         log_mass = np.log(law.mass) + rate * index
     top = float(log_mass.max())
-    # what is smaller takes no part; subnormal numbers would only be slow
+    # smaller masses are negligible, and subnormal numbers slow
     tilted = np.exp(np.maximum(log_mass - top, -690.0))
     total = float(tilted.sum())
     tilted /= total
@@ -203,10 +214,10 @@ def _tilt(law: Law, rate: float) -> tuple[np.ndarray, float, float]:
 
 @dataclass(frozen=True)
 class _Centred:
-    """A law of sum one, counted from its largest mass, without that mass.
+    """Masses indexed from the largest one, which is set to zero.
 
-    What a transform gets wrong is relative to what it transforms: without the largest mass, that
-    is little where most draws are the same.
+    The error of a transform is proportional to the norm of its input, which without the largest
+    mass is small if most draws have the same value.
     """
 
     rest: np.ndarray
@@ -233,42 +244,42 @@ def _fold(law: _Centred, size: int) -> np.ndarray:
 def _all_masses(
     law: _Centred, steps: int, size: int, shift: int
 ) -> tuple[np.ndarray, float, float]:
-    """All tilted masses of the sum by two fast Fourier transforms, with the bounds on errors."""
+    """Return all tilted masses of the sum by two fast Fourier transforms, and error bounds."""
     entry = 8.0 * math.log2(size) * UNIT
     spectrum = fft.rfft(_fold(law, size)) - law.others
     powers, each, square, left_out = _powers(spectrum, entry * law.others, steps, size)
     each += 2.0 * entry * float(np.sum(np.abs(powers))) / size + left_out
-    # in the mean square a transform is as exact, relative to the sequence's own norm
+    # in mean square, a transform has this error relative to the norm of its input
     square += steps * entry * law.norm + left_out * math.sqrt(size)
     square += entry * math.sqrt(2.0 * float(np.sum(np.abs(powers) ** 2)) / size)
     mass = np.roll(fft.irfft(powers, size), -(shift % size))
-    # the floor keeps the recursions of the tails away from the slow subnormal numbers
+    # the floor avoids slow subnormal numbers in the recursions of the tails
     return np.maximum(mass, _FLOOR), each + _FLOOR, square + _FLOOR * math.sqrt(size)
 
 
 def _powers(
     distance: np.ndarray, entry: float, steps: int, size: int
 ) -> tuple[np.ndarray, float, float, float]:
-    """``phi**T`` of ``phi = 1 + distance`` and what it gets wrong.
+    """Return ``phi**T`` of ``phi = 1 + distance`` and error bounds.
 
-    ``distance`` is known to ``entry``. The logarithm, its multiple and the exponential add at most
-    ``72 u |distance|`` for each factor.
+    ``distance`` has an absolute error of at most ``entry``. The logarithm, its multiple and the
+    exponential add at most ``72 u |distance|`` for each factor.
 
     Returns
     -------
     powers : ndarray, complex
     each : float
-        Mean over the spectrum of the powers' errors.
+        Mean error of the powers over the spectrum.
     square : float
-        Root of the mean of their squares, without what ``entry`` contributes.
+        Root mean square of these errors, without the contribution of ``entry``.
     left_out : float
-        Mean of the powers that were set to zero.
+        Mean magnitude of the powers that were set to zero.
     """
     x, y = distance.real, distance.imag
     length = np.abs(distance)
     near = length < 0.5
     with np.errstate(divide="ignore"):
-        # either form where it keeps its digits: close to one, and down to zero
+        # the first form is accurate for |phi| near one, the second down to zero
         close = 0.5 * np.log1p(np.where(near, 2.0 * x + length * length, 0.0))
         log_size = np.where(near, close, np.log(np.hypot(1.0 + x, y)))
     log_power = (steps - 1) * np.maximum(log_size, np.log(np.exp(log_size) + entry))
@@ -277,7 +288,7 @@ def _powers(
     powers[used] = np.exp(
         steps * log_size[used] + 1j * (steps * np.arctan2(y[used], 1.0 + x[used]))
     )
-    # the spectrum of a real sequence: all but the ends stand for two coefficients
+    # real input: every coefficient but the first and last represents two
     weight = np.exp(np.minimum(log_power, 1.0))
     own = weight * (72.0 * steps * UNIT * length + 4.0 * UNIT)
     each = 2.0 * float(np.sum(own + steps * entry * weight)) / size
@@ -287,13 +298,16 @@ def _powers(
 
 
 def _counting(law: _Centred, steps: int, size: int) -> tuple[np.ndarray, float] | None:
-    """The frequencies that count, and what the others add to each mass; None if all may count."""
+    """Return the frequencies that are not negligible, and a bound on the others' part of each mass.
+
+    None if too many may be needed.
+    """
     coarse = 1 << max(math.ceil(math.log2(512.0 * law.deviation + 64.0)), 6)
     if 4 * coarse > size:
         return None
     entry = 8.0 * math.log2(coarse) * UNIT
     magnitude = np.abs(fft.rfft(_fold(law, coarse)) + (1.0 - law.others)) + entry
-    # within half a coarse interval of each coarse frequency
+    # an upper bound within half an interval of each coarse frequency
     magnitude += math.pi / coarse * law.deviation * (1.0 + 1e-9)
     log_power = steps * np.log(magnitude)
     counts = np.flatnonzero(log_power > _NEGLIGIBLE)
@@ -311,7 +325,7 @@ def _counting(law: _Centred, steps: int, size: int) -> tuple[np.ndarray, float] 
 def _few_powers(
     law: _Centred, steps: int, size: int, shift: int, frequencies: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """``phi**T`` at some frequencies, with the bounds on the errors that come of them."""
+    """Return ``phi**T`` at some frequencies, and bounds on the resulting errors of the masses."""
     rows = -(-law.rest.size // _BLOCK)
     block = np.zeros(rows * _BLOCK)
     block[: law.rest.size] = law.rest
@@ -321,7 +335,7 @@ def _few_powers(
         part = frequencies[start : start + chunk]
         inner = _phases(part, np.arange(_BLOCK), size)
         outer = _phases(part, law.first + _BLOCK * np.arange(rows), size)
-        # rows are added pairwise
+        # NumPy sums the rows pairwise
         sums = inner @ block.reshape(rows, _BLOCK).T
         spectrum[start : start + chunk] = np.sum(outer * sums, axis=1)
     entry = UNIT * (64.0 + 2.0 * (_BLOCK + 16.0 + math.log2(rows)))
@@ -337,7 +351,7 @@ def _few_powers(
 
 
 def _phases(frequencies: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
-    """``exp(-2 pi i m k / size)`` with exact reduction of ``m k``, shape (frequencies, places)."""
+    """Return ``exp(-2 pi i m k / size)``, ``m k`` reduced exactly, shape (frequencies, places)."""
     product = (frequencies[:, None] * (places[None, :] % size)) % size
     return np.exp((-2j * math.pi / size) * product)
 
@@ -349,7 +363,7 @@ def _window(
     slopes: tuple[float, float],
     log_outside: float,
 ) -> tuple[int, int, float]:
-    """First index, length (a power of two) and a bound on the tilted sum's mass outside."""
+    """Return the window's start, its length (a power of two) and a bound on the mass outside."""
     lowest, highest = steps * int(index[0]), steps * int(index[-1])
     low = _end(tilted, -index, steps, slopes[0], log_outside)
     high = _end(tilted, index, steps, slopes[1], log_outside)
@@ -365,15 +379,15 @@ def _window(
 def _end(
     tilted: np.ndarray, index: np.ndarray, steps: int, slope: float, log_outside: float
 ) -> int | None:
-    """A level that the sum reaches with at most probability ``exp(log_outside)``, by Chernoff.
+    """Return a level that the sum reaches with probability at most ``exp(log_outside)``.
 
-    Every slope gives such a level; the lowest of three is taken.
+    By Chernoff's bound, the lowest level of three slopes; None if all of them overflow.
     """
     best = math.inf
     middle = float(np.sum(tilted * index))
     for trial in (0.5 * slope, slope, 2.0 * slope):
         exponent = trial * (index - middle)
-        if not trial > 0.0 or float(exponent.max()) > 600.0:  # too steep for the floats
+        if not trial > 0.0 or float(exponent.max()) > 600.0:  # overflow
             continue
         log_mean = math.log(float(np.sum(tilted * np.exp(np.maximum(exponent, -600.0)))))
         slack = UNIT * (16.0 + 4.0 * float(np.abs(exponent).max()))

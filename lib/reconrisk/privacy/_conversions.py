@@ -1,6 +1,6 @@
-"""From Rényi divergence to (epsilon, delta) and back; amplification and composition of a pair.
+"""Conversion of Rényi divergence to (epsilon, delta); amplification and composition of a pair.
 
-The steps out of which accountants that do not work with the whole privacy loss are built.
+The building blocks of accountants that do not use the whole privacy-loss distribution.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["amplify", "compose", "epsilon_from_renyi", "log_delta_from_renyi"]
 
 
 def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
-    """``log delta`` that a bound on one Rényi divergence gives at ``epsilon``.
+    """``log delta`` at ``epsilon`` from a bound on one Rényi divergence.
 
-    ``delta = exp((a - 1)(renyi - epsilon)) / (a - 1) * (1 - 1/a)**a`` (Canonne et al. 2020,
-    Proposition 2.11; Biswas et al. 2024, Proposition 4, eq. 8), and never more than one.
+    ``delta = min(1, exp((a - 1)(renyi - epsilon)) / (a - 1) * (1 - 1/a)**a)`` (Canonne et al. 2020,
+    Proposition 2.11; Biswas et al. 2024, Proposition 4, eq. 8).
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike)
 
 
 def epsilon_from_renyi(order: ArrayLike, renyi: ArrayLike, delta: ArrayLike) -> np.ndarray:
-    """Smallest ``epsilon`` that a bound on one Rényi divergence gives at ``delta``.
+    """Smallest ``epsilon`` at ``delta`` from a bound on one Rényi divergence.
 
-    ``renyi + log(1 - 1/a) - (log delta + log a)/(a - 1)``, or zero where that is negative: the
-    inverse of :func:`log_delta_from_renyi` (Biswas et al. 2024, Section III-A2).
+    ``max(0, renyi + log(1 - 1/a) - (log delta + log a)/(a - 1))``, the inverse of
+    :func:`log_delta_from_renyi` (Biswas et al. 2024, Section III-A2).
 
     Parameters
     ----------
@@ -95,17 +95,24 @@ def _order_and_bound(order: ArrayLike, renyi: ArrayLike) -> tuple[np.ndarray, np
 def amplify(
     epsilon: ArrayLike, delta: ArrayLike, sampling_rate: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of a mechanism run on a Poisson sample of the records.
+    """(epsilon, delta) of a mechanism on a Poisson sample: privacy amplification by sampling.
 
     ``log(1 + q (exp(epsilon) - 1))`` and ``q delta`` (Balle et al. 2018, Theorem 8; Biswas et al.
     2024, eq. 9).
 
     Parameters
     ----------
-    epsilon, delta : array_like
-        Of the mechanism on all records: nats, >= 0; in [0, 1].
+    epsilon : array_like
+        Of the mechanism on all records, nats, >= 0.
+    delta : array_like
+        Of the mechanism on all records, in [0, 1].
     sampling_rate : array_like
         q in (0, 1].
+
+    Returns
+    -------
+    epsilon, delta : ndarray or float
+        Both of the arguments' broadcast shape.
 
     Raises
     ------
@@ -132,21 +139,28 @@ def amplify(
 def compose(
     epsilon: ArrayLike, delta: ArrayLike, steps: ArrayLike, slack: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of several runs of one (epsilon, delta)-private mechanism.
+    """(epsilon, delta) of T runs of an (epsilon, delta)-private mechanism: advanced composition.
 
     Kairouz et al. 2017, Theorem 10 (Biswas et al. 2024, Theorem 2): for every ``slack`` in [0, 1],
-    delta is ``1 - (1 - delta)**T (1 - slack)`` and epsilon the smallest of ``T epsilon`` and of
-    ``T epsilon tanh(epsilon/2) + epsilon sqrt(2 T log x)`` with ``x = 1/slack`` and with
-    ``x = e + sqrt(T) epsilon/slack``.
+    delta is ``1 - (1 - delta)**T (1 - slack)``, and epsilon the smaller of ``T epsilon`` and
+    ``T epsilon tanh(epsilon/2) + epsilon sqrt(2 T log x)`` with
+    ``x = min(1/slack, e + sqrt(T) epsilon/slack)``.
 
     Parameters
     ----------
-    epsilon, delta : array_like
-        Of one run: nats, >= 0; in [0, 1].
+    epsilon : array_like
+        Of one run, nats, >= 0.
+    delta : array_like
+        Of one run, in [0, 1].
     steps : array_like
         T, whole, >= 1.
     slack : array_like
-        In [0, 1]; zero leaves the plain sum.
+        Part of delta spent on the composition, in [0, 1]; at zero epsilon is ``T epsilon``.
+
+    Returns
+    -------
+    epsilon, delta : ndarray or float
+        Both of the arguments' broadcast shape.
 
     Raises
     ------

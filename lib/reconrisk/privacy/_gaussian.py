@@ -1,4 +1,4 @@
-"""Full-batch DP-SGD: its privacy profile has a closed form (the analytic Gaussian mechanism).
+"""The privacy profile of full-batch DP-SGD in closed form (the analytic Gaussian mechanism).
 
 ``T`` steps at sampling rate one are one Gaussian mechanism with shift ``mu = sqrt(T)/sigma``
 (Dong et al. 2022, Corollary 2), whose profile is ``Phi(a) - exp(epsilon) Phi(b)`` with
@@ -16,7 +16,7 @@ from reconrisk.special import log1mexp
 
 __all__ = ["ERROR", "log_delta_gaussian", "log_delta_of_shift"]
 
-#: bound on the absolute error of the computed ``log delta``, beyond that of its own size
+#: bound on the absolute error of ``log delta``, besides its relative error
 ERROR = 1e-11
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -26,11 +26,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 def log_delta_of_shift(epsilon: float, shift: float) -> float:
-    """``log(Phi(a) - exp(epsilon) Phi(b))`` with ``a, b = +-shift/2 - epsilon/shift``.
+    """Return ``log(Phi(a) - exp(epsilon) Phi(b))`` with ``a, b = +-shift/2 - epsilon/shift``.
 
-    Both terms are written through ``M = Phi/phi``: since ``exp(epsilon) phi(b) = phi(a)`` the
-    difference is ``phi(a) (M(a) - M(b))``, and where ``a`` and ``b`` are close, the integral of
-    ``M' = 1 + x M``, without cancellation.
+    With ``M = Phi/phi`` and ``exp(epsilon) phi(b) = phi(a)`` it is ``log(phi(a) (M(a) - M(b)))``.
+    Where ``a`` and ``b`` are close, the difference is the integral of ``M' = 1 + x M``, without
+    cancellation.
     """
     if shift == 0.0:
         return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
@@ -49,12 +49,12 @@ def log_delta_of_shift(epsilon: float, shift: float) -> float:
 
 
 def _mills(x: np.ndarray) -> np.ndarray:
-    """``Phi(x)/phi(x)``."""
+    """Return ``Phi(x)/phi(x)``."""
     return _ROOT_HALF_PI * sc.erfcx(-x * _ROOT_HALF)
 
 
 def _mills_slope(x: np.ndarray) -> np.ndarray:
-    """``1 + x Phi(x)/phi(x)``, which is ``1/x**2 - 3/x**4 + ...`` far to the left."""
+    """Return ``1 + x Phi(x)/phi(x)``; for very negative x by ``1/x**2 - 3/x**4 + ...``."""
     near = 1.0 + x * _mills(np.maximum(x, -60.0))
     with np.errstate(divide="ignore"):
         y = 1.0 / np.minimum(x, -1.0) ** 2
@@ -63,21 +63,24 @@ def _mills_slope(x: np.ndarray) -> np.ndarray:
 
 
 def log_delta_gaussian(noise_multiplier: float, epsilon: float, steps: int = 1) -> float:
-    """``log delta`` of full-batch DP-SGD, absolute error below ``1e-11 + 1e-15 |log delta|``.
+    """``log delta`` of full-batch DP-SGD at ``epsilon``.
+
+    The privacy profile of the Gaussian mechanism (Balle and Wang 2018, Theorem 8).
 
     Parameters
     ----------
     noise_multiplier : float
         sigma > 0.
     epsilon : float
-        Any real number; below zero the profile is ``1 - exp(epsilon) + exp(epsilon) delta(-eps)``.
+        Any real number, nats; below zero the profile is
+        ``1 - exp(epsilon) + exp(epsilon) delta(-epsilon)``.
     steps : int
         T >= 1.
 
     Returns
     -------
     float
-        In [-inf, 0].
+        In [-inf, 0]; absolute error below ``1e-11 + 1e-15 |log delta|``.
 
     Examples
     --------

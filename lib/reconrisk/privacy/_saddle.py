@@ -1,7 +1,7 @@
-"""Where to look: rough answers from the cumulant generating function of one step's loss.
+"""Saddle-point approximations from the cumulant generating function of one step's privacy loss.
 
-Nothing here is certified, and nothing certified depends on it: it only chooses the tilt, the
-width of the cells and the window, which decide how tight the enclosure is and what it costs.
+They choose the tilt, the cell width and the window, on which the width and the cost of an enclosure
+depend. They are not certified, and no certified value depends on them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from reconrisk.privacy._step import losses
 
 __all__ = ["LARGEST_OUTPUT", "Mechanism", "Saddle", "narrowest", "reach", "saddle", "tabulate"]
 
-#: outputs beyond this have probabilities below 1e-250 and are lumped
+#: outputs beyond this have probabilities below 1e-250 and share one cell
 LARGEST_OUTPUT = 34.0
 
-
-#: most cells of one step
+#: largest number of cells of one step
 MOST_CELLS = 1 << 21
 
 
@@ -34,19 +33,19 @@ class Mechanism:
 
     @property
     def lowest(self) -> float:
-        """The infimum of the whole run's loss."""
+        """Infimum of the privacy loss of the whole run."""
         q = self.sampling_rate
         return self.steps * math.log1p(-q) if q < 1.0 else -math.inf
 
 
 def reach(mechanism: Mechanism, spill: float) -> tuple[float, float]:
-    """Outputs beyond which all steps together lose at most about ``spill`` of either law."""
+    """Return the range of outputs that omits at most about ``spill`` of nu and mu in all steps."""
     z = -float(sc.ndtri(spill / mechanism.steps))
     return -min(z, LARGEST_OUTPUT), min(mechanism.inverse_noise + z, LARGEST_OUTPUT)
 
 
 def narrowest(mechanism: Mechanism, low: float, high: float) -> float:
-    """The smallest width of cells that the cap on one step's memory allows."""
+    """Return the smallest cell width with at most ``MOST_CELLS`` cells."""
     ends = losses(np.array([low, high]), mechanism.inverse_noise, mechanism.sampling_rate)
     return float(ends[1] - ends[0]) / MOST_CELLS
 
@@ -64,7 +63,7 @@ class Saddle:
     loss, log_density : ndarray
         One step's loss at some outputs, and the logarithm of their masses under ``nu``.
     base : float
-        Where the cells begin.
+        Loss at which the cells begin.
     """
 
     steps: int
@@ -77,7 +76,7 @@ class Saddle:
     base: float
 
     def log_tail(self, shift: float) -> np.ndarray:
-        """Rough ``log P(S >= level)`` with the law tilted by ``shift`` (0: nu, 1: mu)."""
+        """Approximate ``log P(S >= level)`` at all levels, tilted by ``shift`` (0: nu, 1: mu)."""
         t, d = self.theta, self.theta - shift
         exponent = self.log_norm - d * self.level - (0.0 if shift == 0.0 else self.at(shift))
         width = np.abs(d) * self.spread
@@ -87,29 +86,30 @@ class Saddle:
         return np.where(t >= shift, near, other)
 
     def log_density_at(self, shift: float) -> np.ndarray:
-        """Rough logarithm of the density of ``S`` at each level, tilted by ``shift``."""
+        """Approximate log-density of ``S`` at all levels, tilted by ``shift``."""
         exponent = self.log_norm - (self.theta - shift) * self.level - shift * self.at(shift)
         return exponent - np.log(self.spread * math.sqrt(2.0 * math.pi) + 1e-300)
 
     def tilt(self, level: np.ndarray) -> np.ndarray:
-        """The tilt under which a level is the mean."""
+        """Return the tilt under which a level is the mean."""
         return np.interp(level, self.level, self.theta)
 
     def at(self, theta: float) -> float:
         return float(np.interp(theta, self.theta, self.log_norm))
 
     def width(self, level: float, variance: float) -> float:
-        """The width of cells that adds about ``variance`` to the sum tilted to a level.
+        """Return the cell width that adds about ``variance`` to the sum tilted to a level.
 
-        At the height ``u`` in its cell an output adds ``u (h - u)``, on average ``h**2/6``, but
-        much less where most outputs lie deep in the lowest cell.
+        An output at height ``u`` in a cell of width ``h`` adds ``u (h - u)``: ``h**2/6`` on
+        average, but much less if most outputs lie near the bottom of the lowest cell.
         """
         spread = float(np.interp(level, self.level, self.spread))
         exponent = self.log_density + float(self.tilt(np.array(level))) * self.loss
         weight = np.exp(exponent - exponent.max())
         weight /= weight.sum()
         height = self.loss - self.base
-        # half of one step's deviation, and no more than shifts the sum by half of its own
+        # at most half of one step's standard deviation, and no more than shifts the sum by half
+        # of its standard deviation
         coarsest = min(0.5 * spread / math.sqrt(self.steps), math.sqrt(6.0 * spread / self.steps))
         least = math.sqrt(6.0 * variance / self.steps)
         width = coarsest
@@ -121,7 +121,7 @@ class Saddle:
         return 0.9 * max(width, min(least, coarsest)) + 1e-13
 
     def slopes(self, theta: float, log_outside: float) -> tuple[float, float]:
-        """Chernoff's parameters for levels that the tilted sum rarely falls below or exceeds."""
+        """Return Chernoff parameters of levels rarely passed by the tilted sum, below and above."""
         exponent = self.log_norm - self.at(theta) - (self.theta - theta) * self.level
         above = np.flatnonzero((self.theta > theta) & (exponent < log_outside))
         below = np.flatnonzero((self.theta < theta) & (exponent < log_outside))
@@ -131,7 +131,7 @@ class Saddle:
 
 
 def _log_mills(width: np.ndarray) -> np.ndarray:
-    """``log(exp(width**2/2) Phi(-width))``."""
+    """Return ``log(exp(width**2/2) Phi(-width))``."""
     return np.log(0.5 * sc.erfcx(width / math.sqrt(2.0)))
 
 
@@ -158,18 +158,18 @@ def tabulate(
     tilts: int,
     fine: np.ndarray,
 ) -> Saddle:
-    """Tabulate the tilted sums of any law of one step's loss.
+    """Tabulate the tilted sums of ``steps`` losses with any distribution.
 
     Parameters
     ----------
     loss, log_density, base
         As in :class:`Saddle`.
     far : float
-        How many standard deviations away the levels of interest may be.
+        Largest distance of the levels of interest from the mean, in standard deviations.
     tilts : int
-        Tilts on either side of zero, evenly spaced in their logarithms;
+        Number of tilts on either side of zero, geometrically spaced.
     fine : ndarray
-        and further ones from zero upwards.
+        Further non-negative tilts.
     """
     ends = [math.sqrt(steps) * _deviation(loss, log_density, theta) for theta in (0.0, 1.0)]
     spread = max(min(ends), 1e-3 * max(ends), 1e-12)

@@ -1,19 +1,20 @@
-"""One step of sub-sampled DP-SGD on a lattice of privacy losses, from both sides.
+"""One step of sub-sampled DP-SGD, discretised on a lattice of privacy losses.
 
-With ``nu = N(0, 1)`` (the record does not take part; unit of length: the noise) and
+With ``nu = N(0, 1)`` (without the record; the unit is the noise's standard deviation) and
 ``mu = (1 - q) nu + q N(a, 1)``, ``a = 1/sigma``, the privacy loss is
-``L(x) = log(1 - q + q exp(a x - a**2/2))``, increasing in ``x``. Losses are counted in cells of
+``L(x) = log(1 - q + q exp(a x - a**2/2))``, increasing in ``x``. Losses are divided into cells of
 width ``h`` from an origin ``base``; for ``q < 1`` that is the smallest loss, ``log(1 - q)``.
 
-*From above.* What lies in a cell is moved to the cell's two ends so that its mass under ``nu`` and
-under ``mu`` stay what they are. That spreads the likelihood ratio without moving its mean, so the
-pair of lattice laws is easier to tell apart than ``(mu, nu)``, for every test and after every
-number of steps (Blackwell's order; Doroshenko et al. 2022 "connect the dots"). The two parts are
-integrals of positive functions; differences of masses would lose all digits on fine lattices.
+*From above.* The mass in a cell is split between the cell's two ends so that its totals under
+``nu`` and under ``mu`` are preserved. This spreads the likelihood ratio without changing its mean,
+so that the pair of lattice distributions dominates ``(mu, nu)``: it is easier to distinguish by
+every test and after any number of steps (Blackwell's order; Doroshenko et al. 2022, "connect the
+dots"). The two parts are integrals of positive functions; differences of masses would cancel on
+fine lattices.
 
 *From below.* The sum over the steps of the loss rounded to the lattice is a statistic of the
-output: any test that uses it is one that an attacker can carry out. Its laws under ``nu`` and
-under ``mu`` are exact.
+output, so that an attacker can carry out every test based on it. Its distributions under ``nu`` and
+``mu`` are exact.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ _CHUNK = 1 << 15
 
 @dataclass(frozen=True)
 class Law:
-    """Masses at the lattice points ``first, first + 1, ...``.
+    """A distribution on the lattice points ``first, first + 1, ...``.
 
     Attributes
     ----------
     first : int
     mass : ndarray
-        Non-negative; the sum falls short of one by what lies at plus or minus infinity.
+        Non-negative; its sum is one minus the mass at plus and minus infinity.
     relative : ndarray
         Bound on each mass's relative rounding error.
     """
@@ -60,12 +61,12 @@ class Step:
     ----------
     base, width : float
     above : Law
-        The dominating pair's law under ``nu``; under ``mu`` the mass at ``k`` is larger by
-        ``exp(base + k * width)``, and what is missing from one is at plus infinity.
+        The dominating pair's distribution under ``nu``; under ``mu`` the mass at ``k`` is larger by
+        the factor ``exp(base + k * width)``, and the remaining mass is at plus infinity.
     nu, mu : Law
-        The rounded loss's laws.
+        Distributions of the rounded loss.
     ratio_error : float
-        Bound on the relative error with which the dominating pair knows the likelihood ratio.
+        Bound on the relative error of the dominating pair's likelihood ratio.
     at_infinity : float
         Bound on ``mu``'s mass at plus infinity in the dominating pair.
     at_minus_infinity : float
@@ -83,7 +84,7 @@ class Step:
 
 
 def losses(x: np.ndarray, inverse_noise: float, sampling_rate: float) -> np.ndarray:
-    """``L(x) = log(1 - q + q exp(a x - a**2/2))``."""
+    """Return ``L(x) = log(1 - q + q exp(a x - a**2/2))``."""
     a, q = inverse_noise, sampling_rate
     exponent = a * (x - 0.5 * a)
     if q == 1.0:
@@ -94,9 +95,9 @@ def losses(x: np.ndarray, inverse_noise: float, sampling_rate: float) -> np.ndar
 def one_step(
     inverse_noise: float, sampling_rate: float, width: float, low: float, high: float
 ) -> Step:
-    """Discretise one step with cells of ``width``, keeping outputs in ``[low, high]`` apart.
+    """Discretise one step on outputs in ``[low, high]`` with cells of ``width``.
 
-    Outputs below ``low`` or above ``high`` are lumped, on the safe side for either law.
+    The mass of outputs outside is added on the safe side of either distribution.
 
     Cost: eight exponentials for each of ``2 (L(high) - L(low))/width`` half cells, in chunks of
     2**15; memory of about ten arrays of half that length.
@@ -110,7 +111,7 @@ def one_step(
 
 
 class _Geometry:
-    """Where the cells are: half cell ``j`` is ``[j, j + 1] * width/2`` above ``base``.
+    """The lattice: half cell ``j`` begins ``(2 first + j) width/2`` above ``base``.
 
     Likelihood ratios are written ``exp(base) * (1 + v)`` with an excess ``v(x) >= 0``.
     """
@@ -131,13 +132,13 @@ class _Geometry:
         self.halves = 2 * self.cells
 
     def excess(self, x: np.ndarray) -> np.ndarray:
-        """``v(x) = exp(L(x) - base) - 1``, with a small relative error where it is small."""
+        """Return ``v(x) = exp(L(x) - base) - 1`` with a small relative error."""
         if self.q == 1.0:
             return np.maximum(np.expm1(self.a * (x - self.low)), 0.0)
         return np.exp(self.a * (x - 0.5 * self.a) + self.log_odds)
 
     def outputs(self, y: np.ndarray) -> np.ndarray:
-        """The outputs ``x`` in ``[low, high]`` whose losses are nearest to ``base + y``."""
+        """Return the outputs ``x`` in ``[low, high]`` whose losses are nearest to ``base + y``."""
         if self.q == 1.0:
             x = y / self.a + self.low
         else:
@@ -147,7 +148,7 @@ class _Geometry:
         return np.clip(x, self.low, self.high)
 
     def edges(self, start: int, stop: int) -> np.ndarray:
-        """Outputs at the ends of half cells ``start`` to ``stop``; all of ``[low, high]``."""
+        """Return the outputs at the ends of half cells ``start`` to ``stop - 1``."""
         x = self.outputs((2 * self.first + np.arange(start, stop + 1)) * (0.5 * self.width))
         if start == 0:
             x[0] = self.low
@@ -157,8 +158,9 @@ class _Geometry:
 
 
 def _integrate(g: _Geometry, start: int, stop: int) -> np.ndarray:
-    """Four masses of each half cell, shape (4, half cells): under ``nu``, under ``mu``, and the
-    parts of the first that go to the cell's lower and upper end.
+    """Return four masses of each half cell, shape (4, half cells).
+
+    Under ``nu``, under ``mu``, and the parts of ``nu`` assigned to the cell's lower and upper end.
     """
     edges = g.edges(start, stop)
     lower, size = edges[:-1], np.diff(edges)
@@ -189,7 +191,7 @@ def _sums(
     nodes: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """The four masses of the intervals ``[lower, lower + size]``, by quadrature in ``x``."""
+    """Return the four masses of the intervals ``[lower, lower + size]``, shape (4, intervals)."""
     out = np.zeros((4, lower.size))
     bottom = np.expm1((g.first + cell) * g.width)
     to_share = 1.0 / ((1.0 + bottom) * math.expm1(g.width))
@@ -198,7 +200,7 @@ def _sums(
         x = lower + (0.5 + 0.5 * node) * size
         density = np.exp(-0.5 * x * x) * ((0.5 * weight * _INVERSE_ROOT_2PI) * size)
         excess = g.excess(x)
-        # the share of this output's mass that goes to the cell's upper end
+        # the fraction of this mass assigned to the cell's upper end
         share = np.clip((excess - bottom) * to_share, 0.0, 1.0)
         out[0] += density
         out[1] += density * (lift * (1.0 + excess))
@@ -208,7 +210,7 @@ def _sums(
 
 
 def _assemble(g: _Geometry, masses: np.ndarray) -> Step:
-    """Lattice laws from the half cells' masses and what lies outside ``[low, high]``."""
+    """Return the lattice distributions, from the half cells' masses and those beyond the ends."""
     nu, mu, left, right = masses
     a, q, h = g.a, g.q, g.width
     rounding = _rounding(g)
@@ -225,10 +227,10 @@ def _assemble(g: _Geometry, masses: np.ndarray) -> Step:
         above[0] += max(nu_low - share, 0.0)
         above[1] += share
     else:
-        # spread between a likelihood ratio of zero and that of a lattice point not below
+        # split between a likelihood ratio of zero and that of a lattice point above
         above[1] += mu_low * math.exp(-(g.base + (g.first + 1) * h))
         at_minus_infinity = nu_low
-    # spread between the last lattice point and an infinite likelihood ratio
+    # split between the last lattice point and an infinite likelihood ratio
     above[-1] += nu_high
 
     label = (np.arange(g.halves) + 1) // 2
@@ -250,10 +252,10 @@ def _assemble(g: _Geometry, masses: np.ndarray) -> Step:
 
 
 def _rounding(g: _Geometry) -> np.ndarray:
-    """Bound on the relative error of the mass at each lattice point.
+    """Return a bound on the relative error of the mass at each lattice point.
 
-    Roundings of the exponents ``x**2/2`` and ``a x - a**2/2 + log(q/(1 - q))``, of the sums over
-    nodes, and the quadrature's own error.
+    Rounding errors of the exponents ``x**2/2`` and ``a x - a**2/2 + log(q/(1 - q))`` and of the
+    sums over nodes, and the error of the quadrature.
     """
     x = np.abs(g.outputs((g.first + np.arange(g.cells + 1)) * g.width))
     x[0] = abs(g.low)

@@ -1,4 +1,4 @@
-"""Certified tails of the privacy loss of a whole run, under both laws and from both sides."""
+"""Certified upper and lower bounds on the tails of a run's privacy loss, under nu and mu."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Tail", "Tails", "loosening", "run_tails"]
 
 @dataclass
 class Tail:
-    """Tails of the law ``mass * exp(log_norm + offset - rate * i)`` of total mass one.
+    """Tails of the distribution ``mass * exp(log_norm + offset - rate * i)`` of total mass one.
 
-    Summed from the side on which the weights fall off, so that small tails keep their digits; the
-    other tail is the rest.
+    The upper tail is summed if ``rate >= 0``, otherwise the lower tail, so that the weights
+    decrease and small tails keep their relative accuracy; the other tail is the complement.
 
     Attributes
     ----------
     at_end : float
-        Bound on the mass that lies beyond all levels on the side that is summed.
+        Bound on the mass at infinity on the side that is summed.
     """
 
     total: Sum
@@ -34,25 +34,19 @@ class Tail:
     _cached: np.ndarray | None = None
 
     def bounds(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds on the tail that is summed: from ``index``, or below it."""
+        """Return lower and upper bounds on the tail that is summed, at each index."""
         place = np.clip(index - self.total.first, 0, self.total.size - 1)
         inside = self.total.first + place
         error = self.total.error_of_tail(abs(self.rate))
-        # beyond exp(690) the tails are of no use, and bounds of 0 and 1 are safe
+        # capped below overflow; the tails are then bounded by 0 and 1
         log_scale = self.total.log_norm + self.offset - self.rate * inside
         scale = np.exp(np.minimum(log_scale, 690.0))
         summed, relative = self._summed(place), self.total.relative
         low = np.clip(scale * (summed * (1.0 - relative) - error), 0.0, 1.0)
         high = np.clip(scale * (summed * (1.0 + relative) + error) + self.at_end, 0.0, 1.0)
-        # outside the window a tail is at least, or at most, what it is at the window's end
-        more, less = (
-            (index < inside, index > inside)
-            if self.rate >= 0
-            else (
-                index > inside,
-                index < inside,
-            )
-        )
+        # beyond the window's ends the tails are monotone
+        below, above = index < inside, index > inside
+        more, less = (below, above) if self.rate >= 0 else (above, below)
         return np.where(less, 0.0, low), np.where(more, 1.0, high)
 
     def _summed(self, place: np.ndarray) -> np.ndarray:
@@ -64,12 +58,12 @@ class Tail:
         return self._cached[place]
 
     def up(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds on ``P(i >= index)``."""
+        """Return lower and upper bounds on ``P(i >= index)``."""
         low, high = self.bounds(index)
         return (low, high) if self.rate >= 0 else (1.0 - high, 1.0 - low)
 
     def down(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds on ``P(i < index)``."""
+        """Return lower and upper bounds on ``P(i < index)``."""
         low, high = self.bounds(index)
         return (low, high) if self.rate < 0 else (1.0 - high, 1.0 - low)
 
@@ -85,24 +79,27 @@ class Tails:
 
     @property
     def first(self) -> int:
-        """The first index at which the tail under ``nu`` is known."""
+        """First index at which the tail under ``nu`` is computed."""
         return self.nu.total.first
 
     @property
     def size(self) -> int:
-        """At how many indices it is."""
+        """Number of indices at which the tail under ``nu`` is computed."""
         return self.nu.total.size
 
     def log_ratio(self, index: np.ndarray) -> np.ndarray:
-        """For the dominating pair, the logarithm of the likelihood ratio at each index."""
+        """Return the log-likelihood ratio of the dominating pair at each index."""
         return self.base + index * self.width
 
     def index(self, log_ratio: np.ndarray) -> np.ndarray:
-        """The last index at or below a value of the logarithm of the likelihood ratio."""
+        """Return the last index at or below a value of the log-likelihood ratio."""
         return np.floor((log_ratio - self.base) / self.width).astype(np.int64)
 
     def crossing(self, kappa: np.ndarray, upper: bool) -> np.ndarray:
-        """The lowest index whose tail under ``nu`` is at most ``kappa``, by either bound."""
+        """Return the lowest index whose tail under ``nu`` is at most ``kappa``.
+
+        By the upper bound on the tail if ``upper``, else by the lower.
+        """
         low = np.full(kappa.shape, self.first - 1, dtype=np.int64)
         high = np.full(kappa.shape, self.first + self.size - 1, dtype=np.int64)
         while np.any(high - low > 1):
@@ -112,12 +109,12 @@ class Tails:
         return high
 
 
-#: logarithm of the largest factor that floats hold
+#: largest admissible logarithm of a factor, below overflow
 _MOST_EXCESS = 690.0
 
 
 def loosening(steps: float, step: Step) -> float:
-    """Return the factor by which the steps' rounded likelihood ratios may be too small."""
+    """Return a bound on the factor by which rounding reduces the steps' likelihood ratios."""
     return math.exp(min(_excess(steps, step), _MOST_EXCESS))
 
 
@@ -126,13 +123,12 @@ def _excess(steps: float, step: Step) -> float:
 
 
 def run_tails(step: Step, guide: Saddle, theta: float, log_outside: float) -> tuple[Tails, Tails]:
-    """Tails after ``guide.steps`` steps of the dominating pair and of the lattice statistic.
+    """Return the tails of the dominating pair and of the lattice statistic after all steps.
 
-    ``theta`` is the tilt, in units of the loss, at which they are most accurate; of each tilted
-    law, ``exp(log_outside)`` may be missed at either end.
+    ``theta`` is the tilt, in units of the loss, at which they are most accurate. The window omits a
+    mass of at most ``exp(log_outside)`` of each tilted distribution at either end.
 
-    Raises :class:`TooLong` where so many steps of such cells say nothing: each step's rounding
-    widens the bounds by a factor, and the product leaves the range of floats.
+    Raises :class:`TooLong` if the rounding errors of all steps together exceed the range of floats.
     """
     steps, h = guide.steps, step.width
     if _excess(steps, step) > _MOST_EXCESS:

@@ -1,4 +1,4 @@
-"""Epsilon, delta and success of a run, and the noise that meets a target."""
+"""Epsilon and delta of a run, and the noise multiplier for a given epsilon or success."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from reconrisk import arguments, special
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, check_run
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
 from reconrisk.privacy._saddle import Mechanism
@@ -17,29 +17,28 @@ from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
 __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_success"]
 
-#: relative distance by which a closed form's root is moved to the safe side
+#: relative margin added to the root of a closed form
 _MARGIN = 1e-10
 
-#: beyond this ratio of shift to noise, likelihood ratios leave the range of floats
+#: beyond this ratio of shift to noise, likelihood ratios overflow
 _STEEPEST = 35.0
-#: relative width of enclosures, unless another is asked for
+#: default relative width of enclosures
 TOLERANCE = 1e-4
-#: widest range of noise multipliers that is searched
+#: range of noise multipliers that is searched
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e7
 
 
 def mechanism_of(run: DPSGD) -> Mechanism:
-    """What the accounting needs to know of a run."""
-    if not isinstance(run, DPSGD):
-        raise TypeError(f"run must be a DPSGD; got {run!r}")
+    """Return the parameters of a run on which its privacy depends."""
+    check_run(run)
     return Mechanism(1.0 / float(run.noise_multiplier), float(run.sampling_rate), int(run.steps))
 
 
 def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclosure:
     """Certified epsilon of a run at ``delta``, for adding and for removing a record.
 
-    Closed form at sampling rate one (Balle and Wang 2018); otherwise privacy-loss distributions
-    on a lattice, from above and from below, with all roundings on the safe side.
+    A closed form at sampling rate one (Balle and Wang 2018). Otherwise discretised privacy-loss
+    distributions, from above and from below, with bounds on all rounding errors.
 
     Parameters
     ----------
@@ -48,14 +47,14 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     delta : float
         In (0, 1), at least 1e-100 below sampling rate one.
     tolerance : float
-        Relative width aimed at (of epsilon, or of 1e-3 if that is larger).
+        Target width, relative to epsilon or to 1e-3 if that is larger.
 
     Returns
     -------
     Enclosure
-        Contains the smallest epsilon >= 0 at which the run is (epsilon, delta)-private; wider than
-        asked where memory or roundings do not allow more. Sub-sampled with sigma below 1/35, it
-        only says that epsilon lies between that of one step and that of the full batch.
+        Contains the smallest epsilon >= 0 at which the run is (epsilon, delta)-private, in nats. It
+        is wider than the target where memory or rounding errors require it. For a sub-sampled run
+        with sigma below 1/35 it ranges from the epsilon of one step to that of the full batch.
 
     Raises
     ------
@@ -64,8 +63,8 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
 
     Notes
     -----
-    Cost: six compositions of one discretised step, for two or three widths of the cells: tens of
-    milliseconds, hardly more at T = 1e5.
+    Cost: six compositions of one discretised step, for two or three cell widths: tens of
+    milliseconds, almost independent of T.
 
     Examples
     --------
@@ -95,10 +94,10 @@ def _full_batch_epsilon(shift: float, delta: float) -> Enclosure:
 
 
 def _outer_epsilon(mechanism: Mechanism, delta: float) -> Enclosure:
-    """Between one sub-sampled step and all steps on the full batch, both in closed form.
+    """Enclose epsilon between one sub-sampled step and all steps on the full batch, in closed form.
 
-    One step with the record against without is (log(1 + q (e^eps - 1)), q delta)-private exactly
-    where the full batch is (eps, delta)-private.
+    For removing the record, one sub-sampled step is (log(1 + q (e^eps - 1)), q delta)-private if
+    and only if one step on the full batch is (eps, delta)-private.
     """
     q, a = mechanism.sampling_rate, mechanism.inverse_noise
     upper = _full_batch_epsilon(math.sqrt(mechanism.steps) * a, delta).upper
@@ -114,7 +113,7 @@ def _slack(epsilon: float, shift: float) -> float:
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """The largest epsilon >= 0 at which a falling condition holds, or zero."""
+    """Return the largest epsilon >= 0 up to which a condition holds, zero if it never does."""
     if not holds(0.0):
         return 0.0
     low, high = 0.0, 1.0
@@ -129,20 +128,21 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclosure:
-    """Certified delta of a run at ``epsilon >= 0``, the larger of both directions.
+    """Certified delta of a run at ``epsilon``, for adding and for removing a record.
 
     Parameters
     ----------
     run : DPSGD
     epsilon : float
-        In [0, 500].
+        In [0, 500], nats.
     tolerance : float
-        Relative width aimed at.
+        Target width, relative to delta.
 
     Returns
     -------
     Enclosure
-        Below sampling rate one, of values down to about 1e-100.
+        Contains the smallest delta at which the run is (epsilon, delta)-private. Below sampling
+        rate one the target width is met for deltas down to about 1e-100.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _full_batch_delta(shift: float, epsilon: float) -> Enclosure:
 
 
 def _outer_delta(mechanism: Mechanism, epsilon: float) -> Enclosure:
-    """As :func:`_outer_epsilon`, for delta."""
+    """Enclose delta as :func:`_outer_epsilon` does epsilon."""
     q, a = mechanism.sampling_rate, mechanism.inverse_noise
     at = math.log1p(math.expm1(epsilon) / q)
     lower = q * _full_batch_delta(a, at * (1.0 + 1e-14)).lower * (1.0 - 1e-14)
@@ -189,7 +189,7 @@ def noise_for_epsilon(
     Parameters
     ----------
     epsilon : float
-        In (0, 500].
+        In (0, 500], nats; at sampling rate one in (0, inf).
     delta : float
         In (0, 1).
     sampling_rate : float
@@ -200,8 +200,8 @@ def noise_for_epsilon(
     Returns
     -------
     float
-        sigma with ``privacy.epsilon(DPSGD(sigma, q, T), delta).upper <= epsilon``; above the
-        smallest one by about 1e-4 of itself, 1e-10 at sampling rate one.
+        sigma with ``privacy.epsilon(DPSGD(sigma, q, T), delta).upper <= epsilon``; larger than the
+        smallest such sigma by a relative 1e-4, at sampling rate one 1e-10.
 
     Raises
     ------
@@ -217,13 +217,18 @@ def noise_for_epsilon(
     limit = np.inf if sampling_rate == 1 else 500
     arguments.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
-    q, count = _plan(sampling_rate, steps)
-    target, goal = float(epsilon), math.log(delta)
+    q, count = _checked_sampling(sampling_rate, steps)
+    target, log_delta = float(epsilon), math.log(delta)
 
     def full_batch(log_noise: float) -> float:
-        return log_delta_of_shift(target, math.sqrt(count) / math.exp(log_noise)) - goal
+        return log_delta_of_shift(target, math.sqrt(count) / math.exp(log_noise)) - log_delta
 
-    # Without sub-sampling more noise is needed.
+    if full_batch(math.log(_MOST_NOISE)) > 0.0:
+        raise ValueError(
+            f"epsilon and delta must need a noise multiplier of at most {_MOST_NOISE:g}; got "
+            f"epsilon = {epsilon!r}, delta = {delta!r}"
+        )
+    # without sub-sampling more noise is needed
     most = _root(full_batch, math.log(_LEAST_NOISE), math.log(_MOST_NOISE))
     noise = math.exp(most) * (1.0 + _MARGIN)
     if q == 1.0:
@@ -238,10 +243,10 @@ def noise_for_epsilon(
 def noise_for_success(
     success: float, prior_success: float, *, sampling_rate: float = 1.0, steps: int = 1
 ) -> float:
-    """Smallest noise multiplier at which no attack is certified to reach more than ``success``.
+    """Smallest noise multiplier at which the success of any attack is certified.
 
-    The inverse of :func:`reconrisk.bounds.rero` in the noise: calibration to a reconstruction risk
-    instead of to epsilon.
+    The inverse of :func:`reconrisk.bounds.rero` in the noise multiplier: calibration to a
+    reconstruction risk instead of to epsilon.
 
     Parameters
     ----------
@@ -257,17 +262,18 @@ def noise_for_success(
     Returns
     -------
     float
-        sigma with ``bounds.rero(DPSGD(sigma, q, T), kappa).upper <= success``.
+        sigma with ``bounds.rero(DPSGD(sigma, q, T), kappa).upper <= success``; 1e-3 if no noise is
+        needed.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is out of its range; if ``success <= prior_success``, which no noise can
-        give; or if there is no solution between 1e-3 and 1e7.
+        achieve; or if no noise multiplier up to 1e7 is enough.
 
     Notes
     -----
-    Cost: about ten enclosures of one gamma, 10 to 50 milliseconds each.
+    Cost: about ten enclosures of gamma, 10 to 50 milliseconds each.
 
     Examples
     --------
@@ -282,13 +288,16 @@ def noise_for_success(
             "success must exceed prior_success, which is reached without any output; got success = "
             f"{success!r}, prior_success = {prior_success!r}"
         )
-    q, count = _plan(sampling_rate, steps)
+    q, count = _checked_sampling(sampling_rate, steps)
     gain = special.log_normal_quantile(math.log(success)) - special.log_normal_quantile(
         math.log(prior_success)
     )
     noise = math.sqrt(count) / float(gain) * (1.0 + 1e-9)
     if not noise <= _MOST_NOISE:
-        raise ValueError(f"no noise multiplier up to {_MOST_NOISE:g} is enough")
+        raise ValueError(
+            f"success must need a noise multiplier of at most {_MOST_NOISE:g}; got success = "
+            f"{success!r}, prior_success = {prior_success!r}"
+        )
     if q == 1.0:
         return noise
     kappa = np.array([arguments.real("prior_success", prior_success, SMALLEST, 1)])
@@ -297,12 +306,12 @@ def noise_for_success(
         return float(success_curve(Mechanism(1.0 / sigma, q, count), kappa, tolerance)[1][0])
 
     if 1.0 - (1.0 - q) ** count * (1.0 - kappa[0]) <= success:
-        # even without noise: success needs the record to take part, or a lucky guess
+        # holds even without noise: the record must be in a batch, or the guess be lucky
         return _LEAST_NOISE
     return _calibrate(upper, float(success), noise)
 
 
-def _plan(sampling_rate: float, steps: int) -> tuple[float, int]:
+def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
     return q, int(arguments.integer("steps", steps, 1))
 
@@ -310,10 +319,10 @@ def _plan(sampling_rate: float, steps: int) -> tuple[float, int]:
 def _root(
     excess: Callable[[float], float], low: float, high: float, tolerance: float = 1e-13
 ) -> float:
-    """Where a falling function of the logarithm of the noise crosses zero."""
+    """Return the root of a decreasing function of the logarithm of the noise multiplier."""
     if excess(high) > 0.0:
         raise ValueError(f"no noise multiplier up to {math.exp(high):g} is enough")
-    # small noise makes lattices long: come down from above
+    # search downwards: small noise makes lattices long
     step = 0.5
     top = high
     while high - step > low:
@@ -324,15 +333,15 @@ def _root(
         high -= step
         top = high
         step *= 1.5
-    if excess(low) > 0.0:  # the last step would have gone beyond the range
+    if excess(low) > 0.0:  # a further step would leave the range
         return float(optimize.brentq(excess, low, top, xtol=tolerance, rtol=1e-14, maxiter=200))
     return low
 
 
 def _calibrate(upper: Callable[[float, float], float], target: float, most: float) -> float:
-    """The smallest noise whose certified upper bound is at most the target.
+    """Return the smallest noise multiplier whose certified upper bound is at most the target.
 
-    A root of rough bounds first, then secant steps with the bounds that count.
+    First the root of bounds at a coarse tolerance, then secant steps at the final one.
     """
     rough = 1e-2
 

@@ -1,9 +1,10 @@
-"""Enclosures of the trade-off curve of sub-sampled DP-SGD, at every setting.
+"""Enclosures of the trade-off curve of sub-sampled DP-SGD.
 
 ``gamma(kappa)`` is the largest probability under ``mu`` of an event that has at most probability
 ``kappa`` under ``nu`` (Hayes et al. 2023, Corollary 4). From above, for any number ``r >= 0`` and
 any dominating pair, ``gamma <= P_mu(ratio >= r) + r (kappa - P_nu(ratio >= r))``. From below,
-``gamma`` is at least the power of a randomised threshold test on the lattice statistic.
+``gamma`` is at least the power of a randomised threshold test of level ``kappa`` on the lattice
+statistic.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from reconrisk.privacy._tails import Tails, loosening, run_tails
 
 __all__ = ["SMALLEST", "enclosed_curve", "power_above", "power_below", "success_curve"]
 
-#: prior successes below this are not followed
+#: smallest prior success that is discretised
 SMALLEST = 1e-200
 _ROUNDS = 12
 _PASSES = 3
@@ -34,13 +35,13 @@ def success_curve(
     Returns
     -------
     lower, upper : ndarray
-        ``upper - lower <= tolerance * upper``, unless memory or roundings do not allow it.
+        ``upper - lower <= tolerance * upper``, except where memory or rounding errors prevent it.
 
     Notes
     -----
     One discretisation of a step for all ``kappa``, and three compositions for each group of
-    ``kappa`` whose levels are within three standard deviations of the loss. The width of the
-    cells is about ``sqrt(8 tolerance gamma/(T f))`` with the density ``f`` of the loss at the
+    ``kappa`` whose levels are within three standard deviations of the loss. The cell width
+    is about ``sqrt(8 tolerance gamma/(T f))`` with the density ``f`` of the loss at the
     level, so that the cost grows like ``tolerance**-0.5`` and hardly with T.
     """
     smallest = float(kappa.min())
@@ -60,16 +61,16 @@ def enclosed_curve(
     kappa: np.ndarray,
     tolerance: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`success_curve` of ``guide.steps`` steps of any mechanism.
+    """Enclose ``gamma`` as :func:`success_curve`, for ``guide.steps`` steps of any mechanism.
 
     Parameters
     ----------
     guide : Saddle
     discretised : callable
-        One step on a lattice with cells of a given width; what it lumps at either end is less than
-        ``1e-3 * tolerance`` of the smallest ``kappa``, all steps together.
+        Returns one step on a lattice of a given cell width. The mass beyond the range of its cells,
+        over all steps, is less than ``1e-3 * tolerance`` times the smallest ``kappa``.
     least : float
-        The smallest width of cells that memory allows.
+        Smallest cell width that memory allows.
     """
     level = _levels(guide, kappa)
     width = max(_first_width(guide, kappa, level, tolerance), least)
@@ -96,11 +97,11 @@ def enclosed_curve(
                 lower[which] = np.maximum(lower[which], power)
                 level[which] = above.log_ratio(index)
                 found = _noise(above, index) / upper[which]
-                # where roundings decide, once more with a tilt and a window for the level found
+                # where rounding errors dominate, repeat with the tilt and window for this level
                 again[which] = (found > 0.1 * tolerance) & (found < 0.5 * noise[which])
                 noise[which] = np.minimum(found, noise[which])
         before, gap = gap, float(np.max((upper - lower) / upper))
-        # both bounds have their share of roundings, which narrower cells only increase
+        # without the rounding errors of both bounds, which narrower cells only increase
         spread = (upper - lower) / upper - np.where(np.isfinite(noise), 2.0 * noise, 0.0)
         too_wide = float(np.max(spread))
         if too_long:
@@ -115,20 +116,20 @@ def enclosed_curve(
 
 
 def _noise(pair: Tails, index: np.ndarray) -> np.ndarray:
-    """How much of a bound on the power is due to roundings and the window."""
+    """Return the part of a bound on the power that is due to rounding and the window."""
     low, high = pair.nu.bounds(index)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.nan_to_num((high - low) * np.exp(np.minimum(pair.log_ratio(index), 690.0)))
 
 
 def _levels(guide: Saddle, kappa: np.ndarray) -> np.ndarray:
-    """Roughly the levels that the sum passes under ``nu`` with probability ``kappa``."""
+    """Approximate the levels that the sum exceeds under ``nu`` with probability ``kappa``."""
     start = int(np.searchsorted(guide.theta, 0.0))
     return np.interp(-np.log(kappa), -guide.log_tail(0.0)[start:], guide.level[start:])
 
 
 def _groups(guide: Saddle, level: np.ndarray) -> list[tuple[float, np.ndarray]]:
-    """Tilts, each with the indices of the levels that are within 1.5 deviations of its mean."""
+    """Return tilts, each with the indices of the levels within 1.5 deviations of its mean."""
     order = np.argsort(level)
     groups: list[list[int]] = []
     for i in order:
@@ -146,14 +147,16 @@ def _groups(guide: Saddle, level: np.ndarray) -> list[tuple[float, np.ndarray]]:
 def _outside(
     guide: Saddle, theta: float, level: np.ndarray, kappa: np.ndarray, tolerance: float
 ) -> float:
-    """The logarithm of the tilted mass that may be missed without harm to the enclosure."""
+    """Return the log of the tilted mass that the window may omit without widening the enclosure."""
     log_scale = guide.at(theta) - theta * level
     return float(np.clip(np.min(np.log(1e-2 * tolerance * kappa) - log_scale), -42.0, -12.0))
 
 
 def _first_width(guide: Saddle, kappa: np.ndarray, level: np.ndarray, tolerance: float) -> float:
-    """The width at which the enclosure's width, 3/4 of the added variance times the density of the
-    loss at the level, is about the tolerance.
+    """Return the cell width at which the enclosure is about as wide as the tolerance.
+
+    The enclosure's width is 3/4 of the variance that the cells add, times the density of the loss
+    at the level.
     """
     power = np.exp(np.interp(level, guide.level, guide.log_tail(1.0)))
     power = np.clip(power, kappa, 1.0)
@@ -164,11 +167,11 @@ def _first_width(guide: Saddle, kappa: np.ndarray, level: np.ndarray, tolerance:
 
 
 def power_above(pair: Tails, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``P_mu + r (kappa - P_nu)``, the least at the levels next to ``kappa``, and the level."""
+    """Return the least ``P_mu + r (kappa - P_nu)`` at levels next to ``kappa``, and the level."""
     near = pair.crossing(kappa, False)
     best = np.ones_like(kappa)
     for index in (near - 2, near - 1, near, near + 1):
-        # any multiplier is allowed
+        # the bound holds for any r, so that capping it is safe
         ratio = np.exp(np.minimum(pair.log_ratio(index), 690.0))
         bound = pair.mu.up(index)[1] + ratio * (kappa - pair.nu.up(index)[0])
         best = np.minimum(best, np.maximum(bound, 0.0))
@@ -176,7 +179,7 @@ def power_above(pair: Tails, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def power_below(statistic: Tails, kappa: np.ndarray) -> np.ndarray:
-    """Power of the randomised threshold test of level ``kappa``."""
+    """Return a lower bound on the power of the randomised threshold test of level ``kappa``."""
     index = statistic.crossing(kappa, True)
     larger, smaller = statistic.nu.up(index - 1)[1], statistic.nu.up(index)[1]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,9 +1,9 @@
-"""The von Mises-Fisher law on the sphere: density, entropy, divergences.
+"""The von Mises-Fisher distribution on the sphere: density, entropy, divergences.
 
-Every quantity is a value, a slope or a difference of one function, ``L(x)``, the logarithm of the
-mean of ``exp(x u)`` over the unit sphere in ``p`` dimensions (``u`` a coordinate):
-:func:`reconrisk.special.log_iv_reduced` at order ``p/2 - 1``. Its slope is ``A_p``, the length of
-the mean vector.
+All of these are values, slopes or differences of one function, ``L(x)``: the logarithm of the mean
+of ``exp(x u)`` over the unit sphere in ``p`` dimensions, ``u`` a coordinate, which is
+:func:`reconrisk.special.log_iv_reduced` at order ``p/2 - 1``. Its slope is ``A_p(x)``, the norm of
+the mean vector at concentration ``x``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ __all__ = [
 
 MAX_DIMENSION = 2e12
 MAX_CONCENTRATION = 1e12
-# Closer to order one than this the difference of two L is the integral of its slope, whose
-# Gauss-Legendre rule is then exact to the last bit.
+# Below this |r - 1| the difference L(r kappa) - L(kappa) is the integral of the slope, for which
+# the Gauss-Legendre rule is then accurate to the last bit.
 _CLOSE = 0.25
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def check_dimension(dimension: ArrayLike) -> np.ndarray:
     """Return whole dimensions in [2, 2e12]."""
-    p = arguments.integer("dimension", dimension, 2)
-    return arguments.real("dimension", p, 2, MAX_DIMENSION)
+    return arguments.integer("dimension", dimension, 2, MAX_DIMENSION)
 
 
 def check_concentration(concentration: ArrayLike) -> np.ndarray:
@@ -48,7 +47,7 @@ def check_concentration(concentration: ArrayLike) -> np.ndarray:
 
 
 def log_sphere_area(dimension: np.ndarray) -> np.ndarray:
-    """``log`` of the area of the unit sphere in ``dimension`` dimensions."""
+    """Return the log of the area of the unit sphere in ``dimension`` dimensions."""
     half = 0.5 * dimension
     return np.log(2.0) + half * np.log(np.pi) - sc.gammaln(half)
 
@@ -56,10 +55,10 @@ def log_sphere_area(dimension: np.ndarray) -> np.ndarray:
 def vmf_log_density(
     cosine: ArrayLike, dimension: ArrayLike, concentration: ArrayLike
 ) -> np.ndarray:
-    """Log-density of the von Mises-Fisher law with respect to the sphere's surface.
+    """Log-density of the von Mises-Fisher distribution with respect to the surface of the sphere.
 
-    ``kappa cos + log C_p(kappa)`` with ``C_p = kappa**nu / ((2 pi)**(p/2) I_nu(kappa))`` and
-    ``nu = p/2 - 1`` (Biswas et al. 2024, Definition 4, eq. 4); the log-normaliser is its value at
+    ``kappa cosine + log C_p(kappa)`` with ``C_p = kappa**nu / ((2 pi)**(p/2) I_nu(kappa))`` and
+    ``nu = p/2 - 1`` (Biswas et al. 2024, Definition 4, eq. 4); ``log C_p`` is the value at
     ``cosine = 0``.
 
     Parameters
@@ -95,7 +94,7 @@ def vmf_log_density(
 def vmf_mean_cosine(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
     """Mean cosine of the angle to the mean direction, ``A_p(kappa)``.
 
-    Also the length of the mean vector; about ``kappa/p`` where the concentration is small.
+    Also the norm of the mean vector; about ``kappa/p`` for small concentrations.
 
     Parameters
     ----------
@@ -132,6 +131,11 @@ def vmf_concentration(dimension: ArrayLike, mean_cosine: ArrayLike) -> np.ndarra
     mean_cosine : array_like
         In [0, 1 - 1e-6].
 
+    Returns
+    -------
+    ndarray or float
+        kappa >= 0.
+
     Raises
     ------
     ValueError
@@ -143,13 +147,13 @@ def vmf_concentration(dimension: ArrayLike, mean_cosine: ArrayLike) -> np.ndarra
     >>> round(float(privacy.vmf_concentration(760, 0.1293)), 1)
     99.9
     """
-    p = arguments.real("dimension", check_dimension(dimension), 2, 2e9)
+    p = arguments.integer("dimension", dimension, 2, 2e9)
     c = arguments.real("mean_cosine", mean_cosine, 0, 1 - 1e-6)
     return special.bessel_ratio_inverse(0.5 * p - 1.0, c)
 
 
 def vmf_entropy(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
-    """Differential entropy, ``log area + L(kappa) - kappa A_p(kappa)``, in nats.
+    """Differential entropy, ``log area + L(kappa) - kappa A_p(kappa)``.
 
     Parameters
     ----------
@@ -159,7 +163,7 @@ def vmf_entropy(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray or float
-        The log-area of the sphere at ``concentration = 0``, decreasing from there.
+        Nats; at ``concentration = 0`` the log-area of the sphere, decreasing in the concentration.
 
     Raises
     ------
@@ -174,14 +178,14 @@ def vmf_entropy(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
     """
     p, kappa = check_dimension(dimension), check_concentration(concentration)
     nu = 0.5 * p - 1.0
-    lost = kappa * special.bessel_ratio(nu, kappa) - special.log_iv_reduced(nu, kappa)
-    return (log_sphere_area(p) - lost)[()]
+    reduction = kappa * special.bessel_ratio(nu, kappa) - special.log_iv_reduced(nu, kappa)
+    return (log_sphere_area(p) - reduction)[()]
 
 
 def vmf_renyi(
     order: ArrayLike, dimension: ArrayLike, concentration: ArrayLike, angle: ArrayLike = np.pi
 ) -> np.ndarray:
-    r"""Rényi divergence between two von Mises-Fisher laws that differ in direction only.
+    r"""Rényi divergence between von Mises-Fisher distributions of one concentration.
 
     ``[L(r kappa) - L(kappa)] / (a - 1)`` with ``r**2 = 1 + 4 a (a - 1) sin(angle/2)**2``. At
     opposite directions, the worst case, ``r = |2 a - 1|``: Biswas et al. 2024, Proposition 1. At
@@ -202,7 +206,7 @@ def vmf_renyi(
     Returns
     -------
     ndarray or float
-        Nats, >= 0; relative error below 2e-14, also next to order one.
+        Nats, >= 0; relative error below 2e-14, also near order one.
 
     Raises
     ------
@@ -236,7 +240,7 @@ def vmf_renyi(
 def _by_slope(
     a: np.ndarray, nu: np.ndarray, kappa: np.ndarray, sine: np.ndarray, r: np.ndarray
 ) -> np.ndarray:
-    """Mean slope of L between kappa and r kappa, times what is left of ``(r - 1)/(a - 1)``."""
+    """Return the mean slope of L between kappa and r kappa, times ``kappa (r - 1)/(a - 1)``."""
     half = 0.5 * kappa * (4.0 * a * (a - 1.0) * sine * sine) / (r + 1.0)
     nodes = (kappa + half)[:, None] + half[:, None] * _NODES
     slope = special.bessel_ratio(nu[:, None], np.maximum(nodes, 0.0)) @ (0.5 * _WEIGHTS)
@@ -261,6 +265,11 @@ def vmf_kl(dimension: ArrayLike, concentration: ArrayLike, angle: ArrayLike = np
     dimension, concentration, angle : array_like
         As in :func:`vmf_renyi`.
 
+    Returns
+    -------
+    ndarray or float
+        Nats, >= 0.
+
     Raises
     ------
     ValueError
@@ -278,12 +287,12 @@ def vmf_kl(dimension: ArrayLike, concentration: ArrayLike, angle: ArrayLike = np
 def vmf_renyi_blocks(
     order: ArrayLike, dimensions: ArrayLike, concentrations: ArrayLike, angle: ArrayLike = np.pi
 ) -> np.ndarray:
-    """Rényi divergence of independent von Mises-Fisher blocks, each turned by its angle.
+    """Rényi divergence of independent von Mises-Fisher blocks whose directions differ.
 
-    The sum over the blocks (Biswas et al. 2024, eq. 6 and Proposition 2). With one concentration
-    for every block a single vector is the most private (Proposition 3); with concentrations
-    proportional to the blocks' dimensions, which leave the same angular noise, blocks and one
-    vector agree to first order.
+    The sum over the blocks (Biswas et al. 2024, eq. 6 and Proposition 2). With the same
+    concentration for every block, a single vector is the most private (Proposition 3). With
+    concentrations proportional to the blocks' dimensions, for which the angular noise is the same,
+    blocks and a single vector agree to first order.
 
     Parameters
     ----------
@@ -295,11 +304,12 @@ def vmf_renyi_blocks(
     Returns
     -------
     ndarray or float, shape (...)
+        Nats, >= 0.
 
     Raises
     ------
     ValueError
-        If an argument is nan or out of its range, or the dimensions have no axis of blocks.
+        If an argument is nan or out of its range, or ``dimensions`` is a scalar.
 
     Examples
     --------
@@ -315,12 +325,12 @@ def vmf_renyi_blocks(
 
 
 def vmf_noise_multiplier(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
-    """Noise multiplier of the Gaussian mechanism that von Mises-Fisher noise behaves like.
+    """Noise multiplier of the Gaussian mechanism about as private as von Mises-Fisher noise.
 
     ``sqrt(p) / (2 kappa)``: between opposite directions the privacy loss depends on one coordinate,
-    which is close to ``N(+-kappa/p, 1/p)`` in many dimensions, so the pair is told apart as well as
-    ``N(0, 1)`` and ``N(2 kappa/sqrt(p), 1)``. An approximation for ``kappa`` far below ``p``, not a
-    bound; :func:`vmf_epsilon` is exact.
+    which in many dimensions is close to ``N(+-kappa/p, 1/p)``, so that the pair is about as hard to
+    distinguish as ``N(0, 1)`` and ``N(2 kappa/sqrt(p), 1)``. An approximation for ``kappa`` far
+    below ``p``, not a bound; :func:`vmf_epsilon` is exact.
 
     Parameters
     ----------
@@ -328,6 +338,11 @@ def vmf_noise_multiplier(dimension: ArrayLike, concentration: ArrayLike) -> np.n
         p, whole, in [2, 2e12].
     concentration : array_like
         kappa, in (0, 1e12].
+
+    Returns
+    -------
+    ndarray or float
+        > 0.
 
     Raises
     ------

@@ -1,14 +1,13 @@
-"""The two ways in which Biswas et al. (2024, Section III-A) account for von Mises-Fisher noise.
+"""The two accountants of Biswas et al. (2024, Section III-A) for von Mises-Fisher noise.
 
-*Approach 1* converts the Rényi divergence to (epsilon, delta), amplifies and composes that pair.
-*Approach 2* amplifies and composes the Rényi divergence and converts last. Both are bounds for
-opposite directions, the worst case; :func:`reconrisk.privacy.vmf_epsilon` is exact.
+*Approach 1* converts the Rényi divergence to (epsilon, delta), then amplifies and composes that
+pair. *Approach 2* amplifies and composes the Rényi divergence, then converts it. Both are upper
+bounds for opposite directions, the worst case; :func:`reconrisk.privacy.vmf_epsilon` is exact.
 
-Everything is written with ``G(a) = (a - 1) D_a``, the logarithm of a moment: it is convex in the
-order, vanishes at one, and so does what a conversion minimises,
-``H(a) = T G(a) + (a - 1) log(a - 1) - a log a``: epsilon at ``delta`` is the smallest
-``(H(a) - log delta)/(a - 1)``, found where ``(a - 1) H'(a) - H(a) + log delta``, which increases,
-is zero.
+``G(a) = (a - 1) D_a``, the logarithm of a moment, is convex in the order and vanishes at order one,
+and so does ``H(a) = T G(a) + (a - 1) log(a - 1) - a log a``. The converted epsilon at ``delta`` is
+the smallest ``(H(a) - log delta)/(a - 1)``, attained at the root of
+``(a - 1) H'(a) - H(a) + log delta``, which increases in ``a``.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LEAST_GAP = 1e-9
 
 @dataclass(frozen=True)
 class ConvertedEpsilon:
-    """An epsilon and the free parameters at which it was found.
+    """An epsilon and the parameters that minimise it.
 
     Attributes
     ----------
@@ -50,7 +49,7 @@ class ConvertedEpsilon:
     order : float
         Order of the Rényi divergence that was converted.
     slack : float
-        Part of delta that the composition used up; zero where nothing was traded.
+        Part of delta spent on the composition; zero for basic composition.
     """
 
     epsilon: float
@@ -73,6 +72,10 @@ def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) ->
     delta : float
         In (0, 1].
 
+    Returns
+    -------
+    ConvertedEpsilon
+
     Raises
     ------
     ValueError
@@ -84,7 +87,7 @@ def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) ->
     >>> round(privacy.vmf_epsilon_converted(20.0, 760, 1e-5).epsilon, 3)
     7.217
     """
-    kappa, p = _law(concentration, dimension)
+    kappa, p = _checked_release(concentration, dimension)
     d = float(arguments.real("delta", delta, 0, 1, low_open=True))
     epsilon, order = _converted(kappa, p, np.array([math.log(d)]))
     return ConvertedEpsilon(float(epsilon[0]), float(order[0]))
@@ -111,6 +114,10 @@ def vmf_epsilon_by_conversion(
     steps : int
         Number of releases T >= 1.
 
+    Returns
+    -------
+    ConvertedEpsilon
+
     Raises
     ------
     ValueError
@@ -122,12 +129,12 @@ def vmf_epsilon_by_conversion(
     >>> round(privacy.vmf_epsilon_by_conversion(20.0, 760, 1e-5, 0.1, 3).epsilon, 3)
     13.604
     """
-    kappa, p = _law(concentration, dimension)
-    d, q, count = _target(delta, sampling_rate, steps)
+    kappa, p = _checked_release(concentration, dimension)
+    d, q, count = _checked_target(delta, sampling_rate, steps)
 
     def account(slack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         each = -np.expm1((math.log1p(-d) - np.log1p(-slack)) / count) / q
-        # a release may fail altogether: then nothing is asked of its epsilon
+        # a delta of one or more per release allows epsilon = 0
         epsilon, order = _converted(kappa, p, np.log(np.minimum(each, 1.0)))
         sampled, _ = amplify(epsilon, 0.0, q)
         return compose(sampled, 0.0, count, slack)[0], order
@@ -147,7 +154,7 @@ def vmf_epsilon_by_conversion(
 def vmf_renyi_sampled(
     orders: int, concentration: float, dimension: int, sampling_rate: float, factor: float = 3.0
 ) -> np.ndarray:
-    """Bounds on the Rényi divergence of one Poisson-sampled release, orders 1, 2, ..., ``orders``.
+    """Bounds on the Rényi divergence of one Poisson-sampled release at whole orders.
 
     Zhu and Wang 2019, Theorem 5 (Biswas et al. 2024, Theorem 3) for whole orders from two on; at
     order one, ``q`` times the Kullback-Leibler divergence.
@@ -155,7 +162,7 @@ def vmf_renyi_sampled(
     Parameters
     ----------
     orders : int
-        The largest order, >= 1.
+        The largest order, in [1, 1024].
     concentration : float
         kappa in [0, 1e6].
     dimension : int
@@ -163,15 +170,14 @@ def vmf_renyi_sampled(
     sampling_rate : float
         q in (0, 1].
     factor : float
-        Weight of the moments from the third on. Three holds for every mechanism. One makes the
-        sum exact for the pair ``((1 - q) Q + q P, Q)`` of opposite directions (record present
-        against absent) and is what the theorem has where odd Pearson-Vajda moments are not
-        negative.
+        Weight of the moments from the third on, in [1, 3]. Three is valid for every mechanism. One
+        is exact for the pair ``((1 - q) Q + q P, Q)`` of opposite directions (removing the record);
+        the theorem has it where odd Pearson-Vajda moments are non-negative.
 
     Returns
     -------
     ndarray, shape (orders,)
-        Nats.
+        At orders 1, 2, ..., ``orders``; nats.
 
     Raises
     ------
@@ -180,13 +186,11 @@ def vmf_renyi_sampled(
 
     Notes
     -----
-    The weights of a binomial law add to one, so the sum is ``1 + sum_l w_l (f_l exp(G_l) - 1)``
-    over ``l >= 2``: nothing of a small divergence is lost to rounding. ``orders**2`` operations.
+    Because binomial weights sum to one, the moment is ``1 + sum_l w_l (f_l exp(G_l) - 1)`` over
+    ``l >= 2``, which is accurate for small divergences. Cost: ``orders**2`` operations.
     """
-    count = int(
-        arguments.real("orders", arguments.integer("orders", orders, 1), 1, _MAX_WHOLE_ORDER)
-    )
-    kappa, p = _law(concentration, dimension)
+    count = int(arguments.integer("orders", orders, 1, _MAX_WHOLE_ORDER))
+    kappa, p = _checked_release(concentration, dimension)
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
     f = float(arguments.real("factor", factor, 1, 3))
     first = q * float(_vmf.vmf_kl(p, kappa))
@@ -199,7 +203,7 @@ def vmf_renyi_sampled(
 
 
 def _log_excess(whole: np.ndarray, kappa: float, p: float, factor: float) -> np.ndarray:
-    """Log of ``f_l exp(G_l) - 1`` at whole orders from two on."""
+    """Return the log of ``f_l exp(G_l) - 1`` at whole orders from two on."""
     moment = (whole - 1.0) * _vmf.vmf_renyi(whole, p, kappa)
     more = np.where(whole == 2.0, 0.0, factor - 1.0)
     return moment + np.log(more - np.expm1(-moment))
@@ -244,11 +248,15 @@ def vmf_epsilon_by_renyi(
         As in :func:`vmf_epsilon_by_conversion`.
     factor : float
         As in :func:`vmf_renyi_sampled`.
-    interpolation : str
-        Between whole orders: ``"moments"`` joins ``(a - 1) D_a`` by straight lines, which is a
-        bound because that is convex (Wang et al. 2019, Corollary 10); ``"none"`` keeps to whole
-        orders; ``"divergences"`` joins ``D_a`` itself, which is **not** a bound (D can lie above
-        its chords) and is here only because two rows of the paper's Table I come out that way.
+    interpolation : {"moments", "none", "divergences"}
+        Between whole orders: "moments" interpolates ``(a - 1) D_a`` linearly, which is an upper
+        bound because it is convex (Wang et al. 2019, Corollary 10); "none" uses whole orders only;
+        "divergences" interpolates ``D_a`` linearly, which is **not** a bound (D can exceed its
+        chords) and serves only to reproduce two rows of the paper's Table I.
+
+    Returns
+    -------
+    ConvertedEpsilon
 
     Raises
     ------
@@ -261,8 +269,8 @@ def vmf_epsilon_by_renyi(
     >>> round(privacy.vmf_epsilon_by_renyi(5.0, 760, 1e-5, 0.1, 3).epsilon, 3)
     0.463
     """
-    kappa, p = _law(concentration, dimension)
-    d, q, count = _target(delta, sampling_rate, steps)
+    kappa, p = _checked_release(concentration, dimension)
+    d, q, count = _checked_target(delta, sampling_rate, steps)
     rule = arguments.one_of("interpolation", interpolation, ("moments", "none", "divergences"))
     if kappa == 0.0:
         return ConvertedEpsilon(0.0, 2.0)
@@ -290,10 +298,10 @@ def vmf_epsilon_by_renyi(
 
 
 def _least_beyond(order: int, kappa: float, p: float, q: float, delta: float, steps: int) -> float:
-    """What no epsilon at an order above ``order`` can be below.
+    """Return a lower bound on epsilon at all orders above ``order``.
 
-    The factor makes humps in the divergence, and more than one minimum of epsilon. But the
-    divergence is never below the exact one, whose factor is one and which grows with the order.
+    With a factor above one epsilon can have several local minima. But the bound on the divergence
+    is at least the exact divergence, that of factor one, which increases with the order.
     """
     whole = np.arange(2.0, order + 1.0)
     exact = _mixture(order, whole, _log_excess(whole, kappa, p, 1.0), q) / (order - 1.0)
@@ -304,7 +312,7 @@ def _least_beyond(order: int, kappa: float, p: float, q: float, delta: float, st
 def _between(
     left: float, divergence: np.ndarray, log_delta: float, moments: bool
 ) -> ConvertedEpsilon:
-    """Smallest epsilon at orders from ``left`` to ``left + 1``, interpolated."""
+    """Return the smallest epsilon at orders in ``[left, left + 1]``, by interpolation."""
 
     def epsilon(order: float) -> float:
         share = order - left
@@ -323,7 +331,7 @@ def _between(
 
 
 def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return epsilon and order of one full release, for each ``log_delta``."""
+    """Return epsilon and order of one release without sub-sampling, for each ``log_delta``."""
     if kappa == 0.0:
         return np.zeros(log_delta.shape), np.full(log_delta.shape, 2.0)
     nu = 0.5 * p - 1.0
@@ -333,7 +341,7 @@ def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarra
         a = 1.0 + gap
         moment = gap * _vmf.vmf_renyi(a, p, kappa)
         change = 2.0 * kappa * special.bessel_ratio(nu, (2.0 * gap + 1.0) * kappa)
-        # (a-1) H' - H + log delta, where log(1 - 1/a) cancels but for log a
+        # (a - 1) H' - H + log delta for T = 1, simplified
         return gap * change - moment + np.log(a) + log_delta[index]
 
     low = np.full(log_delta.shape, math.log(_LEAST_GAP))
@@ -354,12 +362,12 @@ def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarra
     return np.minimum(epsilon, 2.0 * kappa), a
 
 
-def _law(concentration: float, dimension: int) -> tuple[float, float]:
+def _checked_release(concentration: float, dimension: int) -> tuple[float, float]:
     kappa = arguments.real("concentration", concentration, 0, 1e6)
     return float(kappa), float(_vmf.check_dimension(dimension))
 
 
-def _target(delta: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
+def _checked_target(delta: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
     d = arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     q = arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
     return float(d), float(q), int(arguments.integer("steps", steps, 1))

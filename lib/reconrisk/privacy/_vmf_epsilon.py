@@ -1,4 +1,4 @@
-"""Certified epsilon of sub-sampled von Mises-Fisher noise, from its whole privacy loss."""
+"""Certified epsilon of sub-sampled von Mises-Fisher noise, from its privacy-loss distribution."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 
 from reconrisk import arguments
 from reconrisk._types import Enclosure
-from reconrisk.privacy import _vmf, _vmf_step
+from reconrisk.privacy import _vmf_step
 from reconrisk.privacy._compose import TooLong
-from reconrisk.privacy._saddle import Saddle
+from reconrisk.privacy._saddle import MOST_CELLS, Saddle
 from reconrisk.privacy._step import Step
 from reconrisk.privacy._tails import Tails, run_tails
 
 __all__ = ["vmf_epsilon"]
 
 _ROUNDS = 10
-_MOST_CELLS = 1 << 21
 
 
 def vmf_epsilon(
@@ -32,9 +31,9 @@ def vmf_epsilon(
 ) -> Enclosure:
     """Smallest epsilon at which von Mises-Fisher releases on Poisson samples are private.
 
-    Every release turns a unit vector by noise of one concentration; a record that takes part may
-    change the vector's direction at will, so the worst case is a pair of opposite directions, with
-    the record added or removed.
+    Every release perturbs the direction of a unit vector. A sampled record may change that
+    direction arbitrarily, so that the worst case is a pair of opposite directions, with the record
+    added or removed.
 
     Parameters
     ----------
@@ -49,14 +48,14 @@ def vmf_epsilon(
     steps : int
         Number of releases T >= 1.
     tolerance : float
-        Width of the enclosure, relative to epsilon, that is aimed at.
+        Target width of the enclosure, relative to epsilon.
 
     Returns
     -------
     Enclosure
-        The true value lies inside: what discretisation and rounding can do is bounded and counted.
-        Wider than asked for where memory or roundings do not allow more, and of no use above 690
-        nats, where the likelihood ratios leave the floats.
+        Contains epsilon, in nats; discretisation and rounding errors are bounded and included. It
+        is wider than the target where memory or rounding errors require it, and uninformative above
+        690 nats, where likelihood ratios overflow.
 
     Raises
     ------
@@ -65,10 +64,10 @@ def vmf_epsilon(
 
     Notes
     -----
-    Discretises one release, composes it by Fourier transform from above and from below, narrows
-    the cells until the tolerance is met. Cost: the number of cells, about
-    ``range of one loss * sqrt(T epsilon / tolerance)``, times a hundred operations; a second or
-    two at the paper's settings.
+    Discretises one release, composes it by Fourier transform from above and from below, and narrows
+    the cells until the tolerance is met. Cost: about a hundred operations for each of
+    ``range of one loss * sqrt(T epsilon / tolerance)`` cells; one to two seconds at the settings of
+    Biswas et al. (2024).
 
     Examples
     --------
@@ -78,29 +77,29 @@ def vmf_epsilon(
     '6.721 6.721'
     """
     kappa = float(arguments.real("concentration", concentration, 0, 1e5))
-    p = float(arguments.real("dimension", _vmf.check_dimension(dimension), 2, 1e9))
+    p = float(arguments.integer("dimension", dimension, 2, 1e9))
     d = float(arguments.real("delta", delta, 1e-100, 1, high_open=True))
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
     count = int(arguments.integer("steps", steps, 1))
-    wanted = float(arguments.real("tolerance", tolerance, 1e-9, 1))
+    target = float(arguments.real("tolerance", tolerance, 1e-9, 1))
     if kappa == 0.0:
         return Enclosure(0.0, 0.0)
     pair = _vmf_step.OppositePair(kappa, p, q, count)
-    return _enclose(pair, d, wanted)
+    return _enclose(pair, d, target)
 
 
 def _enclose(pair: _vmf_step.OppositePair, delta: float, tolerance: float) -> Enclosure:
     guide = _vmf_step.guide(pair, max(60.0, -2.0 * math.log(delta) + 20.0))
     low, high = _vmf_step.reach(pair, 1e-3 * tolerance * delta)
     most = float(pair.loss(np.array(0.5 * math.pi))) * pair.steps
-    rough = _rough(guide, delta)
-    reach = pair.loss(np.array([low, high]))
-    least = float(reach[1] - reach[0]) / _MOST_CELLS
+    rough = _approximate(guide, delta)
+    ends = pair.loss(np.array([low, high]))
+    least = float(ends[1] - ends[0]) / MOST_CELLS
     width = max(_first_width(guide, rough, tolerance), least)
     best, narrowed = Enclosure(0.0, most), False
     for _ in range(_ROUNDS):
         try:
-            found = _round(pair, guide, width, (low, high), rough, (delta, tolerance))
+            found = _bounds_at(pair, guide, width, (low, high), rough, (delta, tolerance))
         except TooLong:
             width = least = 2.0 * width
             continue
@@ -120,7 +119,7 @@ def _enclose(pair: _vmf_step.OppositePair, delta: float, tolerance: float) -> En
     return best
 
 
-def _round(
+def _bounds_at(
     pair: _vmf_step.OppositePair,
     guide: Saddle,
     width: float,
@@ -128,7 +127,7 @@ def _round(
     rough: float,
     aim: tuple[float, float],
 ) -> tuple[float, float]:
-    """Lower and upper bounds on epsilon with cells of one width."""
+    """Return lower and upper bounds on epsilon from cells of a given width."""
     delta, tolerance = aim
     step = _vmf_step.one_step(pair, width, *ends)
     slack = pair.steps * step.ratio_error * 1.01
@@ -137,16 +136,16 @@ def _round(
     if _can_shrink(pair, upper):
         apart, _ = _tails_at(step, guide, -upper, tolerance)
         upper = max(upper, _added(apart, delta) + slack)
-    return _least(below, delta, rough), upper * (1.0 + 1e-14)
+    return _lower_bound(below, delta, rough), upper * (1.0 + 1e-14)
 
 
 def _can_shrink(pair: _vmf_step.OppositePair, epsilon: float) -> bool:
-    """Whether an output can be ``exp(epsilon)`` times as likely without the record as with it."""
+    """Return whether an output can be ``exp(epsilon)`` times likelier without the record."""
     return float(pair.loss(np.array(-0.5 * math.pi))) * pair.steps < -epsilon
 
 
-def _rough(guide: Saddle, delta: float) -> float:
-    """Epsilon at ``delta``, to a few per cent."""
+def _approximate(guide: Saddle, delta: float) -> float:
+    """Return epsilon at ``delta`` to a few per cent, by the saddle-point approximation."""
     with np.errstate(divide="ignore", over="ignore"):
         log_first, log_second = guide.log_tail(1.0), guide.level + guide.log_tail(0.0)
         gap = np.minimum(log_second - log_first, -1e-12)
@@ -159,7 +158,7 @@ def _rough(guide: Saddle, delta: float) -> float:
 
 
 def _first_width(guide: Saddle, epsilon: float, tolerance: float) -> float:
-    """Cells at which both discretisations together move epsilon by about the tolerance."""
+    """Return the cell width at which both discretisations move epsilon by about the tolerance."""
     tilt = max(float(guide.tilt(np.array(epsilon))), 0.1)
     moved = math.sqrt(4.0 * tolerance * max(epsilon, 1e-3) / (guide.steps * tilt))
     single = _spread(guide, epsilon) / math.sqrt(guide.steps)
@@ -174,18 +173,18 @@ def _tails_at(step: Step, guide: Saddle, level: float, tolerance: float) -> tupl
     # one of the guide's own tilts, at which its norm is not interpolated
     nearest = np.argmin(np.abs(guide.theta - guide.tilt(np.array(level))))
     theta = float(guide.theta[nearest])
-    # moving epsilon by so much moves the tails by that part of themselves
+    # a change of epsilon by this much changes the tails by this relative amount
     moved = tolerance * min(max(abs(level), 1e-9), 1.0)
     return run_tails(step, guide, theta, math.log(1e-5 * moved) - 4.0)
 
 
 def _first(holds: Callable[[int], bool], pair: Tails) -> int:
-    """The smallest index at which a monotone condition holds, the window's end if it never does."""
+    """Return the smallest index at which a monotone condition holds, the window's end if none."""
     return _bisected(holds, pair.first - 1, pair.first + pair.size)
 
 
 def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The smallest index above ``low`` at which a monotone condition holds, if not ``high``."""
+    """Return the smallest index above ``low`` at which a monotone condition holds, or ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -193,7 +192,7 @@ def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _first_around(holds: Callable[[int], bool], pair: Tails, start: int) -> int:
-    """As :func:`_first`, where the condition is monotone only around ``start``."""
+    """Return what :func:`_first` does for a condition that is monotone only around ``start``."""
     bottom, top = pair.first - 1, pair.first + pair.size
     low = high = min(max(start, pair.first), top - 1)
     step = 1
@@ -205,9 +204,9 @@ def _first_around(holds: Callable[[int], bool], pair: Tails, start: int) -> int:
 
 
 def _removed(pair: Tails, delta: float) -> float:
-    """Epsilon at ``delta`` of the dominating pair, the record present against absent.
+    """Return epsilon at ``delta`` of the dominating pair, for removing the record.
 
-    Between two levels of the likelihood ratio delta is linear in ``exp(epsilon)``.
+    Between two lattice points delta is linear in ``exp(epsilon)``.
     """
 
     def enough(index: int) -> bool:
@@ -230,7 +229,7 @@ def _removed(pair: Tails, delta: float) -> float:
 
 
 def _added(pair: Tails, delta: float) -> float:
-    """Epsilon at ``delta`` of the dominating pair, the record absent against present."""
+    """Return epsilon at ``delta`` of the dominating pair, for adding the record."""
 
     def too_much(index: int) -> bool:
         place = np.array([index])
@@ -250,11 +249,11 @@ def _added(pair: Tails, delta: float) -> float:
     return max(min(max(inside, top - pair.width), top), 0.0)
 
 
-def _least(statistic: Tails, delta: float, rough: float) -> float:
-    """The largest epsilon that some threshold test on the lattice statistic rules out.
+def _lower_bound(statistic: Tails, delta: float, rough: float) -> float:
+    """Return the largest epsilon that a threshold test on the lattice statistic rules out.
 
-    The tails are known around the tilted law's level only; further down their lower bounds are
-    zero, which looks as if every test had failed there. So the search starts at ``rough``.
+    The tails are accurate only near the level of the tilt. Far from it their lower bounds are zero
+    and no test rules anything out, so the search starts at ``rough``.
     """
 
     def crossed(index: int) -> bool:
@@ -265,8 +264,8 @@ def _least(statistic: Tails, delta: float, rough: float) -> float:
     start = int(statistic.index(np.array(rough)))
     places = _first_around(crossed, statistic, start) + np.arange(-3, 4)
     power, level = statistic.mu.up(places)[0] - delta, statistic.nu.up(places)[1]
-    shown = (power > 0.0) & (level > 1e-290)  # further down levels have lost their digits
-    if not np.any(shown):
+    valid = (power > 0.0) & (level > 1e-290)  # smaller levels are inaccurate
+    if not np.any(valid):
         return 0.0
-    ruled_out = np.log(power[shown]) - np.log(level[shown])
+    ruled_out = np.log(power[valid]) - np.log(level[valid])
     return max(float(np.max(ruled_out)) * (1.0 - 1e-14), 0.0)

@@ -1,8 +1,8 @@
 """Log-domain special functions: tails of gamma, normal, non-central t and chi-square; Bessel.
 
-Probabilities go in and come out as natural logarithms; every function broadcasts its arguments and
-raises where one is outside the range that its docstring states. Activations of neural networks and
-their Hermite coefficients are here too.
+Probabilities are passed and returned as natural logarithms. Every function broadcasts its arguments
+and raises ``ValueError`` if one is outside the range that its docstring states. The module also has
+activations of neural networks and their Hermite coefficients.
 """
 
 from reconrisk.special._bessel import (

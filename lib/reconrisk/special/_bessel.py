@@ -1,9 +1,9 @@
-"""Modified Bessel functions of the first kind in logarithms, and the ratio of neighbours.
+"""Logarithms of modified Bessel functions of the first kind, and ratios of consecutive orders.
 
-Two expansions cover the quarter plane of orders and arguments. Where ``r = sqrt(order**2 + x**2)``
-is small, the power series, all of whose terms are positive; elsewhere the uniform expansion of
-Debye (DLMF 10.41.3), whose k-th term falls like ``r**-k`` for *every* ratio of order to argument,
-so that it serves large orders, large arguments and order zero alike.
+Two expansions cover the quadrant of orders and arguments. Where ``r = sqrt(order**2 + x**2)`` is
+small, the power series, whose terms are all positive; elsewhere the uniform expansion of Debye
+(DLMF 10.41.3), whose k-th term falls like ``r**-k`` for *every* ratio of order to argument: for
+large orders, for large arguments and at order zero.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["bessel_ratio", "bessel_ratio_inverse", "log_iv", "log_iv_reduced"]
 
 MAX_ORDER = 1e12
 MAX_ARGUMENT = 1e15
-# From this r on the uniform expansion of _TERMS terms is good to the last bit.
+# from this r on the uniform expansion with _TERMS terms is accurate to the last bit
 _FAR = 30.0
 _TERMS = 16
 # Below x**2/4 = 2 (order + 1) the series has two dozen terms and gives the reduced function with
@@ -50,8 +50,8 @@ def log_iv(order: ArrayLike, x: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray or float
-        -inf at ``x = 0`` for positive orders. The error is below ``2e-14 max(1, |log I|)``; next to
-        the logarithm's own zero no relative accuracy can be asked for.
+        -inf at ``x = 0`` for positive orders. The error is below ``2e-14 max(1, |log I|)``; near
+        the zero of the logarithm there is no relative accuracy.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def log_iv(order: ArrayLike, x: ArrayLike) -> np.ndarray:
 
     Notes
     -----
-    A fraction of a second per million values. Differences of logarithms at one order are better
-    taken from :func:`log_iv_reduced`, in which the large common part is missing.
+    A fraction of a second per million values. For differences of logarithms at one order use
+    :func:`log_iv_reduced`, which omits their large common part.
 
     Examples
     --------
@@ -73,12 +73,12 @@ def log_iv(order: ArrayLike, x: ArrayLike) -> np.ndarray:
 
 
 def log_iv_reduced(order: ArrayLike, x: ArrayLike) -> np.ndarray:
-    """``log[Gamma(order + 1) (2/x)**order I_order(x)]``, relatively exact also where it is small.
+    """``log[Gamma(order + 1) (2/x)**order I_order(x)]``, with full relative accuracy near zero.
 
-    The logarithm of ``0F1(; order + 1; x**2/4)`` and, for ``order = p/2 - 1``, of the mean of
-    ``exp(x u)`` over the sphere in ``p`` dimensions, ``u`` a coordinate: what is left of the von
-    Mises-Fisher law's normaliser once the sphere's area is taken out. Zero at ``x = 0``,
-    increasing and convex in ``x``, decreasing in the order.
+    The logarithm of ``0F1(; order + 1; x**2/4)``. For ``order = p/2 - 1`` it is the logarithm of
+    the mean of ``exp(x u)`` over the unit sphere in ``p`` dimensions, ``u`` a coordinate: the
+    normalising constant of the von Mises-Fisher density with respect to the uniform distribution.
+    Zero at ``x = 0``, increasing and convex in ``x``, decreasing in the order.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def log_iv_reduced(order: ArrayLike, x: ArrayLike) -> np.ndarray:
 def bessel_ratio(order: ArrayLike, x: ArrayLike) -> np.ndarray:
     """``I_{order + 1}(x) / I_order(x)``, the slope of :func:`log_iv_reduced`.
 
-    For ``order = p/2 - 1`` this is ``A_p``: the length of the mean of a von Mises-Fisher vector
+    For ``order = p/2 - 1`` this is ``A_p(x)``: the norm of the mean of a von Mises-Fisher vector
     with concentration ``x`` in ``p`` dimensions.
 
     Parameters
@@ -141,7 +141,8 @@ def bessel_ratio(order: ArrayLike, x: ArrayLike) -> np.ndarray:
 def bessel_ratio_inverse(order: ArrayLike, ratio: ArrayLike) -> np.ndarray:
     """The ``x`` at which ``I_{order + 1}(x) / I_order(x)`` has a given value.
 
-    The concentration of the von Mises-Fisher law whose mean has that length.
+    For ``order = p/2 - 1``, the concentration at which the mean of a von Mises-Fisher vector in
+    ``p`` dimensions has that norm.
 
     Parameters
     ----------
@@ -153,8 +154,8 @@ def bessel_ratio_inverse(order: ArrayLike, ratio: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray or float
-        In [0, 1e15]; relative error a few units in the last place times the condition of the
-        problem, about ``1/(1 - ratio)``.
+        In [0, 1e15]; relative error a few units in the last place times the condition number, about
+        ``1/(1 - ratio)``.
 
     Raises
     ------
@@ -163,8 +164,8 @@ def bessel_ratio_inverse(order: ArrayLike, ratio: ArrayLike) -> np.ndarray:
 
     Notes
     -----
-    Newton's method from Amos' lower bound (1974). The ratio is concave in ``x``, so the iterates
-    rise to the root and never pass it.
+    Newton's method from Amos's lower bound (1974). The ratio is concave in ``x``, so the iterates
+    increase to the root.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def _debye() -> tuple[np.ndarray, ...]:
     """Return the polynomials ``d_k(u)``, constant term first, k = 1.._TERMS.
 
     ``log sum_k U_k(t)/order**k = sum_k d_k(t**2) / r**k`` with ``t = order/r``: the logarithm of
-    the series of DLMF 10.41.3, with ``t**k`` taken out of its k-th term.
+    the series of DLMF 10.41.3, without the factor ``t**k`` of its k-th term.
     """
     # U_k(t) = t**k u_k(t**2), in exact arithmetic (DLMF 10.41.9)
     u = [[Fraction(1)]]
@@ -213,12 +214,12 @@ def _debye() -> tuple[np.ndarray, ...]:
 
 @lru_cache(maxsize=1)
 def _debye_slopes() -> tuple[np.ndarray, ...]:
-    """Return ``k d_k(u) + 2 u d_k'(u)``: what the derivative in x makes of the polynomials."""
+    """Return ``k d_k(u) + 2 u d_k'(u)``, the polynomials of the expansion's derivative in x."""
     return tuple((k + 2.0 * np.arange(row.size)) * row for k, row in enumerate(_debye(), start=1))
 
 
 def _terms_needed(smallest_r: float) -> int:
-    """Number of terms after which the next is below the last bit, for all of a block."""
+    """Return how many terms a block needs until the next is below the last bit."""
     if smallest_r > 1e4:
         return 4
     if smallest_r > 300.0:
@@ -247,10 +248,10 @@ def _log_iv_far(nu: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 
 def _exponent(nu: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Return ``r - nu asinh(nu/x)``, relatively exact also where the two nearly cancel.
+    """Return ``r - nu asinh(nu/x)`` with full relative accuracy where the two nearly cancel.
 
-    Both parts are taken as differences from their values at ``z = x/nu = z0``, where they are
-    equal; ``x - nu z0`` is formed without rounding the product.
+    Both are computed as differences from their values at ``z = x/nu = z0``, where they are equal;
+    ``x - nu z0`` is computed without rounding the product.
     """
     small = nu < 1.0
     n = np.where(small, 1.0, nu)
@@ -268,7 +269,7 @@ def _exponent(nu: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 
 def _minus_product(x: np.ndarray, nu: np.ndarray) -> np.ndarray:
-    """Return ``x - nu z0`` to far below the last bit of ``x`` (Dekker's splitting)."""
+    """Return ``x - nu z0`` with an error far below the last bit of ``x`` (Dekker's splitting)."""
     high = 134217729.0 * nu
     high = high - (high - nu)
     low = nu - high
@@ -330,7 +331,7 @@ def _reduced(nu: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _reduced_far(nu: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
     rest = _expansion(_debye(), (nu / r) ** 2, r)
-    # Stirling's formula takes out what the gamma function and the exponent have in common ...
+    # by Stirling's formula the large terms of the gamma function and of the exponent cancel ...
     n = np.maximum(nu, 8.0)
     z = x / n
     w = z * z / (1.0 + np.hypot(1.0, z))
@@ -338,7 +339,7 @@ def _reduced_far(nu: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
     small = nu < 8.0
     if not np.any(small):
         return large
-    # ... and at small orders nothing cancels
+    # ... and at small orders there is no cancellation
     direct = sc.gammaln(nu + 1.0) - nu * np.log(0.5 * (nu + r)) + r
     direct += rest - _HALF_LOG_2PI - 0.5 * np.log(r)
     return np.where(small, direct, large)
@@ -372,7 +373,7 @@ def _inverse(nu: np.ndarray, ratio: np.ndarray) -> np.ndarray:
             slope = np.where(
                 x > 0, (1.0 - value) * (1.0 + value) - (2.0 * nu + 1.0) * value / x, 1.0
             )
-        # close to one the slope is lost to cancellation; it is never below half that of the bound
+        # near ratio one the slope cancels; it is never below half that of the bound
         root = np.hypot(x, nu + 0.5)
         least = 0.5 * (nu + 0.5) / (root * (nu + 0.5 + root))
         step = (ratio - value) / np.maximum(slope, least)

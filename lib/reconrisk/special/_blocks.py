@@ -1,7 +1,7 @@
 """Evaluate an elementwise function over broadcast arrays, one cache-sized block at a time.
 
-The functions of this room make dozens of passes over their arguments; a block that stays in the
-processor's cache makes each pass several times cheaper than one over a million numbers.
+The special functions make dozens of passes over their arguments. On a block that fits in the
+processor's cache a pass is several times cheaper than on an array of a million numbers.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ def over_blocks(
 ) -> np.ndarray:
     """Return ``function`` of the broadcast ``arrays``, called with one-dimensional blocks.
 
-    An argument of size one is handed over as a zero-dimensional array, so that ``function`` can
-    do once what would otherwise be done for every element.
+    An argument of size one is passed as a zero-dimensional array, so that ``function`` can compute
+    what depends on it alone only once.
 
     Parameters
     ----------
     function : callable
-        Elementwise; takes as many arrays as given here and returns one of the broadcast length.
+        Elementwise; takes as many arrays as are given here and returns one of the block's length.
     *arrays : ndarray of float
-        Anything that broadcasts.
+        Of shapes that broadcast.
     block : int
         Elements per call.
+
+    Returns
+    -------
+    ndarray or float
+        Of the broadcast shape.
     """
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     flat = [
@@ -47,7 +52,17 @@ def over_blocks(
 
 
 def log1mexp(log_p: np.ndarray) -> np.ndarray:
-    """Return ``log(1 - exp(log_p))`` for ``log_p <= 0`` without cancellation; ``-inf`` at 0.
+    """Return ``log(1 - exp(log_p))`` without cancellation.
+
+    Parameters
+    ----------
+    log_p : ndarray or float
+        In [-inf, 0]; positive values, which rounding can produce, count as 0.
+
+    Returns
+    -------
+    ndarray
+        In [-inf, 0]; -inf at ``log_p = 0``.
 
     Examples
     --------

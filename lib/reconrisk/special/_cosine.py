@@ -1,8 +1,8 @@
 """Tail of the cosine between a Gaussian vector and its mean.
 
-This is one law with several names. For ``Z ~ N(delta e, I_d)`` and the cosine ``c`` of the angle
-between ``Z`` and ``e``, the variable ``c sqrt(d-1)/sqrt(1-c**2)`` is non-central t with ``d - 1``
-degrees of freedom; at ``delta = 0`` the tail is the share of the sphere in a cap.
+For ``Z ~ N(delta e, I_d)`` and the cosine ``c`` of the angle between ``Z`` and ``e``, the variable
+``c sqrt(d-1)/sqrt(1-c**2)`` has the non-central t distribution with ``d - 1`` degrees of freedom.
+At ``delta = 0`` the tail is the fraction of the sphere in a cap.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["log_cap_tail", "log_cosine_tail"]
 
 MAX_DIMENSION = 1e12
 MAX_NONCENTRALITY = 1e8
-# Below this |tau| the quadrature runs over the length of the noise across the mean direction,
-# above it over the component along it: each is the smooth one on its side. In few dimensions the
-# first is many times cheaper and stays accurate longer.
+# Below this |tau| the integral is over the norm of the noise orthogonal to the mean direction,
+# above it over the component along that direction; each is smooth on its side. In few dimensions
+# the first is many times cheaper and accurate up to a larger |tau|.
 _STEEP = 1.6
 _STEEP_FEW = 6.0
 _FEW = 30
@@ -42,7 +42,7 @@ def log_cosine_tail(
     dimension : array_like
         Whole number d in [1, 1e12]. In one dimension the cosine is the sign of ``Z``.
     noncentrality : array_like
-        ``delta`` in [-1e8, 1e8], the length of the mean over the noise's standard deviation.
+        ``delta`` in [-1e8, 1e8]: norm of the mean over the noise's standard deviation.
 
     Returns
     -------
@@ -58,8 +58,8 @@ def log_cosine_tail(
     -----
     With ``R ~ chi_{d-1}`` and ``tau = c/sqrt(1-c**2)`` the tail is ``E Phi(delta - tau R)``, and
     its complement ``E Phi(tau R - delta)``; the smaller of the two is integrated, in logarithms,
-    by the trapezoidal rule in ``log R`` (for ``|tau| > 1.6`` in ``log |Z_1|``, with the chi law's
-    distribution function inside). Relative error of the probability below 1e-11 while its
+    by the trapezoidal rule in ``log R`` (for ``|tau| > 1.6`` in ``log |Z_1|``, with the chi
+    distribution function in the integrand). Relative error of the probability below 1e-11 while its
     logarithm is above -1e3, of the logarithm below 1e-13 beyond; noncentralities above 1e4 add
     the rounding of ``delta`` itself. Between 1 and 2 s per million; up to 10 s in few dimensions
     and where ``|tau| > 1.6``.
@@ -81,9 +81,9 @@ def log_cosine_tail(
 def log_cap_tail(
     sine_squared: ArrayLike, dimension: ArrayLike, noncentrality: ArrayLike = 0.0
 ) -> np.ndarray:
-    """:func:`log_cosine_tail` at ``cosine = +sqrt(1 - sine_squared)``.
+    """:func:`log_cosine_tail` at ``cosine = sqrt(1 - sine_squared)``.
 
-    For caps so small that the cosine would round to one.
+    For caps so small that their cosine rounds to one.
 
     Parameters
     ----------
@@ -91,6 +91,11 @@ def log_cap_tail(
         Zero, or in [1e-280, 1].
     dimension, noncentrality : array_like
         As in :func:`log_cosine_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In [-inf, 0].
 
     Raises
     ------
@@ -113,8 +118,7 @@ def log_cap_tail(
 
 
 def _dimension(dimension: ArrayLike) -> np.ndarray:
-    d = arguments.integer("dimension", dimension, 1)
-    return arguments.real("dimension", d, 1, MAX_DIMENSION)
+    return arguments.integer("dimension", dimension, 1, MAX_DIMENSION)
 
 
 def _noncentrality(noncentrality: ArrayLike) -> np.ndarray:
@@ -125,7 +129,7 @@ def _tail(tau: np.ndarray, d: np.ndarray, delta: np.ndarray) -> np.ndarray:
     """Return the log-tail on a block, from ``tau = c/sqrt(1 - c**2)``."""
     tau, d, delta = np.broadcast_arrays(np.atleast_1d(tau), d, delta)
     out = np.empty(tau.shape)
-    # In one dimension and at c = 0 the sign of Z_1 decides; the ends of the interval are exact.
+    # in one dimension and at c = 0 the sign of Z_1 decides; the ends of the interval are exact
     line = (d == 1) | (tau == 0.0)
     ends = np.isinf(tau) & ~line
     out[line] = np.where((d == 1) & np.isneginf(tau), 0.0, sc.log_ndtr(delta))[line]
@@ -137,7 +141,7 @@ def _tail(tau: np.ndarray, d: np.ndarray, delta: np.ndarray) -> np.ndarray:
         out[shallow] = _shallow(tau[shallow], d[shallow] - 1.0, delta[shallow])
     if np.any(steep):
         t, k, m = tau[steep], d[steep] - 1.0, delta[steep]
-        # P(cos >= c) at -delta is the complement of P(cos >= -c) at delta.
+        # P(cos >= c) at -delta is the complement of P(cos >= -c) at delta
         out[steep] = _steep(np.abs(t), k, np.where(t > 0, m, -m), t > 0)
     return out
 
@@ -152,8 +156,8 @@ def _shallow(tau: np.ndarray, k: np.ndarray, delta: np.ndarray) -> np.ndarray:
 
 def _chi_normal(alpha: np.ndarray, beta: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Return ``log E Phi(alpha R + beta)``, ``R ~ chi_k``, where it is at most about one half."""
-    # Stationary points of the log-integrand with Phi's log-slope replaced by its bounds 0 and
-    # -(alpha r + beta); the true one lies between them and the farther is within a width of it.
+    # Stationary points of the log-integrand with the slope of log Phi replaced by its bounds 0 and
+    # -(alpha r + beta). The peak lies between them, within one width of the farther.
     root_k = np.sqrt(k)
     one = 1.0 + alpha * alpha
     product = alpha * beta
@@ -175,7 +179,7 @@ def _chi_normal(alpha: np.ndarray, beta: np.ndarray, k: np.ndarray) -> np.ndarra
 def _chi_normal_integrand(
     t: np.ndarray, v0: np.ndarray, slope: np.ndarray, start: np.ndarray, half_k: np.ndarray
 ) -> np.ndarray:
-    # (k/2)(exp(2v) - 1 - 2v) at v = v0 + t: the chi density's exponent, without its large parts.
+    # (k/2)(exp(2v) - 1 - 2v) at v = v0 + t: the chi density's exponent without its large terms
     return sc.log_ndtr(start + slope * np.expm1(t)) - half_k * exp_remainder(2.0 * (v0 + t))
 
 
@@ -191,7 +195,7 @@ def _steep(tau: np.ndarray, k: np.ndarray, delta: np.ndarray, tail: np.ndarray) 
 
 
 def _along(tau: np.ndarray, k: np.ndarray, delta: np.ndarray, lower: bool) -> np.ndarray:
-    """Integrate over ``z = Z_1 > 0``: ``phi(z - delta)`` times the law of R at ``z/tau``."""
+    """Integrate over ``z = Z_1 > 0``: ``phi(z - delta)`` times the tail of R at ``z/tau``."""
     inverse = 1.0 / (tau * tau)
     root = np.sqrt(delta * delta + 4.0)
     bulk = np.where(delta > 0, 0.5 * (delta + root), 2.0 / (root - np.minimum(delta, 0.0)))

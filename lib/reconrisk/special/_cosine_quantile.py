@@ -1,4 +1,4 @@
-"""Inverse of the cosine's tail."""
+"""Quantiles of the cosine between a Gaussian vector and its mean."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_cosine_quantile(
     Returns
     -------
     ndarray or float
-        In [-1, 1]. In one dimension, where the cosine is a sign, one of the two ends.
+        In [-1, 1]; -1 or 1 in one dimension, where the cosine is a sign.
 
     Raises
     ------
@@ -62,12 +62,12 @@ def _quantile(log_p: np.ndarray, d: np.ndarray, delta: np.ndarray) -> np.ndarray
 
     def excess(y: np.ndarray, i: np.ndarray) -> np.ndarray:
         tau = np.sinh(y) / root[i]
-        # P(cos >= c) where that is the smaller tail, else P(-cos >= -c); both fall away from the
-        # middle, and the sign makes the difference increase with y.
+        # P(cos >= c) where that is the smaller tail, else P(-cos >= -c); the sign makes the
+        # difference increase with y in both cases
         side = np.where(upper[i], 1.0, -1.0)
         return -side * (_tail(side * tau, d[i], side * delta[i]) - target[i])
 
-    # From |tau| = 1e9 on the cosine rounds to one, so nothing beyond is worth telling apart.
+    # from |tau| = 1e9 on the cosine rounds to +-1
     edge = np.arcsinh(1e9 * root)
     guess = np.arcsinh(delta - sc.ndtri_exp(log_p))
     y = guess.copy()
@@ -75,14 +75,14 @@ def _quantile(log_p: np.ndarray, d: np.ndarray, delta: np.ndarray) -> np.ndarray
     inside = np.ones(d.size, dtype=bool)
     for end, sign in ((low, -1.0), (high, 1.0)):
         width = 0.25
-        todo = np.arange(d.size)
-        while todo.size:
-            end[todo] = np.clip(guess[todo] + sign * width, -edge[todo], edge[todo])
-            todo = todo[sign * excess(end[todo], todo) < 0.0]
-            beyond = todo[np.abs(end[todo]) >= edge[todo]]
+        index = np.arange(d.size)
+        while index.size:
+            end[index] = np.clip(guess[index] + sign * width, -edge[index], edge[index])
+            index = index[sign * excess(end[index], index) < 0.0]
+            beyond = index[np.abs(end[index]) >= edge[index]]
             inside[beyond] = False
             y[beyond] = sign * edge[beyond]
-            todo = todo[np.abs(end[todo]) < edge[todo]]
+            index = index[np.abs(end[index]) < edge[index]]
             width *= 2.0
     index = np.flatnonzero(inside)
     y[index] = monotone_root(lambda t, i: excess(t, index[i]), low[index], high[index])

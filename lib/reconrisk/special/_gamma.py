@@ -1,9 +1,9 @@
 """Logarithms of the regularised incomplete gamma functions and their inverse.
 
-SciPy's own ``gammainc`` underflows below 1e-308 and, for shapes above a few hundred, loses its
-digits away from the transition: its power series stops after 2000 terms, so that
+SciPy's ``gammainc`` underflows below 1e-308 and, for shapes above a few hundred, is inaccurate away
+from the transition: its power series stops after 2000 terms, so that
 ``gammainc(5e8, 5e8 * (1 - 3e-4))`` returns less than half of the true value. This module uses it
-only where it is right.
+only where it is accurate.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ MAX_SHAPE = 1e12
 _TEMME_FROM = 30.0
 _SCIPY_FLOOR = 1e-280
 _SMALLEST_QUANTILE = 1e-300
+_FRACTION_DEPTH = 40
 
 
 def log_gamma_lower(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     """Log of the regularised lower incomplete gamma function, ``log P(shape, x)``.
 
-    ``P(a, x)`` is the distribution function of the gamma law; that of chi-square with N degrees
-    of freedom is ``P(N/2, x/2)``.
+    ``P(a, x)`` is the distribution function of the gamma distribution with shape ``a``; that of
+    chi-square with N degrees of freedom is ``P(N/2, x/2)``.
 
     Parameters
     ----------
@@ -67,8 +68,22 @@ def log_gamma_lower(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
 def log_gamma_upper(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     """Log of the regularised upper incomplete gamma function, ``log Q(shape, x)``.
 
-    ``Q = 1 - P``; parameters, ranges, errors and accuracy as in :func:`log_gamma_lower`; -inf
-    only at ``x = inf``.
+    ``Q = 1 - P``; with the accuracy and cost of :func:`log_gamma_lower`.
+
+    Parameters
+    ----------
+    shape, x : array_like
+        As in :func:`log_gamma_lower`.
+
+    Returns
+    -------
+    ndarray or float
+        In [-inf, 0]; -inf only at ``x = inf``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range.
 
     Examples
     --------
@@ -80,7 +95,7 @@ def log_gamma_upper(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
 
 
 def log_gamma_density(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
-    """Log density of the gamma law, ``log(x**(shape - 1) exp(-x) / Gamma(shape))``.
+    """Log-density of the gamma distribution, ``log(x**(shape - 1) exp(-x) / Gamma(shape))``.
 
     Parameters
     ----------
@@ -132,8 +147,8 @@ def log_gamma_quantile(shape: ArrayLike, log_p: ArrayLike) -> np.ndarray:
     Notes
     -----
     Newton's method in ``log x`` on the logarithm of the smaller of the two tails. Both are concave
-    functions of ``log x`` (the law of the logarithm of a gamma variable has a log-concave
-    density), so the iteration converges from any start, monotonically after its first step.
+    functions of ``log x`` (the logarithm of a gamma variable has a log-concave density), so the
+    iteration converges from any start, monotonically after its first step.
     Relative error a few units in the last place. About 1 s per million.
 
     Examples
@@ -185,7 +200,7 @@ def _signed_root(mu: np.ndarray, half_square: np.ndarray) -> np.ndarray:
 
 
 def _pick(small: np.ndarray, small_is_lower: np.ndarray, lower: bool) -> np.ndarray:
-    """Return the asked-for tail from the log of the smaller one."""
+    """Return log P or log Q from the log of the smaller of the two."""
     wanted = small_is_lower == lower
     if np.all(wanted):
         return small
@@ -241,9 +256,6 @@ def _log_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return log_poisson_peak(a, x) + np.log(a) - np.log(tail)
 
 
-_FRACTION_DEPTH = 40
-
-
 def _quantile(a: np.ndarray, log_p: np.ndarray) -> np.ndarray:
     a, log_p = (np.array(v) for v in np.broadcast_arrays(np.atleast_1d(a), log_p))
     log_q = log1mexp(log_p)
@@ -272,16 +284,17 @@ def _quantile(a: np.ndarray, log_p: np.ndarray) -> np.ndarray:
         if active.size == 0:
             break
     if np.any(x <= _SMALLEST_QUANTILE):
+        tiny = x <= _SMALLEST_QUANTILE
         raise ValueError(
             "log_p must be such that the quantile is at least 1e-300; "
-            f"got {target[x <= _SMALLEST_QUANTILE][0]!r} at shape {a[x <= _SMALLEST_QUANTILE][0]!r}"
+            f"got {target[tiny].item(0)!r} at shape {a[tiny].item(0)!r}"
         )
     out[inside] = x
     return out
 
 
 def _start(a: np.ndarray, target: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """Invert ``log tail = -a eta**2/2 + ...`` roughly: a normal quantile for eta, then x."""
+    """Return a starting value of x from the leading term of ``log tail = -a eta**2/2 + ...``."""
     eta = np.where(lower, 1.0, -1.0) * sc.ndtri_exp(target) / np.sqrt(a)
     half = 0.5 * eta * eta
     series = 1.0 + eta + eta * eta / 3.0

@@ -1,8 +1,8 @@
 """Activations of a two-layer network, and their Hermite coefficients.
 
 For a standard normal ``z`` and the probabilists' Hermite polynomials, Stein's lemma gives
-``E[s(z) He_k(z)] = E[s^(k)(z)]`` (Liu et al. 2024, Lemma B.3). The left-hand side exists where the
-derivative is no function, at the kink of a rectifier for instance, and is what is computed here.
+``E[s(z) He_k(z)] = E[s^(k)(z)]`` (Liu et al. 2024, Lemma B.3). This module computes the left-hand
+side, which exists even where the derivative is not a function, as at the kink of a rectifier.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ __all__ = [
 Function = Callable[[np.ndarray], np.ndarray]
 
 MAX_ORDER = 8
-#: coefficients below this are zero: the quadrature's own error is a thousandth of it
+#: coefficients below this count as zero; the quadrature's error is a thousandth of it
 VANISHING = 1e-11
-# beyond these the normal density times any activation's eighth moment is below 1e-30
+# end of the quadrature; beyond it the normal density times He_8 times any activation is below 1e-30
 _END = 14
 _NODES = 24
 
 
 @dataclass(frozen=True)
 class Activation:
-    """A function of one variable with its first two derivatives.
+    """An activation function with its first two derivatives.
 
     Attributes
     ----------
     name : str
     value, slope, curvature : callable
-        Arrays to arrays; at a kink the derivatives are those from the left.
+        The function and its derivatives, from arrays to arrays of the same shape; at a kink the
+        derivatives are those from the left.
     kinks : tuple of float
-        Where a derivative jumps.
+        Points where a derivative jumps.
     """
 
     name: str
@@ -58,12 +59,21 @@ class Activation:
 
 
 def activation(of: str | Activation) -> Activation:
-    """Return the activation of that name, one of :data:`ACTIVATIONS`, or ``of`` itself.
+    """Return the activation with a given name.
+
+    Parameters
+    ----------
+    of : str or Activation
+        A key of :data:`ACTIVATIONS`, or an activation, which is returned.
+
+    Returns
+    -------
+    Activation
 
     Raises
     ------
     ValueError
-        For a name that is not there.
+        If :data:`ACTIVATIONS` has no such name.
 
     Examples
     --------
@@ -99,7 +109,7 @@ def hermite_coefficient(of: str | Activation, order: int) -> float:
     Notes
     -----
     Gauss-Legendre quadrature on intervals of length one that also end at the kinks: 700 values of
-    s, remembered for each activation and order.
+    s, cached for each activation and order.
 
     Examples
     --------
@@ -119,20 +129,21 @@ def _coefficient(of: Activation, order: int) -> float:
 
 
 def normal_mean(function: Function, kinks: tuple[float, ...] = ()) -> float:
-    """Return the mean of a function at a standard normal.
+    """Return ``E[function(z)]`` for a standard normal ``z``.
 
     Parameters
     ----------
     function : callable
-        Array to array of the same shape; smooth but for the kinks, growing no faster than a
-        polynomial.
+        From arrays to arrays of the same shape; smooth except at the kinks, growing no faster than
+        a polynomial.
     kinks : tuple of float
+        Points where a derivative of the function jumps.
 
     Returns
     -------
     float
-        For values of order one, with an absolute error below 1e-13: Gauss-Legendre quadrature on
-        intervals of length one.
+        By Gauss-Legendre quadrature on intervals of length one; absolute error below 1e-13 if the
+        values are of order one.
     """
     ends = np.unique([*np.arange(-_END, _END + 1.0), *kinks])
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -147,6 +158,11 @@ def tensor_orders(of: str | Activation) -> tuple[int, int]:
     The smallest ``k >= 2`` and ``k >= 3`` whose Hermite coefficients do not vanish (Liu et al.
     2024, Assumption B.1, k2 and k3); the attack exists for ``k2 <= 3`` and ``k3 <= 4``.
 
+    Parameters
+    ----------
+    of : str or Activation
+        Name of an activation, or the activation.
+
     Returns
     -------
     tuple of int
@@ -157,7 +173,8 @@ def tensor_orders(of: str | Activation) -> tuple[int, int]:
     Raises
     ------
     ValueError
-        If a coefficient that is needed vanishes, as for a linear or quadratic activation.
+        If the name is unknown, or the coefficients of both orders 2 and 3, or 3 and 4, vanish, as
+        for a linear or a quadratic activation.
 
     Examples
     --------
@@ -229,7 +246,7 @@ def _silu_curvature(z: np.ndarray) -> np.ndarray:
 
 _ALL = (
     _exponential_linear("elu", 1.0, 1.0),
-    # the two constants of Klambauer et al. 2017, which keep mean 0 and variance 1
+    # the constants of Klambauer et al. 2017, which preserve mean 0 and variance 1
     _exponential_linear("selu", 1.0507009873554805, 1.6732632423543772),
     _rectifier("relu", 0.0),
     _rectifier("leaky_relu", 0.2),
@@ -255,7 +272,7 @@ _ALL = (
     ),
     _logistic("sigmoid", 1.0, 0.0),
     _logistic("sigmoid_shifted", 2.0, 1.0),
-    # He_2/2 + He_3/6: what the attack of order (2, 3) sees, and nothing else
+    # He_2/2 + He_3/6: only the terms that the attack of orders (2, 3) uses
     Activation(
         "hermite",
         lambda z: (z * z - 1.0) / 2.0 + (z * z * z - 3.0 * z) / 6.0,

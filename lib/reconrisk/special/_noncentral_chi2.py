@@ -1,4 +1,4 @@
-"""Lower tail of the non-central chi-square law, by inversion of its Laplace transform.
+"""Lower tail of the non-central chi-square distribution, by inverting its Laplace transform.
 
 With the cumulant generating function ``K(s) = -(n/2) log(1 - 2s) + lam s/(1 - 2s)`` and a contour
 that crosses the real axis at ``s0 < 0``,
@@ -6,8 +6,8 @@ that crosses the real axis at ``s0 < 0``,
     P(Y <= x) = 1/(2 pi i) * integral exp(K(s) - s x)/(-s) ds,
 
 and the same integral with ``s0`` in (0, 1/2) is ``P(Y <= x) - 1``. At the saddle point,
-``K'(s0) = x``, the factor ``exp(K(s0) - s0 x)`` carries the whole size of the tail and what is left
-is a smooth integral of order one (Daniels 1954; Rice 1980).
+``K'(s0) = x``, the factor ``exp(K(s0) - s0 x)`` has the magnitude of the tail, and the remaining
+integral is smooth and of order one (Daniels 1954; Rice 1980).
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def log_noncentral_chi2_cdf(
     Notes
     -----
     Trapezoidal rule along the parabola that follows the path of steepest descent to second order,
-    ``1 - 2s = D (1 - 2 i t - b t**2)`` with ``D = 1 - 2 s0``; the pole at ``s = 0``, which comes
-    close when ``x`` is near the mean, enters by its exact effect on the rule (its residue over
-    ``1 + exp(..)``, Goodwin 1949), so that nothing special happens there. Relative error of the
-    probability below 1e-11 while its logarithm is above -1e3, of the logarithm below 1e-13 beyond.
-    Between 1 and 4 s per million.
+    ``1 - 2s = D (1 - 2 i t - b t**2)`` with ``D = 1 - 2 s0``. The pole at ``s = 0``, which is close
+    to the contour when ``x`` is near the mean, is accounted for exactly by a correction of the rule
+    (its residue over ``1 + exp(..)``, Goodwin 1949). Relative error of the probability below 1e-11
+    while its logarithm is above -1e3, of the logarithm below 1e-13 beyond. Between 1 and 4 s per
+    million.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def _inverted(x: np.ndarray, n: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Return log P on a block of positive, finite ``x``."""
     root = np.hypot(n, 2.0 * np.sqrt(lam) * np.sqrt(x))
     scale = (n + root) / (2.0 * x)
-    # sigma = -s0/D; the first form has no cancellation near the mean, the second none far below.
+    # sigma = -s0/D; the first form does not cancel near the mean, the second not far below it
     wide = 2.0 * x - n
     near = wide > 0.0
     saddle = np.where(near, (x - n - lam) / np.where(near, wide + root, 1.0), 0.5 * (1.0 - scale))
@@ -102,13 +102,15 @@ def _inverted(x: np.ndarray, n: np.ndarray, lam: np.ndarray) -> np.ndarray:
     bend = (2.0 / 3.0) * (n + 3.0 * pull) / (n + 2.0 * pull)
     step = 0.6 / np.sqrt(curvature + 36.0)
     total = _descent(step, sigma, bend, 0.5 * n, 0.5 * pull) * step / np.pi
-    # Effect of the pole at s = 0 (t = -i height) on the rule; beyond ten widths there is none.
+    # correction for the pole at s = 0 (t = -i height), negligible beyond ten widths
     disc = 1.0 - 4.0 * bend * sigma
     height = 2.0 * sigma / (1.0 + np.sqrt(np.maximum(disc, 0.0)))
-    felt = (disc > 0.0) & (np.abs(height) * np.sqrt(curvature + 36.0) < 10.0)
+    close = (disc > 0.0) & (np.abs(height) * np.sqrt(curvature + 36.0) < 10.0)
     below = sigma >= 0.0
-    turn = np.where(felt, np.abs(height) / step * (2.0 * np.pi), 0.0)
-    pole = np.where(felt, np.exp(np.where(felt, -exponent, 0.0) - turn) / (1 + np.exp(-turn)), 0.0)
+    decay = np.where(close, np.abs(height) / step * (2.0 * np.pi), 0.0)
+    pole = np.where(
+        close, np.exp(np.where(close, -exponent, 0.0) - decay) / (1 + np.exp(-decay)), 0.0
+    )
     log_small = exponent + np.log(np.where(below, total, -total) + pole)
     log_small = np.minimum(log_small, 0.0)
     return np.where(below, log_small, log1mexp(log_small))
@@ -121,24 +123,24 @@ def _descent(
     total = np.zeros(step.size)
     active = np.arange(step.size)
     series = half_n > 2000.0
-    ladder = np.arange(8) + 0.5
+    node = np.arange(8) + 0.5
     for offset in range(0, _MAX_NODES, 8):
         h, s, b, hn, hp = (v[active, None] for v in (step, sigma, bend, half_n, half_pull))
-        t = h * (ladder + offset)
+        t = h * (node + offset)
         eps = 2j * t + 2.0 * b * t * t
         rest = 1.0 - eps
         exponent = hp * eps * eps / rest - hn * _log_rest(eps, rest, bool(np.all(series[active])))
         value = np.exp(exponent) * (1.0 - 2j * b * t) / (s - 1j * t - b * t * t)
         total[active] += value.real.sum(axis=1)
-        going = exponent[:, -1].real > -_CUTOFF
-        if not np.any(going):
+        continued = exponent[:, -1].real > -_CUTOFF
+        if not np.any(continued):
             return total
-        active = active[going]
+        active = active[continued]
     raise ArithmeticError("the contour integral did not decay")  # pragma: no cover
 
 
 def _log_rest(eps: np.ndarray, rest: np.ndarray, near: bool) -> np.ndarray:
-    """Return ``log(1 - eps) + eps``; by a series where ``eps`` is known to be small."""
+    """Return ``log(1 - eps) + eps`` with ``rest = 1 - eps``, by a series if ``near`` zero."""
     if not near:
         return np.log(rest) + eps
     r = eps / (2.0 - eps)

@@ -1,4 +1,4 @@
-"""The normal law in logarithms: distribution function, quantile, and the shift between two."""
+"""The normal distribution in logarithms: distribution function, quantile and trade-off curve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from reconrisk.special._blocks import over_blocks
 __all__ = ["log_normal_cdf", "log_normal_cdf_shifted", "log_normal_quantile"]
 
 _ROOT_HALF = 0.7071067811865476
-_HALF_LOG_2PI = 0.91893853320467274178
 
 
 def log_normal_cdf(x: ArrayLike) -> np.ndarray:
@@ -62,8 +61,8 @@ def log_normal_quantile(log_p: ArrayLike) -> np.ndarray:
 
     Notes
     -----
-    SciPy's ``ndtri_exp`` is off by up to 5e-13 between ``log_p`` = -1e4 and -1e9, which at -1e6 is
-    an error of 1e-6 in the probability itself; one Newton step removes it.
+    SciPy's ``ndtri_exp`` has a relative error of up to 5e-13 between ``log_p`` = -1e4 and -1e9,
+    which at -1e6 is a relative error of 1e-6 in the probability; one Newton step removes it.
 
     Examples
     --------
@@ -81,16 +80,16 @@ def _quantile(log_p: np.ndarray) -> np.ndarray:
     if np.any(deep):
         z = x[deep]
         scaled = sc.erfcx(-z * _ROOT_HALF)
-        # phi/Phi = sqrt(2/pi)/erfcx(-z/sqrt 2); the slope of log Phi.
+        # the slope of log Phi: phi/Phi = sqrt(2/pi)/erfcx(-z/sqrt 2)
         slope = 0.7978845608028654 / scaled
         x[deep] = z - (sc.log_ndtr(z) - np.broadcast_to(log_p, x.shape)[deep]) / slope
     return x
 
 
 def log_normal_cdf_shifted(log_p: ArrayLike, shift: ArrayLike) -> np.ndarray:
-    """``log Phi(Phi**-1(p) + shift)`` from ``log p``: the trade-off curve of two normal laws.
+    """``log Phi(Phi**-1(p) + shift)`` from ``log p``: the trade-off curve of two Gaussians.
 
-    The power at level ``p`` of the best test between ``N(0, 1)`` and ``N(shift, 1)``.
+    The power of the most powerful test of ``N(0, 1)`` against ``N(shift, 1)`` at level ``p``.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def log_normal_cdf_shifted(log_p: ArrayLike, shift: ArrayLike) -> np.ndarray:
     Notes
     -----
     With ``z = Phi**-1(p)`` far in the tail, rounding ``z`` alone would move ``log Phi(z + shift)``
-    by ``z**2`` units in the last place. There the *difference* to ``log p`` is computed,
+    by ``z**2`` units in the last place. There the *difference* from ``log p`` is computed,
     ``-shift (z + shift/2) + log erfcx(-(z + shift)/sqrt 2) - log erfcx(-z/sqrt 2)``, whose error
     is that of ``shift * z`` only.
 

@@ -1,9 +1,9 @@
-"""Integrals of functions with a single peak, known by their logarithm, for many parameters.
+"""Integrals of many functions with a single peak, given by their logarithms.
 
 The trapezoidal rule on the whole line converges exponentially for analytic integrands (Trefethen
-and Weideman 2014, SIAM Review 56(3), theorem 5.1). Starting near the peak it is marched outwards
-on both sides until the integrand has fallen to a share ``exp(-CUTOFF)`` of its largest value, so
-no window has to be guessed and nothing is spent where the integrand is negligible.
+and Weideman 2014, SIAM Review 56(3), theorem 5.1). The nodes run
+outwards from the peak on both sides until the integrand is below ``exp(-CUTOFF)`` of its largest
+value, so that no window need be known and no evaluation is spent where the integrand is negligible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_BLOCKS = 4000
 def log_integral(
     log_integrand: Callable[..., np.ndarray], step: np.ndarray, *parameters: np.ndarray
 ) -> np.ndarray:
-    """Return the log of the integral over the line of ``exp(log_integrand(t, *parameters))``.
+    """Return the log of the integral of ``exp(log_integrand(t, *parameters))`` over all real t.
 
     Parameters
     ----------
@@ -39,10 +39,15 @@ def log_integral(
     -------
     ndarray, shape (n,)
 
+    Raises
+    ------
+    ArithmeticError
+        If the integrand does not decay within 24,000 nodes.
+
     Notes
     -----
     Cost: about 24 evaluations per integral where the integrand is Gaussian, more where it has
-    longer tails; memory for 6 nodes at a time.
+    longer tails. Memory: 6 nodes at a time.
     """
     if step.size > _ROWS:
         parts = [slice(i, i + _ROWS) for i in range(0, step.size, _ROWS)]
@@ -52,23 +57,26 @@ def log_integral(
     columns = [np.asarray(p)[:, None] for p in parameters]
     centre = log_integrand(np.zeros((step.size, 1)), *columns)[:, 0]
     total = np.ones(step.size)
-    ladder = np.arange(1, _NODES + 1, dtype=float)
+    node = np.arange(1, _NODES + 1, dtype=float)
     for direction in (1.0, -1.0):
         active = np.arange(step.size)
         top = np.zeros(step.size)
         offset = 0.0
         sub = columns
         for _ in range(_MAX_BLOCKS):
-            t = (direction * step[active])[:, None] * (ladder + offset)
+            t = (direction * step[active])[:, None] * (node + offset)
             value = log_integrand(t, *sub) - centre[active, None]
             total[active] += np.exp(value).sum(axis=1)
             top = np.maximum(top, value.max(axis=1))
-            going = value[:, -1] > top - CUTOFF
-            if not np.any(going):
+            continued = value[:, -1] > top - CUTOFF
+            if not np.any(continued):
                 break
-            active, top = active[going], top[going]
+            active, top = active[continued], top[continued]
             sub = [c[active] for c in columns]
             offset += _NODES
-        else:  # pragma: no cover - a parameter outside the range that the caller checked
-            raise ArithmeticError("the integrand does not decay within the nodes allowed")
+        else:  # pragma: no cover - only outside the ranges that callers check
+            raise ArithmeticError(
+                f"log_integrand must decay within {_NODES * _MAX_BLOCKS} nodes; got "
+                f"{value.max():g} relative to the peak there"
+            )
     return centre + np.log(total * step)

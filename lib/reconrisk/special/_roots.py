@@ -15,10 +15,10 @@ def monotone_root(
     high: np.ndarray,
     tolerance: float = 4e-16,
 ) -> np.ndarray:
-    """Return where each function changes sign between ``low`` and ``high``.
+    """Return a root of each function between ``low`` and ``high``.
 
-    Chandrupatla's method (1997): inverse quadratic interpolation where it is safe, bisection
-    elsewhere, all elements in step.
+    Chandrupatla's method (1997), for all functions at once: inverse quadratic interpolation where
+    it is safe, bisection elsewhere.
 
     Parameters
     ----------
@@ -27,7 +27,11 @@ def monotone_root(
     low, high : ndarray, shape (n,)
         Ends with function values of opposite sign (or zero).
     tolerance : float
-        Relative width at which an element is finished.
+        Relative width of a bracket at which its root counts as found.
+
+    Returns
+    -------
+    ndarray, shape (n,)
     """
     index = np.arange(low.size)
     a, b = np.array(high, dtype=float), np.array(low, dtype=float)

@@ -1,4 +1,4 @@
-"""What is left of the gamma function and of the exponential once their large parts cancel."""
+"""Remainders of the gamma and exponential functions, computed without cancellation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "log_stirling_remainder",
 ]
 
-# B_2k / (2k (2k-1)), k = 1..9: the series of log Gamma*, good to 1 ulp from z = 8 on.
+# B_2k / (2k (2k-1)), k = 1..9: the series of log Gamma*, accurate to 1 ulp from z = 8 on
 _STIRLING = (
     1 / 12,
     -1 / 360,
@@ -36,7 +36,7 @@ _EXP_TAIL = tuple(float(1.0 / sc.factorial(j, exact=True)) for j in range(2, 16)
 def log_stirling_remainder(z: np.ndarray) -> np.ndarray:
     """Return ``log Gamma(z) - [(z - 1/2) log z - z + log(2 pi)/2]`` for ``z > 0``.
 
-    DLMF 5.11.1 from z = 8 on, the difference itself below (where nothing large cancels).
+    By DLMF 5.11.1 from z = 8 on, directly below, where there is little cancellation.
     """
     z = np.asarray(z, dtype=float)
     large = np.maximum(z, 8.0)
@@ -53,10 +53,10 @@ def log_stirling_remainder(z: np.ndarray) -> np.ndarray:
 
 
 def divergence(mu: np.ndarray) -> np.ndarray:
-    """Return ``mu - log(1 + mu)`` for ``mu > -1``, relatively exact also near 0.
+    """Return ``mu - log(1 + mu)`` for ``mu > -1``, with full relative accuracy near 0.
 
-    With ``r = mu/(2 + mu)``, ``log(1 + mu) = 2 artanh r`` and ``mu - 2 r = mu r``, so the part
-    that would cancel is never formed.
+    With ``r = mu/(2 + mu)``, ``log(1 + mu) = 2 artanh r`` and ``mu - 2 r = mu r``, so that the
+    leading terms need not be subtracted.
     """
     near = np.abs(mu) < 0.4
     m = np.where(near, mu, 0.0)
@@ -73,10 +73,10 @@ def divergence(mu: np.ndarray) -> np.ndarray:
 
 
 def exp_remainder(x: np.ndarray) -> np.ndarray:
-    """Return ``exp(x) - 1 - x``, relatively exact also near 0."""
+    """Return ``exp(x) - 1 - x`` with full relative accuracy near 0."""
     near = np.abs(x) < 0.5
     m = np.where(near, x, 0.0)
-    # x**j/(j+2)! next to 1/2: eight terms do below 0.05, fourteen below 0.5
+    # the series of x**j/(j+2)!: eight terms suffice below 0.05, fourteen below 0.5
     tail = _EXP_TAIL if np.max(np.abs(m), initial=0.0) > 0.05 else _EXP_TAIL[:8]
     series = np.full_like(m, tail[-1])
     for c in tail[-2::-1]:
@@ -91,14 +91,14 @@ def exp_remainder(x: np.ndarray) -> np.ndarray:
 def log_poisson_peak(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return ``log(x**a exp(-x) / Gamma(a + 1))``, for ``a > 0`` and ``x >= 0``.
 
-    The factor that every tail of the gamma law shares. Written with ``x = a (1 + mu)`` it is
-    ``-a (mu - log(1 + mu)) - log(2 pi a)/2 - log Gamma*(a)``, all of them small when the
-    probability is not, so nothing is lost at a = 1e9.
+    The factor common to the tails of the gamma distribution. With ``x = a (1 + mu)`` it is
+    ``-a (mu - log(1 + mu)) - log(2 pi a)/2 - log Gamma*(a)``, whose terms do not cancel, so that it
+    is accurate at a = 1e9.
     """
     with np.errstate(divide="ignore"):
         mu = (x - a) / a
         bulk = -a * divergence(mu)
-        # a (1 + mu) underflows to mu = -1 exactly for x << a; there the direct form is exact.
+        # for x << a, mu rounds to -1; there the direct form is accurate
         tiny = x < 1e-3 * a
         if np.any(tiny):
             bulk = np.where(tiny, a * (np.log(x) - np.log(a)) - (x - a), bulk)
@@ -129,8 +129,8 @@ def log_binomial_pmf(k: ArrayLike, trials: ArrayLike, probability: ArrayLike) ->
 
     Notes
     -----
-    A ratio of three Poisson weights (Loader 2000), none of which cancels; differences of log-gamma
-    functions would lose six digits at 1e6 trials.
+    A ratio of three Poisson probabilities (Loader 2000), each without cancellation; differences of
+    log-gamma functions would lose six digits at 1e6 trials.
 
     Examples
     --------
@@ -139,11 +139,10 @@ def log_binomial_pmf(k: ArrayLike, trials: ArrayLike, probability: ArrayLike) ->
     -2.14398
     """
     k = arguments.integer("k", k, 0)
-    n = arguments.integer("trials", trials, 1)
-    arguments.real("trials", n, 1, 1e15)
+    n = arguments.integer("trials", trials, 1, 1e15)
     p = arguments.real("probability", probability, 0, 1)
     if np.any(k > n):
-        raise ValueError(f"k must be in [0, trials]; got {np.max(k)!r}")
+        raise ValueError(f"k must be in [0, trials]; got {float(np.max(k))!r}")
     k, n, p = np.broadcast_arrays(k, n, p)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = n - k

@@ -5,8 +5,8 @@ DLMF section 8.12 (Temme 1979): with ``eta**2 / 2 = mu - log(1 + mu)``, ``mu = x
 
     Q(a, x) = erfc(eta sqrt(a/2))/2 + exp(-a eta**2/2) S / sqrt(2 pi a).
 
-The factor ``exp(-a eta**2/2)`` is taken out of both terms, so the tail keeps its relative accuracy
-however small it is.
+The logarithm of the common factor ``exp(-a eta**2/2)`` is added separately, so that tails of any
+size keep their relative accuracy.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def exact_coefficients() -> tuple[tuple[Fraction, ...], ...]:
 
 @lru_cache(maxsize=1)
 def coefficients() -> np.ndarray:
-    """Return :func:`exact_coefficients` rounded, shape ``(ORDERS, TERMS)``."""
+    """Return :func:`exact_coefficients` as floats, shape ``(ORDERS, TERMS)``."""
     return np.array([[float(c) for c in row] for row in exact_coefficients()])
 
 
 def _series(a: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """Return ``S`` to double precision, with no more terms than the block's extremes need."""
+    """Return ``S`` to double precision, with as few terms as the extremes of the block allow."""
     d = coefficients()
     smallest = float(np.min(a))
     largest = float(np.max(np.abs(eta)))
@@ -99,7 +99,7 @@ def log_smaller_tail(a: np.ndarray, eta: np.ndarray, half_square: np.ndarray) ->
     eta : ndarray, shape (n,)
         In [-1.1, 1.1].
     half_square : ndarray, shape (n,)
-        ``eta**2 / 2``, to its own relative accuracy.
+        ``eta**2 / 2`` with full relative accuracy.
     """
     s = np.where(eta < 0, -1.0, 1.0) * _series(a, eta)
     root = np.sqrt(a)
