@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from reconrisk import bounds, risk
 from reconrisk.plotting import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
-from reconrisk.risk._composed import followed, success_at
+from reconrisk.risk._composed import composed_numerically, success_at
 
 __all__ = ["Picture", "pictures"]
 
@@ -70,7 +70,7 @@ def _panel() -> tuple[Figure, Axes]:
 
 def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
     """The certified upper ends of the success of any attack."""
-    if not followed(run):
+    if not composed_numerically(run):
         return np.array([success_at(run, math.log(k)).upper for k in kappa])
     if run.mechanism == "gaussian":
         return bounds.rero_curve(run.dpsgd, kappa)[1]
