@@ -262,7 +262,7 @@ def test_arguments_out_of_range_are_refused():
         attack(start=records[:, :2])
     with pytest.raises(ValueError, match="iterations"):
         attack(iterations=0)
-    with pytest.raises(ValueError, match="at most 20 records"):
+    with pytest.raises(ValueError, match="at most 20 records a batch"):
         span_attack(weights, released, rows, records[0, :1])
     with pytest.raises(ValueError, match="start must have shape"):
         span_attack(weights, released, labels, records[0, :2])
