@@ -188,7 +188,9 @@ def _json(text: str, path: str | Path) -> Any:
 
     def whole(digits: str) -> int:
         if len(digits) > _LONGEST:
-            raise ValueError(f"numbers must have at most {_LONGEST} digits; got {len(digits):,}")
+            raise ValueError(
+                f"numbers must have at most {_LONGEST} digits; got {len(digits):,} digits"
+            )
         return int(digits)
 
     try:
