@@ -61,7 +61,7 @@ class DefendedTraining:
         return self.losses[:, :, -1]
 
     def load(self, network: nn.Module, defence: int, run: int) -> nn.Module:
-        """Load one trained state into a network of the same architecture, and return the network."""
+        """Load one trained state into a network of the same architecture, and return it."""
         network.load_state_dict({name: t[defence, run] for name, t in self.state.items()})
         return network
 
