@@ -7,7 +7,7 @@ functions of them, so that one run serves all three:
 
 - :func:`sum_score`, Algorithm 2;
 - :func:`top_score`, Algorithm 3;
-- :func:`likelihood_score`, Appendix G with its sign put right: the exact log likelihood ratio.
+- :func:`likelihood_score`, Appendix G with its sign corrected: the exact log likelihood ratio.
 
 :func:`prior_aware_attack` trains a model for every trial. :func:`shared_trajectory_attack` trains
 a few models and reuses their gradients for all trials.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reconrisk.risk import Entry
 
-__all__ = ["number", "describe_value", "short"]
+__all__ = ["describe_value", "number", "short"]
 
 _DIGITS = 3
 _ROUNDINGS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}

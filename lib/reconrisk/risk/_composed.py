@@ -19,7 +19,7 @@ from reconrisk._types import DPSGD, Enclosure
 from reconrisk.risk._report import Interval
 from reconrisk.risk._settings import TrainingRun
 
-__all__ = ["distance_of", "epsilon_of", "composed_numerically", "success_at"]
+__all__ = ["composed_numerically", "distance_of", "epsilon_of", "success_at"]
 
 #: least noise multiplier, least sampling rate and most steps of runs composed numerically
 _COMPOSED = ((0.25, 1e-4, 1_000_000), (0.15, 2e-3, 10_000), (0.1, 1e-2, 10_000))

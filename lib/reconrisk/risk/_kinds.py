@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconrisk.risk._report import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 
-__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "log_prior", "compute_entry"]
+__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "compute_entry", "log_prior"]
 
 #: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {

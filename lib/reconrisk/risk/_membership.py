@@ -20,7 +20,7 @@ POISSON = (
 )
 _ONE_SIDED = "The record is added to a fixed data set."
 _ADD_REMOVE = "Adjacency is adding or removing one record."
-_DIRECTION = "A record may reverse the direction that is turned: opposite directions are the worst."
+_DIRECTION = "A record may reverse the released direction: opposite directions are the worst case."
 #: most candidates for which the best attack on a sub-sampled run is computed
 _MOST_SAMPLED = 1_000_000
 
@@ -212,7 +212,7 @@ def _renyi(setting: Setting, point: Point | None) -> Interval:
 
 
 AS_FULL = (
-    "A sub-sampled run is bounded as if every record took part in every step, which shows more."
+    "A sub-sampled run is bounded as if every record took part in every step, which reveals more."
 )
 
 #: a bound on naming the right candidate
@@ -294,7 +294,7 @@ MATCHING = (
                 POISSON,
             ),
             "Attained by the likelihood score of paper C, which is Bayes optimal. Gradients of "
-            "real records of one class lie closer together and are told apart less often.",
+            "real records of one class lie closer together and are harder to distinguish.",
             _refuse_bayes,
         ),
         vmf=Method(

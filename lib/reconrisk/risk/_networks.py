@@ -130,7 +130,7 @@ NETWORK = (
             _exact,
             Source(
                 "liu2024",
-                "Theorem 3.2, with its square and 1/B put right",
+                "Theorem 3.2, with its square and 1/B corrected",
                 "prf-liu2024-thm3_2",
                 "reconrisk.bounds.cramer_rao_error",
             ),

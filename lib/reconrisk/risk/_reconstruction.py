@@ -235,7 +235,7 @@ ANY_ATTACK = (
         needs=("dimension",),
         **_both_mechanisms(
             _pixels,
-            "Appendix I, with its prior success put right",
+            "Appendix I, with its prior success corrected",
             "prf-beyond-pixels",
             "reconrisk.bounds.log_prior_success_pixels",
             assumed="The record's values are independent and uniform in the data range.",
@@ -407,8 +407,8 @@ def _refuse_direction(setting: Setting, point: Point | None) -> str:
 
 _ATTACKER = (
     "The attacker chose the architecture and averages what it gives; the record's gradient is read "
-    "alone, that of the others known or absent. Under sub-sampling it is told which steps took the "
-    "record, which the certified bounds do not grant."
+    "alone, that of the others known or absent. Under sub-sampling it knows which steps took the "
+    "record, which the certified bounds do not assume."
 )
 _SCALE = "The scale at which clipping left the gradient is granted to the attacker."
 _NO_GUESS = "A record that no step took counts as not reconstructed."
@@ -617,7 +617,7 @@ PRIOR_FREE = (
             _psnr,
             Source(
                 "ziller2024",
-                "Proposition 2, with its bound put right",
+                "Proposition 2, with its bound corrected",
                 "prf-ziller2024-prop2",
                 "reconrisk.bounds.expected_psnr",
             ),

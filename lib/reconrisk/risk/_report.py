@@ -103,7 +103,7 @@ _THREATS = (
         "unbiased",
         "How exact can an unbiased reconstruction be?",
         "every noisy gradient",
-        "whatever it likes, but it errs to no side on average",
+        "anything, but its estimate is unbiased",
         "a small mean squared error",
         "papers/hayes2023",
     ),
