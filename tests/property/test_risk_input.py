@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reconrisk import risk
 from reconrisk.cli._risk_file import read_mapping, scalar
-from reconrisk.cli._risk_inputs import FIELDS, MODEL_FIELDS, QUESTIONS, read_setting
+from reconrisk.cli._risk_inputs import FIELDS, MODEL_FIELDS, QUESTIONS, read_inputs
 from reconrisk.cli.app import app
 
 #: built once: a hundredth of a second, a thousand times
@@ -140,7 +140,7 @@ BROKEN = {
     "number.json": (b"3", "must hold fields"),
     "deep.yaml": (b"a: " + b"[" * 3000, "nested more than 20 deep"),
     "deep.json": (b"[" * 100_000, "nested too deep"),
-    "nan.json": (b'{"steps": NaN}', "NaN is no JSON"),
+    "nan.json": (b'{"steps": NaN}', "NaN is not JSON"),
     "digits.json": (b'{"steps": ' + b"9" * 5000 + b"}", "5,000 digits"),
     "utf16.yaml": ("steps: 1".encode("utf-16"), "must be text in UTF-8"),
     "latin.yaml": ("# caf\u00e9".encode("latin-1"), "must be text in UTF-8"),
@@ -148,7 +148,7 @@ BROKEN = {
     "open.yaml": (b"steps: [1", "line 1"),
     "tab.yaml": (b"\tsteps: 1", "line 1"),
     "cut.json": (b'{"steps": ', "line 1"),
-    "large.yaml": (b"#" * 1_000_001, "larger than"),
+    "large.yaml": (b"#" * 1_000_001, "must be at most 1,000,000 bytes"),
     "misspelt.yaml": (b"noise_multiplyer: 1\n", "did you mean noise_multiplier?"),
     "unknown.yaml": (b"zzz: 1\n", "there are noise_multiplier, concentration"),
     "merge.yaml": (b"<<: {steps: 1}\n", "unknown field '<<'"),
@@ -241,7 +241,7 @@ def test_any_fields_are_a_setting_or_refused(fields):
     model = fields.pop("model", None)
     flags = dict(fields)
     try:
-        made = read_setting(None, flags, model if isinstance(model, dict) else {})
+        made = read_inputs(None, flags, model if isinstance(model, dict) else {})
     except ValueError as error:
         assert "got" in str(error)
     else:

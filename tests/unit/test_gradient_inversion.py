@@ -254,7 +254,7 @@ def test_arguments_out_of_range_are_refused():
         attack(released={name: r / 0 for name, r in released.items()})
     with pytest.raises(ValueError, match="must not vanish"):
         attack(released={name: 0 * r for name, r in released.items()})
-    with pytest.raises(ValueError, match="30 pixels"):
+    with pytest.raises(ValueError, match="product 30"):
         attack(total_variation=0.1, shape=(4, 4))
     with pytest.raises(ValueError, match="box must be"):
         attack(box=(1.0, 0.0))
@@ -262,7 +262,7 @@ def test_arguments_out_of_range_are_refused():
         attack(start=records[:, :2])
     with pytest.raises(ValueError, match="iterations"):
         attack(iterations=0)
-    with pytest.raises(ValueError, match="at most 20 records"):
+    with pytest.raises(ValueError, match="at most 20 records a batch"):
         span_attack(weights, released, rows, records[0, :1])
     with pytest.raises(ValueError, match="start must have shape"):
         span_attack(weights, released, labels, records[0, :2])

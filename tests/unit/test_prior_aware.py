@@ -285,7 +285,7 @@ def test_the_shortcut_agrees_with_trained_trials():
 
 
 def test_the_shortcut_refuses_sub_sampling():
-    with pytest.raises(ValueError, match="sampling_rate must be 1"):
+    with pytest.raises(ValueError, match="must have sampling_rate 1"):
         _attack(shared_trajectory_attack, rate=0.5)
 
 

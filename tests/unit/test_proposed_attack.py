@@ -144,7 +144,7 @@ def test_bad_input_is_refused(problem):
     with pytest.raises(ValueError, match="method"):
         _attack(problem, method="guess")
     space = UntrainedSpace.draw(ImagePrior(_generator(), side=8, width=4), 3, _generator())
-    with pytest.raises(ValueError, match="space must paint"):
+    with pytest.raises(ValueError, match="space must give images"):
         _attack(problem, space=space)
     decoder = Decoder(_generator(), side=8, latent=2, width=2)
     latent = LatentSpace(decoder, torch.zeros(4, 2))

@@ -34,7 +34,7 @@ def value(run: risk.TrainingRun, kind: str, record=None, *, at=None, model=None)
     """One entry, without the others."""
     known = record or risk.Record()
     point = None if at is None else _kinds.Point(*at)
-    return _kinds.work_out(risk.KINDS[kind], _kinds.Setting(run, known, model=model), point)
+    return _kinds.compute_entry(risk.KINDS[kind], _kinds.Setting(run, known, model=model), point)
 
 
 # The papers' numbers -----------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def test_limits_of_noise() -> None:
     assert value(open_run, "membership_advantage").value == pytest.approx(1.0)
 
 
-# Where runs are not followed ---------------------------------------------------------------------
+# Runs that are not composed numerically ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["sampled", "vmf"])
@@ -453,7 +453,7 @@ def test_closed_forms_enclose_what_is_followed(name: str, monkeypatch: pytest.Mo
     run = RUNS[name]
     close = [_composed.epsilon_of(run), _composed.distance_of(run)]
     close += [_composed.success_at(run, v) for v in (-1.0, -7.0, -40.0)]
-    monkeypatch.setattr(_composed, "followed", lambda run: False)
+    monkeypatch.setattr(_composed, "composed_numerically", lambda run: False)
     _composed.success_at.cache_clear()
     wide = [_composed.epsilon_of(run), _composed.distance_of(run)]
     wide += [_composed.success_at(run, v) for v in (-1.0, -7.0, -40.0)]
@@ -464,11 +464,11 @@ def test_closed_forms_enclose_what_is_followed(name: str, monkeypatch: pytest.Mo
 
 
 def test_moments_at_small_priors_continue_what_is_followed() -> None:
-    """Just below the smallest prior that is followed the bound is not far above the last one."""
+    """Just below the smallest prior that is computed the bound is not far above the last one."""
     run = RUNS["sampled"]
-    followed = _composed.success_at(run, -200.0 * math.log(10.0) + 1.0)
+    computed = _composed.success_at(run, -200.0 * math.log(10.0) + 1.0)
     beyond = _composed.success_at(run, -200.0 * math.log(10.0) - 1.0)
-    assert followed.log_upper - 2.0 - 1e-3 <= beyond.log_upper < 0.95 * followed.log_upper
+    assert computed.log_upper - 2.0 - 1e-3 <= beyond.log_upper < 0.95 * computed.log_upper
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 5.0])

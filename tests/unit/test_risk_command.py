@@ -24,8 +24,8 @@ from companion.study import registry
 from reconrisk import bounds, privacy, risk
 from reconrisk.cli import _risk_html, _risk_text
 from reconrisk.cli._risk_file import EXAMPLE
-from reconrisk.cli._risk_inputs import read_setting
-from reconrisk.cli._risk_numbers import number, said
+from reconrisk.cli._risk_inputs import read_inputs
+from reconrisk.cli._risk_numbers import describe_value, number
 from reconrisk.cli.app import app
 from reconrisk.risk._phases import one_run
 
@@ -99,13 +99,13 @@ def test_numbers_as_people_write_them(value, way, text):
 
 def test_what_says_nothing_is_said_to(report):
     entry = report["rero[prior_size=10]"]
-    assert said(entry) == f"at most {number(entry.upper, 'up')}"
-    assert said(replace(entry, upper=1.0, log_upper=0.0)) == "at most 1: says nothing"
+    assert describe_value(entry) == f"at most {number(entry.upper, 'up')}"
+    assert describe_value(replace(entry, upper=1.0, log_upper=0.0)) == "at most 1: says nothing"
     floor = replace(entry, direction="lower bound on error", unit="dB", lower=0.0, log_lower=None)
-    assert said(floor) == "at least 0: says nothing"
+    assert describe_value(floor) == "at least 0: says nothing"
     wide = replace(entry, direction="exact", lower=0.1, upper=0.2, log_lower=None, log_upper=None)
-    assert said(wide) == "between 0.1 and 0.2"
-    assert said(replace(wide, status="out of range")) == "out of range"
+    assert describe_value(wide) == "between 0.1 and 0.2"
+    assert describe_value(replace(wide, status="out of range")) == "out of range"
 
 
 # Formats -----------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_the_terminal_shows_every_answer(call, report):
     shown = call(*USUAL, "--data-range", "1")
     for entry in report:
         if entry.ok:
-            assert said(entry) in " ".join(shown.split()), entry.key
+            assert describe_value(entry) in " ".join(shown.split()), entry.key
     assert "Not answered without parameters" in shown and "nan" not in shown
 
 
@@ -165,7 +165,7 @@ def test_markdown_holds_the_answers_in_tables(call, report):
     page = call(*USUAL, "--data-range", "1", "--format", "markdown")
     for entry in report:
         if entry.ok:
-            assert f"| {said(entry)} | {entry.direction} |" in page, entry.key
+            assert f"| {describe_value(entry)} | {entry.direction} |" in page, entry.key
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert all(len(re.findall(r"(?<!\\)\|", row)) in (3, 5) for row in rows)
 
@@ -177,7 +177,7 @@ def card(report):
 
 def noted():
     """A setting whose note a page must not take for its own."""
-    return replace(read_setting(None, {"noise_multiplier": 1.1}, {}), notes=("<b>|x|</b>",))
+    return replace(read_inputs(None, {"noise_multiplier": 1.1}, {}), notes=("<b>|x|</b>",))
 
 
 def test_the_card_needs_nothing_from_elsewhere(card):
@@ -242,16 +242,16 @@ def test_what_a_reader_wrote_is_shown_as_text(card, report):
 def test_flags_come_before_the_file_and_replace_what_said_the_same(call, tmp_path):
     (tmp_path / "run.yaml").write_text(EXAMPLE)
     flags = {"steps": 7, "sampling_rate": 0.5, "dimension": 5}
-    made = read_setting(tmp_path / "run.yaml", flags, {})
+    made = read_inputs(tmp_path / "run.yaml", flags, {})
     assert (made.run.steps, made.run.sampling_rate, made.record.dimension) == (7, 0.5, 5)
     assert made.run.noise_multiplier == 1.1 and made.record.data_norm == 9.2
-    vmf = read_setting(tmp_path / "run.yaml", {"concentration": 3.0, "parameters": 9}, {})
+    vmf = read_inputs(tmp_path / "run.yaml", {"concentration": 3.0, "parameters": 9}, {})
     assert vmf.run.mechanism == "vmf" and vmf.run.noise_multiplier is None
 
 
 def test_the_example_is_a_file_of_settings(call, tmp_path):
     (tmp_path / "run.yaml").write_text(call("--example"))
-    made = read_setting(tmp_path / "run.yaml", {}, {})
+    made = read_inputs(tmp_path / "run.yaml", {}, {})
     assert (made.run.steps, made.record.dimension, made.run.delta) == (3516, 784, 1e-5)
 
 
@@ -261,7 +261,7 @@ def test_paths_in_a_file_are_told_from_the_file(tmp_path, monkeypatch):
     (folder / "history.json").write_text("[[1.5, 0.1, 4]]")
     (folder / "run.yaml").write_text("opacus_history: history.json\nmax_grad_norm: 2\n")
     monkeypatch.chdir(tmp_path)
-    run = read_setting(folder / "run.yaml", {}, {}).run
+    run = read_inputs(folder / "run.yaml", {}, {}).run
     assert (run.noise_multiplier, run.steps, run.max_grad_norm) == (1.5, 4, 2.0)
 
 

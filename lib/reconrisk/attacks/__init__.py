@@ -1,25 +1,25 @@
-"""The attacks: what is computed from a released gradient.
+"""The attacks: reconstructions of records from released gradients.
 
 - :mod:`~reconrisk.attacks.analytic`: inversion of a linear layer (papers A and B);
-- :mod:`~reconrisk.attacks.analytic_inversion`: the same, of any network's update;
-- :mod:`~reconrisk.attacks.estimators`: reconstructions that beat its row mean;
+- :mod:`~reconrisk.attacks.analytic_inversion`: the same for the update of any network;
+- :mod:`~reconrisk.attacks.estimators`: estimators with less error than its row mean;
 - :mod:`~reconrisk.attacks.prior_aware`: which of n candidates was trained on (paper C);
 - :mod:`~reconrisk.attacks.gradient_matching`: a record from all steps' gradients (paper C);
 - :mod:`~reconrisk.attacks.model_based`: a record from the final model (paper C);
-- :mod:`~reconrisk.attacks.baselines`: what a reconstruction is held against;
+- :mod:`~reconrisk.attacks.baselines`: baselines that a reconstruction is compared with;
 - :mod:`~reconrisk.attacks.gradient_inversion`: a whole batch from one gradient (paper D);
-- :mod:`~reconrisk.attacks.least_squares_inversion`: the same, by what else is known;
-- :mod:`~reconrisk.attacks.vmf_analytic`: attackers who know the geometry of turned gradients;
+- :mod:`~reconrisk.attacks.least_squares_inversion`: the same by least squares, or with a prior;
+- :mod:`~reconrisk.attacks.vmf_analytic`: attacks on von Mises-Fisher noise;
 - :mod:`~reconrisk.attacks.deep_inversion`: batches of images from any network's update (paper E);
-- :mod:`~reconrisk.attacks.deep_least_squares`: the same to the last digits, on small networks;
-- :mod:`~reconrisk.attacks.image_priors`: images sought by what paints them (paper E);
-- :mod:`~reconrisk.attacks.proposed`: the two together, paper E's own attack;
-- :mod:`~reconrisk.attacks.independent_components`: a linear layer's inputs, unmixed (paper E);
+- :mod:`~reconrisk.attacks.deep_least_squares`: the same by least squares, on small networks;
+- :mod:`~reconrisk.attacks.image_priors`: images parametrised by a generator (paper E);
+- :mod:`~reconrisk.attacks.proposed`: the attack that paper E proposes;
+- :mod:`~reconrisk.attacks.independent_components`: the inputs of a linear layer (paper E);
 - :mod:`~reconrisk.attacks.feature_moments`: the inputs of a wide layer, from moments (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
-- :mod:`~reconrisk.attacks.two_layer_moments`: a batch from a wide network's moments (paper E);
-- :mod:`~reconrisk.attacks.two_layer_refinement`: the same by least squares, to the end;
-- :mod:`~reconrisk.attacks.two_layer_masks`: the same with every record's dropout masks;
+- :mod:`~reconrisk.attacks.two_layer_moments`: the tensor attack on two-layer networks (paper E);
+- :mod:`~reconrisk.attacks.two_layer_refinement`: its refinement by least squares;
+- :mod:`~reconrisk.attacks.two_layer_masks`: the same with a dropout mask for every record;
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 

@@ -1,4 +1,4 @@
-"""The optimiser of Geiping et al., for any loss of many candidates at once."""
+"""The optimiser of Geiping et al. 2020, for many candidates at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Descent", "best_of_restarts", "descend"]
 
 
 class Descent(Protocol):
-    """A loss of candidates (P, n, ...), problem by problem."""
+    """A loss of candidates (P, n, ...), one value a problem."""
 
     def loss(self, values: torch.Tensor) -> torch.Tensor:
-        """Shape (P,)."""
+        """Loss of each problem, shape (P,)."""
 
     def slope(self, values: torch.Tensor) -> torch.Tensor:
-        """Derivative, of the candidates' shape; may be overwritten by the next call."""
+        """Derivative of the losses, of the candidates' shape; the next call may overwrite it."""
 
 
 @torch.no_grad()
@@ -31,18 +31,18 @@ def descend(
     learning_rate: float,
     signed: bool,
     box: tuple[float, float] | None,
-    seen: Callable[[int, torch.Tensor], None],
+    watch: Callable[[int, torch.Tensor], None],
 ) -> torch.Tensor:
     """Move ``values``, (P, n, ...), in place; return their loss at the end, shape (P,)."""
     drops = [iterations * share // 8 for share in (3, 5, 7)]
     momentum = torch.zeros_like(values)
     optimiser = torch.optim.Adam([values], lr=learning_rate, fused=True)
     for iteration in range(iterations):
-        seen(iteration, values)
+        watch(iteration, values)
         slope = descent.slope(values)
         rate = learning_rate * 0.1 ** sum(iteration >= drop for drop in drops)
         if signed:
-            # Adam's second moment of signs is one: what is left of it is the corrected momentum
+            # the second moment of signs is one, so that Adam reduces to its corrected momentum
             momentum.lerp_(slope.sign_(), 0.1)
             values.add_(momentum, alpha=-rate / (1 - 0.9 ** (iteration + 1)))
         else:
@@ -51,15 +51,15 @@ def descend(
             optimiser.step()
         if box is not None:
             values.clamp_(*box)
-    seen(iterations, values)
+    watch(iterations, values)
     values.grad = None
     return descent.loss(values)
 
 
 def best_of_restarts(values: torch.Tensor, loss: torch.Tensor, restarts: int) -> Inversion:
-    """Of candidates (P times restarts, n, ...) the one with the least loss of each problem."""
+    """Return the candidate of least loss of each problem, out of (P times restarts, n, ...)."""
     spread = loss.unflatten(0, (-1, restarts))
-    # a candidate that diverged is not a number and must not win
+    # a candidate that diverged has loss nan and must not be chosen
     chosen = torch.where(spread.isnan(), math.inf, spread).argmin(dim=1)
     rows = torch.arange(len(chosen), device=loss.device)
     return Inversion(values.unflatten(0, (-1, restarts))[rows, chosen], spread[rows, chosen])

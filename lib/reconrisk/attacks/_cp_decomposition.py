@@ -1,4 +1,4 @@
-"""Symmetric tensors of order three, and sets of matrices, as sums of few vectors' powers."""
+"""CP decomposition of symmetric tensors of order three, and joint one of sets of matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Cubes", "decompose_cubes", "decompose_jointly"]
 
 @dataclass(frozen=True)
 class Cubes:
-    """``T = sum_i weights_i v_i (x) v_i (x) v_i``, approximately.
+    """A decomposition ``T = sum_i weights_i v_i (x) v_i (x) v_i``, approximately.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class Cubes:
         Unit rows.
     weights : ndarray, shape (n,)
     misfit : float
-        Norm of what is left over, relative to T's.
+        Norm of the residual relative to the norm of T.
     """
 
     vectors: np.ndarray
@@ -30,10 +30,23 @@ class Cubes:
 def decompose_cubes(
     tensor: np.ndarray, rng: np.random.Generator, *, pencils: int = 20, sweeps: int = 100
 ) -> Cubes:
-    """Return B unit vectors whose cubes add up to a symmetric tensor of shape (B, B, B).
+    """Decompose a symmetric tensor of shape (B, B, B) into the cubes of B unit vectors.
 
-    Jennrich's method on random pencils, of which the one with the least misfit is kept (a single
-    one often has complex eigenvalues from B = 8 on), then alternating least squares.
+    Jennrich's method on random pencils, then alternating least squares from the pencil with the
+    least misfit. (From B = 8 on a single pencil often has complex eigenvalues.)
+
+    Parameters
+    ----------
+    tensor : ndarray, shape (B, B, B)
+        Symmetric.
+    rng : Generator
+        Source of the pencils.
+    pencils, sweeps : int
+        Number of pencils, and of alternating sweeps at most.
+
+    Returns
+    -------
+    Cubes
 
     Raises
     ------
@@ -42,14 +55,16 @@ def decompose_cubes(
 
     Notes
     -----
-    ``pencils`` eigenproblems of size B and ``sweeps`` times ``6 B^4`` multiplications.
+    Cost: ``pencils`` eigenproblems of size B and ``sweeps`` times ``6 B^4`` multiplications.
     """
     if not (np.any(tensor) and np.all(np.isfinite(tensor))):
-        raise ValueError("released must have a third moment that is finite and not zero")
+        raise ValueError(
+            "tensor, the third moment of a released gradient, must be finite and not zero"
+        )
     n = len(tensor)
     directions = rng.standard_normal((2, pencils, n))
     first, second = np.einsum("abc,tpc->tpab", tensor, directions)
-    # an eigenvector of first second^-1 stays one whatever the length of the vectors
+    # the eigenvectors of first second^-1 do not depend on the lengths of the vectors
     ratios = np.linalg.solve(np.swapaxes(second, -1, -2), np.swapaxes(first, -1, -2))
     _, columns = np.linalg.eig(np.swapaxes(ratios, -1, -2))
     best = min((_fitted(tensor, vectors.real.T) for vectors in columns), key=lambda c: c.misfit)
@@ -58,19 +73,19 @@ def decompose_cubes(
 
 
 def _fitted(tensor: np.ndarray, vectors: np.ndarray) -> Cubes:
-    """Give vectors the weights that fit best."""
+    """Return the normalised vectors with the weights of the least-squares fit."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     v = vectors / np.where(lengths > 0, lengths, 1.0)
     inner = np.einsum("abc,ia,ib,ic->i", tensor, v, v, v, optimize=True)
     gram = (v @ v.T) ** 3
     weights = np.linalg.lstsq(gram, inner, rcond=1e-12)[0]
-    left = tensor - np.einsum("i,ia,ib,ic->abc", weights, v, v, v, optimize=True)
+    residual = tensor - np.einsum("i,ia,ib,ic->abc", weights, v, v, v, optimize=True)
     size = float(np.linalg.norm(tensor))
-    return Cubes(v, weights, float(np.linalg.norm(left)) / size if size > 0 else 0.0)
+    return Cubes(v, weights, float(np.linalg.norm(residual)) / size if size > 0 else 0.0)
 
 
 def _alternate(tensor: np.ndarray, start: np.ndarray, sweeps: int) -> np.ndarray:
-    """Fit three sets of vectors in turn; return their mean, (n, B)."""
+    """Fit the three factors by alternating least squares; return their mean, (n, B)."""
     factors = [start.copy(), start.copy(), start.copy()]
     unfolded = tensor.reshape(len(tensor), -1)
     for _ in range(sweeps):
@@ -83,29 +98,28 @@ def _alternate(tensor: np.ndarray, start: np.ndarray, sweeps: int) -> np.ndarray
             fitted = np.linalg.lstsq(gram, products @ unfolded.T, rcond=1e-12)[0]
             lengths = np.linalg.norm(fitted, axis=1, keepdims=True)
             factors[mode] = fitted / np.where(lengths > 0, lengths, 1.0)
-        turned = np.abs(np.einsum("ia,ia->i", before, factors[0]))
-        if np.all(turned > 1.0 - 1e-13):
+        cosines = np.abs(np.einsum("ia,ia->i", before, factors[0]))
+        if np.all(cosines > 1.0 - 1e-13):
             break
     lead = factors[0]
     for other in factors[1:]:
-        aligned = np.where(np.einsum("ia,ia->i", lead, other) < 0, -1.0, 1.0)
-        lead = lead + aligned[:, None] * other
+        signs = np.where(np.einsum("ia,ia->i", lead, other) < 0, -1.0, 1.0)
+        lead = lead + signs[:, None] * other
     return lead
 
 
 def decompose_jointly(
     slices: np.ndarray, rng: np.random.Generator, *, pencils: int = 20, sweeps: int = 100
 ) -> np.ndarray:
-    """Return n unit vectors with ``slices_k = sum_i weights_ki v_i v_i'``, approximately.
+    """Decompose matrices jointly: n unit vectors with ``slices_k = sum_i weights_ki v_i v_i'``.
 
     Jennrich's method on random pairs of combinations of the slices, then alternating least
-    squares. Unlike :func:`decompose_cubes` it tells any two vectors apart whose weights differ in
-    more than a factor, with signs of vectors left open.
+    squares. Two vectors are identified, up to sign, unless their weights are proportional.
 
     Parameters
     ----------
     slices : ndarray, shape (K, n, n)
-        Symmetric; at least two of them where n > 1.
+        Symmetric; K >= 2 where n > 1.
     rng : Generator
     pencils, sweeps : int
         As in :func:`decompose_cubes`.
@@ -120,12 +134,12 @@ def decompose_jointly(
         return np.ones((1, 1))
     drawn = rng.standard_normal((2, pencils, len(slices)))
     first, second = np.einsum("tpk,kab->tpab", drawn, slices)
-    # a tiny multiple of the identity: combinations of few records' matrices can be singular
+    # the ridge keeps combinations of few records' matrices regular
     ridge = 1e-9 * np.linalg.norm(second, axis=(1, 2))[:, None, None] * np.eye(n)
     ratios = np.linalg.solve(second + ridge, first)
     _, columns = np.linalg.eig(np.swapaxes(ratios, -1, -2))
     starts = [_unit_rows(vectors.real.T) for vectors in columns]
-    best = min(starts, key=lambda rows: _left_over(slices, rows))
+    best = min(starts, key=lambda rows: _residual_norm(slices, rows))
     left = right = best
     for _ in range(sweeps):
         before = left
@@ -133,9 +147,9 @@ def decompose_jointly(
         right = _refitted(slices, right, left)
         if np.all(np.abs(np.einsum("ia,ia->i", before, left)) > 1.0 - 1e-12):
             break
-    turned = np.where(np.einsum("ia,ia->i", left, right) < 0, -1.0, 1.0)
-    polished = _unit_rows(left + turned[:, None] * right)
-    return min((polished, best), key=lambda rows: _left_over(slices, rows))
+    signs = np.where(np.einsum("ia,ia->i", left, right) < 0, -1.0, 1.0)
+    polished = _unit_rows(left + signs[:, None] * right)
+    return min((polished, best), key=lambda rows: _residual_norm(slices, rows))
 
 
 def _unit_rows(rows: np.ndarray) -> np.ndarray:
@@ -144,20 +158,20 @@ def _unit_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def _pair_weights(slices: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The slices' best weights (K, n) of the products of left and right rows."""
+    """Least-squares weights (K, n) of the outer products of left and right rows."""
     inner = np.einsum("kab,ia,ib->ik", slices, left, right, optimize=True)
     gram = (left @ left.T) * (right @ right.T)
     return np.linalg.lstsq(gram, inner, rcond=1e-12)[0].T
 
 
-def _left_over(slices: np.ndarray, rows: np.ndarray) -> float:
+def _residual_norm(slices: np.ndarray, rows: np.ndarray) -> float:
     weights = _pair_weights(slices, rows, rows)
     fitted = np.einsum("ki,ia,ib->kab", weights, rows, rows, optimize=True)
     return float(np.linalg.norm(slices - fitted))
 
 
 def _refitted(slices: np.ndarray, old: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Fit the vectors on one side of symmetric slices, with the weights of the old ones."""
+    """Refit the vectors on one side of the slices, with the weights of the previous ones."""
     weights = _pair_weights(slices, old, other)
     gram = (weights.T @ weights) * (other @ other.T)
     inner = np.einsum("kab,ki,ib->ia", slices, weights, other, optimize=True)

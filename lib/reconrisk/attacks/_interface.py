@@ -1,4 +1,4 @@
-"""The one form of the attacks on deep networks: what goes in and what comes out."""
+"""The common interface of the attacks on deep networks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["Attack", "ImageSpace", "Knowledge"]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What an attacker has besides the network and the updates.
+    """What an attacker knows besides the network and the updates.
 
     Attributes
     ----------
     labels : Tensor of integers, shape (P, n)
-        Of each batch, and so its size.
+        Labels of each batch, which also give its size.
     shape : tuple of int
-        Of one record, (channels, height, width) of a picture.
+        Shape of one record, (channels, height, width) of an image.
     aware : bool
-        Whether the attacker allows for the defence: compares visible entries only, keeps dropped
-        neurons out of its own network and repeats local steps. All of that shows in the update or
-        is the server's protocol. An oblivious attacker takes the update for a plain gradient.
+        Whether the attacker accounts for the defence: compares visible entries only, drops the same
+        neurons in its own network and repeats the local steps. All of that is visible in the update
+        or part of the protocol. An oblivious attacker takes the update for a plain gradient.
     statistics : tuple of pairs of Tensor, shape (P, channels), optional
-        Means and variances of what enters each batch norm, of each private batch. None: those that
-        the network stores.
+        Means and variances of the inputs of each batch norm, for each private batch. By default
+        those that the network stores.
     features : Tensor, shape (P, m, f), optional
         Recovered inputs of the wide layer, in any order, scale and sign; m >= n.
     """
@@ -56,17 +56,17 @@ class Knowledge:
 
 
 class ImageSpace(Protocol):
-    """Images as a function of other values, which are descended in place of pixels."""
+    """A parametrisation of images; the parameters are optimised instead of the pixels."""
 
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
-        r"""Return first values (problems, \*values) for batches of ``count`` images."""
+        r"""Return initial values (problems, \*values) for batches of ``count`` images."""
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
-        r"""Return the images (count, \*shape) of one problem's values; must bear ``vmap``."""
+        r"""Return the images (count, \*shape) of one problem's values; must work under ``vmap``."""
 
 
 class Attack(Protocol):
-    """Reconstruct P batches from P updates; settings are bound beforehand (``functools.partial``).
+    """Reconstruct P batches from P updates; bind other settings with ``functools.partial``.
 
     :func:`~reconrisk.attacks.invert_updates`, :func:`~reconrisk.attacks.component_attack` and
     :func:`~reconrisk.attacks.imprint_attack` are attacks.

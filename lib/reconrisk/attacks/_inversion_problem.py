@@ -1,4 +1,4 @@
-"""What every inversion of a batch's gradient starts from and ends with."""
+"""The problem and the result of every inversion of a batch's gradient."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ __all__ = ["Inversion", "Problem", "inner_products"]
 
 @dataclass(frozen=True)
 class Inversion:
-    """What an attack returns.
+    """The result of an attack on P updates.
 
     Attributes
     ----------
     inputs : Tensor, shape (P, n, d)
         The reconstructed batches, in the order of the labels.
     loss : Tensor, shape (P,)
-        What was minimised, at the end.
+        Final value of the objective.
     values : Tensor, shape (P, ...), optional
-        What the batches were painted from, where they were sought in another space than that of
-        their pixels.
+        Parameters of the batches, where another space than that of the pixels was searched.
     """
 
     inputs: torch.Tensor
@@ -35,7 +34,7 @@ class Inversion:
 
 @dataclass(frozen=True)
 class Problem:
-    """Networks, what they released, and the batches' labels."""
+    """Networks, their released gradients, and the labels of the batches as probabilities."""
 
     weights: Weights
     released: Weights
@@ -71,18 +70,18 @@ class Problem:
         return next(iter(self.weights.values())).shape[-1]
 
     def take(self, chosen: slice, restarts: int) -> Problem:
-        """Some problems, each repeated once for every restart."""
+        """Select problems and repeat each for every restart."""
 
-        def spread(t: torch.Tensor) -> torch.Tensor:
+        def selected(t: torch.Tensor) -> torch.Tensor:
             part = t[chosen]
             return part.repeat_interleave(restarts, dim=0) if restarts > 1 else part
 
-        weights = {name: w if w.ndim == 2 else spread(w) for name, w in self.weights.items()}
-        released = {name: r if r.ndim == 2 else spread(r) for name, r in self.released.items()}
-        return Problem(weights, released, spread(self.targets))
+        weights = {name: w if w.ndim == 2 else selected(w) for name, w in self.weights.items()}
+        released = {name: r if r.ndim == 2 else selected(r) for name, r in self.released.items()}
+        return Problem(weights, released, selected(self.targets))
 
     def within(self, span: torch.Tensor) -> Problem:
-        """The same in double precision, records in coordinates of ``span``, (P, q, d)."""
+        """Return the problem in double precision, records in coordinates of ``span``, (P, q, d)."""
         first = next(iter(self.weights))
         weights = {name: w.double() for name, w in self.weights.items()}
         released = {name: r.double() for name, r in self.released.items()}
@@ -94,7 +93,7 @@ class Problem:
     def first_candidates(
         self, generator: torch.Generator, restarts: int, start: torch.Tensor | None
     ) -> torch.Tensor:
-        """Shape (P, restarts, n, d); drawn together, so that blocks do not change them."""
+        """Draw (P, restarts, n, d) at once, so that the draws do not depend on the blocks."""
         problems, count = self.targets.shape[:2]
         first = torch.randn(
             (problems, restarts, count, self.dimension),
@@ -117,7 +116,7 @@ def inner_products(
 ) -> torch.Tensor:
     """Inner products of P gradients with P others, over all layers, shape (P,).
 
-    ``buffers``, shaped alike, take the products where this is done again and again.
+    ``buffers`` of the same shapes hold the products, so that repeated calls allocate nothing.
     """
     if buffers is None:
         buffers = [torch.empty_like(a) for a in one]

@@ -1,4 +1,4 @@
-"""L-BFGS for many independent functions at once."""
+"""L-BFGS on many independent functions at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ def limited_memory_bfgs(
     Parameters
     ----------
     evaluate : callable
-        Takes points (P, m) to values (P,) and derivatives (P, m).
+        Maps points (P, m) to values (P,) and derivatives (P, m).
     point : Tensor, shape (P, m)
+        Initial points.
+    iterations, history : int
+        Steps at most, and pairs of differences kept.
 
     Returns
     -------
@@ -31,7 +34,7 @@ def limited_memory_bfgs(
     value, slope = evaluate(point)
     moves: list[torch.Tensor] = []
     changes: list[torch.Tensor] = []
-    inverse: list[torch.Tensor] = []  # 1 / <move, change>, zero where the pair is of no use
+    inverse: list[torch.Tensor] = []  # 1 / <move, change>, zero where the pair is not used
     scale = slope.norm(dim=1).clamp(min=1e-30).reciprocal()
     for _ in range(iterations):
         direction = slope.clone()

@@ -1,8 +1,8 @@
 """Analytic gradient inversion of a linear layer under DP-SGD (papers A and B).
 
-:func:`observe` really builds the manipulated network, takes a DP-SGD step of batch size one
-through autograd and keeps what the attacker computes from the released gradient: the mean over
-the rows of the layer. The reconstructions are functions of that observation.
+:func:`observe` builds the manipulated network, takes a DP-SGD step of batch size one through
+autograd and keeps the attacker's statistic of the released gradient: the mean over the rows of the
+layer. The reconstructions are functions of that observation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Observation:
-    """What the attacker keeps of released steps, one per record.
+    """The attacker's statistics of released steps, one step per record.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class Observation:
     bias_mean : Tensor, shape (examples,), or None
         Mean over the rows of the noisy bias gradient, if the layer has a bias.
     rows : tuple of Tensor, or None
-        The noisy rows (examples, M, N) and biases (examples, M), if they were asked for.
+        The noisy rows (examples, M, N) and biases (examples, M), if ``keep_rows`` was set.
     scale : Tensor, shape (examples,)
         The true ``beta_C(X)`` times the derivative of the loss: the row mean's expectation is
-        ``scale * X``. An attacker has it only under the *known scale* assumption.
+        ``scale * X``. The attacker knows it only under the *known scale* assumption.
     offset : Tensor, shape (N,), or None
     input_scale : float
-        As fed to the layer; undone by the reconstructions.
+        The layer is fed ``input_scale * X - offset``; the reconstructions undo this.
     """
 
     row_mean: torch.Tensor
@@ -56,7 +56,7 @@ class Observation:
 
 
 def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
-    """Return the rows M from which on the noise is least, ``max(1, ceil((C / ||X||)^2))``.
+    """Return the least number of rows M that minimises the noise, ``max(1, ceil((C / ||X||)^2))``.
 
     The square is missing in *From Mean to Extreme*, eq. (18) and Corollary 1; its Figure 1 and
     eqs. (48)-(49) have it.
@@ -77,7 +77,7 @@ def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
             "max_grad_norm and data_norm must be in (0, inf); "
             f"got {max_grad_norm!r} and {data_norm!r}"
         )
-    # a ratio that should be whole must not be carried over by its last bit
+    # rounding must not carry an integer ratio over to the next integer
     return max(1, math.ceil((max_grad_norm / data_norm) ** 2 * (1 - 1e-12)))
 
 
@@ -105,14 +105,18 @@ def observe(
     rows : int
         M >= 1.
     bias, offset, input_scale
-        Of the :class:`~reconrisk.models.AttackLayer`.
+        Arguments of :class:`~reconrisk.models.AttackLayer`.
     keep_rows : bool
-        Also keep every row's gradient.
+        Whether to keep every row's gradient too.
+
+    Returns
+    -------
+    Observation
 
     Notes
     -----
     *From Mean to Extreme*, eqs. (4)-(12), Corollary 1; with one row and no rescaling, Ziller et
-    al., eqs. (1)-(3). Time and memory are ``examples * rows * N``: about 2 GB for one picture of
+    al., eqs. (1)-(3). Time and memory are ``examples * rows * N``: about 2 GB for one image of
     150,528 values and 1,000 rows.
 
     Examples
@@ -159,7 +163,7 @@ def _observe(
 
 
 def _rebuild(observation: Observation, fed: torch.Tensor) -> torch.Tensor:
-    """Undo the fixed input layer: from ``a X - c`` to ``X``."""
+    """Invert the fixed input layer: ``X`` from ``a X - c``."""
     if observation.offset is not None:
         fed = fed + observation.offset
     return fed / observation.input_scale
@@ -168,22 +172,22 @@ def _rebuild(observation: Observation, fed: torch.Tensor) -> torch.Tensor:
 def known_scale(observation: Observation) -> torch.Tensor:
     """Return ``X_hat``, the row mean divided by its true scale, shape (examples, N).
 
-    *From Mean to Extreme*, eq. (16): unbiased, distributed as ``N(X, sigma^2 ||X||^2 I)`` once
-    enough rows are used (eq. 20). Needs the clipping factor, that is, the norm of the record.
+    *From Mean to Extreme*, eq. (16): unbiased, and ``N(X, sigma^2 ||X||^2 I)`` with enough rows
+    (eq. 20). Needs the clipping factor, that is, the norm of the record.
     """
     return _rebuild(observation, observation.row_mean / observation.scale[:, None])
 
 
 def unscaled(observation: Observation) -> torch.Tensor:
-    """Return the released gradient itself, the reconstruction of Ziller et al., eq. (3)."""
+    """Return the released gradient itself, shape (examples, N): Ziller et al., eq. (3)."""
     return _rebuild(observation, observation.row_mean)
 
 
 def with_estimated_scale(observation: Observation) -> torch.Tensor:
     """Return the row mean divided by the mean noisy bias gradient, shape (examples, N).
 
-    The attack without any knowledge of the scale: *From Mean to Extreme*, Section 3.3, second
-    case. A ratio of Gaussians, so its mean squared error has no expectation.
+    The attack without knowledge of the scale: *From Mean to Extreme*, Section 3.3, second case. As
+    a ratio of Gaussians its mean squared error has no expectation.
 
     Raises
     ------

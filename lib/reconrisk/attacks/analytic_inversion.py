@@ -1,9 +1,9 @@
 """Analytic inversion as an attack on any network with a linear layer (papers A and B; Liu et al.).
 
-A linear layer's gradient in its weights is that in its biases times its input: for one record
-their ratio is the input, whatever comes after. :mod:`~reconrisk.attacks.analytic` has the
-estimators under DP-SGD with their laws; this is the same idea in the one form of the attacks on
-clients' updates.
+The gradient of a linear layer's weights is the gradient of its biases times its input: for one
+record their ratio is the input, whatever follows the layer. :mod:`~reconrisk.attacks.analytic` has
+the estimators under DP-SGD and their distributions; this module has the common interface of the
+attacks on clients' updates.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["analytic_attack", "layer_ratio"]
 def layer_ratio(weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
     """Return the least-squares ratio of a linear layer's gradients, shape (P, d).
 
-    ``sum_j b_j W_j / sum_j b_j^2``, the record x of the closest gradient ``W_j = b_j x``. It is
-    exact if one record made the gradient, with any row of a bias gradient that is not zero; of
-    several records it is a weighted mean. Zero where all biases' gradients are.
+    ``sum_j b_j W_j / sum_j b_j^2``, the record x of the closest gradient ``W_j = b_j x``. For a
+    batch of one record it is exact if some bias gradient is not zero; for several records it is a
+    weighted mean. Zero where all bias gradients are zero.
 
     Parameters
     ----------
@@ -41,15 +41,16 @@ def layer_ratio(weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
 
     Notes
     -----
-    *From Mean to Extreme*, eq. (8), has the ratio of one row; noise makes that heavy-tailed, and
-    rows weighted by their biases' squares less so. ``rows d`` multiplications a problem.
+    *From Mean to Extreme*, eq. (8), has the ratio of one row, which is heavy-tailed under noise;
+    weighting the rows by their squared bias gradients makes it less so. Cost: ``rows d``
+    multiplications a problem.
     """
     if weights.ndim != 3 or weights.shape[:2] != biases.shape:
         raise ValueError(
             "weights and biases must have shapes (P, rows, d) and (P, rows); "
             f"got {tuple(weights.shape)} and {tuple(biases.shape)}"
         )
-    # scaled first: squares of small gradients would vanish
+    # scale first: squares of small gradients would underflow
     size = biases.abs().amax(dim=1, keepdim=True)
     share = biases / torch.where(size > 0, size, 1.0)
     weighted = (share[:, :, None] * weights).sum(dim=1)
@@ -70,30 +71,29 @@ def analytic_attack(
 ) -> Inversion:
     """Divide a linear layer's weight gradient by its bias gradient.
 
-    The batch's records all get the same reconstruction: at batch size one it is exact, above it a
-    weighted mean of the records. If the layer's input is not the record, the features that come out
-    are inverted.
+    All records of a batch get the same reconstruction: exact at batch size one, a weighted mean of
+    the records above. If the layer's input is not the record, the recovered features are inverted.
 
     Parameters
     ----------
     network, released, knowledge
-        As in :func:`~reconrisk.attacks.invert_updates`; nothing of the defence is allowed for.
+        As in :func:`~reconrisk.attacks.invert_updates`; the defence is not accounted for.
     generator : torch.Generator, optional
-        Source of the first candidates; not used where the layer is the network's first.
+        Source of the initial candidates; not used if the layer is the network's first.
     layer : str
         The name of a linear layer with biases.
     box : tuple of float, optional
         Range of the values, to which records are clipped.
     objective : Objective, optional
-        Where features are inverted; by default their squared cosine and a little total variation.
+        Of the inversion of features; by default their squared cosine and a little total variation.
     **settings
-        Of :func:`~reconrisk.attacks.invert_updates`, likewise.
+        Further arguments of :func:`~reconrisk.attacks.invert_updates` for that inversion.
 
     Returns
     -------
     Inversion
-        Without an inversion, ``loss`` is the share of the layer's gradient that no single record
-        explains, in [0, 1].
+        Without an inversion of features, ``loss`` is the share of the layer's gradient that no
+        single record explains, in [0, 1].
 
     Raises
     ------
@@ -109,9 +109,9 @@ def analytic_attack(
     found = layer_ratio(weights, biases)
     problems, count = knowledge.labels.shape
     if weights.shape[2] == math.prod(knowledge.shape):
-        left = (weights - biases[:, :, None] * found[:, None]).square().sum(dim=(1, 2))
+        unexplained = (weights - biases[:, :, None] * found[:, None]).square().sum(dim=(1, 2))
         whole = weights.square().sum(dim=(1, 2))
-        loss = left / torch.where(whole > 0, whole, 1.0)
+        loss = unexplained / torch.where(whole > 0, whole, 1.0)
         records = found if box is None else found.clamp(*box)
         shape = (problems, count, *knowledge.shape)
         return Inversion(records.view(problems, 1, *knowledge.shape).expand(shape), loss)

@@ -1,13 +1,13 @@
-"""Gradient inversion of any network, many problems in one tensor program: Liu et al., Section 4.
+"""Gradient inversion of any network, many problems in one tensor program (Liu et al., Section 4).
 
-The loss of a candidate batch is a sum of what its objective names: the distance of its update from
-the released one, and how unlike natural images (total variation), unlike the batch norms'
-statistics and unlike recovered features it is. With the first two terms this is the attack of
-Geiping et al. (2020) that the paper calls *GradientInversion*; with the third, that of Yin et al.
-(2021); with weights by layer and recovered features, the paper's own.
+The loss of a candidate batch is a weighted sum: the distance of its update from the released one,
+its total variation, and its distances from the batch norms' statistics and from recovered features.
+With the first two terms this is the attack of Geiping et al. (2020) that the paper calls
+*GradientInversion*; with the third, that of Yin et al. (2021); with weights by layer and recovered
+features, the paper's own.
 
-The problems are mapped (``torch.func.vmap``) over one network. A network so small that calls cost
-more than numbers gains most by it.
+The problems are mapped (``torch.func.vmap``) over one network, which pays off most for small
+networks, where calls cost more than arithmetic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FEATURE_MATCHES = ("cosine", "subspace")
 
 @dataclass(frozen=True)
 class Objective:
-    """What a reconstruction minimises.
+    """The objective that a reconstruction minimises: a weighted sum of terms.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class Objective:
         norm of what was released.
     weighting : str
         ``"joint"``: all parameters as one vector. Otherwise the weighted mean of the distances of
-        each parameter tensor: all alike (``"equal"``), by its Euclidean norm (``"norm"``) or by
-        its number of entries (``"count"``). The paper's Appendix F weights by a norm of the
-        parameters whose index cannot be told in the text at hand, 2 or 0: these are the two.
+        the parameter tensors, with equal weights (``"equal"``), their Euclidean norms (``"norm"``)
+        or their numbers of entries (``"count"``). The paper's Appendix F weights by a norm of the
+        parameters whose index, 2 or 0, is illegible in our text; the last two are these readings.
     total_variation : float
         Weight of :func:`total_variation`; the paper takes 0.01.
     statistics : float
@@ -60,7 +60,7 @@ class Objective:
     feature_match : str
         ``"cosine"``: one minus the squared cosine with the feature matched to each image;
         ``"subspace"``: the share of each image's features outside the recovered ones' span (the
-        paper prints the share inside it, which would drive features out).
+        paper prints the share inside it, which would drive the features away from it).
     """
 
     gradient: float = 1.0
@@ -99,44 +99,45 @@ def invert_updates(
 ) -> Inversion:
     """Reconstruct P batches of images from P clients' updates, all at once.
 
-    Adam, on the derivatives or on their signs, with the learning rate divided by ten after 3/8, 5/8
+    Adam on the derivatives or on their signs; the learning rate is divided by ten after 3/8, 5/8
     and 7/8 of the iterations.
 
     Parameters
     ----------
     network : Module
-        Where the clients started, in the mode they ran it in (``eval()`` or ``train()``); a
+        The network the clients started from, in their mode (``eval()`` or ``train()``); a
         :class:`~reconrisk.convnets.WideHead` if statistics or features are matched.
     released : Released
         P updates.
     knowledge : Knowledge
-        An aware attacker uses ``released.visible`` (or, without it, where the update is not
-        zero), ``released.units`` and ``released.local``.
+        An aware attacker uses ``released.visible`` (or, without it, the support of the update),
+        ``released.units`` and ``released.local``.
     generator : torch.Generator
-        Source of the first candidates, uniform in the box (standard normal without one).
+        Source of the initial candidates, uniform in the box (standard normal without one).
     objective : Objective
     iterations : int
-        The paper's number by default.
+        By default the paper's number.
     learning_rate : float
-        At the start, in the images' units. The paper's 1e-5 moves the weights of its image prior
+        Initial rate, in the images' units. The paper's 1e-5 is for the weights of its image prior
         network; on pixels, Geiping et al. take 0.1.
     signed : bool
+        Whether Adam is given the signs of the derivatives.
     box : tuple of float, optional
-        Least and largest value of a pixel; ignored in another space.
+        Least and largest value of a pixel; ignored with ``space``.
     restarts : int
-        First candidates per problem; the one with the least loss at the end is returned.
+        Initial candidates per problem; the one with the least final loss is returned.
     start : Tensor, shape (P, n, \\*shape), optional
-        The first candidate, in place of the first restart's noise; in another space, its values.
+        Initial candidate in place of the first restart's noise; with ``space``, its values.
     space : ImageSpace, optional
-        What is descended in place of pixels, for instance an image prior's weights
-        (:mod:`~reconrisk.attacks.image_priors`).
+        Parametrisation whose values are optimised instead of the pixels, for instance the weights
+        of an image prior (:mod:`~reconrisk.attacks.image_priors`).
     rematch : int
         Iterations between greedy matchings of recovered features to images.
     watch : callable, optional
         Called before the first and after every iteration, with a block's candidates
         (problems, restarts, n, \\*shape).
     block : int, optional
-        Problems (with their restarts) descended together. No result depends on it beyond rounding.
+        Problems (with their restarts) optimised together; affects results by rounding only.
 
     Returns
     -------
@@ -146,12 +147,12 @@ def invert_updates(
     Raises
     ------
     ValueError
-        If shapes do not fit, an argument is out of its range, or the objective needs what the
-        network or the knowledge lacks.
+        If shapes do not fit, an argument is out of its range, or the network or the knowledge lacks
+        what the objective needs.
 
     Notes
     -----
-    Cost per problem and iteration: some five forward passes of the batch, times the local steps.
+    Cost per problem and iteration: about five forward passes of the batch, times the local steps.
     Memory: block times the activations and several times the parameters.
     """
     arguments.integer("iterations", iterations, 1)
@@ -159,14 +160,14 @@ def invert_updates(
     arguments.integer("rematch", rematch, 1)
     arguments.real("learning_rate", learning_rate, 0, low_open=True)
     if box is not None and not box[0] < box[1]:
-        raise ValueError(f"box must be an interval; got {box!r}")
+        raise ValueError(f"box must be (low, high) with low < high; got {box!r}")
     _check_problem(network, released, knowledge, objective)
     if space is None:
         first = _first_candidates(released, knowledge, generator, restarts, box, start)
     else:
         box = None
         first = _first_values(released, knowledge, generator, restarts, space, start)
-    paint = _pixels if space is None else space.images
+    to_images = _pixels if space is None else space.images
     if block is None:
         block = _block_size(released, first)
     arguments.integer("block", block, 1)
@@ -174,10 +175,10 @@ def invert_updates(
     for low in range(0, len(first), block):
         chosen = slice(low, low + block)
         descent = _Descent(
-            network, released, knowledge, objective, chosen, restarts, rematch, paint
+            network, released, knowledge, objective, chosen, restarts, rematch, to_images
         )
 
-        def seen(
+        def observe(
             iteration: int,
             values: torch.Tensor,
             chosen: slice = chosen,
@@ -187,7 +188,7 @@ def invert_updates(
                 watch(iteration, images(values).unflatten(0, (-1, restarts)), chosen)
 
         values = first[chosen].flatten(0, 1)
-        loss = descend(descent, values, iterations, learning_rate, signed, box, seen)
+        loss = descend(descent, values, iterations, learning_rate, signed, box, observe)
         best = best_of_restarts(values, loss, restarts)
         parts.append(replace(best, values=best.inputs, inputs=descent.images(best.inputs)))
     inputs, values = torch.cat([p.inputs for p in parts]), torch.cat([p.values for p in parts])
@@ -196,12 +197,17 @@ def invert_updates(
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:
-    """Mean absolute difference of neighbouring pixels, along rows plus along columns.
+    """Return the mean absolute difference of neighbouring pixels, along rows plus along columns.
 
     Parameters
     ----------
     images : Tensor, shape (..., height, width)
-        At least 2 pixels a side; the mean is over all axes.
+        At least 2 pixels a side.
+
+    Returns
+    -------
+    Tensor, scalar
+        The means are over all axes.
     """
     return images.diff(dim=-1).abs().mean() + images.diff(dim=-2).abs().mean()
 
@@ -217,7 +223,7 @@ def greedy_matching(scores: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     Tensor of int, shape (P, n)
-        Each row's column, none taken twice.
+        The column of each row, all distinct.
 
     Notes
     -----
@@ -245,7 +251,7 @@ def greedy_matching(scores: torch.Tensor) -> torch.Tensor:
 
 
 class _Descent:
-    """The loss of candidates' values (P, ...) and its derivative, mapped over the problems."""
+    """The loss of candidates (P, ...) and its derivative, mapped over a block of problems."""
 
     def __init__(
         self,
@@ -256,14 +262,14 @@ class _Descent:
         chosen: slice,
         restarts: int,
         rematch: int,
-        paint: Callable[[torch.Tensor], torch.Tensor],
+        to_images: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
         def spread(t: torch.Tensor) -> torch.Tensor:
             return t[chosen].repeat_interleave(restarts, dim=0) if restarts > 1 else t[chosen]
 
         self._network, self._objective, self._rematch = network, objective, rematch
         gradient = {name: spread(g) for name, g in released.gradient.items()}
-        # what is mapped over the problems along with the candidates
+        # tensors that are mapped over the problems along with the candidates
         self._data: dict[str, object] = {"labels": spread(knowledge.labels), "released": gradient}
         if knowledge.aware:
             visible = released.visible or support(released.gradient)
@@ -285,16 +291,16 @@ class _Descent:
         self._weights = _layer_weights(network, objective.weighting)
         frozen = {name: p.detach() for name, p in network.named_parameters()}
         self._state = {**frozen, **dict(network.named_buffers())}
-        self._paint = paint
+        self._to_images = to_images
         self._loss = vmap(self._loss_of_one)
         self._calls = 0
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
-        """The candidates' images (P, n, ...)."""
-        if self._paint is _pixels:
+        """Return the candidates' images (P, n, ...)."""
+        if self._to_images is _pixels:
             return values
         with torch.no_grad():
-            return vmap(self._paint)(values)
+            return vmap(self._to_images)(values)
 
     def loss(self, values: torch.Tensor) -> torch.Tensor:
         """Loss (P,) of candidates' values (P, ...)."""
@@ -307,18 +313,18 @@ class _Descent:
         if self._calls % self._rematch == 0:
             self._match(values)
         self._calls += 1
-        # the problems' losses share nothing, so that one pass back through their sum is enough
+        # the problems are independent, so that one backward pass of the sum gives all derivatives
         with torch.enable_grad():
             candidates = values.detach().requires_grad_()
             (slope,) = torch.autograd.grad(self._loss(candidates, self._data).sum(), candidates)
         return slope
 
     def _match(self, values: torch.Tensor) -> None:
-        """Bring recovered features into the order of the images that they resemble most."""
+        """Match recovered features to images, greedily by squared cosine."""
         if self._recovered is None:
             return
         with torch.no_grad():
-            features = vmap(lambda v: self._trace(self._paint(v), None).features)(values)
+            features = vmap(lambda v: self._trace(self._to_images(v), None).features)(values)
         cosines = nn.functional.normalize(features, dim=2) @ self._recovered.mT
         order = greedy_matching(cosines.square())
         index = order[..., None].expand(-1, -1, self._recovered.shape[2])
@@ -328,7 +334,7 @@ class _Descent:
         return functional_call(self._network, self._state, (images, units), {"trace": True})
 
     def _loss_of_one(self, values: torch.Tensor, data: Mapping) -> torch.Tensor:
-        goal, images = self._objective, self._paint(values)
+        goal, images = self._objective, self._to_images(values)
         units = data.get("units")
         loss = images.new_zeros(())
         if goal.gradient:
@@ -346,7 +352,7 @@ class _Descent:
         return loss
 
     def _distance(self, update: Gradient, data: Mapping) -> torch.Tensor:
-        """Distance of an update from the released one, over all parameters or by tensor."""
+        """Distance of an update from the released one, joint or averaged over the tensors."""
         inner, squared, size = [], [], []
         for name, released in data["released"].items():
             g = update[name]
@@ -358,7 +364,7 @@ class _Descent:
         a, b, c = torch.stack(inner), torch.stack(squared), torch.stack(size)
         if self._weights is None:
             return _distance(self._objective.distance, a.sum(), b.sum(), c.sum())
-        # a tensor of which nothing was released says nothing
+        # a tensor without released entries carries no information
         weights = torch.where(c > 0, self._weights, 0.0)
         distances = _distance(self._objective.distance, a, b, c)
         return (weights * distances).sum() / weights.sum()
@@ -372,7 +378,7 @@ class _Descent:
 def _distance(
     kind: str, inner: torch.Tensor, squared: torch.Tensor, size: torch.Tensor
 ) -> torch.Tensor:
-    """Of gradients with ``<g, r>``, ``|g|^2`` and ``|r|^2``, any shape; 1 where r is zero."""
+    """Distance of gradients g and r from ``<g, r>``, ``|g|^2`` and ``|r|^2``; 1 where r is zero."""
     least = torch.finfo(size.dtype).tiny
     if kind == "cosine":
         return 1 - inner * squared.clamp(min=least).rsqrt() * size.clamp(min=least).rsqrt()
@@ -382,7 +388,7 @@ def _distance(
 def _statistics_distance(found, target) -> torch.Tensor:
     """Sum over layers of the Euclidean distances of means and of variances (Yin et al. 2021)."""
     total = torch.zeros((), device=found[0][0].device, dtype=found[0][0].dtype)
-    least = torch.finfo(total.dtype).tiny  # the norm's derivative at zero is not a number
+    least = torch.finfo(total.dtype).tiny  # keeps the norm's derivative at zero finite
     for (mean, variance), (mean0, variance0) in zip(found, target, strict=True):
         total = total + ((mean - mean0).square().sum() + least).sqrt()
         total = total + ((variance - variance0).square().sum() + least).sqrt()
@@ -390,7 +396,7 @@ def _statistics_distance(found, target) -> torch.Tensor:
 
 
 def _feature_distance(features: torch.Tensor, data: Mapping) -> torch.Tensor:
-    """One minus the squared cosine with what was recovered, or with its span; mean over images."""
+    """One minus the squared cosine with the recovered features or their span; mean over images."""
     squared = features.square().sum(dim=1).clamp(min=torch.finfo(features.dtype).tiny)
     if "basis" in data:
         inside = (features @ data["basis"].mT).square().sum(dim=1)
@@ -400,7 +406,7 @@ def _feature_distance(features: torch.Tensor, data: Mapping) -> torch.Tensor:
 
 
 def _layer_weights(network: nn.Module, weighting: str) -> torch.Tensor | None:
-    """What each parameter tensor's distance counts, in their order; None for all as one vector."""
+    """Weight of each parameter tensor's distance; None for all tensors as one vector."""
     parameters = [p.detach() for p in network.parameters()]
     if weighting == "joint":
         return None
@@ -435,11 +441,17 @@ def _check_problem(
         if objective.feature_match == "subspace" and (
             knowledge.features.shape[1] >= knowledge.features.shape[2]
         ):
-            raise ValueError("knowledge.features must not span everything")
+            raise ValueError(
+                "knowledge.features must be fewer than their dimension to match a subspace; "
+                f"got shape {tuple(knowledge.features.shape)}"
+            )
     if objective.statistics and not any(n.endswith("variance") for n, _ in network.named_buffers()):
         raise ValueError("network must have batch norms where statistics are matched")
     if objective.total_variation and (len(knowledge.shape) < 2 or min(knowledge.shape[-2:]) < 2):
-        raise ValueError(f"shape must be that of pictures; got {knowledge.shape!r}")
+        raise ValueError(
+            "knowledge.shape must end in height and width of at least 2 for total variation; "
+            f"got {knowledge.shape!r}"
+        )
 
 
 def _first_candidates(
@@ -450,7 +462,7 @@ def _first_candidates(
     box: tuple[float, float] | None,
     start: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Shape (P, restarts, n, ...); drawn together, so that blocks do not change them."""
+    """Draw (P, restarts, n, ...) at once, so that the draws do not depend on the blocks."""
     problems, count = knowledge.labels.shape
     like = next(iter(released.gradient.values()))
     first = torch.empty(
@@ -476,13 +488,13 @@ def _first_values(
     space: ImageSpace,
     start: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Shape (P, restarts, ...), in a space's own terms."""
+    """Draw initial values (P, restarts, ...) of a space, all at once."""
     problems, count = knowledge.labels.shape
     like = next(iter(released.gradient.values()))
     first = space.start(problems * restarts, count, generator).to(like)
-    painted = tuple(space.images(first[0]).shape)
-    if painted != (count, *knowledge.shape):
-        raise ValueError(f"space must paint {(count, *knowledge.shape)}; paints {painted}")
+    made = tuple(space.images(first[0]).shape)
+    if made != (count, *knowledge.shape):
+        raise ValueError(f"space must give images {(count, *knowledge.shape)}; got {made}")
     first = first.unflatten(0, (problems, restarts)).clone()
     if start is not None:
         if start.shape != first[:, 0].shape:
@@ -494,14 +506,14 @@ def _first_values(
 
 
 def _pixels(values: torch.Tensor) -> torch.Tensor:
-    """The space of the pixels themselves."""
+    """The identity: the space of the pixels."""
     return values
 
 
 def _block_size(released: Released, first: torch.Tensor) -> int:
-    """Problems that fit in memory comfortably, evened."""
+    """Problems that fit in memory comfortably, in blocks of similar size."""
     room = 2**24 if first.device.type == "cpu" else 2**29
     parameters = sum(g[0].numel() for g in released.gradient.values())
-    # activations: some 64 numbers for each of the images', as of 16 channels in three colours
+    # activations: about 64 numbers per pixel value
     most = max(1, room // (parameters + 64 * first[0].numel()))
     return math.ceil(len(first) / math.ceil(len(first) / most))

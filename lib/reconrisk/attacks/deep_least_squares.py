@@ -1,10 +1,10 @@
-"""A batch of images by least squares from any small network's update: what the update determines.
+"""A batch of images by least squares, from the update of a small network.
 
-Gradient descent stops far from the images where the loss is nearly flat. Levenberg and Marquardt's
-method does not: where what is visible of an update determines the batch, it ends at the batch, to
-the last digits. It needs the derivative of every visible entry in every pixel, and so is for small
-networks and images. With a normal law of images it returns the most probable batch, also where the
-update determines nothing.
+Gradient descent stops far from the images where the loss is nearly flat. The Levenberg-Marquardt
+method does not: if the visible entries of an update determine the batch, it converges to the batch
+up to rounding. It needs the derivative of every visible entry in every pixel, and so is limited to
+small networks and images. With a normal prior on images it returns the most probable batch, even
+where the update alone does not determine one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torch import nn
 from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
-from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
+from reconrisk.attacks._levenberg_marquardt import NormalEquations, minimise_squares
 from reconrisk.mechanisms import Released
 from reconrisk.training import update_function, update_jacobian
 
 __all__ = ["NormalLaw", "refine_updates"]
 
-#: a misfit relative to the update that ends the search
+#: misfit, relative to the update, at which the search ends
 _EXACT = 1e-26
 
 
 @dataclass(frozen=True)
 class NormalLaw:
-    """A normal law of images, one for all.
+    """A normal prior on images, the same for every image.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class NormalLaw:
 
     @classmethod
     def of(cls, images: torch.Tensor, ridge: float = 1e-4) -> NormalLaw:
-        """Mean and covariance of images (N, ...), with ``ridge`` added to each variance."""
+        """Return mean and covariance of images (N, ...), with ``ridge`` added to variances."""
         if len(images) < 2:
             raise ValueError(f"images must be two or more; got {len(images)}")
         arguments.real("ridge", ridge, 0, low_open=True, high_open=True)
@@ -65,37 +65,36 @@ def refine_updates(
     noise_std: float = 0.0,
     law: NormalLaw | None = None,
 ) -> Inversion:
-    """Reconstruct P batches of images by Levenberg and Marquardt's method.
+    """Reconstruct P batches of images by the Levenberg-Marquardt method.
 
-    Least squares of the visible entries: under Gaussian noise, the most likely batch. With a normal
-    law, the most probable one.
+    Least squares on the visible entries, which under Gaussian noise is maximum likelihood; with a
+    normal prior, the maximum a posteriori estimate.
 
     Parameters
     ----------
     network : Module
-        In double precision, or the update's own rounding is all that is reached.
+        In double precision; in single precision the update's rounding limits the accuracy.
     released : Released
         P updates.
     knowledge : Knowledge
         As in :func:`~reconrisk.attacks.invert_updates`.
     start : Tensor, shape (P, n, \\*shape)
-        First candidates: those of an inversion.
+        Initial candidates, such as the result of an inversion.
     iterations : int
-        At most so many steps.
+        Most steps.
     max_grad_norm : float, optional
-        C, if updates were clipped and the attacker knows.
+        C, if updates were clipped and the attacker knows it.
     noise_std : float
-        Of the noise on every entry, >= 0; with a law it must be positive, for it says how much the
-        update counts beside it.
+        Standard deviation of the noise on every entry, >= 0; positive with a prior, against which
+        it weighs the update.
     law : NormalLaw, optional
-        Of the images.
+        The prior on images.
 
     Returns
     -------
     Inversion
         In double precision, not clipped to any range. The loss is the sum of squares over the
-        released squared norm or, with a law, minus twice the logarithm of the density up to a
-        constant.
+        released squared norm or, with a prior, minus twice the log posterior up to a constant.
 
     Raises
     ------
@@ -104,8 +103,8 @@ def refine_updates(
 
     Notes
     -----
-    Per problem and step, as many passes forward as pixels and ``q (n d)^2`` multiplications for q
-    visible entries; memory ``q n d`` numbers.
+    Cost per problem and step: as many forward passes as pixels, and ``q (n d)^2`` multiplications
+    for q visible entries; memory ``q n d`` numbers.
     """
     arguments.integer("iterations", iterations, 1)
     arguments.real("noise_std", noise_std, 0, low_open=law is not None, high_open=True)
@@ -119,28 +118,28 @@ def refine_updates(
     found, losses = [], []
     for k in range(len(start)):
         one = released.take(slice(k, k + 1))
-        fit = _Fit(network, one, knowledge, k, max_grad_norm, noise_std, law)
+        fit = _BatchObjective(network, one, knowledge, k, max_grad_norm, noise_std, law)
         point, loss = fit.run(start[k], iterations)
         found.append(torch.as_tensor(point, device=start.device).view(start.shape[1:]))
         losses.append(loss)
     return Inversion(torch.stack(found), torch.tensor(losses, dtype=torch.float64))
 
 
-class _Fit:
-    """One batch: the misfit of the visible entries, and what a law of images adds to it."""
+class _BatchObjective:
+    """The objective of one batch: misfit of the visible entries, plus the prior term."""
 
     def __init__(
         self,
         network: nn.Module,
         released: Released,
         knowledge: Knowledge,
-        place: int,
+        index: int,
         max_grad_norm: float | None,
         noise_std: float,
         law: NormalLaw | None,
     ) -> None:
         self._network, self._limit = network, max_grad_norm
-        self._labels, self._law = knowledge.labels[place], law
+        self._labels, self._law = knowledge.labels[index], law
         self._shape = (knowledge.labels.shape[1], *knowledge.shape)
         seen = _flat(released.gradient)
         self._visible = torch.ones_like(seen, dtype=torch.bool)
@@ -174,9 +173,9 @@ class _Fit:
         with torch.no_grad():
             update = self._update(self._images(point), self._labels, self._units)
         values = self._clipped(_flat(update), None)[0]
-        return self._misfit(values[self._visible] - self._seen) + self._surprise(point)[0]
+        return self._misfit(values[self._visible] - self._seen) + self._prior_term(point)[0]
 
-    def _normal(self, point: np.ndarray) -> Normal:
+    def _normal(self, point: np.ndarray) -> NormalEquations:
         values, jacobian = self._clipped(
             *update_jacobian(
                 self._network,
@@ -189,11 +188,11 @@ class _Fit:
         assert jacobian is not None
         error = values[self._visible] - self._seen
         jacobian = jacobian[self._visible]
-        surprise, pulled, precision = self._surprise(point)
+        penalty, prior_gradient, precision = self._prior_term(point)
         return (
-            self._misfit(error) + surprise,
-            _numbers(jacobian.mT @ error) / self._scale + pulled,
-            _numbers(jacobian.mT @ jacobian) / self._scale + precision,
+            self._misfit(error) + penalty,
+            _to_numpy(jacobian.mT @ error) / self._scale + prior_gradient,
+            _to_numpy(jacobian.mT @ jacobian) / self._scale + precision,
         )
 
     def _images(self, point: np.ndarray) -> torch.Tensor:
@@ -203,17 +202,17 @@ class _Fit:
     def _misfit(self, error: torch.Tensor) -> float:
         return float(error.double().square().sum()) / self._scale
 
-    def _surprise(self, point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray | float]:
-        """The law's squared distance of a point, half its slope, and half its curvature."""
+    def _prior_term(self, point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray | float]:
+        """Minus twice the log prior up to a constant, half its gradient and half its Hessian."""
         if self._precision is None:
             return 0.0, np.zeros_like(point), 0.0
-        pulled = self._precision @ (point - self._mean)
-        return float((point - self._mean) @ pulled), pulled, self._precision
+        gradient = self._precision @ (point - self._mean)
+        return float((point - self._mean) @ gradient), gradient, self._precision
 
     def _clipped(
         self, values: torch.Tensor, jacobian: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """What clipping makes of an update and of its derivatives."""
+        """Clip an update, and its derivatives accordingly."""
         norm = float(values.norm())
         if self._limit is None or norm <= self._limit:
             return values, jacobian
@@ -228,5 +227,5 @@ def _flat(entries: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat([t.flatten() for t in entries.values()])
 
 
-def _numbers(values: torch.Tensor) -> np.ndarray:
+def _to_numpy(values: torch.Tensor) -> np.ndarray:
     return values.detach().double().cpu().numpy()

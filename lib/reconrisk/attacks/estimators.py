@@ -1,6 +1,6 @@
-"""Reconstructions that beat the "optimal" one: functions of ``X_hat ~ N(X, sigma^2 ||X||^2 I)``.
+"""Estimators better than the "optimal" one: functions of ``X_hat ~ N(X, sigma^2 ||X||^2 I)``.
 
-Each states what the attacker must know. Their exact errors and tails are in
+Each states what the attacker must know. Their exact errors and tail probabilities are in
 :mod:`reconrisk.bounds`.
 """
 
@@ -12,9 +12,9 @@ __all__ = ["clip_to_range", "james_stein", "scaled_direction", "shrink"]
 
 
 def shrink(x_hat: torch.Tensor, noise_multiplier: float, repeats: int = 1) -> torch.Tensor:
-    """Return ``X_hat / (1 + N sigma^2 / k)``; needs only sigma and N.
+    """Return ``X_hat / (1 + N sigma^2 / k)``, shape (..., N); needs only sigma and N.
 
-    Because the noise grows with the record's own norm, this factor has the least mean squared
+    Because the noise is proportional to the record's norm, this factor has the least mean squared
     error of all fixed factors at *every* record: ``1 / (1 + N sigma^2 / k)`` of that of ``X_hat``.
 
     Parameters
@@ -23,7 +23,7 @@ def shrink(x_hat: torch.Tensor, noise_multiplier: float, repeats: int = 1) -> to
     noise_multiplier : float
         sigma >= 0.
     repeats : int
-        k, reconstructions averaged in ``x_hat``.
+        k, the number of reconstructions averaged in ``x_hat``.
 
     Examples
     --------
@@ -36,14 +36,14 @@ def shrink(x_hat: torch.Tensor, noise_multiplier: float, repeats: int = 1) -> to
 
 
 def james_stein(x_hat: torch.Tensor, noise_std: torch.Tensor | float) -> torch.Tensor:
-    """Return the positive-part James-Stein estimate; needs the noise's standard deviation.
+    """Return the positive-part James-Stein estimate, shape (..., N).
 
     Parameters
     ----------
     x_hat : Tensor, shape (..., N)
         N >= 3.
     noise_std : Tensor or float, shape (...)
-        ``s = sigma ||X||``, known with the scale.
+        ``s = sigma ||X||``, which an attacker with the known scale has.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def james_stein(x_hat: torch.Tensor, noise_std: torch.Tensor | float) -> torch.T
 
 
 def clip_to_range(x_hat: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-    """Return ``X_hat`` clipped to the known range of the values, ``low < high``.
+    """Return ``X_hat`` clipped to the known range ``low < high`` of the values.
 
     Examples
     --------
@@ -76,18 +76,18 @@ def clip_to_range(x_hat: torch.Tensor, low: float = 0.0, high: float = 1.0) -> t
 def scaled_direction(
     x_hat: torch.Tensor, data_norm: torch.Tensor | float, threshold: float
 ) -> torch.Tensor:
-    """Return the point of ``X_hat``'s direction that most often comes within an MSE threshold.
+    """Return the estimate along ``X_hat`` with the best chance of an MSE below a threshold.
 
-    Its length is ``sqrt(||X||^2 - N eta)``: among all attacks that know the norm it has the
-    largest worst-case probability of ``MSE <= eta`` (:func:`reconrisk.bounds.mse_tail_sphere`).
+    Its length is ``sqrt(||X||^2 - N eta)``: of all attacks that know the norm it has the largest
+    worst-case probability of ``MSE <= eta`` (:func:`reconrisk.bounds.mse_tail_sphere`).
 
     Parameters
     ----------
     x_hat : Tensor, shape (..., N)
     data_norm : Tensor or float, shape (...)
-        ``||X||``, known with the scale.
+        ``||X||``, which an attacker with the known scale has.
     threshold : float
-        eta >= 0; where ``N eta >= ||X||^2`` the zero vector is within it.
+        eta >= 0; where ``N eta >= ||X||^2`` the estimate is the zero vector.
     """
     norm = torch.as_tensor(data_norm, dtype=x_hat.dtype, device=x_hat.device)
     length = (norm**2 - x_hat.shape[-1] * threshold).clamp(min=0).sqrt()

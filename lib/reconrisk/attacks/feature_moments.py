@@ -1,4 +1,4 @@
-"""The inputs of a classifier's wide layer from its head's gradient: Liu et al., Appendix F.
+"""The inputs of a classifier's wide layer, from the gradient of its head (Liu et al., Appendix F).
 
 The last v neurons of the wide layer have standard normal weights and no bias, so the gradient of
 the head's weights from them is, class by class, that of a two-layer network ::
@@ -6,13 +6,13 @@ the head's weights from them is, class by class, that of a two-layer network ::
     dL/dA_kj = sum_i r_ki s(w_j.z_i)
 
 with the inputs z of the wide layer, the *features*, in place of records. Their moments give the
-features up to scale and sign. The paper feeds one such row to the tensor attack
-(:func:`~reconrisk.attacks.tensor_attack`, ``method="tensor"``). The residuals r of softmax add up
-to zero over the classes, so that a row has to be a weighted sum.
+features up to scale and sign. The paper applies the tensor attack to one such row
+(:func:`~reconrisk.attacks.tensor_attack`, ``method="tensor"``). Because the residuals r of the
+softmax add up to zero over the classes, that row must be a weighted sum.
 
-With ``method="classes"``, ours, all rows are used: the matrices P of order two of whitened
-combinations of them have the same components ``z_i z_i'`` with other weights, and can be taken
-apart together. No tensor of a higher order, noisier by far, is needed where labels differ.
+Our ``method="classes"`` uses all rows: the matrices P of order two of whitened combinations of them
+share the components ``z_i z_i'`` and differ in the weights, so they can be decomposed jointly. If
+labels differ, no tensor of higher order, which is far noisier, is needed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["recover_feature_span", "recover_features"]
 
 METHODS = ("classes", "tensor")
 SPANS = ("moments", "layer")
-#: combinations of the head's rows that are weaker than this beside the strongest are rounding
-_WEAK = 1e-5
+#: singular value, relative to the largest, below which combinations of the rows are rounding
+_RANK_TOLERANCE = 1e-5
 
 
 def recover_features(
@@ -57,25 +57,25 @@ def recover_features(
     network : WideHead
         With a wide layer.
     released : Released
-        P updates. Entries that were removed count as zeros, but not towards means, where
-        ``released.visible`` says so.
+        P updates. Entries masked by ``released.visible`` are left out of means.
     count : int
-        n, the batches' size, in [1, f]; also n <= v.
+        n, the batch size, in [1, f]; also n <= v.
     neurons : int
-        v: the last ones, of random weights (:func:`~reconrisk.convnets.randomise_neurons`).
+        v, the number of last neurons with random weights
+        (:func:`~reconrisk.convnets.randomise_neurons`).
     method : {"classes", "tensor"}
-        All rows of the head's gradient taken apart together, or the published attack on their sum
-        with the classes' numbers 1, 2, ... as weights.
+        Joint decomposition of all rows of the head's gradient, or the published attack on their sum
+        weighted by the class numbers 1, 2, ...
     span : {"moments", "layer"}
-        Where the features' span comes from: the moments, as published, or the gradient of the wide
-        layer's own weights, whose rows span it (exact without a defence). With ``"classes"`` only.
+        Source of the features' span: the moments, as published, or the gradient of the wide layer's
+        own weights, whose rows span it (exact without a defence). With ``"classes"`` only.
     removed : int
-        The lowest Hermite orders that are taken off first: 0 (as published) to 2.
+        Number of lowest Hermite orders subtracted first: 0 (as published) to 2.
     whitened : bool
-        Whether the neurons' weights are made exactly white first, by their own second moment, so
-        that their chance correlations no longer count as noise. False: as published.
+        Whether to whiten the neurons' weights by their empirical second moment first, so that their
+        chance correlations add no noise. False: as published.
     seed : int
-        Of the decomposition's random starts.
+        Seed of the decomposition's random starts.
 
     Returns
     -------
@@ -85,32 +85,32 @@ def recover_features(
     Raises
     ------
     ValueError
-        If there is no wide layer, an argument is out of its range, or nothing was released of the
-        head's gradient.
+        If there is no wide layer, an argument is out of its range, or the head's gradient is zero
+        throughout.
 
     Notes
     -----
-    For each problem ``min(n, K - 1)`` matrices of ``2 v f^2`` operations on the processor, in
-    single precision with double sums, then a decomposition of ``n^4``; memory ``K v + n f^2``.
+    Cost per problem: ``min(n, K - 1)`` matrices of ``2 v f^2`` operations on the CPU, in single
+    precision with double sums, then a decomposition of ``n^4``; memory ``K v + n f^2``.
     Without noise the mean distance of the features from the recovered span is about
     ``0.85 sqrt(f / v)`` for ReLU while n < K, and ``1.3 sqrt(f / v)`` without whitening.
     """
     arguments.one_of("method", method, METHODS)
     arguments.one_of("span", span, SPANS)
-    given, back, rows = _given(network, released, neurons, whitened)
+    given, back, rows = _random_neurons(network, released, neurons, whitened)
     size = int(arguments.integer("count", count, 1, min(given.dimension, neurons)))
     found = []
     for number, (values, kept) in enumerate(rows):
         if method == "tensor":
             weights = np.arange(1, len(values) + 1)
-            one = _alone(weights @ values)
+            one = _as_output_gradient(weights @ values)
             inputs = tensor_attack(given, one, size, removed=removed, seed=seed).inputs
         else:
             moments = _class_moments(given, values, kept, size, removed)
             basis = _leading(moments, size)
             if span == "layer":
                 layer = released.gradient["wide.weight"][number : number + 1].double()
-                # an input z of the given weights is one of the whitened ones after their map
+                # change to the coordinates of the whitened weights
                 whole = layer @ torch.linalg.inv(torch.as_tensor(back, device=layer.device))
                 basis = row_space(whole, size)[0].cpu().numpy()
             slices = basis @ moments @ basis.T
@@ -118,7 +118,7 @@ def recover_features(
             inputs = parts @ basis
         found.append(inputs @ back)
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in found]
-    return _like(np.stack(unit), released)
+    return _to_tensor(np.stack(unit), released)
 
 
 def recover_feature_span(
@@ -130,7 +130,7 @@ def recover_feature_span(
     removed: int = 2,
     whitened: bool = True,
 ) -> torch.Tensor:
-    """Recover the span of each batch's features from moments of order two.
+    """Recover the span of each batch's features from the moments of order two.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ def recover_feature_span(
     ValueError
         As in :func:`recover_features`.
     """
-    given, back, rows = _given(network, released, neurons, whitened)
+    given, back, rows = _random_neurons(network, released, neurons, whitened)
     size = int(arguments.integer("count", count, 1, min(given.dimension, neurons)))
     found = [
         _leading(_class_moments(given, values, kept, size, removed), size) @ back
         for values, kept in rows
     ]
-    return _like(np.linalg.svd(np.stack(found), full_matrices=False)[2], released)
+    return _to_tensor(np.linalg.svd(np.stack(found), full_matrices=False)[2], released)
 
 
 @dataclass(frozen=True)
@@ -173,13 +173,13 @@ class _GivenNeurons(TwoLayer):
 _Rows = list[tuple[np.ndarray, np.ndarray]]
 
 
-def _given(
+def _random_neurons(
     network: WideHead, released: Released, neurons: int, whitened: bool
 ) -> tuple[_GivenNeurons, np.ndarray, _Rows]:
-    """What the moments are made of.
+    """Set up the moments.
 
-    The random neurons as a two-layer network; the matrix (f, f) that takes its inputs, as rows,
-    back to features; each problem's rows (K, v) and which of their entries are seen.
+    Returns the random neurons as a two-layer network; the matrix (f, f) that maps its inputs, as
+    rows, to features; each problem's rows (K, v) and the mask of their visible entries.
     """
     if getattr(network, "wide", None) is None:
         raise ValueError("network must have a wide layer")
@@ -191,7 +191,7 @@ def _given(
     if whitened:
         if neurons <= inner.shape[1]:
             raise ValueError(
-                f"neurons must be more than the {inner.shape[1]} features to be made white; "
+                f"neurons must be more than the {inner.shape[1]} features to be whitened; "
                 f"got {neurons}"
             )
         # with w = L u for white u, w.z = u.(L'z)
@@ -204,7 +204,7 @@ def _given(
     if not np.all(np.isfinite(head)):
         raise ValueError("released must be finite")
     if not np.all(np.any(head, axis=(1, 2))):
-        raise ValueError("released must have some of the head's gradient; all of it is zero")
+        raise ValueError("released must contain the head's gradient; that of some problem is zero")
     kept = np.ones(head.shape, dtype=bool)
     if released.visible is not None:
         kept &= released.visible["head.weight"][:, :, -neurons:].cpu().numpy()
@@ -213,7 +213,7 @@ def _given(
     return given, back, list(zip(head, kept, strict=True))
 
 
-def _alone(values: np.ndarray) -> OutputGradient:
+def _as_output_gradient(values: np.ndarray) -> OutputGradient:
     return OutputGradient(values, None, None, LocalSteps(), np.zeros(1), 0.0)
 
 
@@ -222,8 +222,8 @@ def _class_moments(
 ) -> np.ndarray:
     """Matrices P (q, f, f) of uncorrelated combinations of the head's rows, each of mean square 1.
 
-    A row's residuals are alike in size, but a common part dominates most rows; whitened, no
-    direction that tells records apart stays below the noise of another.
+    A common part dominates most rows. Whitening keeps the directions that distinguish records above
+    the noise of that part.
     """
     arguments.integer("removed", removed, 0, 2)
     left = np.where(kept, values, 0.0)
@@ -234,23 +234,25 @@ def _class_moments(
         linear = (left @ given.weights) / share
         left = np.where(kept, left - linear @ given.weights.T, 0.0)
     _, sizes, directions = np.linalg.svd(left, full_matrices=False)
-    # softmax's residuals add up to zero over the classes
-    most = min(count, max(1, len(values) - 1), int((sizes > _WEAK * sizes[0]).sum()))
+    # the residuals of the softmax add up to zero over the classes
+    most = min(count, max(1, len(values) - 1), int((sizes > _RANK_TOLERANCE * sizes[0]).sum()))
     order = special.tensor_orders(given.function)[0]
     return np.stack(
         [
-            gradient_moments(given, _alone(row * np.sqrt(len(row))), order, removed=removed).matrix
+            gradient_moments(
+                given, _as_output_gradient(row * np.sqrt(len(row))), order, removed=removed
+            ).matrix
             for row in directions[:most]
         ]
     )
 
 
 def _leading(moments: np.ndarray, count: int) -> np.ndarray:
-    """Orthonormal rows (count, f): where the matrices are largest, together."""
+    """Orthonormal rows (count, f): leading eigenvectors of the sum of squared matrices."""
     _, vectors = np.linalg.eigh(np.einsum("qab,qcb->ac", moments, moments))
     return vectors[:, ::-1][:, :count].T
 
 
-def _like(found: np.ndarray, released: Released) -> torch.Tensor:
+def _to_tensor(found: np.ndarray, released: Released) -> torch.Tensor:
     like = released.gradient["head.weight"]
     return torch.as_tensor(found, dtype=like.dtype, device=like.device)

@@ -1,15 +1,15 @@
 """Reconstruction of a whole batch from one released gradient: Biswas et al., Sections IV and VI.
 
 The attacker is the server of federated learning: it knows the network's weights, the batch's size
-and labels and sees one gradient, averaged over the batch and privatised. Two published attacks
-look for a batch whose gradient fits, here for all problems together in one tensor program:
+and labels, and sees one gradient, averaged over the batch and privatised. Two published attacks
+search for a batch whose gradient matches it, here for many problems in one tensor program:
 
 - :func:`invert_gradients`, inverting gradients (Geiping et al. 2020): cosine distance plus total
   variation, signed gradients, Adam with a step schedule; with other arguments, deep leakage from
   gradients (Zhu et al. 2019) by Adam;
 - :func:`deep_leakage`, the latter with its authors' optimiser, L-BFGS.
 
-:mod:`~reconrisk.attacks.least_squares_inversion` has attacks that use more of what is known.
+:mod:`~reconrisk.attacks.least_squares_inversion` has attacks with more prior knowledge.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ Distance = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Slopes]
 
 
 def cosine_distance(inner: torch.Tensor, squared: torch.Tensor, released: torch.Tensor) -> Slopes:
-    """One minus the cosine of two gradients (Geiping et al. 2020, eq. 4): blind to length.
+    """One minus the cosine of two gradients (Geiping et al. 2020, eq. 4), independent of length.
 
     Parameters
     ----------
     inner, squared, released : Tensor, shape (P,)
-        ``<g, r>``, ``|g|^2`` and ``|r|^2`` of the candidates' gradient g and the released one r.
+        ``<g, r>``, ``|g|^2`` and ``|r|^2`` of the candidates' gradient g and the released one, r.
 
     Returns
     -------
@@ -62,7 +62,10 @@ def cosine_distance(inner: torch.Tensor, squared: torch.Tensor, released: torch.
 
 
 def squared_distance(inner: torch.Tensor, squared: torch.Tensor, released: torch.Tensor) -> Slopes:
-    """Squared distance of two gradients over ``|r|^2`` (Zhu et al. 2019); otherwise the same."""
+    """Squared distance of two gradients over ``|r|^2`` (Zhu et al. 2019).
+
+    Arguments and results as in :func:`cosine_distance`.
+    """
     scale = 1 / released
     return (squared - 2 * inner + released) * scale, -2 * scale, scale
 
@@ -104,37 +107,37 @@ def invert_gradients(
     Parameters
     ----------
     weights : mapping of str to Tensor, shape (P, rows, columns) or (rows, columns)
-        The networks when the gradients were taken; one for all problems without the leading axis.
+        The networks at which the gradients were computed; without leading axis, one for all.
     released : mapping of str to Tensor, shape (P, rows, columns)
         Averaged and privatised gradients.
     labels : Tensor of integers, shape (P, n)
         Known labels of the batches.
     generator : torch.Generator
-        Source of the first candidates, standard normal.
+        Source of the initial candidates, standard normal.
     distance : callable
         :func:`cosine_distance` or :func:`squared_distance`.
     iterations : int
         Biswas et al. run 10,000.
     learning_rate : float
-        Adam's, at the start, in the records' units.
+        Initial rate of Adam, in the records' units.
     signed : bool
-        Whether Adam is fed the signs of the derivatives.
+        Whether Adam is given the signs of the derivatives.
     total_variation : float
         Weight of the mean absolute difference of neighbouring pixels, along rows plus along
         columns; >= 0. Needs ``shape``.
     shape : tuple of int, optional
-        Height and width of the pictures.
+        Height and width of the images.
     box : tuple of float, optional
         Least and largest value of a pixel; none by default.
     restarts : int
-        First candidates per problem; the one with the least loss at the end is returned.
+        Initial candidates per problem; the one with the least final loss is returned.
     start : Tensor, shape (P, n, d) or (n, d), optional
-        The first candidate, in place of the first restart's noise.
+        Initial candidate in place of the first restart's noise.
     watch : callable, optional
         Called before the first and after every iteration.
     block : int, optional
-        Problems (with their restarts) descended together; by default as many as stay in the cache.
-        No result depends on it beyond rounding.
+        Problems (with their restarts) optimised together; by default as many as fit in the cache.
+        Affects results by rounding only.
 
     Returns
     -------
@@ -149,7 +152,7 @@ def invert_gradients(
     -----
     Cost per problem, restart and iteration: ``5 n d h`` multiplications (h units of the first
     layer), some 0.5 ms on one core for 128 records of 256-50-15-10. In single precision the cosine
-    distance cannot fall below 1e-7, where a batch of 128 is still far from settled.
+    distance cannot fall below 1e-7, where a batch of 128 is still far from converged.
     """
     problem = Problem.of(weights, released, labels)
     arguments.integer("iterations", iterations, 1)
@@ -160,10 +163,10 @@ def invert_gradients(
         shape is None or min(shape) < 2 or shape[0] * shape[1] != problem.dimension
     ):
         raise ValueError(
-            f"shape must be two sides of {problem.dimension} pixels in all; got {shape!r}"
+            f"shape must be a height and a width with product {problem.dimension}; got {shape!r}"
         )
     if box is not None and not box[0] < box[1]:
-        raise ValueError(f"box must be an interval; got {box!r}")
+        raise ValueError(f"box must be (low, high) with low < high; got {box!r}")
     first = problem.first_candidates(generator, restarts, start)
     if block is None:
         block = _block_size(problem, restarts)
@@ -174,12 +177,12 @@ def invert_gradients(
             problem.take(chosen, restarts), distance, total_variation, shape or (0, 0)
         )
 
-        def seen(iteration: int, values: torch.Tensor, chosen: slice = chosen) -> None:
+        def observe(iteration: int, values: torch.Tensor, chosen: slice = chosen) -> None:
             if watch is not None:
                 watch(iteration, values.unflatten(0, (-1, restarts)), chosen)
 
         values = first[chosen].flatten(0, 1)
-        loss = descend(descent, values, iterations, learning_rate, signed, box, seen)
+        loss = descend(descent, values, iterations, learning_rate, signed, box, observe)
         parts.append(best_of_restarts(values, loss, restarts))
     return Inversion(torch.cat([p.inputs for p in parts]), torch.cat([p.loss for p in parts]))
 
@@ -198,8 +201,8 @@ def deep_leakage(
     """Reconstruct P batches by least squared distance of gradients and L-BFGS.
 
     Deep leakage from gradients (Zhu et al. 2019) with known labels. A step that does not decrease a
-    problem's loss enough is halved for that problem; a problem whose steps have become too short
-    stays where it is. Nothing keeps the records in a range: under noise they leave any.
+    problem's loss enough is halved for that problem; a problem whose steps become too short stops.
+    The records are not constrained to a range, and under noise they leave any range.
 
     Parameters
     ----------
@@ -213,6 +216,11 @@ def deep_leakage(
     Returns
     -------
     Inversion
+
+    Raises
+    ------
+    ValueError
+        As in :func:`invert_gradients`.
 
     Notes
     -----
@@ -236,7 +244,7 @@ def deep_leakage(
 
 
 class _Descent:
-    """The loss of candidate batches and its derivative, P problems together."""
+    """The loss of candidate batches and its derivative, for P problems together."""
 
     def __init__(
         self,
@@ -253,7 +261,7 @@ class _Descent:
             raise ValueError("released gradients must not vanish")
         self._distance = distance
         self._variation = variation
-        # what every iteration fills again: fresh memory of this size would cost more than it holds
+        # buffers that every iteration reuses: allocation would cost more than the arithmetic
         first = next(iter(problem.weights.values()))
         rows, dimension = first.shape[-2:]
         problems, count = self._targets.shape[:2]
@@ -273,7 +281,7 @@ class _Descent:
         return self._evaluate(values, value=False)[1]
 
     def evaluate(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both; the next call overwrites the derivative."""
+        """Loss and derivative; the next call overwrites the derivative."""
         return self._evaluate(values)
 
     def _evaluate(
@@ -305,8 +313,8 @@ class _Descent:
 class _TotalVariation:
     """Mean absolute difference of neighbouring pixels, along rows plus along columns.
 
-    Pictures are flat: neighbours in a row are neighbours in memory, save at the rows' ends, where
-    the difference does not count; neighbours in a column are one width apart.
+    Images are flat: neighbours in a row are adjacent in memory, except at the ends of rows, where
+    the difference is ignored; neighbours in a column are one width apart.
     """
 
     def __init__(self, like: torch.Tensor, shape: tuple[int, int]) -> None:
@@ -314,7 +322,7 @@ class _TotalVariation:
         self._buffer = torch.empty_like(like)
 
     def value(self, values: torch.Tensor) -> torch.Tensor:
-        """Shape (P,)."""
+        """Total variation of each problem's candidates, shape (P,)."""
         total = values.new_zeros(len(values))
         for apart in (1, self._width):
             step = self._steps(values, apart)
@@ -341,7 +349,7 @@ class _TotalVariation:
 
 
 def _block_size(problem: Problem, restarts: int) -> int:
-    """Problems whose candidates, gradients and momenta fit in the cache (or fill a GPU), evened."""
+    """Problems whose tensors fit in the cache (or fill a GPU), in blocks of similar size."""
     room = 2**19 if problem.targets.device.type == "cpu" else 2**27
     problems, count = problem.targets.shape[:2]
     parameters = sum(w.shape[-2] * w.shape[-1] for w in problem.weights.values())

@@ -1,10 +1,10 @@
-"""Reconstruction from all intermediate gradients of DP-SGD, with no prior but the pixels' range.
+"""Reconstruction from all intermediate gradients of DP-SGD, with the pixels' range as only prior.
 
 Hayes et al., Section 2.1 and Appendix A: an informed adversary subtracts the known records'
-clipped gradients from every privatised one and looks for the record whose clipped gradients fit
-what is left, over all steps at once (eq. 1). The model is a small classifier, or the last layer on
-top of a frozen feature map, so that a gradient is an outer product: no gradient is formed, save
-where the L1 distance asks for its entries one at a time.
+clipped gradients from every privatised gradient and searches for the record whose clipped gradients
+fit the residuals of all steps (eq. 1). The model is a small classifier, or the last layer on top of
+a frozen feature map, so that a gradient is an outer product: no gradient is formed, except where
+the L1 distance needs its entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.training import Weights
+from reconrisk.training import Weights, one_hot
 
 __all__ = [
     "LOSSES",
@@ -40,12 +40,12 @@ __all__ = [
 FeatureMap = Callable[[torch.Tensor], torch.Tensor]
 
 
-# How well candidates fit -------------------------------------------------------------------------
+# Losses ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How candidates' clipped gradients compare with the residuals, in units of C.
+    """Statistics of candidates' clipped gradients and the residuals, in units of C.
 
     K targets, T steps, R candidates for each target.
 
@@ -58,8 +58,8 @@ class Fit:
     residual_norm : Tensor, shape (K, T, 1)
         Norm of the residual, over C.
     absolute : callable
-        Returns the L1 distance of clipped gradient and residual over C, summed over steps, (K, R);
-        computed only if a loss asks for it, because it is the one part that looks at every entry.
+        Returns the L1 distance of clipped gradient and residual over C, summed over steps, (K, R).
+        Evaluated only by losses that need it, because it is the one part that needs every entry.
     max_grad_norm : float
         C.
     """
@@ -75,35 +75,35 @@ Loss = Callable[[Fit], torch.Tensor]
 
 
 def inner_and_absolute(fit: Fit) -> torch.Tensor:
-    """Eq. (1): minus the inner product, plus the L1 distance; shape (K, R), over C^2.
+    """Eq. (1) of Hayes et al.: L1 distance minus inner product; shape (K, R), over C^2.
 
-    The two terms scale differently with C, so that the smaller C, the more the L1 term counts.
+    The terms scale differently with C: the smaller C, the larger the weight of the L1 term.
     """
     return fit.absolute() / fit.max_grad_norm - fit.inner.sum(dim=1)
 
 
 def squared_distance(fit: Fit) -> torch.Tensor:
-    """Squared distance up to a constant: under Gaussian noise, minus the log likelihood."""
+    """Squared distance up to a constant, (K, R): under Gaussian noise, minus the log likelihood."""
     return (fit.squared_norm - 2 * fit.inner).sum(dim=1)
 
 
 def absolute_distance(fit: Fit) -> torch.Tensor:
-    """L1 distance: minus the log likelihood under Laplace noise."""
+    """L1 distance, (K, R): minus the log likelihood under Laplace noise."""
     return fit.absolute()
 
 
 def inner_product(fit: Fit) -> torch.Tensor:
-    """Minus the inner product: equals the squared distance where every gradient is clipped."""
+    """Minus the inner product, (K, R): the squared distance if every gradient is clipped."""
     return -fit.inner.sum(dim=1)
 
 
 def cosine_distance(fit: Fit) -> torch.Tensor:
-    """One minus the cosine, averaged over steps (as Geiping et al., 2020, for a single one)."""
+    """One minus the cosine, averaged over steps, (K, R); for one step as Geiping et al. (2020)."""
     sizes = fit.squared_norm.clamp(min=1e-24).sqrt() * fit.residual_norm
     return 1 - (fit.inner / sizes.clamp(min=1e-24)).mean(dim=1)
 
 
-#: the losses compared, by the name shown in tables and figures
+#: Losses by the name shown in tables and figures.
 LOSSES: dict[str, Loss] = {
     "eq. (1)": inner_and_absolute,
     "squared distance": squared_distance,
@@ -114,11 +114,11 @@ LOSSES: dict[str, Loss] = {
 
 
 class _Evidence:
-    """Some targets' models and residuals, in the layout in which candidates are compared fast.
+    """Models and residuals of some targets, laid out for fast comparison with candidates.
 
-    The large layer (the hidden one, or the output layer of a linear classifier) is kept as one
+    The large layer (the hidden one, or the output layer of a linear classifier) is stored as one
     matrix per target, (K, 2 T rows, d): every step's weights, then every step's residual. One
-    batched product with the candidates then gives all steps' responses at once.
+    batched product with the candidates gives the responses of all steps.
     """
 
     def __init__(self, weights: Weights, residuals: Weights, max_grad_norm: float) -> None:
@@ -144,8 +144,8 @@ class _Evidence:
         return self.rows if self.linear else self.small.shape[2] // 2
 
     def fit(self, candidates: torch.Tensor, one_hot: torch.Tensor) -> Fit:
-        """Compare candidates (K, R, d) with labels (K, 1, c, R)."""
-        # in this order the few candidates' products, and their derivatives, run along the rows
+        """Return the statistics of candidates (K, R, d) with one-hot labels (K, 1, c, R)."""
+        # in this order the products and their derivatives are contiguous in the rows
         both = (candidates @ self.large.mT).mT
         both = both.unflatten(1, (2, self.steps, self.rows))
         responses = both[:, 0] + self.large_bias
@@ -215,11 +215,11 @@ def _bias(weights: Mapping[str, torch.Tensor], layer: str) -> torch.Tensor:
 
 
 class _OuterAbsolute(torch.autograd.Function):
-    """``sum |u x' - G|`` over the entries, without keeping the outer products for the way back.
+    """``sum |u x' - G|`` over the entries, without storing the outer products for backward.
 
     With S the signs of the entries, the sum is ``u' S x - sum S G`` and its derivatives are ``S x``
-    and ``S' u``: all are formed on the way forward, one candidate and some rows at a time, so that
-    no array leaves the cache but G.
+    and ``S' u``. The forward pass computes them all, one candidate and some rows at a time, so that
+    only G exceeds the cache.
     """
 
     @staticmethod
@@ -256,16 +256,16 @@ class _OuterAbsolute(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What the attack returns.
+    """The result of :func:`match_gradients`.
 
     Attributes
     ----------
     inputs : Tensor, shape (K, d)
         The best candidate of each target, in [0, 1].
     labels : Tensor of integers, shape (K,)
-        Its label: the known one, or the one with the least loss.
+        The known label, or the one with the least loss.
     loss : Tensor, shape (K,)
-        Its loss.
+        Loss of that candidate.
     """
 
     inputs: torch.Tensor
@@ -299,8 +299,8 @@ def match_gradients(
 ) -> Reconstruction:
     """Reconstruct every target from its model's steps: Hayes et al., Section 2.1, eq. (1).
 
-    Adam with a cosine schedule on the candidates' values, projected to [0, 1] after each
-    iteration; of all candidates and iterations the one with the least loss is returned.
+    Adam with a cosine schedule on the candidates' values, projected to [0, 1] after each iteration.
+    Returns the candidate with the least loss over all restarts and iterations.
 
     Parameters
     ----------
@@ -309,27 +309,31 @@ def match_gradients(
     run : DPSGD
         Its clipping norm is used; the sampling rate must be 1.
     labels : Tensor of integers, shape (K,), or None
-        The targets' labels if known. None searches all of them, which multiplies the cost by the
-        number of classes; :func:`infer_labels` reads them off the residuals for nothing.
+        The targets' labels if known. None tries every label, which multiplies the cost by the
+        number of classes; :func:`infer_labels` estimates them from the residuals at no cost.
     generator : torch.Generator
-        Source of the first candidates (uniform noise).
+        Source of the initial candidates (uniform noise).
     loss : callable
         One of this module's losses.
     iterations, restarts : int
-        Iterations of Adam, and first candidates per target and label.
+        Iterations of Adam, and initial candidates per target and label.
     learning_rate : float
-        Adam's, at the start, in units of the pixels' range.
+        Initial rate of Adam, in units of the pixels' range.
     start : Tensor, shape (K, d), optional
-        A first candidate for each target, in place of the first restart's noise.
+        Initial candidate of each target, in place of the first restart's noise.
     feature_map : callable, optional
-        For a model on top of a frozen feature map: takes images (count, d) to features (count, f).
+        For a model on top of a frozen feature map: maps images (count, d) to features (count, f).
     dimension : int, optional
         d, needed with a feature map.
     watch : callable, optional
         Called after each iteration.
     block : int, optional
-        Targets attacked together; by default as many as keep their steps in the cache. No result
-        depends on it beyond rounding.
+        Targets attacked together; by default as many as fit in the cache. Affects results by
+        rounding only.
+
+    Returns
+    -------
+    Reconstruction
 
     Raises
     ------
@@ -339,9 +343,9 @@ def match_gradients(
     Notes
     -----
     Cost per target, candidate and iteration: ``8 T h d`` multiplications (h rows of the large
-    layer), forward and back; with the L1 distance ``8 T h d`` more. Memory per target of a block:
+    layer) for both passes; with the L1 distance ``8 T h d`` more. Memory per target of a block:
     ``2 T h d`` values, once more while the L1 distance is computed. The paper ran 10^6 iterations
-    of plain gradient descent with five restarts; a few hundred of Adam reach what the noise allows.
+    of plain gradient descent with five restarts; a few hundred of Adam reach the noise floor.
     """
     if run.sampling_rate != 1:
         raise ValueError(f"run must have sampling_rate 1 (full batch); got {run.sampling_rate!r}")
@@ -401,7 +405,7 @@ def match_gradients(
 
 
 def _block_size(large: torch.Tensor) -> int:
-    """Targets whose steps stay in the cache over the iterations, enough to hide the calls' cost."""
+    """Targets whose steps fit in the cache; at least 8, to amortise the cost of calls."""
     steps, _, rows, fed = large.shape
     room = 2**21 if large.device.type == "cpu" else 2**31
     return max(8, room // (2 * steps * rows * fed))
@@ -417,7 +421,7 @@ def _descend(
     feature_map: FeatureMap | None,
     watch: Callable[..., None] | None,
 ) -> Reconstruction:
-    """Adam on candidates (K, R, d) with labels (K, R); the best of each target's."""
+    """Run Adam on candidates (K, R, d) with labels (K, R); return the best of each target."""
     classes = torch.arange(evidence.classes, device=labels.device)[:, None]
     one_hot = (labels[:, None, None] == classes).to(candidates.dtype)  # (K, 1, c, R)
     values = candidates.clone().requires_grad_()
@@ -432,7 +436,7 @@ def _descend(
         return loss(evidence.fit(fed, one_hot))
 
     def keep(current: torch.Tensor) -> None:
-        better = current < least  # false for nan: a candidate that diverged is never kept
+        better = current < least  # false for nan, so that a diverged candidate is never kept
         least[better] = current[better]
         best[better] = values.detach()[better]
 
@@ -462,20 +466,20 @@ def _best_of(best: torch.Tensor, labels: torch.Tensor, least: torch.Tensor) -> R
     return Reconstruction(best[rows, chosen].clone(), labels[rows, chosen], least[rows, chosen])
 
 
-# What needs no descent ---------------------------------------------------------------------------
+# Closed forms ------------------------------------------------------------------------------------
 
 
 def infer_labels(residuals: Weights) -> torch.Tensor:
-    """Return each target's label as read off the output biases' residuals, shape (K,).
+    """Estimate each target's label from the residuals of the output biases, shape (K,).
 
-    A record's gradient with respect to the output bias is the predicted probabilities minus one at
-    its label: only the label's entry is negative. Summed over the steps the noise averages out.
+    A record's gradient in the output biases is the predicted probabilities minus one at its label:
+    only the label's entry is negative. Summing over the steps averages out the noise.
     """
     return residuals["output.bias"].sum(dim=0).argmin(dim=-1)
 
 
 def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
-    """Return a first candidate for each target, shape (K, d), exact where there is no noise.
+    """Return an initial candidate for each target, shape (K, d); exact without noise.
 
     All steps' residuals of the first layer, bias included, are multiples of the record with a one
     appended: stacked they have rank one, and the leading right singular vector, divided by its
@@ -485,7 +489,7 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
     ----------
     residuals : Weights, shape (T, K, ...)
     iterations : int
-        Of the power method; the singular value's gap is large wherever the start is of use.
+        Iterations of the power method; the spectral gap is large wherever the start is useful.
 
     Notes
     -----
@@ -496,7 +500,7 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
     matrix = _by_target(rows).double()
     scale = matrix.abs().amax(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     matrix = matrix / scale
-    # the sum of rows weighted by their last entries is close to the record already
+    # start from the sum of rows weighted by their last entries, close to the record
     vector = matrix.mT @ matrix[:, :, -1:]
     for _ in range(iterations):
         vector = matrix.mT @ (matrix @ vector)
@@ -519,8 +523,8 @@ def linearised_variance(
     The residuals are the record's clipped gradients plus Gaussian noise of variance
     ``C^2 sigma^2``, with the models known. With J the Jacobian of all steps' clipped gradients in
     the record, an *unbiased* reconstruction has covariance at least ``C^2 sigma^2 (J'J)^-1``, and
-    the least squared distance attains it for small noise. It does not bind a biased attack: one
-    that knows the pixels' range, or a prior, can and does go below it.
+    the least squared distance attains it for small noise. It does not bind biased attacks: one
+    that uses the pixels' range, or a prior, can have less error, and does.
 
     Parameters
     ----------
@@ -536,7 +540,7 @@ def linearised_variance(
     Returns
     -------
     Tensor, shape (K, d), float64
-        The diagonal, infinite where a record's values cannot be told apart.
+        Diagonal of the bound; infinite where the gradients do not determine the record.
 
     Notes
     -----
@@ -577,7 +581,7 @@ def _features_and_jacobian(
 def linearised_information(
     weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float
 ) -> torch.Tensor:
-    """Return J'J of one target's clipped gradients at all T models, by its pixels.
+    """Return J'J, with J the Jacobian of one target's clipped gradients at all T models.
 
     Parameters
     ----------
@@ -597,15 +601,15 @@ def linearised_information(
     small = {name: w for name, w in weights.items() if layer == "hidden" and name[0] == "o"}
 
     def step(small: Weights, responses: torch.Tensor, size: torch.Tensor):
-        """Clipped deltas of one step, as functions of what the record enters through."""
+        """Clipped deltas of one step, as functions of the responses and the squared norm."""
         if layer == "output":
-            delta = responses.softmax(dim=0) - _one_hot(label, responses)
+            delta = responses.softmax(dim=0) - one_hot(label, len(responses), responses.dtype)
             squared = delta.square().sum() * (size + 1)
             factor = (max_grad_norm * squared.rsqrt()).clamp(max=1)
             return (factor * delta,)
         hidden = torch.nn.functional.elu(responses)
         logits = small["output.weight"] @ hidden + small["output.bias"]
-        output_delta = logits.softmax(dim=0) - _one_hot(label, logits)
+        output_delta = logits.softmax(dim=0) - one_hot(label, len(logits), logits.dtype)
         hidden_delta = (small["output.weight"].mT @ output_delta) * (hidden.clamp(max=0) + 1)
         squared = output_delta.square().sum() * (hidden.square().sum() + 1)
         squared = squared + hidden_delta.square().sum() * (size + 1)
@@ -615,7 +619,7 @@ def linearised_information(
     sizes = size.expand(len(large))
     values = torch.func.vmap(step)(small, responses, sizes)
     jacobians = torch.func.vmap(torch.func.jacrev(step, argnums=(1, 2)))(small, responses, sizes)
-    # by the chain rule through the responses (rows of the layer) and the record's squared norm
+    # chain rule through the responses (rows of the layer) and the record's squared norm
     chained = [by_rows @ large + 2 * by_size[..., None] * record for by_rows, by_size in jacobians]
     u, slope = values[0], chained[0]  # (T, rows), (T, rows, d)
     mixed = torch.einsum("tr,trd->d", u, slope)
@@ -634,7 +638,3 @@ def linearised_information(
         information += torch.outer(felt, given) + torch.outer(given, felt)
         information += (hidden[t].square().sum() + 1) * (v_slope[t].mT @ v_slope[t])
     return information
-
-
-def _one_hot(label: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    return (torch.arange(len(logits), device=logits.device) == label).to(logits.dtype)

@@ -1,9 +1,9 @@
-"""Spaces in which images are sought other than that of their pixels: Liu et al., Section 4.2.
+"""Parametrisations of images by generators: Liu et al., Section 4.2.
 
-:class:`UntrainedSpace` is the proposed attack's: the weights of a network that nothing has been
-trained on (deep image prior, Ulyanov et al. 2018). :class:`LatentSpace` and :class:`TunedSpace` are
-those of Jeon et al. (2021), who first seek the latent vectors of a pretrained generator and then
-its weights, too.
+:class:`UntrainedSpace`, which the proposed attack uses, holds the weights of an untrained network
+(deep image prior, Ulyanov et al. 2018). :class:`LatentSpace` and :class:`TunedSpace` are those of
+Jeon et al. (2021), who first optimise the latent vectors of a pretrained generator and then its
+weights as well.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from reconrisk.mechanisms import Released
 __all__ = ["LatentSpace", "TunedSpace", "UntrainedSpace", "generative_attack"]
 
 
-#: the paper's weights of the terms that know nothing of features
+#: The paper's objective without its feature term.
 REGULARISED = Objective(total_variation=0.01, statistics=0.001)
 
 
 @dataclass(frozen=True)
 class UntrainedSpace:
-    """The weights of an untrained network that paints a batch from fixed noise.
+    """The weights of an untrained network that generates a batch from fixed noise.
 
     Attributes
     ----------
     network : ImagePrior
-        Whose weights the first problem starts from; all others draw their own.
+        Its weights are the initial ones of the first problem; the others draw their own.
     noise : Tensor, shape (n, width, side, side)
-        The same for every problem.
+        Input of the network, the same for every problem.
     """
 
     network: ImagePrior
@@ -47,23 +47,23 @@ class UntrainedSpace:
 
     @classmethod
     def draw(cls, network: ImagePrior, count: int, generator: torch.Generator) -> UntrainedSpace:
-        """The space of batches of ``count`` images, with standard normal noise."""
+        """Return the space of batches of ``count`` images, with standard normal noise."""
         like = next(network.parameters())
         shape = (count, network.width, network.side, network.side)
         return cls(network, torch.randn(shape, generator=generator, device=like.device).to(like))
 
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Weights as vectors (problems, k)."""
-        rows = [_flat(self.network)]
+        """Return initial weights as vectors (problems, k)."""
+        rows = [_flat_weights(self.network)]
         for _ in range(problems - 1):
             other = copy.deepcopy(self.network)
             draw_weights(other, generator)
-            rows.append(_flat(other))
+            rows.append(_flat_weights(other))
         return torch.stack(rows)
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
-        """The network's images (n, colours, side, side) with these weights."""
-        return _called(self.network, values, self.noise)
+        """Return the network's images (n, colours, side, side) with these weights."""
+        return _call_with_weights(self.network, values, self.noise)
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,17 @@ class LatentSpace:
     Attributes
     ----------
     decoder : Decoder
-        Trained.
+        A trained generator.
     known : Tensor, shape (N, latent)
-        Latent vectors of pictures: starts are drawn from the normal law of their mean and
-        covariance.
+        Latent vectors of images. Initial values are drawn from the normal distribution with their
+        mean and covariance.
     """
 
     decoder: Decoder
     known: torch.Tensor
 
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Latent vectors (problems, n, latent)."""
+        """Draw initial latent vectors (problems, n, latent)."""
         shape = (problems, count, self.decoder.latent)
         drawn = torch.randn(shape, generator=generator, device=self.known.device).to(self.known)
         # a combination of centred rows with normal weights has exactly their covariance
@@ -92,14 +92,14 @@ class LatentSpace:
         return self.known.mean(dim=0) + drawn @ factor
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
-        """The decoder's images of latent vectors (n, latent)."""
+        """Return the decoder's images of latent vectors (n, latent)."""
         frozen = {name: p.detach() for name, p in self.decoder.named_parameters()}
         return functional_call(self.decoder, frozen, (values,))
 
 
 @dataclass(frozen=True)
 class TunedSpace:
-    """The weights of a generator and the latent vectors, one after the other in a vector.
+    """The weights of a generator and its latent vectors, concatenated.
 
     Attributes
     ----------
@@ -109,19 +109,21 @@ class TunedSpace:
     latent: LatentSpace
 
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Trained weights beside latent vectors as :class:`LatentSpace` draws them."""
+        """Return trained weights and latent vectors drawn as by :class:`LatentSpace`."""
         return self.beside(self.latent.start(problems, count, generator))
 
     def beside(self, latents: torch.Tensor) -> torch.Tensor:
-        """Trained weights beside given latent vectors (problems, n, latent)."""
-        weights = _flat(self.latent.decoder)
+        """Return trained weights concatenated with given latent vectors (problems, n, latent)."""
+        weights = _flat_weights(self.latent.decoder)
         return torch.cat([weights.expand(len(latents), -1), latents.flatten(1)], dim=1)
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
-        """The images (n, colours, side, side)."""
+        """Return the images (n, colours, side, side)."""
         decoder = self.latent.decoder
         size = sum(p.numel() for p in decoder.parameters())
-        return _called(decoder, values[:size], values[size:].unflatten(0, (-1, decoder.latent)))
+        return _call_with_weights(
+            decoder, values[:size], values[size:].unflatten(0, (-1, decoder.latent))
+        )
 
 
 def generative_attack(
@@ -144,15 +146,15 @@ def generative_attack(
     network, released, knowledge, generator, objective
         As in :func:`~reconrisk.attacks.invert_updates`.
     latent : LatentSpace
-        Of the generator.
+        Latent space of the generator.
     iterations : int
-        Of both stages together.
+        Iterations of both stages together, >= 2.
     learning_rates : tuple of float
-        Of Adam on latent vectors, and on weights.
+        Rates of Adam on latent vectors, and on weights.
     latent_share : float
-        Part of the iterations for the first stage, in (0, 1).
+        Share of the iterations for the first stage, in (0, 1).
     **settings
-        Of :func:`~reconrisk.attacks.invert_updates`.
+        Further arguments of :func:`~reconrisk.attacks.invert_updates`.
 
     Returns
     -------
@@ -172,7 +174,7 @@ def generative_attack(
         **shared,
     )
     tuned = TunedSpace(latent)
-    assert found.values is not None  # sought in the latent space
+    assert found.values is not None  # an inversion with a space returns them
     return invert_updates(
         network,
         released,
@@ -185,12 +187,14 @@ def generative_attack(
     )
 
 
-def _flat(network: nn.Module) -> torch.Tensor:
+def _flat_weights(network: nn.Module) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def _called(network: nn.Module, values: torch.Tensor, argument: torch.Tensor) -> torch.Tensor:
-    """A network's outputs with the weights of a vector."""
+def _call_with_weights(
+    network: nn.Module, values: torch.Tensor, argument: torch.Tensor
+) -> torch.Tensor:
+    """Call a network with weights taken from a vector."""
     sizes = [p.numel() for p in network.parameters()]
     parts = values[: sum(sizes)].split(sizes)
     weights = {

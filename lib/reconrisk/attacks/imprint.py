@@ -1,10 +1,10 @@
 """Robbing the Fed: records read off a manipulated layer's gradient (Fowl et al. 2022).
 
 The server puts an imprint module in front of the network
-(:class:`~reconrisk.convnets.ImprintNetwork`). Its neurons take one measurement of a record and
-compare it with increasing thresholds, so that the gradients of adjacent neurons differ by the
-records in between alone. One record in a bin is exact; several come out as a weighted mean. One of
-the attacks of Liu et al., Table 4.
+(:class:`~reconrisk.convnets.ImprintNetwork`). Its neurons compare one measurement of a record with
+increasing thresholds, so that the gradients of adjacent neurons differ only by the records between
+their thresholds. A record alone in its bin is recovered exactly; several give a weighted mean. One
+of the attacks of Liu et al., Table 4.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["Imprints", "imprint_attack", "imprint_thresholds", "isolated_share",
 
 @dataclass(frozen=True)
 class Imprints:
-    """What each bin holds.
+    """The records read from each bin.
 
     Attributes
     ----------
     records : Tensor, shape (P, k, d)
         The bins' weighted means of records; zero where nothing was found.
     strength : Tensor, shape (P, k)
-        Size of the difference of adjacent biases' gradients, by which the records are divided.
+        Absolute difference of adjacent bias gradients, by which the records are divided.
     found : Tensor of bool, shape (P, k)
-        Whether that is above noise and rounding.
+        Whether the strength exceeds noise and rounding.
     """
 
     records: torch.Tensor
@@ -45,15 +45,15 @@ class Imprints:
 
 
 def imprint_thresholds(measured: torch.Tensor, count: int) -> torch.Tensor:
-    """Return k increasing thresholds with equal shares of auxiliary measurements between them.
+    """Return thresholds that split auxiliary measurements into bins of equal size, shape (k,).
 
     Parameters
     ----------
     measured : Tensor, shape (N,)
-        ``h.x`` of records like those to come, more than k different ones.
+        ``h.x`` of records similar to the private ones, with more than k different values.
     count : int
         k >= 1. The last bin is open above; the first begins a full range below the least
-        measurement, so that hardly any record falls out.
+        measurement, so that hardly any record falls below it.
 
     Raises
     ------
@@ -62,7 +62,9 @@ def imprint_thresholds(measured: torch.Tensor, count: int) -> torch.Tensor:
     """
     arguments.integer("count", count, 1)
     if measured.ndim != 1 or len(measured) < 2:
-        raise ValueError(f"measured must be a vector; got shape {tuple(measured.shape)}")
+        raise ValueError(
+            f"measured must be a vector of at least 2 values; got shape {tuple(measured.shape)}"
+        )
     levels = torch.arange(count, dtype=measured.dtype, device=measured.device) / count
     thresholds = torch.quantile(measured, levels)
     thresholds[0] = 2 * measured.min() - measured.max()
@@ -74,15 +76,15 @@ def imprint_thresholds(measured: torch.Tensor, count: int) -> torch.Tensor:
 def read_imprints(
     weights: torch.Tensor, biases: torch.Tensor, *, noise_std: float = 0.0
 ) -> Imprints:
-    """Read the bins off the imprint layer's gradient.
+    """Read each bin's record from the gradient of the imprint layer.
 
     Parameters
     ----------
     weights : Tensor, shape (P, k, d)
     biases : Tensor, shape (P, k)
     noise_std : float
-        Of the noise on each entry, >= 0: a bin counts as empty below four standard deviations of
-        its difference, where a ratio would be of noise alone.
+        Standard deviation of the noise on each entry, >= 0. A bin counts as empty below four
+        standard deviations of its difference, where the ratio would be noise.
 
     Returns
     -------
@@ -90,7 +92,7 @@ def read_imprints(
 
     Notes
     -----
-    ``k d`` subtractions and divisions a problem.
+    Cost: ``k d`` subtractions and divisions a problem.
     """
     if weights.ndim != 3 or weights.shape[:2] != biases.shape:
         raise ValueError(
@@ -98,7 +100,7 @@ def read_imprints(
             f"got {tuple(weights.shape)} and {tuple(biases.shape)}"
         )
     arguments.real("noise_std", noise_std, 0, high_open=True)
-    # above the last threshold there is no other neuron
+    # the last bin has no neuron above it
     rows = weights - torch.cat([weights[:, 1:], torch.zeros_like(weights[:, :1])], dim=1)
     sums = biases - torch.cat([biases[:, 1:], torch.zeros_like(biases[:, :1])], dim=1)
     rounding = 64 * torch.finfo(biases.dtype).eps * biases.abs().amax(dim=1, keepdim=True)
@@ -118,21 +120,21 @@ def imprint_attack(
     box: tuple[float, float] | None = (0.0, 1.0),
     layer: str = "imprint",
 ) -> Inversion:
-    """Return the n strongest bins of each update as its batch, in the order of their strength.
+    """Return the n strongest bins of each update as its batch, strongest first.
 
     Parameters
     ----------
     network : ImprintNetwork
     released, knowledge
-        As in :func:`~reconrisk.attacks.invert_updates`; of the knowledge, the batch's size and the
-        records' shape. Nothing of the defence is allowed for but its noise.
+        As in :func:`~reconrisk.attacks.invert_updates`. Only the batch size and the records' shape
+        are used, and only the noise of a defence is accounted for.
     generator : torch.Generator, optional
-        Not used: nothing is random.
+        Not used: the attack is deterministic.
     noise_std : float
         As in :func:`read_imprints`.
     box : tuple of float, optional
-        Range of the values, to which records are clipped; bins not found are its middle (zero
-        without one).
+        Range of the values, to which records are clipped; missing records are its midpoint (zero
+        without a box).
     layer : str
         The layer's name in the network.
 
@@ -140,6 +142,11 @@ def imprint_attack(
     -------
     Inversion
         ``loss`` is the share of the batch for which no bin was found.
+
+    Raises
+    ------
+    ValueError
+        If there is no such layer, or it has fewer neurons than the batch has records.
     """
     try:
         weights, biases = released.gradient[f"{layer}.weight"], released.gradient[f"{layer}.bias"]
@@ -165,16 +172,16 @@ def isolated_share(batch_size: ArrayLike, probabilities: ArrayLike) -> np.ndarra
     """Return the expected share of a batch's records that are alone in their bin.
 
     ``sum_j p_j (1 - p_j)^(n - 1)``, for k equal bins ``(1 - 1/k)^(n - 1)``: the share that Robbing
-    the Fed recovers exactly. The published code counts as if all ways to fill the bins were equally
-    likely, which independent records' are not, and promises less.
+    the Fed recovers exactly. The published code takes all occupancy numbers of the bins as equally
+    likely, which they are not for independent records, and reports a smaller share.
 
     Parameters
     ----------
     batch_size : array_like of int, shape (...)
         n >= 1, independent records.
     probabilities : array_like, shape (k,), or int
-        Of each bin, at most 1 in all (what is missing falls out of all bins); or the number k of
-        equal bins.
+        Probability of each bin, with sum at most 1 (other records are in no bin); or the number k
+        of equal bins.
 
     Returns
     -------
@@ -186,5 +193,5 @@ def isolated_share(batch_size: ArrayLike, probabilities: ArrayLike) -> np.ndarra
         return (1 - 1 / bins) ** (n - 1)
     p = arguments.real("probabilities", probabilities, 0, 1)
     if p.sum() > 1 + 1e-12:
-        raise ValueError(f"probabilities must not exceed 1 in all; got {p.sum()!r}")
+        raise ValueError(f"probabilities must have sum at most 1; got sum {p.sum()!r}")
     return np.sum(p * (1 - p) ** (n[..., None] - 1), axis=-1)

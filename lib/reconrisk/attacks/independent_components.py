@@ -1,9 +1,9 @@
 """The cocktail party attack: a linear layer's inputs as independent components of its gradient.
 
 Kariyappa et al. 2023; Liu et al., Section 4.1. The gradient of a linear layer is a sum of outer
-products, ``dL/dW = sum_i delta_i x_i^T``: each row mixes the batch's inputs. Their span is exact
-(:func:`row_space`); to tell them apart needs more, and here it is that values of different inputs
-are independent. Images of one kind are not, so this is the attack's weak part.
+products, ``dL/dW = sum_i delta_i x_i^T``: each row is a mixture of the batch's inputs. Their span
+is exact (:func:`row_space`). To separate them the attack assumes that the values of different
+inputs are independent, which holds poorly for images of one kind.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Components", "component_attack", "row_space", "stretch", "unmix"]
 
 @dataclass(frozen=True)
 class Components:
-    """What comes out of unmixing.
+    """The result of :func:`unmix`.
 
     Attributes
     ----------
     sources : Tensor, shape (P, n, d), float64
-        The components, of variance one over their d values, with the sign of a positive mean and
-        in no order. Their means are kept.
+        The components, with variance one over their d values and non-negative mean, in arbitrary
+        order. They are not centred.
     converged : Tensor of bool, shape (P,)
-        Whether the directions came to rest.
+        Whether the iteration converged.
     """
 
     sources: torch.Tensor
@@ -62,7 +62,7 @@ def unmix(
     iterations: int = 500,
     tolerance: float = 1e-8,
 ) -> Components:
-    """Find n independent components of each layer's gradient: whitening, then FastICA.
+    """Find n independent components of each layer's gradient by whitening and FastICA.
 
     All components together, with the hyperbolic tangent as nonlinearity and symmetric
     decorrelation (Hyvärinen 1999). Kariyappa et al. descend a negentropy of the same kind by
@@ -74,11 +74,11 @@ def unmix(
     count : int
         n, at least 1, at most ``min(rows, d - 1)``.
     generator : torch.Generator
-        Source of the first rotation.
+        Source of the initial rotation.
     iterations : int
-        At most.
+        Most iterations.
     tolerance : float
-        Cosine by which no direction may turn in an iteration once at rest.
+        The iteration has converged when no direction changes by more than this in cosine.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def unmix(
 
     Notes
     -----
-    The mixtures' singular value decomposition (``rows d min(rows, d)`` multiplications), then
+    Cost: the mixtures' singular value decomposition (``rows d min(rows, d)`` multiplications), then
     ``2 n^2 d`` an iteration, in double precision.
     """
     _check_mixtures(mixtures, count)
@@ -103,30 +103,30 @@ def unmix(
     if count > sizes.shape[1] or bool((sizes[:, count - 1] <= 1e-12 * sizes[:, 0]).any()):
         raise ValueError(f"mixtures must span {count} directions after centring")
     white = math.sqrt(values) * right[:, :count]
-    # one first rotation for all, so that no problem depends on how many there are
+    # one initial rotation for all, so that results do not depend on the number of problems
     drawn = torch.randn((count, count), generator=generator, device=rows.device, dtype=rows.dtype)
-    turn = _decorrelated(drawn).expand(len(rows), -1, -1)
+    rotation = _decorrelated(drawn).expand(len(rows), -1, -1)
     converged = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     for _ in range(iterations):
-        responses = torch.tanh(turn @ white)
+        responses = torch.tanh(rotation @ white)
         curvature = (1 - responses.square()).mean(dim=2)
-        turned = _decorrelated(responses @ white.mT / values - curvature[..., None] * turn)
-        cosines = (turned * turn).sum(dim=2).abs()
-        turn = turned
+        updated = _decorrelated(responses @ white.mT / values - curvature[..., None] * rotation)
+        cosines = (updated * rotation).sum(dim=2).abs()
+        rotation = updated
         converged = (1 - cosines).amax(dim=1) < tolerance
         if bool(converged.all()):
             break
-    # the same combinations of the rows as they were: their components keep their means
-    unmixing = turn @ (math.sqrt(values) / sizes[:, :count, None] * left[:, :, :count].mT)
+    # apply the unmixing to the rows before centring, so that components keep their means
+    unmixing = rotation @ (math.sqrt(values) / sizes[:, :count, None] * left[:, :, :count].mT)
     sources = unmixing @ rows
     sign = torch.where(sources.mean(dim=2, keepdim=True) < 0, -1.0, 1.0)
     return Components(sources * sign, converged)
 
 
 def stretch(sources: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-    """Map each component's values (..., d) linearly onto [low, high]: pictures of known range."""
+    """Map each component's values (..., d) linearly onto [low, high], the range of images."""
     if not low < high:
-        raise ValueError(f"low must be less than high; got {low!r} and {high!r}")
+        raise ValueError(f"low must be below high; got {low!r} and {high!r}")
     least, most = sources.amin(dim=-1, keepdim=True), sources.amax(dim=-1, keepdim=True)
     return low + (high - low) * (sources - least) / (most - least)
 
@@ -143,28 +143,28 @@ def component_attack(
 ) -> Inversion:
     """Recover the inputs of a linear layer as independent components, then invert the features.
 
-    If the layer is the network's first, its inputs are the images and nothing is left to invert.
-    Directions that a defence has wiped out of the layer's gradient are replaced by random ones.
+    If the layer is the network's first, its inputs are the images and need no inversion. Directions
+    that a defence removed from the layer's gradient are replaced by random ones.
 
     Parameters
     ----------
     network, released, knowledge, generator
-        As in :func:`~reconrisk.attacks.invert_updates`; recovered features take the place of
+        As in :func:`~reconrisk.attacks.invert_updates`; recovered features replace
         ``knowledge.features``.
     layer : str
         The name of the linear layer's weights.
     objective : Objective, optional
-        What the inversion minimises. By default the features' squared cosines, with the paper's
-        weights of the other terms relative to it and no distance of updates. None of it where the
+        Objective of the inversion of features. By default the features' squared cosines, with the
+        paper's relative weights of the other terms and no distance of updates. Not used if the
         layer is the first.
     **settings
-        Of :func:`~reconrisk.attacks.invert_updates`.
+        Further arguments of :func:`~reconrisk.attacks.invert_updates`.
 
     Returns
     -------
     Inversion
-        Without an inversion, ``loss`` is 0 where unmixing came to rest and 1 where it did not, and
-        the records come in no order.
+        Without an inversion of features, ``loss`` is 0 where unmixing converged and 1 where it did
+        not, and the records are in arbitrary order.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def component_attack(
 
 
 def _completed(weight: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A gradient of full rank: with noise far below rounding of what single precision released."""
+    """Make a gradient full rank, by adding noise far below the rounding of single precision."""
     whole = weight.double()
     size = whole.abs().amax(dim=(1, 2), keepdim=True)
     drawn = torch.randn(whole.shape, generator=generator, device=whole.device, dtype=whole.dtype)
@@ -205,6 +205,6 @@ def _check_mixtures(mixtures: torch.Tensor, count: int) -> None:
 
 
 def _decorrelated(matrix: torch.Tensor) -> torch.Tensor:
-    """The nearest orthogonal matrices."""
+    """Return the nearest orthogonal matrices."""
     left, _, right = torch.linalg.svd(matrix)
     return left @ right

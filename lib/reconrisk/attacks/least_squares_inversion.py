@@ -1,13 +1,13 @@
-"""Gradient inversion by least squares: what the network's shape, or a prior, gives away.
+"""Gradient inversion by least squares, within the gradient's row space or with a normal prior.
 
-In double precision and without a published counterpart, to say how much a gradient holds rather
-than how much a given attack finds in it:
+These attacks have no published counterpart. They work in double precision and measure how much
+information a gradient contains, rather than how much a given attack extracts:
 
-- :func:`span_attack`: the rows of the first layer's gradient are combinations of the records, so
-  that n^2 numbers are sought instead of n d;
+- :func:`span_attack`: the rows of the first layer's gradient are combinations of the records, which
+  leaves n^2 unknowns instead of n d;
 - :func:`gaussian_prior_attack`: the most probable batch under a normal prior in few coordinates.
 
-:func:`class_means` is the guess of one who attacks nothing but knows the labels.
+:func:`class_means` is the baseline that uses the labels and no gradient.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["class_means", "gaussian_prior_attack", "span_attack"]
 
 
 def class_means(inputs: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
-    """Return the mean record of each class, shape (classes, d): an attacker's guess without attack.
+    """Return the mean record of each class, shape (classes, d): the best guess from labels alone.
 
     Parameters
     ----------
     inputs : Tensor, shape (N, d)
-        Records the attacker has of its own.
+        Auxiliary records of the attacker.
     labels : Tensor of integers, shape (N,)
     classes : int
 
@@ -60,31 +60,37 @@ def span_attack(
     """Reconstruct P batches within the row space of the first layer's gradient.
 
     That gradient is ``sum_i delta_i x_i'`` over the n records: without noise its n leading right
-    singular vectors span the records, and only their n^2 coordinates are unknown. They are found by
-    Levenberg and Marquardt's method from all layers' gradients.
+    singular vectors span the records, and only their n^2 coordinates are unknown. The
+    Levenberg-Marquardt method finds them from all layers' gradients.
 
     Parameters
     ----------
     weights, released, labels
         As in :func:`invert_gradients`; n is at most the first layer's units.
     start : Tensor, shape (P, n, d) or (n, d)
-        First candidates, for example the class means of the labels; projected onto the span.
+        Initial candidates, for example the class means of the labels; projected onto the span.
     iterations : int
-        At most so many steps; fewer once five in a row decrease no loss by 1e-8 of it.
+        Most steps; the search ends once five in a row decrease no loss by a relative 1e-8.
     max_grad_norm : float, optional
-        C, if every record's gradient was clipped before the average and the attacker knows so.
+        C, if every record's gradient was clipped before averaging and the attacker knows it.
     by_layer : bool
-        Whether every layer was clipped to C on its own.
+        Whether every layer was clipped to C separately.
 
     Returns
     -------
     Inversion
         In double precision; the loss is the squared distance over the released squared norm.
 
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or the batch has more records than the first layer has units.
+
     Notes
     -----
-    Per problem and step ``(n h + p') n^4`` multiplications for the normal equations and ``n^6 / 3``
-    for their solution, with p' the other layers' parameters; memory ``(n h + p') n^2`` numbers.
+    Cost per problem and step: ``(n h + p') n^4`` multiplications for the normal equations and
+    ``n^6 / 3`` for their solution, with p' the other layers' parameters; memory ``(n h + p') n^2``
+    numbers.
     """
     problem = Problem.of(weights, released, labels)
     count = labels.shape[1]
@@ -92,26 +98,26 @@ def span_attack(
     rows = problem.released[first].shape[1]
     if count > min(rows, problem.dimension):
         raise ValueError(
-            f"a batch must have at most {min(rows, problem.dimension)} records; got {count}"
+            f"labels must be of at most {min(rows, problem.dimension)} records a batch; got {count}"
         )
     if start.shape not in ((count, problem.dimension), (*labels.shape, problem.dimension)):
         raise ValueError(
             f"start must have shape {(*labels.shape, problem.dimension)}; got {tuple(start.shape)}"
         )
     span = torch.linalg.svd(problem.released[first].double(), full_matrices=False).Vh[:, :count]
-    begin = start.double().expand(len(labels), count, problem.dimension) @ span.mT
+    initial = start.double().expand(len(labels), count, problem.dimension) @ span.mT
     wide = [r.double() for r in problem.released.values()]
     size = inner_products(wide, wide)
     fit = _LeastSquares(
         problem.within(span),
-        torch.zeros_like(begin),
-        torch.eye(count, dtype=begin.dtype, device=begin.device).expand(len(begin), -1, -1),
+        torch.zeros_like(initial),
+        torch.eye(count, dtype=initial.dtype, device=initial.device).expand(len(initial), -1, -1),
         1 / size.sqrt(),
-        torch.zeros(count, dtype=begin.dtype, device=begin.device),
+        torch.zeros(count, dtype=initial.dtype, device=initial.device),
         max_grad_norm,
         by_layer,
     )
-    coordinates, loss = fit.run(begin, iterations)
+    coordinates, loss = fit.run(initial, iterations)
     return Inversion(coordinates @ span, loss)
 
 
@@ -131,35 +137,41 @@ def gaussian_prior_attack(
     """Reconstruct P batches as the most probable ones under a Gaussian prior.
 
     Each record is its class's mean plus ``c @ basis`` with independent normal c; the released
-    gradient is the batch's plus normal noise. Minus twice the log posterior is minimised by
-    Levenberg and Marquardt's method, from the class means.
+    gradient is the batch's plus normal noise. The Levenberg-Marquardt method minimises minus twice
+    the log posterior, from the class means.
 
     Parameters
     ----------
     weights, released, labels
         As in :func:`invert_gradients`.
     means : Tensor, shape (classes, d)
-        See :func:`class_means`.
+        Prior mean of each class, such as :func:`class_means`.
     basis : Tensor, shape (k, d)
-        For example leading principal directions of records less their classes' means.
+        For example the leading principal directions of records minus their class means.
     prior_std : Tensor, shape (k,)
         Standard deviations of the coordinates, > 0.
     noise_std : float or Tensor, shape (P,)
-        Standard deviation of the released gradient's coordinates around the batch's, > 0: noise,
-        plus whatever of the records the basis does not hold.
+        Standard deviation of the released gradient's coordinates around the batch's, > 0: the
+        noise, plus the effect of the records' part outside the basis.
     iterations, max_grad_norm, by_layer
         As in :func:`span_attack`.
 
     Returns
     -------
     Inversion
-        In double precision; the loss is the sum of squares, less the part of the misfit that no
-        record of the prior's can change.
+        In double precision; the loss is the sum of squares, without the part of the misfit that no
+        record under the prior can change.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or an argument is out of its range.
 
     Notes
     -----
-    All is done in the coordinates of the means and the basis, ``q <= classes + k`` in place of d.
-    Per problem and step ``(q h + p') (n k)^2`` multiplications, memory ``(q h + p') n k`` numbers.
+    Records are represented in the coordinates of the means and the basis, ``q <= classes + k``
+    instead of d. Cost per problem and step: ``(q h + p') (n k)^2`` multiplications; memory
+    ``(q h + p') n k`` numbers.
     """
     problem = Problem.of(weights, released, labels)
     arguments.real("prior_std", prior_std.cpu().numpy(), 0, low_open=True)
@@ -186,25 +198,25 @@ def gaussian_prior_attack(
         max_grad_norm,
         by_layer,
     )
-    begin = torch.zeros((*labels.shape, len(basis)), dtype=torch.float64, device=basis.device)
-    coordinates, loss = fit.run(begin, iterations)
+    initial = torch.zeros((*labels.shape, len(basis)), dtype=torch.float64, device=basis.device)
+    coordinates, loss = fit.run(initial, iterations)
     return Inversion((offset + coordinates @ directions) @ span, loss)
 
 
 @dataclass(frozen=True)
 class _LeastSquares:
-    """Records ``offset + c @ directions``; the misfit of their gradients, plus a penalty on c.
+    """The misfit of the gradients of records ``offset + c @ directions``, plus a penalty on c.
 
     Attributes
     ----------
     problem : Problem
-        In double precision, first layer in the same coordinates as the records.
+        In double precision, with the first layer in the coordinates of the records.
     offset : Tensor, shape (P, n, q)
     directions : Tensor, shape (P, k, q)
     scale : Tensor, shape (P,)
-        What a misfit of the gradients is multiplied by.
+        Factor of the misfit of the gradients.
     penalty : Tensor, shape (k,)
-        What a coordinate is multiplied by; zeros for none.
+        Factor of each coordinate in the penalty; zeros for none.
     """
 
     problem: Problem
@@ -219,37 +231,39 @@ class _LeastSquares:
         """Minimise from ``coordinates``, (P, n, k); return them and the sum of squares, (P,)."""
         shape = coordinates.shape
         point = coordinates.flatten(1)
-        rest = self._residuals(point)
-        loss = rest.square().sum(dim=1)
+        residual = self._residuals(point)
+        loss = residual.square().sum(dim=1)
         damping = torch.full_like(loss, 1e-3)
-        idle = 0
+        stalled = 0
         for _ in range(iterations):
             before = loss
             slopes = self._jacobians(point)
             normal = slopes.mT @ slopes
-            towards = (slopes.mT @ rest[..., None])[..., 0]
-            open_ = torch.ones_like(loss, dtype=torch.bool)
+            gradient = (slopes.mT @ residual[..., None])[..., 0]
+            pending = torch.ones_like(loss, dtype=torch.bool)
             for _ in range(25):
-                trial = point - _damped_step(normal, towards, damping)
-                trial_rest = self._residuals(trial)
-                trial_loss = trial_rest.square().sum(dim=1)
-                taken = open_ & (trial_loss < loss)
+                trial = point - _damped_step(normal, gradient, damping)
+                trial_residual = self._residuals(trial)
+                trial_loss = trial_residual.square().sum(dim=1)
+                taken = pending & (trial_loss < loss)
                 point = torch.where(taken[:, None], trial, point)
-                rest = torch.where(taken[:, None], trial_rest, rest)
+                residual = torch.where(taken[:, None], trial_residual, residual)
                 loss = torch.where(taken, trial_loss, loss)
-                damping = torch.where(taken, damping / 6, torch.where(open_, damping * 4, damping))
-                open_ &= ~taken
-                if not bool(open_.any()):
+                damping = torch.where(
+                    taken, damping / 6, torch.where(pending, damping * 4, damping)
+                )
+                pending &= ~taken
+                if not bool(pending.any()):
                     break
             damping.clamp_(1e-10, 1e6)
-            # a short step may only mean that the damping has to come down again first
-            idle = idle + 1 if bool((loss >= (1 - 1e-8) * before).all()) else 0
-            if idle == 5:
+            # a short step may only mean that the damping has to decrease first
+            stalled = stalled + 1 if bool((loss >= (1 - 1e-8) * before).all()) else 0
+            if stalled == 5:
                 break
         return point.view(shape), loss
 
     def _residuals(self, point: torch.Tensor) -> torch.Tensor:
-        """Misfits and penalised coordinates one after the other, (P, parameters + n k)."""
+        """Misfits and penalised coordinates, concatenated, (P, parameters + n k)."""
         problem = self.problem
         coordinates = point.view(*self.offset.shape[:2], -1)
         gradients = mean_gradient(
@@ -277,14 +291,14 @@ class _LeastSquares:
 
 
 def _damped_step(
-    normal: torch.Tensor, towards: torch.Tensor, damping: torch.Tensor
+    normal: torch.Tensor, gradient: torch.Tensor, damping: torch.Tensor
 ) -> torch.Tensor:
-    """Solve ``(N + damping diag N) step = towards`` for every problem."""
+    """Solve ``(N + damping diag N) step = gradient`` for every problem."""
     diagonal = normal.diagonal(dim1=1, dim2=2)
-    # an unknown that nothing depends on keeps a little weight of its own: the system stays regular
+    # an unknown without influence gets a tiny weight, so that the system stays regular
     floor = 1e-14 * diagonal.amax(dim=1, keepdim=True).clamp(min=1e-300)
     added = damping[:, None] * diagonal.clamp(min=0) + floor
     factor, failed = torch.linalg.cholesky_ex(normal + torch.diag_embed(added))
-    step = torch.cholesky_solve(towards[..., None], factor)[..., 0]
-    # where rounding made the system indefinite no step is tried; more damping will mend it
+    step = torch.cholesky_solve(gradient[..., None], factor)[..., 0]
+    # where rounding made the system indefinite take no step, so that the damping increases
     return torch.where((failed == 0)[:, None], step, torch.zeros_like(step))

@@ -1,8 +1,8 @@
 """Reconstruction from the final model alone: shadow models and a reconstructor network.
 
-Balle et al. (2022), as Hayes et al. use it (Section 2.1, Appendix A): the adversary trains many
-*shadow models*, each on the known records and one auxiliary record, from the same known first
-weights, and then a network that maps a model's weights to the record it was trained with.
+The attack of Balle et al. (2022), as Hayes et al. use it (Section 2.1, Appendix A): the adversary
+trains many *shadow models*, each on the known records and one auxiliary record, from the same known
+initial weights, and then a network that maps a model's weights to its auxiliary record.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = [
     "train_reconstructor",
 ]
 
-#: smallest spread of a weight that is standardised to one, over the root mean square of all
-#: spreads: a pixel that is black in every record leaves its weights untouched but for rounding,
-#: and without the floor that rounding would be blown up to the size of everything else
+#: Least spread by which a weight is divided, relative to the root mean square of all spreads.
+#: A pixel that is black in every record changes its weights by rounding only; without the floor
+#: standardisation would amplify that rounding to the size of the signal.
 SPREAD_FLOOR = 1e-2
 
 
@@ -38,7 +38,7 @@ def flatten(weights: Weights) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Standardised:
-    """How a weight vector is centred and scaled before a reconstructor reads it.
+    """The centring and scaling of weight vectors before a reconstructor.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Standardised:
 
     @classmethod
     def of(cls, vectors: torch.Tensor) -> Standardised:
-        """From shadow models (K, P): means and spreads, these no smaller than the floor."""
+        """Return means and spreads of shadow models (K, P), the spreads at least the floor."""
         spread = vectors.std(dim=0)
         floor = SPREAD_FLOOR * spread.square().mean().sqrt()
         tiny = torch.finfo(vectors.dtype).tiny
@@ -68,9 +68,9 @@ class Reconstructor:
     ----------
     standardised : Standardised
     layers : sequence of (weight, bias)
-        ReLU between them, a logistic function at the end, so that values lie in (0, 1).
+        With ReLU between them and a logistic function at the end, so that values are in (0, 1).
     held_out : sequence of float
-        Mean squared error on the shadow models held out, before training and after each epoch.
+        Mean squared error on the held-out shadow models, before training and after each epoch.
     """
 
     standardised: Standardised
@@ -103,16 +103,25 @@ def train_reconstructor(
     records : Tensor, shape (K, d), in [0, 1]
         The record each was trained with.
     generator : torch.Generator
-        Source of the first weights and of the order of the records.
+        Source of the initial weights and of the order of the records.
     hidden : sequence of int
-        Widths of the hidden layers. Balle et al. use fully connected layers of this size; widths
-        and loss (mean squared plus mean absolute error) are our choice of what they leave open.
+        Widths of the hidden layers. Balle et al. use fully connected layers of this size; where
+        they leave widths and loss open, these and mean squared plus mean absolute error are ours.
     epochs, batch, learning_rate
-        Of Adam, the rate falling to zero along a cosine.
+        Of Adam, with a cosine schedule of the rate.
     held_out : float
-        Share of the shadow models, in (0, 1), that is not trained on. The weights are those of
-        the epoch with the least error on it: under noise a network soon learns its shadow models
-        by heart, which does worse than guessing the mean record.
+        Share of the shadow models, in (0, 1), held out for early stopping: the weights are those
+        of the epoch with the least error on it. Under noise a network soon overfits its shadow
+        models, and then does worse than the mean record.
+
+    Returns
+    -------
+    Reconstructor
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or an argument is out of its range.
 
     Notes
     -----
@@ -126,27 +135,27 @@ def train_reconstructor(
     inputs = standardised(vectors)
     sizes = (vectors.shape[1], *hidden, records.shape[1])
     layers = [_layer(a, b, generator, vectors) for a, b in zip(sizes, sizes[1:], strict=False)]
-    # starting at the mean record: the network then only learns how models tell records apart
+    # initialise the output at the mean record, so that only deviations from it are learned
     layers[-1][0].mul_(0.1)
     layers[-1][1].copy_(records.mean(dim=0).clamp(0.01, 0.99).logit())
     parameters = [p.requires_grad_() for layer in layers for p in layer]
     optimiser = torch.optim.Adam(parameters, lr=learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
     order = torch.randperm(len(inputs), generator=generator, device=generator.device)
-    aside = max(1, int(held_out * len(order)))
-    apart, trained = order[:aside], order[aside:]
+    held_count = max(1, int(held_out * len(order)))
+    held, trained = order[:held_count], order[held_count:]
     errors: list[float] = []
     kept: list[tuple[torch.Tensor, torch.Tensor]] = []
     for epoch in range(epochs + 1):
         with torch.no_grad():
-            difference = _forward(layers, inputs[apart]).sigmoid() - records[apart]
+            difference = _forward(layers, inputs[held]).sigmoid() - records[held]
         errors.append(float(difference.square().mean()))
         if errors[-1] <= min(errors):
             kept = [(w.detach().clone(), b.detach().clone()) for w, b in layers]
         if epoch == epochs:
             break
-        mixed = torch.randperm(len(trained), generator=generator, device=generator.device)
-        for chosen in trained[mixed].split(batch):
+        shuffled = torch.randperm(len(trained), generator=generator, device=generator.device)
+        for chosen in trained[shuffled].split(batch):
             optimiser.zero_grad()
             difference = _forward(layers, inputs[chosen]).sigmoid() - records[chosen]
             (difference.square().mean() + difference.abs().mean()).backward()
@@ -156,12 +165,12 @@ def train_reconstructor(
 
 
 def _layer(
-    entering: int, leaving: int, generator: torch.Generator, like: torch.Tensor
+    fan_in: int, fan_out: int, generator: torch.Generator, like: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     weight = torch.randn(
-        (leaving, entering), generator=generator, device=like.device, dtype=like.dtype
+        (fan_out, fan_in), generator=generator, device=like.device, dtype=like.dtype
     )
-    return weight * math.sqrt(2 / entering), like.new_zeros(leaving)
+    return weight * math.sqrt(2 / fan_in), like.new_zeros(fan_out)
 
 
 def _forward(
@@ -183,7 +192,7 @@ class LinearReconstructor:
     coefficients : Tensor, shape (P, d)
     mean : Tensor, shape (d,)
     penalty : float
-        The one chosen.
+        The penalty chosen.
     """
 
     standardised: Standardised
@@ -201,16 +210,25 @@ def train_linear_reconstructor(
     records: torch.Tensor,
     penalties: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
 ) -> LinearReconstructor:
-    """Fit the ridge regression, its penalty by generalised cross-validation.
+    """Fit a ridge regression, with the penalty chosen by generalised cross-validation.
 
-    What a reconstructor network must beat to be worth its training.
+    The baseline for a reconstructor network.
 
     Parameters
     ----------
     vectors : Tensor, shape (K, P)
     records : Tensor, shape (K, d), in [0, 1]
     penalties : sequence of float
-        Tried, in units of the mean squared length of a standardised vector.
+        Candidates, in units of the mean squared norm of a standardised vector.
+
+    Returns
+    -------
+    LinearReconstructor
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit.
 
     Notes
     -----
@@ -223,27 +241,29 @@ def train_linear_reconstructor(
     mean = records.double().mean(dim=0)
     centred = records.double() - mean
     count, size = inputs.shape
-    # inner products of models with one another or of weights with one another: the fewer
+    # the Gram matrix of models or that of weights, whichever is smaller
     dual = count <= size
     values, directions = torch.linalg.eigh(inputs @ inputs.T if dual else inputs.T @ inputs)
     values = values.clamp(min=0)
-    turned = directions.T @ (centred if dual else inputs.T @ centred)
-    power = turned.square().sum(dim=1)
+    projected = directions.T @ (centred if dual else inputs.T @ centred)
+    power = projected.square().sum(dim=1)
     unit = float(inputs.square().sum()) / count
 
     def score(penalty: float) -> float:
-        left = penalty * unit / (values + penalty * unit)  # what the fit leaves of each direction
+        left = (
+            penalty * unit / (values + penalty * unit)
+        )  # share of each direction that the fit leaves
         if dual:
-            rest, freedom = (left.square() * power).sum(), left.sum()
+            residual, freedom = (left.square() * power).sum(), left.sum()
         else:
             explained = (2 * power - power * values / (values + penalty * unit)) / (
                 values + penalty * unit
             )
-            rest, freedom = centred.square().sum() - explained.sum(), count - size + left.sum()
-        return float(rest / freedom.square() * count)
+            residual, freedom = centred.square().sum() - explained.sum(), count - size + left.sum()
+        return float(residual / freedom.square() * count)
 
     best = min(penalties, key=score)
-    solved = directions @ (turned / (values + best * unit)[:, None])
+    solved = directions @ (projected / (values + best * unit)[:, None])
     coefficients = (inputs.T @ solved if dual else solved).to(vectors.dtype)
     return LinearReconstructor(standardised, coefficients, mean.to(vectors.dtype), best)
 

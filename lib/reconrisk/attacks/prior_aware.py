@@ -1,16 +1,16 @@
 """The prior-aware attack: which of n candidates was the training record (Hayes et al. 2023)?
 
 The informed adversary subtracts the known records' clipped gradients from every privatised
-gradient and compares what is left with each candidate's own clipped gradient. At step t that is
-two numbers per candidate, their inner product and the candidate's squared norm; the paper's three
-scores are functions of those, so that one run serves all three:
+gradient and compares the residual with each candidate's clipped gradient. Two numbers per candidate
+and step suffice, their inner product and the candidate's squared norm: the paper's three scores are
+functions of them, so that one run serves all three:
 
 - :func:`sum_score`, Algorithm 2;
 - :func:`top_score`, Algorithm 3;
-- :func:`likelihood_score`, Appendix G with its sign put right: the exact log likelihood ratio.
+- :func:`likelihood_score`, Appendix G with its sign corrected: the exact log likelihood ratio.
 
-:func:`prior_aware_attack` trains every trial's own model. :func:`shared_trajectory_attack` trains
-one model and re-uses its gradients for all trials.
+:func:`prior_aware_attack` trains a model for every trial. :func:`shared_trajectory_attack` trains
+a few models and reuses their gradients for all trials.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StepScores:
-    """What the three scores are made of, step by step, for K attacks with n candidates each.
+    """The statistics of each step that the scores use, for K attacks with n candidates each.
 
-    Everything is in units of C: a gradient that is clipped has squared norm one, and the residual
-    of a target that takes part has mean one along it (Hayes et al., Appendix A, normalise alike).
+    Everything is in units of C: a clipped gradient has squared norm one, and the residual of a
+    target that takes part has mean one along it (as normalised by Hayes et al., Appendix A).
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ def likelihood_score(
 ) -> torch.Tensor:
     """Return each candidate's log likelihood ratio, shape (K, n), plus its log prior.
 
-    ``sum_t ln(1 - q + q exp((2 <g, r> - |g|^2) / (2 C^2 sigma^2)))``, the law of the residuals r
-    with candidate gradients g over their law without any target. Maximising it is Bayes optimal:
-    given the steps before, each residual is exactly that mixture.
+    ``sum_t ln(1 - q + q exp((2 <g, r> - |g|^2) / (2 C^2 sigma^2)))``, the density of the residuals
+    r with candidate gradients g over their density without target. Maximising it is Bayes optimal:
+    given the previous steps, each residual has exactly that mixture distribution.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def likelihood_score(
 
     Notes
     -----
-    Hayes et al., Appendix G prints the exponent with the residual's own squared norm added where
-    it has to be subtracted, and multiplies the logarithm by the prior where its logarithm has to
-    be added; see :func:`printed_likelihood_score`.
+    Hayes et al., Appendix G, print the exponent with the residual's squared norm added, where it
+    must be subtracted, and multiply the log ratio by the prior, where the log prior must be added;
+    see :func:`printed_likelihood_score`.
     """
     exponent = (2 * steps.inner - steps.squared_norms) / (2 * run.noise_multiplier**2)
     if run.sampling_rate < 1:
@@ -125,8 +125,8 @@ def printed_likelihood_score(
     """Return the score of Hayes et al., Appendix G, as it is printed, shape (K, n).
 
     ``sum_t ln(1 - q + q exp(-(|r - g|^2 + |r|^2) / (2 C^2 sigma^2)))``, times the prior. With as
-    many coordinates as a network has, the exponential is below the smallest double and all
-    candidates tie. Kept to show that; nobody should attack with it.
+    many coordinates as a network has, the exponential underflows and all candidates tie. It is kept
+    to show that and is not meant for attacks.
     """
     distance = steps.residual_squared_norms[..., None] - 2 * steps.inner + steps.squared_norms
     exponent = -(distance + steps.residual_squared_norms[..., None])
@@ -137,7 +137,7 @@ def printed_likelihood_score(
 
 Score = Callable[[StepScores, DPSGD], torch.Tensor]
 
-#: the three scores by name: Algorithm 2, Algorithm 3, Appendix G put right.
+#: The three scores by name: Algorithm 2, Algorithm 3, Appendix G corrected.
 SCORES: dict[str, Score] = {"sum": sum_score, "top": top_score, "likelihood": likelihood_score}
 
 
@@ -147,10 +147,10 @@ class StepScoresObserver:
     Parameters
     ----------
     inputs : Tensor, shape (K, n, d) or (n, d)
-        Each attack's candidates; without the leading axis all attacks share them.
+        Candidates of each attack; without leading axis, of all attacks.
     labels : Tensor of integers, shape (K, n) or (n,)
     run : DPSGD
-        Its clipping norm is the unit.
+        Its clipping norm is the unit of the scores.
     classes : int
 
     Notes
@@ -171,7 +171,7 @@ class StepScoresObserver:
     def __call__(
         self, step: int, weights: Weights, residual: Weights, takes_part: torch.Tensor
     ) -> None:
-        """Score one step; what took part is not looked at."""
+        """Score one step; ``takes_part``, which an adversary does not see, is ignored."""
         factors = factors_of(weights, self._records)
         scale = factors.clip_factors(self._unit)
         inner = factors.inner(residual) * scale / self._unit**2
@@ -180,7 +180,7 @@ class StepScoresObserver:
         self._kept.append((inner, squared, torch.as_tensor(total) / self._unit**2))
 
     def steps(self) -> StepScores:
-        """Return what was collected so far."""
+        """Return the statistics collected so far."""
         return StepScores(*(torch.stack(parts) for parts in zip(*self._kept, strict=True)))
 
 
@@ -202,8 +202,13 @@ def draw_priors(
     pool_size, prior_size : int
         n at most the size of the pool.
     labels : Tensor of integers, shape (pool_size,), optional
-        The pool's labels: each trial's candidates then share one label, as against an adversary
+        The pool's labels. If given, each trial's candidates share one label, as for an adversary
         who knows the target's.
+
+    Returns
+    -------
+    Tensor of integers, shape (trials, n)
+        Positions in the pool.
 
     Raises
     ------
@@ -219,7 +224,7 @@ def draw_priors(
             f"prior_size must be at most {least}, the records to draw from; got {prior_size}"
         )
     chosen = torch.empty(trials, prior_size, dtype=torch.int64, device=device)
-    # in blocks, because a random order of the whole pool is drawn for every trial
+    # in blocks, because every trial draws a random order of the whole pool
     block = max(1, 2**24 // pool_size)
     for start in range(0, trials, block):
         part = chosen[start : start + block]
@@ -245,16 +250,16 @@ def _draw_targets(
 
 @dataclass(frozen=True)
 class Guesses:
-    """Outcome of many trials of an attack.
+    """The outcome of many trials of an attack.
 
     Attributes
     ----------
     candidates : Tensor of integers, shape (trials, n)
-        Each trial's prior: positions in the pool.
+        Candidates of each trial, as positions in the pool.
     target : Tensor of integers, shape (trials,)
-        Which of the candidates was trained on.
+        Position of the training record among the candidates.
     scores : mapping of str to Tensor, shape (trials, n)
-        Each score of each candidate.
+        The candidates' scores, by name.
     """
 
     candidates: torch.Tensor
@@ -262,11 +267,11 @@ class Guesses:
     scores: Mapping[str, torch.Tensor]
 
     def correct(self, score: str) -> torch.Tensor:
-        """Whether the candidate of largest score is the target, shape (trials,)."""
+        """Return whether the candidate of largest score is the target, shape (trials,)."""
         return self.scores[score].argmax(dim=1) == self.target
 
     def success(self, score: str) -> float:
-        """Share of trials in which the attack guessed right."""
+        """Return the share of trials in which the attack names the target."""
         return float(self.correct(score).double().mean())
 
 
@@ -290,31 +295,31 @@ def prior_aware_attack(
     chunk: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Guesses:
-    """Run the attack on models trained for it: one model, prior and target per trial.
+    """Run the attack with one model, prior and target per trial.
 
     Parameters
     ----------
     classifier, run, known_inputs, known_labels, learning_rate, subtract_known, initial
-        As in :func:`reconrisk.training.train_many`; without ``initial`` every trial has first
-        weights of its own. ``subtract_known=False``: the adversary scores the privatised gradients
-        as they are (Hayes et al., Appendix E, Figure 10).
+        As in :func:`reconrisk.training.train_many`; without ``initial`` every trial draws its own
+        initial weights. With ``subtract_known=False`` the adversary scores the privatised gradients
+        themselves (Hayes et al., Appendix E, Figure 10).
     pool_inputs : Tensor, shape (N, d)
-        Records that candidates are drawn from, apart from the known ones.
+        Records that candidates are drawn from, disjoint from the known ones.
     pool_labels : Tensor of integers, shape (N,)
     prior_size : int
         n, candidates per trial.
     trials : int
     generator : torch.Generator
-        Source of priors, targets, first weights, sampling and noise.
+        Source of priors, targets, initial weights, sampling and noise.
     scores : mapping of str to callable, optional
-        By name, from (StepScores, DPSGD) to scores (K, n); :data:`SCORES` by default.
+        Functions from (StepScores, DPSGD) to scores (K, n), by name; :data:`SCORES` by default.
     prior : array_like, shape (n,), optional
-        Probabilities of the n candidates, uniform by default. Targets are drawn from it; its
-        logarithm is added to ``"likelihood"`` only, the other two scores know no prior.
+        Probabilities of the n candidates, uniform by default. Targets are drawn from it. Its
+        logarithm is added to the score ``"likelihood"``; the other scores ignore the prior.
     same_label : bool
-        Draw each trial's candidates from one class: the adversary knows the target's label.
+        Whether each trial's candidates share a class: the adversary knows the target's label.
     chunk : int
-        Trials trained together, on which the draws depend; by default up to 256, fewer where their
+        Trials trained together, which affects the draws; by default up to 256, fewer where their
         candidates would take more than 64 MB.
     progress : callable, optional
         Called with the number of finished trials after each chunk.
@@ -386,10 +391,9 @@ def prior_aware_attack(
 
 
 def success_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return a two-sided interval that holds the success probability at the stated confidence.
+    """Return Clopper and Pearson's confidence interval for a success probability.
 
-    Clopper and Pearson's: it covers with at least that probability at every true value, also where
-    all or no trials succeeded.
+    It has at least the stated coverage at every true value, also where all or no trials succeed.
 
     Parameters
     ----------
@@ -397,6 +401,10 @@ def success_interval(successes: int, trials: int, confidence: float = 0.95) -> t
         ``0 <= successes <= trials``, at least one trial.
     confidence : float
         In (0, 1).
+
+    Returns
+    -------
+    low, high : float
 
     Examples
     --------
@@ -413,15 +421,22 @@ def success_interval(successes: int, trials: int, confidence: float = 0.95) -> t
 
 
 def success_by_prior_size(guesses: Guesses, score: str, prior_sizes: Sequence[int]) -> torch.Tensor:
-    """Whether the attack would have been right with fewer candidates, shape (trials, sizes).
+    """Return whether the attack is right with fewer candidates, shape (trials, sizes).
 
-    The smaller prior of a trial is its target and the first of the other candidates: as good a
-    draw as any, since candidates are drawn in random order.
+    The smaller prior of a trial is its target and the first of the other candidates, a random
+    subset because candidates are in random order.
 
     Parameters
     ----------
+    guesses : Guesses
+    score : str
+        Name of a score.
     prior_sizes : sequence of int
         Each at least 2 and at most the number of candidates.
+
+    Returns
+    -------
+    Tensor of bool, shape (trials, sizes)
     """
     arguments.integer("prior_sizes", prior_sizes, 2, guesses.candidates.shape[1])
     values = guesses.scores[score]
@@ -449,19 +464,19 @@ def shared_trajectory_attack(
     prior: ArrayLike | None = None,
     initial: Mapping[str, torch.Tensor] | None = None,
 ) -> Guesses:
-    """Approximate the full-batch attack from the gradients along a few models' training.
+    """Approximate the full-batch attack from the gradients along a few training trajectories.
 
-    All inner products of the pool's clipped gradients, summed over a trajectory's steps, make a
+    The inner products of the pool's clipped gradients, summed over a trajectory's steps, form a
     Gram matrix G (in units of C^2). If the trajectory did not depend on target and noise, the
     summed inner products of candidates P with the residuals of target j would be normal with mean
-    ``G[P, j]`` and covariance ``sigma^2 G[P, P]``, and a trial is one draw of it.
+    ``G[P, j]`` and covariance ``sigma^2 G[P, P]``. A trial is one draw of them.
 
     Parameters
     ----------
     classifier, run, known_inputs, known_labels, pool_inputs, pool_labels, prior_size, trials
         As in :func:`prior_aware_attack`; ``run.sampling_rate`` must be one.
     trajectories : int
-        Models trained; the trials are shared out among them.
+        Models trained; the trials are divided among them.
 
     Returns
     -------
@@ -471,20 +486,20 @@ def shared_trajectory_attack(
     Raises
     ------
     ValueError
-        If the run is sub-sampled: the scores are then no sums of normal variables.
+        If the run is sub-sampled, where the scores are not sums of normal variables.
 
     Notes
     -----
-    What it leaves out: the target's own pull on the trajectory, and the dependence of later
-    gradients on earlier noise. With hundreds of known records it agrees with
-    :func:`prior_aware_attack` up to priors of a thousand; with a handful of them and little noise
-    it is too optimistic (0.95 against 0.89 for ten digits, four known ones, epsilon = 32).
+    It ignores the target's influence on the trajectory, and the dependence of later gradients on
+    earlier noise. With hundreds of known records it agrees with :func:`prior_aware_attack` up to
+    priors of a thousand; with a handful of them and little noise it overstates the success (0.95
+    against 0.89 for ten digits, four known ones, epsilon = 32).
 
     Cost per trajectory: ``T N^2 (h + c)`` multiplications for the Gram matrix, ``N^3 / 3`` to
     factor it, ``N^2`` per trial; memory three to four ``N^2`` doubles.
     """
     if run.sampling_rate != 1:
-        raise ValueError(f"run.sampling_rate must be 1 for this shortcut; got {run.sampling_rate}")
+        raise ValueError(f"run must have sampling_rate 1 (full batch); got {run.sampling_rate!r}")
     arguments.integer("trajectories", trajectories, 1)
     probabilities = _probabilities(prior, prior_size, generator.device)
     candidates = draw_priors(len(pool_labels), prior_size, trials, generator)
@@ -494,11 +509,11 @@ def shared_trajectory_attack(
     totals, halves = [], []
     edges = torch.linspace(0, trials, trajectories + 1).round().long().tolist()
     for start, end in zip(edges[:-1], edges[1:], strict=True):
-        trained = _train_one(classifier, run, known, learning_rate, generator, initial, pool)
+        trained = _summed_gram(classifier, run, known, learning_rate, generator, initial, pool)
         gram = trained.to(torch.float64)
         own = candidates[start:end]
         chosen = own.gather(1, target[start:end, None])
-        noise = _normal_with(gram, end - start, generator).gather(1, own)
+        noise = _draw_normal(gram, end - start, generator).gather(1, own)
         totals.append(gram[chosen, own] + run.noise_multiplier * noise)
         halves.append(gram.diagonal()[own] / 2)
     total = torch.cat(totals)
@@ -508,7 +523,7 @@ def shared_trajectory_attack(
     return Guesses(candidates, target, {"sum": total, "likelihood": likelihood})
 
 
-def _train_one(
+def _summed_gram(
     classifier: Classifier,
     run: DPSGD,
     known: tuple[torch.Tensor, torch.Tensor],
@@ -517,8 +532,8 @@ def _train_one(
     initial: Mapping[str, torch.Tensor] | None,
     pool: Records,
 ) -> torch.Tensor:
-    """Train on the known records and one of the pool; sum the pool's Gram matrices, (N, N)."""
-    # the products of what the first layer is fed never change: they are multiplied in at the end
+    """Train on the known records and one of the pool; return the pool's summed Gram matrix."""
+    # the inner products of the first layer's inputs are constant: multiply by them at the end
     fed_products = pool.inputs @ pool.columns + 1
     first = torch.zeros_like(fed_products)
     second = torch.zeros_like(fed_products)
@@ -549,8 +564,8 @@ def _train_one(
     return first * fed_products + second
 
 
-def _normal_with(covariance: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Draw ``count`` normal vectors of mean zero and this covariance, shape (count, N)."""
+def _draw_normal(covariance: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """Draw ``count`` normal vectors with mean zero and this covariance, shape (count, N)."""
     # equal records make it singular, and its entries carry single-precision errors
     jitter = 1e-5 * covariance.diagonal().mean()
     size = len(covariance)

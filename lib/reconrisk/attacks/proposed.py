@@ -1,8 +1,8 @@
 """The proposed attack of Liu et al., Section 4.2: features from moments, then one inversion.
 
-What the paper adds to gradient inversion: the distance of gradients is weighted by parameter
-tensor, the features of the candidate batch are drawn to those recovered from the wide layer's
-random neurons, and the images are painted by an untrained network. Each can be left out.
+The paper adds three parts to gradient inversion: the distance of gradients is weighted by parameter
+tensor; the features of the candidate batch are matched to those recovered from the random neurons
+of the wide layer; an untrained network generates the images. Each part is optional.
 """
 
 from __future__ import annotations
@@ -21,18 +21,26 @@ from reconrisk.mechanisms import Released
 
 __all__ = ["PROPOSED", "feature_match", "proposed_attack"]
 
-#: what the attack minimises, with the weights that the paper found best; of the two readings of how
-#: it weights the layers, the one that recovers more
+#: The objective with the paper's best weights. Of the two readings of the weights by layer it takes
+#: the one that recovers more.
 PROPOSED = Objective(weighting="count", total_variation=0.01, statistics=0.001, features=0.1)
-#: batches from this size on are matched to the features' span
+#: Least batch size that is matched to the span of the features.
 LARGE = 16
 
 
 def feature_match(labels: torch.Tensor) -> str:
-    """How recovered features are matched: one by one, or all to their span.
+    """Return how to match recovered features: one by one, or to their span.
 
-    The paper takes the span "when the sample size is large", because features of one class are told
-    apart badly: here from 16 images on, or where a label repeats within a batch.
+    The paper takes the span "when the sample size is large", because features of one class are hard
+    to separate: here from 16 images on, or where a label repeats within a batch.
+
+    Parameters
+    ----------
+    labels : Tensor of integers, shape (P, n)
+
+    Returns
+    -------
+    {"cosine", "subspace"}
     """
     ordered = labels.sort(dim=1).values
     repeats = bool((ordered.diff(dim=1) == 0).any())
@@ -60,22 +68,22 @@ def proposed_attack(
     Parameters
     ----------
     network, released, knowledge, generator
-        As in :func:`~reconrisk.attacks.invert_updates`. ``knowledge.features`` are used where they
-        are given, recovered where not.
+        As in :func:`~reconrisk.attacks.invert_updates`. Without ``knowledge.features`` the features
+        are recovered first.
     neurons : int
-        Of the wide layer's, the random ones.
+        Number of the wide layer's neurons with random weights.
     objective : Objective
         The paper's weights by default. Without ``features`` it is the attack of Table 8, "without
         feature matching"; with the joint weighting in addition, gradient inversion.
     match : {"cosine", "subspace"}, optional
-        In place of the objective's; by default as :func:`feature_match` says.
+        Replaces ``objective.feature_match``; by default the choice of :func:`feature_match`.
     method, span : str
         Of :func:`~reconrisk.attacks.recover_features`: ours by default.
     space : ImageSpace, optional
         The paper's is :class:`~reconrisk.attacks.image_priors.UntrainedSpace`, with a learning rate
-        of 1e-5; by default pixels are descended themselves.
+        of 1e-5; by default the pixels themselves.
     iterations, rematch, **settings
-        Of :func:`~reconrisk.attacks.invert_updates`.
+        As in :func:`~reconrisk.attacks.invert_updates`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What each attack sees, changes and knows: the book's table of threat models is made from this."""
+"""What each attacker sees, changes and knows: the source of the book's table of threat models."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["THREAT_MODELS", "ThreatModel"]
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """One attacker, declared.
+    """The assumptions on one attacker.
 
     Attributes
     ----------
     name : str
     paper_key : str
-        Whose attacker it is.
+        Key of the paper, "beyond" for our own.
     sees, changes, knows : str
-        What is released to it, what it may alter beforehand, what it has besides.
+        What is released to the attacker, what it may alter beforehand, what it knows besides.
     success : str
         What counts as success.
     bound : str
-        What bounds it: a name in :mod:`reconrisk.bounds`, or the issue that brings it.
+        Names in :mod:`reconrisk.bounds` of the functions that bound its success, or why none does.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The tensor attack on two-layer networks: Liu et al. 2024, Section 3 and Appendix B.1.
 
-The gradient of the output weights at neuron j is a function ``g(w_j) = sum_i r_i s(w_j.x_i)`` of
+The gradient of the output weight of neuron j is a function ``g(w_j) = sum_i r_i s(w_j.x_i)`` of
 Gaussian weights that the attacker knows. By Stein's lemma its moments with Hermite polynomials are
 sums of powers of the records ::
 
@@ -12,8 +12,8 @@ mean derivative vanishes the next order takes its place, contracted with a known
 
 :func:`tensor_attack` with ``removed=0`` is the published attack. With ``removed=2`` the parts of g
 that are constant and linear in w, which carry no signal in P and T but most of their noise, are
-subtracted first: our improvement. :mod:`~reconrisk.attacks.two_layer_refinement` goes on from its
-result.
+subtracted first, which is our improvement. :mod:`~reconrisk.attacks.two_layer_refinement` refines
+its result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 ORDERS = ((2, 3), (2, 4), (3, 3))
-# numbers in the largest array that the tensor's sum makes from a chunk
+#: numbers in the largest array that the tensor's sum makes from a chunk
 _SLICE_NUMBERS = 1 << 21
 
 
@@ -47,17 +47,17 @@ class GradientMoments:
     Attributes
     ----------
     mean : float
-        Of the released entries: order zero.
+        Mean of the released entries: order zero.
     linear : ndarray, shape (d,)
-        Order one, of the centred entries: tends to ``sum_i r_i E[s'] x_i``.
+        Order one, of the centred entries: converges to ``sum_i r_i E[s'] x_i``.
     matrix : ndarray, shape (d, d)
         P: order two, or order three contracted with ``contraction``.
     contraction : ndarray, shape (d,)
         Unit vector along ``linear`` (or random, where that moment vanishes).
     order : int
-        Of the matrix, 2 or 3.
+        Order of the matrix, 2 or 3.
     removed : int
-        How many of the lowest orders were subtracted from the gradient before P.
+        Number of lowest orders subtracted from the gradient before P.
     """
 
     mean: float
@@ -70,24 +70,24 @@ class GradientMoments:
 
 @dataclass(frozen=True)
 class TensorReconstruction:
-    """What the tensor attack returns.
+    """The result of :func:`tensor_attack`.
 
     Attributes
     ----------
     inputs : ndarray, shape (B, d)
-        Unit vectors, in no particular order. Their signs are determined for activations with
-        ``signed`` true, else arbitrary.
+        Unit vectors in arbitrary order, with arbitrary signs unless ``signed``.
     span : ndarray, shape (B, d)
         Orthonormal rows: the eigenvectors of P.
     eigenvalues : ndarray, shape (B,)
-        Of P, the largest in size first. P is indefinite: residuals have both signs.
+        Of P, in decreasing absolute value. P is indefinite: residuals have both signs.
     weights : ndarray, shape (B,)
         Of the components of T.
     misfit : float
-        Norm of what the components leave of T, relative to T's.
+        Norm of the residual of T's decomposition, relative to the norm of T.
     signed : bool
+        Whether the moments determine the signs of the records.
     orders : tuple of int
-        Of the moments that were used.
+        Orders of P and T.
     """
 
     inputs: np.ndarray
@@ -115,19 +115,20 @@ def tensor_attack(
     Parameters
     ----------
     network : TwoLayer
-        Whose inner weights the attacker knows.
+        The network; the attacker knows its inner weights.
     released : OutputGradient
-        Local steps are ignored; of a pruned gradient only the released entries are used.
+        Local steps are ignored; only the released entries are used.
     batch_size : int
         B in [1, d].
     orders : tuple of int, optional
         Orders of P and T: (2, 3), (2, 4) or (3, 3); by default the first that the activation
         allows (:func:`reconrisk.special.tensor_orders`).
     removed : int
-        0: as published. 1: the mean of the gradient is subtracted first. 2: also its part linear
-        in the weights. 3: for T, also its quadratic part within the span (orders (2, .) only).
+        Number of lowest orders subtracted first. 0: none, as published. 1: the mean of the
+        gradient. 2: also its part linear in the weights. 3: for T, also its quadratic part within
+        the span (orders (2, .) only).
     seed : int
-        Of the decomposition's random pencils, and of the contraction where it must be random.
+        Seed of the decomposition's random pencils, and of a random contraction.
     pencils, sweeps : int
         Random starts and alternating sweeps of the decomposition.
 
@@ -138,15 +139,14 @@ def tensor_attack(
     Raises
     ------
     ValueError
-        If an argument is out of range or a Hermite coefficient that is needed vanishes.
+        If an argument is out of range, or a required Hermite coefficient vanishes.
 
     Notes
     -----
-    Two or three runs through the neurons (the third where ``removed >= 2`` or a contraction is
-    needed): ``m d`` normal draws each, ``2 m d^2`` floating-point operations for P and
+    Cost: two passes over the neurons, or three where ``removed >= 2`` or a contraction is needed,
+    of ``m d`` normal draws each; ``2 m d^2`` floating-point operations for P and
     ``2 m (d B + B^3)`` for T, in single precision with sums in double. Memory: a chunk of neurons,
-    the m released values, d^2 and B^3. The draws in the decomposition aside, the result is the same
-    for every size of chunk up to rounding.
+    the m released values, d^2 and B^3. The chunk size affects the result by rounding only.
     """
     size = int(arguments.integer("batch_size", batch_size, 1, network.dimension))
     second, third = _orders(network, orders, removed)
@@ -173,7 +173,7 @@ def tensor_attack(
 
 
 def _orders(network: TwoLayer, orders: tuple[int, int] | None, removed: int) -> tuple[int, int]:
-    """Return the orders to use after checking that the activation has them."""
+    """Return the orders of P and T, checked against the activation's Hermite coefficients."""
     s = network.function
     arguments.integer("removed", removed, 0, 3)
     chosen = special.tensor_orders(s) if orders is None else orders
@@ -209,20 +209,24 @@ def gradient_moments(
     network, released, removed
         As in :func:`tensor_attack`.
     order : int
-        Of the matrix: 2 or 3.
+        Order of the matrix, 2 or 3.
     contract : bool
-        Whether the linear moment is needed although neither ``removed`` nor ``order`` asks for it.
+        Whether to compute the linear moment even if ``removed`` and ``order`` do not need it.
     rng : numpy.random.Generator, optional
-        For the contraction where the activation's first Hermite coefficient vanishes.
+        Draws the contraction if the activation's first Hermite coefficient vanishes.
+
+    Returns
+    -------
+    GradientMoments
 
     Raises
     ------
     ValueError
-        If the gradient is not this network's, or the order is neither 2 nor 3.
+        If the gradient does not fit the network, or an argument is out of range.
 
     Notes
     -----
-    One run through the neurons, or two if the linear moment is needed.
+    Cost: one pass over the neurons, or two if the linear moment is needed.
     """
     arguments.integer("order", order, 2, 3)
     arguments.integer("removed", removed, 0, 3)
@@ -264,14 +268,14 @@ def project_tensor(
     *,
     removed: int = 2,
 ) -> np.ndarray:
-    """Return the moment of order three, or four contracted once, in a subspace.
+    """Return the moment of order three, or of order four contracted once, in a subspace.
 
     Parameters
     ----------
     network, released, removed
         As in :func:`tensor_attack`.
     found : GradientMoments
-        For the parts to subtract and the contraction.
+        The parts to subtract, and the contraction.
     span : ndarray, shape (B, d)
         Orthonormal rows.
     order : int
@@ -280,12 +284,12 @@ def project_tensor(
     Returns
     -------
     ndarray, shape (B, B, B)
-        Symmetric. Tends to ``sum_i r_i E[s^(k)] c_i^(x3)`` with ``c_i = V'x_i``, for k = 4 each
+        Symmetric. Converges to ``sum_i r_i E[s^(k)] c_i^(x3)`` with ``c_i = V'x_i``, for k = 4 each
         term times ``a.x_i`` with the contraction a.
 
     Notes
     -----
-    One run through the neurons.
+    Cost: one pass over the neurons.
     """
     arguments.integer("order", order, 3, 4)
     count = len(span)
@@ -319,13 +323,13 @@ def project_tensor(
 
 
 def _symmetric(vector: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Sum over the three ways to place a vector's index beside those of a symmetric matrix."""
+    """Symmetrised outer product of a vector and a symmetric matrix: the sum of three terms."""
     product = vector * matrix[None]
     return product + product.transpose(1, 0, 2) + product.transpose(1, 2, 0)
 
 
 def _without_low_orders(some: Neurons, values: np.ndarray, found: GradientMoments) -> np.ndarray:
-    """Subtract the mean, and the linear part, as the moments say."""
+    """Subtract the mean and the linear part, as far as ``found.removed`` asks."""
     left = values - found.mean if found.removed >= 1 else values
     if found.removed >= 2:
         left = left - some.inner @ found.linear.astype(np.float32)
@@ -342,7 +346,7 @@ def _signs(
     """Return the components' signs, or None where the moments do not determine them.
 
     P gives the sign of every residual. With it the component of T, if it is of order three, or the
-    linear moment, tells a record from its negative.
+    linear moment, distinguishes a record from its negative.
     """
     if orders[0] != 2:
         return None

@@ -1,14 +1,15 @@
-"""Least squares on the gradient of a two-layer network: on from the tensor attack, to the end.
+"""Refinement of the tensor attack by least squares on the gradient of a two-layer network.
 
-The tensor attack uses two moments of the gradient; all m entries are there. Every one is
-``sum_i r_i s(w_j.x_i)`` in B (d + 1) unknowns, records and residuals, and without noise they are
-usually determined as soon as there are a few times more entries than unknowns, at whatever scale.
-An exception: pruning of records whose residuals all have one sign keeps the neurons at which every
-record is in the straight part of an activation like elu, and there only the records' sum is seen;
-:func:`reconrisk.bounds.cramer_rao_error` tells. Neither labels nor output weights are needed.
+The tensor attack uses two moments of the gradient; the refinement uses all m entries. Each is
+``sum_i r_i s(w_j.x_i)`` in B (d + 1) unknowns, the records and their residuals, which without noise
+are usually determined once there are a few times more entries than unknowns. An exception: if all
+residuals have one sign, pruning keeps the neurons at which every record is in the linear part of an
+activation like elu, and these depend on the sum of the records only;
+:func:`reconrisk.bounds.cramer_rao_error` is infinite then. Neither labels nor output weights are
+needed.
 
-Not in Liu et al. 2024. The steps are Levenberg and Marquardt's, first within the span that the
-tensor attack found, from several starts, then in full space.
+Not in Liu et al. 2024. The method is Levenberg-Marquardt, first within the span that the tensor
+attack found, from several starts, then in full space.
 """
 
 from __future__ import annotations
@@ -19,37 +20,37 @@ from itertools import islice
 import numpy as np
 
 from reconrisk import arguments
-from reconrisk.attacks._levenberg_marquardt import Normal, minimise_squares
+from reconrisk.attacks._levenberg_marquardt import NormalEquations, minimise_squares
 from reconrisk.attacks.two_layer_moments import TensorReconstruction
 from reconrisk.special import Activation
 from reconrisk.two_layer import LocalSteps, Neurons, OutputGradient, TwoLayer, simulate
 
 __all__ = ["Refinement", "first_entries", "refine_in_span", "refine_records"]
 
-#: so many entries are enough to tell a good start from a bad one
+#: Entries per unknown that suffice to distinguish a good start from a bad one.
 ENTRIES_PER_UNKNOWN = 50
-# a sum of squares, relative to the values', that is rounding alone
+#: sum of squares, relative to the values', that is rounding
 _EXACT = 1e-27
 _SLICE_NUMBERS = 1 << 21
-# inner weights that are kept in memory between steps, where there are no more
+#: most inner weights that are kept in memory between steps
 _HELD = 1 << 22
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What a least-squares fit returns.
+    """The result of a least-squares fit.
 
     Attributes
     ----------
     inputs : ndarray, shape (B, d)
-        In no particular order; for an odd activation a record and its residual may both have
-        changed sign.
+        In arbitrary order; for an odd activation a record and its residual may both have the
+        opposite sign.
     residuals : ndarray, shape (B,)
-        r of the first step, up to the factor of an unknown clipping.
+        r of the first step, up to an unknown clipping factor.
     loss : float
-        Sum of squares left, relative to the released values'.
+        Sum of squared misfits, relative to that of the released values.
     fitted : bool
-        Whether the loss is what the noise explains.
+        Whether the noise explains the loss.
     """
 
     inputs: np.ndarray
@@ -76,33 +77,33 @@ def refine_records(
     ----------
     network : TwoLayer
     released : OutputGradient
-        Pruned and dropped entries are left out of the fit; local steps are simulated, which needs
-        the output weights, and for dropout the neurons that were present; a clipping factor is
+        Pruned and dropped entries are left out of the fit. Local steps are simulated, which needs
+        the output weights, and for dropout the neurons that were present. A clipping factor is
         absorbed in the residuals.
     start : TensorReconstruction
-        First candidates and the span they were found in.
+        Initial candidates, and the span they were found in.
     noise_std : float
-        Standard deviation of the entries' noise, only to know when to stop.
+        Standard deviation of the noise on each entry; used only to decide when to stop.
     unit_norm : bool
-        Whether the records are known to have unit norm, as the paper has it: then B more squares
-        say so, with a weight that noise hardly moves. Otherwise norms are found too, except for
-        relu and leaky_relu, where only the product of norm and residual can be; fits diverge more
-        often.
+        Whether the records are known to have norm one, as in the paper: B penalties enforce it,
+        with a weight that dominates the noise. Otherwise norms are estimated too, except for relu
+        and leaky_relu, where only the product of norm and residual is determined; fits diverge
+        more often.
     restarts : int
-        Random starts in the span besides the tensor attack's own. Under heavy pruning the tensor
+        Random starts in the span besides that of the tensor attack. Under heavy pruning the tensor
         attack's span is poor, and more starts (20, with as many attempts) often help.
     attempts : int
-        At most so many of the best fits in the span are continued in full space, on the first
-        50 entries per unknown; the best of these on all entries. Stops at the first that fits.
+        Most fits in the span, best first, that are continued in full space on the first 50 entries
+        per unknown, until one fits; the best of them is continued on all entries.
     iterations : int
-        Steps of each fit, at most.
+        Most steps of each fit.
     seed : int
-        Of the random starts.
+        Seed of the random starts.
 
     Returns
     -------
     Refinement
-        The one with the least loss.
+        The fit with the least loss.
 
     Raises
     ------
@@ -111,10 +112,10 @@ def refine_records(
 
     Notes
     -----
-    In full space each step costs one or two runs through the neurons (times the local steps) and
+    Cost of a step in full space: one or two passes over the neurons (times the local steps) and
     ``m' (B (d + 1))^2`` multiplications with m' released entries; memory for ``(B (d + 1))^2``
-    numbers and one slice, and up to 16 MB of inner weights held between steps. What the fits in the
-    span cost: :func:`refine_in_span`.
+    numbers and one slice, and up to 16 MB of inner weights held between steps. For the fits in the
+    span see :func:`refine_in_span`.
     """
     arguments.integer("attempts", attempts, 1, 1000)
     arguments.integer("iterations", iterations, 1, 100000)
@@ -143,7 +144,7 @@ def refine_records(
         if loss <= _explained(some.size, some.entry_count, noise_std):
             break
     point = min(tries, key=lambda t: t[0])[1]
-    # the first fits were of the sum over local steps, as if it were one
+    # these fits took the sum over local steps for a single step
     x, r = everything.parts(point)
     point, loss = minimise_squares(
         everything.normal,
@@ -167,24 +168,29 @@ def refine_in_span(
     entries_per_unknown: int = ENTRIES_PER_UNKNOWN,
     seed: int = 0,
 ) -> list[Refinement]:
-    """Fit within a span that is known or estimated: B^2 + B unknowns.
+    """Fit records and residuals within a known or estimated span: B^2 + B unknowns.
 
     Parameters
     ----------
     network, released, start, unit_norm, restarts, iterations, seed
         As in :func:`refine_records`; local steps are ignored.
     entries_per_unknown : int
-        At most so many times more entries than unknowns are used, the first ones.
+        Limits the entries used, the first ones, to this multiple of the unknowns.
 
     Returns
     -------
     list of Refinement
-        One for each start, the least loss first. Exact where the span is.
+        One for each start, least loss first. Exact if the span is.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Notes
     -----
-    One run through (part of) the neurons; each step ``n (B^2 + B)^2`` multiplications and
-    ``n (B^2 + B)`` numbers in memory, n the entries used.
+    Cost: one pass over (part of) the neurons; each step ``n (B^2 + B)^2`` multiplications and
+    ``n (B^2 + B)`` numbers in memory, with n the entries used.
     """
     arguments.integer("restarts", restarts, 0, 1000)
     arguments.integer("entries_per_unknown", entries_per_unknown, 1)
@@ -196,10 +202,10 @@ def refine_in_span(
     size = float(values @ values)
     fit = _InSpan(network.function, coordinates, values, count, np.sqrt(size) * unit_norm)
     rng = np.random.default_rng([seed, 0x5BA7])
-    begins = [start.inputs @ span.T, *rng.standard_normal((restarts, count, len(span)))]
+    initials = [start.inputs @ span.T, *rng.standard_normal((restarts, count, len(span)))]
     found = []
-    for begin in begins:
-        unit = begin / np.linalg.norm(begin, axis=1, keepdims=True)
+    for initial in initials:
+        unit = initial / np.linalg.norm(initial, axis=1, keepdims=True)
         point = fit.best_signs(unit)
         point, loss = minimise_squares(
             fit.normal, fit.loss, point, iterations=iterations, enough=_EXACT * size
@@ -211,7 +217,7 @@ def refine_in_span(
 
 
 def _explained(size: float, entries: int, noise_std: float) -> float:
-    """A sum of squares that noise, or without it rounding, explains."""
+    """Largest sum of squares that noise, or rounding without noise, explains."""
     sigma = float(arguments.real("noise_std", noise_std, 0, 1e140))
     return sigma**2 * entries * (1.0 + 5.0 * np.sqrt(2.0 / entries)) + 1e-12 * size
 
@@ -219,10 +225,10 @@ def _explained(size: float, entries: int, noise_std: float) -> float:
 def first_entries(
     network: TwoLayer, released: OutputGradient, most: int
 ) -> list[tuple[Neurons, np.ndarray]]:
-    """The first released entries with their neurons, at most so many."""
+    """Return the first released entries, at most ``most`` of them, with their neurons."""
     found, left = [], most
     for some, g in released.entries(network):
-        # a chunk may have lost all its entries
+        # a chunk may have no released entry
         found += [(part, g[:left]) for part in islice(some.split(left), 1)]
         left -= len(g)
         if left <= 0:
@@ -233,23 +239,23 @@ def first_entries(
 def _unit_squares(
     x: np.ndarray, weight: float, sums: tuple[np.ndarray, np.ndarray] | None
 ) -> float:
-    """Return ``sum_i (weight (|x_i|^2 - 1))^2``; add to ``J'e`` and ``J'J`` if these are given."""
+    """Return ``sum_i (weight (|x_i|^2 - 1))^2``; add its terms to ``J'e`` and ``J'J`` if given."""
     if weight == 0.0:
         return 0.0
     count, d = x.shape
-    rest = weight * (np.sum(x * x, axis=1) - 1.0)
+    misfit = weight * (np.sum(x * x, axis=1) - 1.0)
     if sums is not None:
         for i in range(count):
             own = slice(i * d, (i + 1) * d)
             slope = 2.0 * weight * x[i]
-            sums[0][own] += rest[i] * slope
+            sums[0][own] += misfit[i] * slope
             sums[1][own, own] += np.outer(slope, slope)
-    return float(rest @ rest)
+    return float(misfit @ misfit)
 
 
 @dataclass(frozen=True)
 class _InSpan:
-    """The fit of ``sum_i r_i s(u_j.c_i)``; a point holds the c, (B, B), then the r."""
+    """The fit of ``sum_i r_i s(u_j.c_i)``; a point is the c, (B, B), followed by the r."""
 
     function: Activation
     coordinates: np.ndarray
@@ -262,44 +268,44 @@ class _InSpan:
 
     def loss(self, point: np.ndarray) -> float:
         c, r = self.parts(point)
-        rest = self.function.value(self.coordinates @ c.T) @ r - self.values
-        return float(rest @ rest) + _unit_squares(c, self.unit_weight, None)
+        misfit = self.function.value(self.coordinates @ c.T) @ r - self.values
+        return float(misfit @ misfit) + _unit_squares(c, self.unit_weight, None)
 
-    def normal(self, point: np.ndarray) -> Normal:
+    def normal(self, point: np.ndarray) -> NormalEquations:
         c, r = self.parts(point)
         scores = self.coordinates @ c.T
         value = self.function.value(scores)
         pull = self.function.slope(scores) * r
         moved = (pull[:, :, None] * self.coordinates[:, None, :]).reshape(len(pull), -1)
         slopes = np.concatenate([moved, value], axis=1)
-        rest = value @ r - self.values
-        sums = (slopes.T @ rest, slopes.T @ slopes)
-        return float(rest @ rest) + _unit_squares(c, self.unit_weight, sums), *sums
+        misfit = value @ r - self.values
+        sums = (slopes.T @ misfit, slopes.T @ slopes)
+        return float(misfit @ misfit) + _unit_squares(c, self.unit_weight, sums), *sums
 
     def best_signs(self, c: np.ndarray) -> np.ndarray:
-        """Turn vectors around while that helps; return them with the residuals that fit best."""
+        """Flip signs greedily; return the vectors with their least-squares residuals."""
         point, loss = self._with_residuals(c)
         for i in range(self.count):
-            turned = c.copy()
-            turned[i] *= -1
-            other, other_loss = self._with_residuals(turned)
+            flipped = c.copy()
+            flipped[i] *= -1
+            other, other_loss = self._with_residuals(flipped)
             if other_loss < loss:
-                c, point, loss = turned, other, other_loss
+                c, point, loss = flipped, other, other_loss
         return point
 
     def _with_residuals(self, c: np.ndarray) -> tuple[np.ndarray, float]:
         value = self.function.value(self.coordinates @ c.T)
         r = np.linalg.lstsq(value.T @ value, value.T @ self.values, rcond=1e-10)[0]
-        rest = value @ r - self.values
-        return np.concatenate([c.ravel(), r]), float(rest @ rest)
+        misfit = value @ r - self.values
+        return np.concatenate([c.ravel(), r]), float(misfit @ misfit)
 
 
 @dataclass(frozen=True)
 class _FullSpace:
-    """The fit in full space, streamed; a point holds the records, (B, d), then the residuals.
+    """The fit in full space, streamed; a point is the records, (B, d), followed by the residuals.
 
-    Local steps are simulated exactly in the values. In the derivatives the network is taken to
-    stand still, which it nearly does: that changes the path, not where it ends.
+    Local steps are simulated exactly in the values. The derivatives neglect the small change of the
+    network over the steps, which affects the path but not the minimum.
     """
 
     network: TwoLayer
@@ -320,7 +326,7 @@ class _FullSpace:
         unit_norm: bool,
         most: int | None,
     ) -> _FullSpace:
-        """Fit all entries; or, local steps ignored, at most the first ``most``."""
+        """Set up a fit of all entries, or of the first ``most`` with local steps ignored."""
         held, local = None, released.local
         size, entries = float(released.seen @ released.seen), released.count
         if most is not None:
@@ -340,17 +346,17 @@ class _FullSpace:
         return point[: -self.count].reshape(self.count, -1), point[-self.count :]
 
     def loss(self, point: np.ndarray) -> float:
-        return self._add_up(point, None) + _unit_squares(
+        return self._accumulate(point, None) + _unit_squares(
             self.parts(point)[0], self.unit_weight, None
         )
 
-    def normal(self, point: np.ndarray) -> Normal:
+    def normal(self, point: np.ndarray) -> NormalEquations:
         sums = (np.zeros(len(point)), np.zeros((len(point), len(point))))
-        loss = self._add_up(point, sums)
+        loss = self._accumulate(point, sums)
         return loss + _unit_squares(self.parts(point)[0], self.unit_weight, sums), *sums
 
-    def _add_up(self, point: np.ndarray, sums: tuple[np.ndarray, np.ndarray] | None) -> float:
-        """Return the sum of squares; add to ``J'e`` and ``J'J`` if these are given."""
+    def _accumulate(self, point: np.ndarray, sums: tuple[np.ndarray, np.ndarray] | None) -> float:
+        """Return the sum of squares; add its terms to ``J'e`` and ``J'J`` if given."""
         x, r = self.parts(point)
         released, s = self.released, self.network.function
         steps = simulate(self.network, x, self.local, present=released.present, first_residuals=r)
@@ -359,15 +365,15 @@ class _FullSpace:
         loss = 0.0
         for chunk, values in self.held or released.entries(self.network):
             for start, some in zip(range(0, len(values), rows), chunk.split(rows), strict=True):
-                rest, scores = -values[start : start + rows], np.empty(0)
+                misfit, scores = -values[start : start + rows], np.empty(0)
                 for step_scores, _, gradient in steps.replay(some):
-                    rest, scores = rest + gradient, step_scores
-                loss += float(rest @ rest)
+                    misfit, scores = misfit + gradient, step_scores
+                loss += float(misfit @ misfit)
                 if sums is not None:
                     pull = s.slope(scores) * total_residuals
-                    moved = (pull[:, :, None] * some.inner[:, None, :]).reshape(len(rest), -1)
+                    moved = (pull[:, :, None] * some.inner[:, None, :]).reshape(len(misfit), -1)
                     value = self.local.count * s.value(scores)
                     slopes = np.concatenate([moved, value], axis=1)
-                    sums[0][:] += slopes.T @ rest
+                    sums[0][:] += slopes.T @ misfit
                     sums[1][:] += slopes.T @ slopes
         return loss

@@ -1,8 +1,8 @@
-"""Attacks that know the geometry of von Mises-Fisher noise (paper D's mechanism).
+"""Attacks on von Mises-Fisher noise (paper D's mechanism).
 
-The output's density depends on its cosine with the true direction only, so everything an attacker
-can use is a cosine: the likelihood of a candidate is ``exp(kappa <direction, output>)``, and the
-analytic inversion's row mean is the record's direction plus noise that is even around it.
+The output's density depends only on its cosine with the true direction. The likelihood of a
+candidate is therefore ``exp(kappa <direction, output>)``, and the row mean of the analytic
+inversion is a multiple of the record plus noise that is symmetric around it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
     "vmf_likelihood_score",
 ]
 
-_ROWS = 1 << 20
+_CHUNK_SCORES = 1 << 20
 
 
 def candidate_directions(known_sum: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
-    """Where the mechanism would turn the batch from, for each candidate of an informed adversary.
+    """Return the batch's direction under each candidate of an informed adversary.
 
-    The batch's gradient is scaled to the sphere before it is turned, so that what is known cannot
-    be subtracted from the output; but for every candidate its direction is known.
+    The mechanism normalises the batch's gradient before it adds noise, so that the known records
+    cannot be subtracted from the output; but each candidate determines the direction.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def candidate_directions(known_sum: torch.Tensor, gradients: torch.Tensor) -> to
 def vmf_likelihood_score(
     directions: torch.Tensor, released: torch.Tensor, concentration: float
 ) -> torch.Tensor:
-    """Log-likelihood of each candidate, up to a common constant: ``kappa sum_t <mu_t, y_t>``.
+    """Return each candidate's log likelihood up to a constant, ``kappa sum_t <mu_t, y_t>``.
 
-    Naming the largest (with the logarithm of a prior added) is Bayes optimal.
+    Its maximum (with the log prior added) is the Bayes optimal guess.
 
     Parameters
     ----------
     directions : Tensor, shape (n, p) or (T, n, p)
-        Each candidate's direction, at each release if they move.
+        Each candidate's direction, for all releases or for each.
     released : Tensor, shape (T, K, p)
-        T outputs of each of K attacks.
+        T outputs for each of K attacks.
     concentration : float
         kappa >= 0.
 
@@ -93,10 +93,10 @@ def draw_vmf_scores(
     rng: np.random.Generator,
     steps: int = 1,
 ) -> np.ndarray:
-    """Draw what the attacker compares, ``sum_t <mu_j, y_t>``, without drawing vectors of length p.
+    """Draw the candidates' scores ``sum_t <mu_j, y_t>`` without drawing vectors of length p.
 
-    Of an output only its projection onto the candidates' span matters: the cosine with the target,
-    and across it part of an even direction, whose length is a ratio of chi-square variables.
+    Only the projection of an output onto the candidates' span matters: its cosine with the target,
+    and part of a uniform orthogonal direction, whose length is a ratio of chi-square variables.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def draw_vmf_scores(
         Each attack's true candidate.
     rng : numpy.random.Generator
     steps : int
-        T, releases that are turned from the same direction.
+        T, the number of releases from the same direction.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def draw_vmf_scores(
 
     Notes
     -----
-    ``T K n**2`` operations, whatever p is.
+    Cost: ``T K n**2`` operations, independent of p.
     """
     g, root, span = _root(cosines)
     rank = int(round(float(np.trace(span))))
@@ -137,7 +137,7 @@ def draw_vmf_scores(
         outside = rng.chisquare(p - rank, chosen.size) if p > rank else 0.0
         inner = z @ root
         along = np.take_along_axis(inner, chosen[:, None], axis=1)
-        # two vectors on a line leave nothing across: the sine is then zero as well
+        # in one dimension nothing is orthogonal: the sine is then zero as well
         across = np.sum(z * z, axis=1) + outside - along[:, 0] ** 2
         scale = sine / np.sqrt(np.maximum(across, 1e-300))
         out += (cosine - scale * along[:, 0])[:, None] * g[chosen] + scale[:, None] * inner
@@ -145,7 +145,7 @@ def draw_vmf_scores(
 
 
 def _root(cosines: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The matrix, its symmetric root and the projection onto its range."""
+    """Return the matrix, its symmetric root and the projection onto its range."""
     g = arguments.real("cosines", cosines, -1 - 1e-6, 1 + 1e-6)
     if g.ndim != 2 or g.shape[0] != g.shape[1] or np.any(np.abs(g - g.T) > 1e-6):
         raise ValueError(f"cosines must be a symmetric matrix; got shape {g.shape}")
@@ -154,8 +154,10 @@ def _root(cosines: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     g = 0.5 * (g + g.T)
     values, vectors = np.linalg.eigh(g)
     if values[0] < -1e-5 * g.shape[0]:
-        raise ValueError(f"cosines must be positive semi-definite; got {values[0]!r}")
-    # neither depends on which eigenvectors a library returns
+        raise ValueError(
+            f"cosines must be positive semi-definite; got smallest eigenvalue {values[0]!r}"
+        )
+    # root and projection do not depend on the library's choice of eigenvectors
     kept = values > 1e-12 * g.shape[0]
     root = (vectors * np.sqrt(np.where(kept, values, 0.0))) @ vectors.T
     return g, root, (vectors * kept) @ vectors.T
@@ -169,9 +171,9 @@ def vmf_attack_success(
     rng: np.random.Generator,
     steps: int = 1,
 ) -> tuple[float, float]:
-    """Success of the best attack on equally likely candidates of any geometry.
+    """Estimate the success of the best attack on equally likely candidates of any geometry.
 
-    The average over simulated outputs of the largest posterior probability, which varies less than
+    Averages the largest posterior probability over simulated outputs, which has less variance than
     the success itself.
 
     Parameters
@@ -183,8 +185,7 @@ def vmf_attack_success(
 
     Returns
     -------
-    (float, float)
-        Estimate and its standard error.
+    estimate, standard_error : float
 
     Raises
     ------
@@ -193,7 +194,7 @@ def vmf_attack_success(
     """
     count = int(arguments.integer("samples", samples, 2))
     n = np.shape(cosines)[0]
-    chunk = max(1, _ROWS // n)
+    chunk = max(1, _CHUNK_SCORES // n)
     best = []
     for start in range(0, count, chunk):
         size = min(chunk, count - start)
@@ -216,9 +217,9 @@ def observe_vmf(
 ) -> Observation:
     """Release one step per record through the manipulated network under von Mises-Fisher noise.
 
-    The counterpart of :func:`observe`: the gradient is scaled to the sphere, all parameters as one
-    vector, and turned. The record's length is no part of it; with a bias the ratio of weight to
-    bias gradient still tells it.
+    The counterpart of :func:`observe`: the gradient, all parameters as one vector, is normalised
+    and perturbed by von Mises-Fisher noise. The release does not contain the record's norm, but
+    with a bias the ratio of weight to bias gradient reveals it.
 
     Parameters
     ----------
@@ -236,8 +237,8 @@ def observe_vmf(
     Returns
     -------
     Observation
-        With the factor whose product with the record is the row mean's expectation,
-        ``A_p(kappa)`` over the gradient's norm; an attacker who has it knows the record's norm.
+        Its ``scale`` is ``A_p(kappa)`` over the gradient's norm: the row mean's expectation is
+        ``scale * X``. An attacker who knows the scale knows the record's norm.
 
     Raises
     ------
@@ -248,11 +249,11 @@ def observe_vmf(
     kappa = float(arguments.real("concentration", concentration, 0, 1e12, low_open=True))
     layer = AttackLayer(inputs.shape[1], rows, bias=bias, dtype=inputs.dtype).to(inputs.device)
     clean = per_example_gradients(layer, sum_of_outputs, inputs)
-    turned = add_vmf_noise(clean, kappa, generator)
+    noisy = add_vmf_noise(clean, kappa, generator)
     shrink = float(vmf_mean_cosine(sum(g[0].numel() for g in clean.values()), kappa))
     return Observation(
-        row_mean=turned["weight"].mean(dim=1),
-        bias_mean=turned["bias"].mean(dim=1) if bias else None,
+        row_mean=noisy["weight"].mean(dim=1),
+        bias_mean=noisy["bias"].mean(dim=1) if bias else None,
         rows=None,
         scale=(shrink / global_norm(clean)).to(inputs.dtype),
         offset=None,

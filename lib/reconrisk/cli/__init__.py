@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; what needs an extra that is missing says which."""
+    """Run the command line; if an extra is missing, name it and exit with status 2."""
     try:
         from reconrisk.cli.app import app
 

@@ -1,4 +1,4 @@
-"""``python -m reconrisk.cli``, for where the command is not on the path."""
+"""``python -m reconrisk.cli``: the command line where ``reconrisk`` is not on the path."""
 
 from reconrisk.cli import main
 

@@ -1,8 +1,8 @@
-"""Reading settings from a YAML or JSON file: strictly, so that what is meant is what is read.
+"""A strict reader of settings in YAML or JSON.
 
-Numbers are those of YAML 1.2 and JSON, so that ``1e-5`` is a number, and ``1:30``, ``0777`` or
-``yes`` are texts (YAML 1.1 reads them as 90, 511 and true). What could hide a mistake is refused:
-a field given twice, aliases, tags, several documents, text that is not UTF-8.
+Numbers follow YAML 1.2 and JSON: ``1e-5`` is a number, and ``1:30``, ``0777`` and ``yes`` are
+strings (YAML 1.1 reads them as 90, 511 and true). Whatever could hide a mistake is refused: a field
+given twice, aliases, tags, several documents, text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ psnr: [20]                          # dB; a reconstruction at least as good coun
 #   width: 5000
 """
 
-#: far more than a page of settings takes; a larger file is some other file
+#: bytes of the largest file that is read; settings take far less
 _LARGEST = 1_000_000
-#: of lists in lists
+#: deepest nesting of lists and mappings
 _DEEPEST = 20
-#: digits of a whole number that fits a float; a longer one is no setting, and slow to read
+#: most digits of a whole number; a longer one does not fit a float and is slow to read
 _LONGEST = 300
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
@@ -67,9 +67,9 @@ _CONSTANTS = {
 
 
 def scalar(text: str) -> Any:
-    """Return what a plain word means: a number, true, false, nothing, or itself.
+    """Return the value of a plain scalar: an int, a float, a bool, None, or the string itself.
 
-    ``.inf`` and ``.nan`` stay texts: no setting is infinite.
+    ``.inf`` and ``.nan`` stay strings: no setting is infinite.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -79,7 +79,7 @@ def scalar(text: str) -> Any:
 
 
 class _Loader(yaml.BaseLoader):
-    """YAML with plain scalars as :func:`scalar` reads them, and nothing that hides a mistake."""
+    """YAML with plain scalars as :func:`scalar` reads them; refuses anchors, tags and repeats."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
@@ -108,12 +108,12 @@ class _Loader(yaml.BaseLoader):
         return found
 
 
-for _tag, _make in (
+for _tag, _construct in (
     ("str", _Loader.construct_scalar),
     ("seq", lambda loader, node: loader.construct_sequence(node, deep=True)),
     ("map", lambda loader, node: loader.construct_mapping(node, deep=True)),
 ):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _make)
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
 
 
 def _refused(why: str, mark: Any) -> ValueError:
@@ -126,39 +126,40 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is no such file, with the line and what is wrong there.
+        If the file is malformed; the message names the line and the fault.
     OSError
         If it cannot be read.
     """
-    text = _text(path)
+    text = _read_text(path)
     value = _json(text, path) if Path(path).suffix.lower() == ".json" else _yaml(text, path)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold fields, 'name: value'; it holds {_few(value)}")
+        raise ValueError(f"{path} must hold fields, 'name: value'; it holds {_shortened(value)}")
     return value
 
 
 def read_json(path: str | Path) -> Any:
-    """Return what a JSON file holds; refusals as in :func:`read_mapping`."""
-    return _json(_text(path), path)
+    """Return the content of a JSON file; raises as :func:`read_mapping`."""
+    return _json(_read_text(path), path)
 
 
-def _text(path: str | Path) -> str:
+def _read_text(path: str | Path) -> str:
     file = Path(path)
     if file.is_dir():
-        raise ValueError(f"{path} is a folder; a file of settings is expected")
+        raise ValueError(f"{path} must be a file of settings; it is a folder")
     with file.open("rb") as handle:
         data = handle.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise ValueError(f"{path} is larger than {_LARGEST:,} bytes: that is no file of settings")
+        raise ValueError(
+            f"{path} must be at most {_LARGEST:,} bytes, as a file of settings is; it is larger"
+        )
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be text in UTF-8; byte {error.start} is {data[error.start]:#04x}"
         ) from None
-    return text
 
 
 def _yaml(text: str, path: str | Path) -> Any:
@@ -183,11 +184,13 @@ def _json(text: str, path: str | Path) -> Any:
         return found
 
     def finite(word: str) -> Any:
-        raise ValueError(f"{word} is no JSON, and no setting")
+        raise ValueError(f"{word} is not JSON: numbers must be finite")
 
     def whole(digits: str) -> int:
         if len(digits) > _LONGEST:
-            raise ValueError(f"a number of {len(digits):,} digits is no setting")
+            raise ValueError(
+                f"numbers must have at most {_LONGEST} digits; got {len(digits):,} digits"
+            )
         return int(digits)
 
     try:
@@ -200,6 +203,6 @@ def _json(text: str, path: str | Path) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _few(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

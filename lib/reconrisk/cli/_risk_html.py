@@ -1,4 +1,4 @@
-"""A report as one self-contained page: no script, nothing fetched, for phones and for print."""
+"""A report as one self-contained HTML page: no script, no requests, for phones and for print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from reconrisk.cli._risk_numbers import said
+from reconrisk.cli._risk_numbers import describe_value
 from reconrisk.cli._risk_text import (
     by_kind,
     capital,
@@ -24,7 +24,7 @@ from reconrisk.cli._risk_text import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from reconrisk.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import CliInputs
     from reconrisk.cli._risk_pictures import Picture
     from reconrisk.risk import Entry, Report
 
@@ -88,7 +88,7 @@ footer { margin-top: 2.5rem; padding-top: .6rem; border-top: 1px solid var(--lin
 }
 """
 
-#: colours of the figures' style that the page's two themes replace
+#: colours of the figures, and the variables of the page's two themes that replace them
 _COLOURS = {
     "#0072b2": "blue",
     "#d55e00": "orange",
@@ -101,14 +101,14 @@ _COLOURS = {
 }
 
 
-def card(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
-    """Return the page of one report, with figures, or of several side by side."""
+def card(reports: Sequence[Report], settings: Sequence[CliInputs]) -> str:
+    """Return the HTML page of one report, with figures, or of several reports side by side."""
     if len(reports) == 1:
         title = "Reconstruction risk of one training run"
-        body = _one(reports[0], settings[0])
+        body = _single_report(reports[0], settings[0])
     else:
         title = "Reconstruction risk, side by side"
-        body = _several(reports, settings)
+        body = _comparison(reports, settings)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -121,7 +121,7 @@ def card(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
     )
 
 
-def _one(report: Report, setting: Setting) -> str:
+def _single_report(report: Report, setting: CliInputs) -> str:
     from reconrisk.cli._risk_pictures import pictures
 
     lines = "".join(
@@ -152,7 +152,7 @@ def _one(report: Report, setting: Setting) -> str:
     return "\n".join([*parts, "</main>"])
 
 
-def _several(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
+def _comparison(reports: Sequence[Report], settings: Sequence[CliInputs]) -> str:
     names, rows = side_by_side(reports, settings)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("what", *names))
     body = "\n".join(
@@ -176,10 +176,11 @@ def _several(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
 
 
 def _kind(title: str, entries: Sequence[Entry]) -> str:
-    """What one kind of entry says at each point that was asked."""
+    """One kind of entry: its value at each point, its assumptions, tightness and formula."""
     first = entries[0]
     answers = "".join(
-        f'<p>{escape(e.question)} <strong class="answer">{_powers(capital(said(e)))}</strong></p>'
+        f"<p>{escape(e.question)} "
+        f'<strong class="answer">{_powers(capital(describe_value(e)))}</strong></p>'
         for e in entries
     )
     more = "".join(f"<li>{escape(text)}</li>" for text in first.assumptions)
@@ -195,7 +196,7 @@ def _kind(title: str, entries: Sequence[Entry]) -> str:
 
 
 def _powers(text: str) -> str:
-    """A number's text with its power of ten written as one."""
+    """Write a number's exponent as a power of ten, in HTML."""
     return re.sub(
         r"(?<=[0-9])e([+-])0*([0-9]+)",
         lambda m: f" &times; 10<sup>{'&minus;' if m[1] == '-' else ''}{m[2]}</sup>",
@@ -227,7 +228,7 @@ def _figure(number: int, picture: Picture) -> str:
 
 
 def _svg(figure: Figure, name: str, alt: str) -> str:
-    """A figure as an inline SVG in the page's colours, with its text as text."""
+    """Return a figure as an inline SVG in the page's colours, with text kept as text."""
     import matplotlib as mpl
 
     buffer = io.StringIO()
@@ -245,7 +246,7 @@ def _svg(figure: Figure, name: str, alt: str) -> str:
 
 
 def _unique_ids(text: str) -> str:
-    """Without the names of groups, which nothing refers to, and without repeated definitions."""
+    """Remove the ids that nothing refers to, and repeated ids."""
     used, seen = set(re.findall(r"#([\w-]+)", text)), set()
 
     def once(match: re.Match[str]) -> str:

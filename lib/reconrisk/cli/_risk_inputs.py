@@ -1,4 +1,4 @@
-"""From flags and files to the setting of a report: names, precedence, refusals."""
+"""The inputs of a report from flags and files: names, precedence, validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconrisk import risk
 from reconrisk.cli._risk_file import read_json, read_mapping, scalar
 from reconrisk.risk import Questions, Record, SettingError, TrainingRun, TwoLayerModel
 
-__all__ = ["FIELDS", "MODEL_FIELDS", "Setting", "read_setting", "values_of_flags"]
+__all__ = ["FIELDS", "MODEL_FIELDS", "CliInputs", "read_inputs", "values_of_flags"]
 
 RUN = (
     "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size",
@@ -28,14 +28,14 @@ MODEL_FIELDS = (
     "width", "activation", "batch_size", "residual", "grad_norm", "singular_value", "condition",
     "dropout", "pruned",
 )  # fmt: skip
-#: fields of a file that the library's constructors do not know: what they stand for is computed
+#: fields of a file from which arguments of the library's constructors are computed
 OWN = ("image", "data", "opacus_history", "model")
 FIELDS = (*RUN, *RECORD, *QUESTIONS, *OWN)
 
-#: how much of a data set is measured
+#: most records and most values of a data set that are measured
 _SAMPLE_RECORDS, _SAMPLE_VALUES = 10_000, 50_000_000
-#: what a flag puts aside when a file has said the same in another way
-_INSTEAD = {
+#: fields of a file that a flag overrides because they describe the same quantity
+_OVERRIDES = {
     "noise_multiplier": ("concentration", "mechanism", "opacus_history"),
     "concentration": ("noise_multiplier", "mechanism", "opacus_history"),
     "sampling_rate": ("batch_size",),
@@ -51,10 +51,10 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a report is made from, where it came from, and what was found on the way.
+class CliInputs:
+    """The inputs of one report, with the name of their file and notes on how they were read.
 
-    ``answer`` is the first thing to say, where the noise was looked for.
+    ``answer`` states the noise found for a target; it is empty without one.
     """
 
     name: str
@@ -67,47 +67,47 @@ class Setting:
 
 
 def values_of_flags(flags: Mapping[str, str | Sequence[str] | None]) -> dict[str, Any]:
-    """Return the fields that flags give; numbers are read as in a file."""
+    """Return the fields given by flags; numbers are read as in a file."""
     given: dict[str, Any] = {}
     for name, text in flags.items():
         if text is None or text == []:
             continue
-        given[name] = _word(text) if isinstance(text, str) else [_word(t) for t in text]
+        given[name] = _flag_value(text) if isinstance(text, str) else [_flag_value(t) for t in text]
     return given
 
 
-def _word(text: str) -> Any:
-    """What a flag was given; a flag with nothing in it is a mistake, and no absent flag."""
+def _flag_value(text: str) -> Any:
+    """Return the value of a flag; an empty value stays a string, so that validation refuses it."""
     value = scalar(text)
     return text if value is None else value
 
 
-def read_setting(
+def read_inputs(
     file: Path | None,
     flags: Mapping[str, Any],
     model_flags: Mapping[str, Any],
     *,
     any_noise: bool = False,
-) -> Setting:
-    """Return the setting that a file and flags describe; flags come first.
+) -> CliInputs:
+    """Return the inputs that a file and flags describe; flags override the file.
 
-    With ``any_noise`` the noise may be missing: it is looked for.
+    With ``any_noise`` the noise may be missing, because it is to be found.
 
     Raises
     ------
     ValueError
-        If the file cannot be read as settings, a field is unknown (the message lists those there
-        are and names the nearest), or a value is refused: field, value and what was expected.
+        If the file is malformed, a field is unknown (the message lists the valid ones and suggests
+        the closest), or a value is refused (the message names field, value and expectation).
     OSError
         If the file cannot be opened.
     """
     fields: dict[str, Any] = {}
     if file is not None:
         fields = read_mapping(file)
-        _known(str(file), fields, FIELDS)
-        for name, instead in _INSTEAD.items():
+        _check_known(str(file), fields, FIELDS)
+        for name, overridden in _OVERRIDES.items():
             if name in flags:
-                for other in instead:
+                for other in overridden:
                     fields.pop(other, None)
     model = _model_fields(file, fields.pop("model", None), model_flags)
     in_file = {name for name in fields if name not in flags}
@@ -116,23 +116,23 @@ def read_setting(
     if any_noise and not {"noise_multiplier", "concentration", "opacus_history"} & set(fields):
         fields["concentration" if fields.get("mechanism") == "vmf" else "noise_multiplier"] = 1.0
     try:
-        return _setting(file, fields, model, in_file)
+        return _inputs(file, fields, model, in_file)
     except SettingError as error:
         if not fields:
             raise ValueError(
                 "the run must be described: give --sigma with --sampling-rate and --steps, say, or "
                 "--config FILE (--example prints one to start from); got nothing"
             ) from None
-        told = file is not None and (error.value is None or error.field in in_file)
-        raise ValueError(f"{file}: {error}" if told else str(error)) from None
+        from_file = file is not None and (error.value is None or error.field in in_file)
+        raise ValueError(f"{file}: {error}" if from_file else str(error)) from None
 
 
-def _setting(
+def _inputs(
     file: Path | None, fields: dict[str, Any], model: dict[str, Any], in_file: set[str]
-) -> Setting:
-    # nothing written after a name is as if the name were not there
+) -> CliInputs:
+    # a field without a value counts as absent
     fields = {name: value for name, value in fields.items() if value is not None}
-    # paths in a file are told from where the file is
+    # paths in a file are relative to the file
     folders = {name: file.parent for name in in_file if file is not None}
     record, notes = _record(fields, folders.get("data", Path()))
     asked = {
@@ -140,7 +140,7 @@ def _setting(
         for name in QUESTIONS
         if (value := fields.get(name)) is not None
     }
-    return Setting(
+    return CliInputs(
         name="these settings" if file is None else file.name,
         run=_run(fields, folders.get("opacus_history", Path())),
         record=record,
@@ -157,7 +157,7 @@ def _model(fields: dict[str, Any]) -> TwoLayerModel:
         raise SettingError(f"model {error.field}", error.value, error.expected) from None
 
 
-def _known(where: str, given: Mapping[str, Any], valid: Sequence[str]) -> None:
+def _check_known(where: str, given: Mapping[str, Any], valid: Sequence[str]) -> None:
     for name in given:
         if name in valid:
             continue
@@ -171,7 +171,7 @@ def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any])
         return dict(model_flags)
     if not isinstance(given, dict):
         raise ValueError(f"{file}: model must hold fields of its own, such as width; got {given!r}")
-    _known(f"{file}: model", given, MODEL_FIELDS)
+    _check_known(f"{file}: model", given, MODEL_FIELDS)
     return {**{k: v for k, v in given.items() if v is not None}, **model_flags}
 
 
@@ -183,7 +183,9 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "batch_size", "steps",
                     "epochs", "mechanism"} & set(given))  # fmt: skip
     if twice:
-        raise SettingError(twice[0], given[twice[0]], "left out beside opacus_history, which says")
+        raise SettingError(
+            twice[0], given[twice[0]], "left out beside opacus_history, which gives it"
+        )
     history = read_json(path)
     try:
         return risk.from_opacus(history, **given)
@@ -209,7 +211,7 @@ def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str,
 
 
 def _sample(path: Path, sides: list[int] | None) -> tuple[Any, str]:
-    """Images from a path as rows, as many as fit; square and of the colours asked for."""
+    """Return the images below a path as rows, as many as fit, and a note on what was measured."""
     from reconrisk.datasets import own_images
 
     how: dict[str, Any] = {}
@@ -238,7 +240,7 @@ def _path(name: str, value: Any) -> Path:
 
 
 def _sides(value: Any) -> list[int]:
-    """Height, width and channels of an image: ``224x224x3`` or ``[224, 224, 3]``."""
+    """Parse height, width and channels of an image: ``224x224x3`` or ``[224, 224, 3]``."""
     sides: Any = value
     if isinstance(value, str):
         sides = [int(s) for s in re.split("[x×]", value)] if _SIZES.fullmatch(value) else None

@@ -1,4 +1,4 @@
-"""Numbers of a report as people read them, rounded to the safe side."""
+"""The numbers of a report as text, rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reconrisk.risk import Entry
 
-__all__ = ["number", "said", "short"]
+__all__ = ["describe_value", "number", "short"]
 
 _DIGITS = 3
-_WAYS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}
-#: units that a title says already
+_ROUNDINGS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}
+#: units left out because the title names them
 _UNITS = dict.fromkeys(("probability", "ratio", "correlation", "order"), "")
 
 
 def number(value: float, way: str = "nearest", log: float | None = None) -> str:
-    """Return three significant digits of a number, rounded ``"up"``, ``"down"`` or to nearest.
+    """Return a number with three significant digits, rounded ``"up"``, ``"down"`` or to nearest.
 
-    With ``log``, its natural logarithm, also of a number that is zero as a float: ``3.2e-1850``.
+    With ``log``, its natural logarithm, a number that underflows is written too: ``3.2e-1850``.
 
     >>> number(0.19421253, "up"), number(1500000.0, "up"), number(0.0, "up", log=-4258.0)
     ('0.195', '1.5e+06', '5.95e-1850')
@@ -29,9 +29,9 @@ def number(value: float, way: str = "nearest", log: float | None = None) -> str:
         return _from_log(log, way)
     exact = Decimal(repr(float(value)))
     digits = _DIGITS
-    if 0.999 < value < 1.0:  # what is missing to one is what is asked
+    if 0.999 < value < 1.0:  # keep the digits of 1 - value
         digits = min(-(1 - exact).adjusted(), 8)
-    rounded = Context(prec=digits, rounding=_WAYS[way]).create_decimal(exact)
+    rounded = Context(prec=digits, rounding=_ROUNDINGS[way]).create_decimal(exact)
     if rounded == 0:
         return "0"
     exponent = rounded.adjusted()
@@ -43,14 +43,14 @@ def number(value: float, way: str = "nearest", log: float | None = None) -> str:
 def _from_log(log: float, way: str) -> str:
     decimal = log / math.log(10.0)
     exponent = math.floor(decimal)
-    # the digits that the logarithm's own rounding leaves; none at 1e-1e15
+    # the logarithm's rounding error limits the digits; none is left at 1e-1e15
     loss = abs(decimal) * 4e-16
     if loss > 1e-3:
-        return f"10^{_safe(decimal, way):.6g}"
+        return f"10^{_rounded_outwards(decimal, way):.6g}"
     mantissa = 10.0 ** (decimal - exponent)
     slack = 1.0 + 3.0 * loss
     mantissa = mantissa * slack if way == "up" else mantissa / slack if way == "down" else mantissa
-    digits = Context(prec=_DIGITS, rounding=_WAYS[way]).create_decimal(Decimal(mantissa))
+    digits = Context(prec=_DIGITS, rounding=_ROUNDINGS[way]).create_decimal(Decimal(mantissa))
     if digits >= 10:
         digits, exponent = digits / 10, exponent + 1
     elif digits < 1:
@@ -63,13 +63,13 @@ def _plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _safe(value: float, way: str) -> float:
+def _rounded_outwards(value: float, way: str) -> float:
     margin = abs(value) * 1e-5
     return value + margin if way == "up" else value - margin if way == "down" else value
 
 
 def short(value: float | int | None) -> str:
-    """Return a setting as it was given: whole numbers whole, others with up to six digits."""
+    """Return a setting as text: whole numbers without decimals, others with up to six digits."""
     if value is None:
         return ""
     if float(value).is_integer() and abs(value) < 1e15:
@@ -77,11 +77,11 @@ def short(value: float | int | None) -> str:
     return f"{value:.6g}"
 
 
-def said(entry: Entry) -> str:
-    """Return what is known of an entry's value: ``at most 0.195``, ``between 1 and 2``, ``0.0225``.
+def describe_value(entry: Entry) -> str:
+    """Return an entry's value as text: ``at most 0.195``, ``between 1 and 2``, ``0.0225``.
 
-    Ends that only bound are rounded outwards; a value known to three digits is said as it is. A
-    bound that every attack keeps anyway is said to say nothing.
+    Bounds are rounded outwards; a value known to three digits is written as it is. A vacuous bound
+    is marked: ``at most 1: says nothing``.
     """
     if entry.status != "ok":
         return entry.status

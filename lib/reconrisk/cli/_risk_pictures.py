@@ -1,4 +1,4 @@
-"""Pictures of a risk report: what follows from a blind guess, from more noise, from milder aims."""
+"""Figures of a risk report: success against the prior and the noise, quality of the attack."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from matplotlib.figure import Figure
 
 from reconrisk import bounds, risk
 from reconrisk.plotting import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
-from reconrisk.risk._composed import followed, success_at
+from reconrisk.risk._composed import composed_numerically, success_at
 
 __all__ = ["Picture", "pictures"]
 
-#: smallest chance of a blind guess that is drawn
-_RAREST = 1e-9
-_PRIORS = 61
-#: factors on the noise, and how many
-_FARTHEST, _NOISES = 8.0, 15
+#: smallest prior success that is drawn
+_LEAST_PRIOR = 1e-9
+_PRIOR_POINTS = 61
+#: largest factor on the noise, and number of factors
+_NOISE_FACTOR, _NOISE_POINTS = 8.0, 15
 _COLOURS, _STYLES = (BLUE, ORANGE, GREEN, PURPLE), ("-", "--", "-.", ":")
 
 
@@ -37,7 +37,7 @@ class Picture:
 
 
 def pictures(report: risk.Report) -> tuple[Picture, ...]:
-    """Draw what a report's run allows; two or three pictures.
+    """Draw the two or three figures that a report's run allows.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ def pictures(report: risk.Report) -> tuple[Picture, ...]:
     Returns
     -------
     tuple of Picture
-        Success of any attack against the chance of a blind guess; the same against the noise; and,
-        where the record's dimension and norm are known, how likely the analytic attack is to reach
-        an error. The figures are closed, that is, no longer held by pyplot.
+        Success of any attack against the prior success; success against the noise; and, where the
+        record's dimension and norm are known, the distribution of the analytic attack's error. The
+        figures are closed: pyplot no longer holds them.
 
     Notes
     -----
-    Cost: about twenty times that of one certified success, half a second at most.
+    Cost: about twenty certified successes, half a second at most.
     """
     with styled():
-        drawn = [_success(report), _noise(report), _quality(report)]
+        drawn = [_success(report), _noise(report), _analytic_quality(report)]
     return tuple(picture for picture in drawn if picture is not None)
 
 
@@ -69,8 +69,8 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
-    """The certified upper ends of the success of any attack."""
-    if not followed(run):
+    """Certified upper bounds on the success of any attack."""
+    if not composed_numerically(run):
         return np.array([success_at(run, math.log(k)).upper for k in kappa])
     if run.mechanism == "gaussian":
         return bounds.rero_curve(run.dpsgd, kappa)[1]
@@ -82,19 +82,19 @@ def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
 
 
 def _success(report: risk.Report) -> Picture | None:
-    kappa = np.geomspace(_RAREST, 0.9, _PRIORS)
+    kappa = np.geomspace(_LEAST_PRIOR, 0.9, _PRIOR_POINTS)
     try:
         gamma = _curve(report.run, kappa)
-    except ValueError:  # the report's entries say which range was left
+    except ValueError:  # out of range: the report's entries give the reason
         return None
     figure, axes = _panel()
     axes.plot(kappa, gamma, color=BLUE, label="after seeing the run")
     axes.plot(kappa, kappa, ":", color=GREY, label="blind guess")
-    sizes = [n for n in report.questions.prior_sizes if n <= 1 / _RAREST]
+    sizes = [n for n in report.questions.prior_sizes if n <= 1 / _LEAST_PRIOR]
     asked = 1.0 / np.array(sizes, dtype=float)
     axes.plot(asked, np.interp(np.log(asked), np.log(kappa), gamma), "o", color=ORANGE, ms=5)
     axes.set(xscale="log", yscale="log", xlabel="chance of a blind guess", ylabel="success")
-    axes.set_ylim(0.5 * _RAREST, 2.0)
+    axes.set_ylim(0.5 * _LEAST_PRIOR, 2.0)
     axes.legend(loc="lower right")
     at = int(np.argmin(np.abs(kappa - 1e-3)))
     return Picture(
@@ -115,8 +115,10 @@ def _noise(report: risk.Report) -> Picture | None:
     run = report.run
     name = "noise_multiplier" if run.mechanism == "gaussian" else "concentration"
     here = float(getattr(run, name))
-    values = here * np.geomspace(1 / _FARTHEST, _FARTHEST, _NOISES)
-    sizes = sorted(n for n in report.questions.prior_sizes if n <= 1 / _RAREST)[: len(_COLOURS)]
+    values = here * np.geomspace(1 / _NOISE_FACTOR, _NOISE_FACTOR, _NOISE_POINTS)
+    sizes = sorted(n for n in report.questions.prior_sizes if n <= 1 / _LEAST_PRIOR)[
+        : len(_COLOURS)
+    ]
     if not sizes:
         return None
     kappa = 1.0 / np.array(sizes, dtype=float)
@@ -125,7 +127,7 @@ def _noise(report: risk.Report) -> Picture | None:
         try:
             other: dict[str, Any] = {name: float(value)}
             rows.append((value, _curve(replace(run, **other), kappa)))
-        except ValueError:  # beyond the range of this mechanism; draw what there is
+        except ValueError:  # out of range for this mechanism: draw the other values
             continue
     if len(rows) < 2:
         return None
@@ -166,22 +168,22 @@ def _count(size: float) -> str:
 # How likely a quality is --------------------------------------------------------------------------
 
 #: probabilities below ten to this power are not drawn
-_RAREST_POWER = -40.0
+_LEAST_LOG10 = -40.0
 
 
 _Law = Callable[[np.ndarray], np.ndarray]
 
 
-def _where_they_fall(laws: Sequence[_Law], low: float, high: float) -> np.ndarray:
-    """Points at which falling laws, given by powers of ten, are drawn: dense where they fall.
+def _dense_grid(laws: Sequence[_Law], low: float, high: float) -> np.ndarray:
+    """Return points at which to draw decreasing log10 probabilities, dense where they fall.
 
-    The higher the dimension, the steeper they are: of a photograph's error all happens within a
-    tenth of a decibel.
+    The higher the dimension, the steeper they are: for a photograph they fall within a tenth of a
+    decibel.
     """
     ends = []
     for law in laws:
         top = float(law(np.array([low]))[0])
-        ends += [_crossing(law, level, low, high) for level in (top - 0.01, _RAREST_POWER)]
+        ends += [_crossing(law, level, low, high) for level in (top - 0.01, _LEAST_LOG10)]
     pad = 0.3 * (max(ends) - min(ends)) + 1e-9
     falls = zip(ends[::2], ends[1::2], strict=True)
     parts = [np.linspace(max(min(ends) - pad, low), max(ends) + 0.1 * pad, 41)]
@@ -189,7 +191,7 @@ def _where_they_fall(laws: Sequence[_Law], low: float, high: float) -> np.ndarra
 
 
 def _crossing(law: _Law, level: float, low: float, high: float) -> float:
-    """Where a falling law comes to a level, to a ten-thousandth of the first interval."""
+    """Where a decreasing law reaches a level, to a ten-thousandth of the first interval."""
     for _ in range(3):
         grid = np.linspace(low, high, 25)
         below = int(np.argmax(law(grid) < level))
@@ -197,8 +199,8 @@ def _crossing(law: _Law, level: float, low: float, high: float) -> float:
     return high
 
 
-def _quality(report: risk.Report) -> Picture | None:
-    """The analytic attack's quality in dB, or its error where no range of values is known."""
+def _analytic_quality(report: risk.Report) -> Picture | None:
+    """The analytic attack's PSNR, or its MSE where the range of values is unknown."""
     run, record = report.run, report.record
     if run.mechanism != "gaussian" or record.dimension is None or record.data_norm is None:
         return None
@@ -217,11 +219,11 @@ def _quality(report: risk.Report) -> Picture | None:
     try:
         centre = float(bounds.expected_psnr(**single))
         most = 10.0 * math.log10(max(1.0, run.steps * run.sampling_rate))
-        grid = _where_they_fall(laws, centre - 25.0, centre + most + 25.0)
+        grid = _dense_grid(laws, centre - 25.0, centre + most + 25.0)
         all_steps, one = (law(grid) for law in laws)
-    except ValueError:  # the report's entries say which range was left
+    except ValueError:  # out of range: the report's entries give the reason
         return None
-    drawn = (all_steps > _RAREST_POWER) | (one > _RAREST_POWER)
+    drawn = (all_steps > _LEAST_LOG10) | (one > _LEAST_LOG10)
     figure, axes = _panel()
     known = record.data_range is not None
     x = grid if known else 10.0 ** (-grid / 10.0)
@@ -235,7 +237,7 @@ def _quality(report: risk.Report) -> Picture | None:
             axes.axvline(threshold, color=GREY, lw=1, ls=":")
     else:
         axes.set(xscale="log", xlabel="mean squared error of at most")
-    axes.set(ylim=(_RAREST_POWER, 2.0), ylabel="probability, as a power of ten")
+    axes.set(ylim=(_LEAST_LOG10, 2.0), ylabel="probability, as a power of ten")
     axes.legend(loc="best")
     quality = "peak signal-to-noise ratio" if known else "mean squared error"
     return Picture(
@@ -245,5 +247,5 @@ def _quality(report: risk.Report) -> Picture | None:
         "what the steps give away, and from one step that took the record. This is the law of one "
         "attack, not a bound on all." + (" Dotted: what is asked about." if asked else ""),
         f"Two falling curves of probability over the {quality}: near certainty on one side, below "
-        f"ten to the power {_RAREST_POWER:.0f} on the other; the whole run's reaches further.",
+        f"ten to the power {_LEAST_LOG10:.0f} on the other; the whole run's reaches further.",
     )

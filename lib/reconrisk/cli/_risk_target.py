@@ -11,43 +11,43 @@ from reconrisk.cli._risk_file import scalar
 from reconrisk.cli._risk_numbers import short
 
 if TYPE_CHECKING:
-    from reconrisk.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import CliInputs
     from reconrisk.risk import Kind, Questions, TrainingRun
 
 __all__ = ["at_least_noise", "targets"]
 
-#: everyday words for kinds of entries
-_WORDS = {"success": "rero"}
+#: common names for kinds of entries
+_COMMON_NAMES = {"success": "rero"}
 
 
 def targets() -> dict[str, Kind]:
-    """What noise can be chosen by: kinds of entries by name, and everyday words for them."""
+    """Return the kinds of entries that a target may name, by name and by common name."""
     from reconrisk import risk
 
     kinds = {name: kind for name, kind in risk.KINDS.items() if kind.reversible}
-    return {**{word: kinds[name] for word, name in _WORDS.items()}, **kinds}
+    return {**{word: kinds[name] for word, name in _COMMON_NAMES.items()}, **kinds}
 
 
-def at_least_noise(setting: Setting, target: str, at: str | None) -> Setting:
-    """Return the setting with the least noise at which a target is met.
+def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs:
+    """Return the inputs with the least noise that meets a target.
 
     Parameters
     ----------
-    setting : Setting
-        Its own noise does not matter.
+    setting : CliInputs
+        Its own noise is ignored.
     target : str
         ``KIND=LIMIT``.
     at : str or None
-        What the kind is asked at; by default the one value that its question has.
+        The point at which the kind is asked; by default the single value of its question.
 
     Raises
     ------
     ValueError
-        If the target cannot be read, or no noise meets it.
+        If the target is malformed, or no noise meets it.
     """
     from reconrisk import risk
 
-    kind, limit = _parsed(target)
+    kind, limit = _parse_target(target)
     point = _point(kind, setting, at)
     found = risk.least_noise(
         kind.name, limit, setting.run, setting.record, at=point, model=setting.model
@@ -61,12 +61,12 @@ def at_least_noise(setting: Setting, target: str, at: str | None) -> Setting:
     if found.any_noise:
         answer = f"{name.capitalize()} {value}: any noise {kept}, and this is the least searched."
     return replace(
-        setting, run=run, questions=_asking(setting.questions, found.entry.at), answer=answer
+        setting, run=run, questions=_with_point(setting.questions, found.entry.at), answer=answer
     )
 
 
 def _rounded(run: TrainingRun) -> tuple[TrainingRun, str]:
-    """The run with six digits of its noise, rounded to the safe side, and these digits."""
+    """Return the run with its noise rounded to six digits on the safe side, and the digits."""
     if run.noise_multiplier is not None:
         value = _digits(run.noise_multiplier, ROUND_CEILING)
         return replace(run, noise_multiplier=float(value)), value
@@ -80,8 +80,8 @@ def _digits(value: float, way: str) -> str:
     return str(rounded.normalize())
 
 
-def _asking(questions: Questions, at: tuple[tuple[str, float], ...]) -> Questions:
-    """The questions with the target's point among them, so that the report shows that it is met."""
+def _with_point(questions: Questions, at: tuple[tuple[str, float], ...]) -> Questions:
+    """Add the target's point to the questions, so that the report shows that it is met."""
     from reconrisk import risk
 
     for name, value in at:
@@ -92,7 +92,7 @@ def _asking(questions: Questions, at: tuple[tuple[str, float], ...]) -> Question
     return questions
 
 
-def _parsed(target: str) -> tuple[Kind, float]:
+def _parse_target(target: str) -> tuple[Kind, float]:
     known = targets()
     name, equals, text = target.partition("=")
     name = name.strip()
@@ -108,7 +108,7 @@ def _parsed(target: str) -> tuple[Kind, float]:
     return known[name], limit
 
 
-def _point(kind: Kind, setting: Setting, at: str | None) -> float | None:
+def _point(kind: Kind, setting: CliInputs, at: str | None) -> float | None:
     from reconrisk import risk
 
     if not kind.at:

@@ -1,4 +1,4 @@
-"""A report in a terminal and in Markdown."""
+"""A report as text, for a terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconrisk.cli._risk_numbers import said, short
+from reconrisk.cli._risk_numbers import describe_value, short
 from reconrisk.cli.console import note, print_table, show
 
 if TYPE_CHECKING:
-    from reconrisk.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import CliInputs
     from reconrisk.risk import Entry, Report
 
 __all__ = [
@@ -43,7 +43,7 @@ _PAPERS = {
 
 
 def place(entry: Entry, *, short: bool = False) -> str:
-    """Where an entry's formula stands: the paper, or its letter, and the place in it."""
+    """Return the source of an entry's formula: the paper, or its letter, and the place in it."""
     source = entry.source
     if source is None:
         return ""
@@ -54,7 +54,7 @@ def place(entry: Entry, *, short: bool = False) -> str:
 
 
 def setting_lines(report: Report) -> list[tuple[str, str]]:
-    """The settings of a report as names and values, those given or following from them."""
+    """Return the settings of a report, given or derived, as names and values."""
     run, record = report.run, report.record
     lines = [("mechanism", run.mechanism)]
     for owner, names in (
@@ -73,7 +73,7 @@ def setting_lines(report: Report) -> list[tuple[str, str]]:
 
 
 def left_out(entries: Iterable[Entry]) -> list[str]:
-    """Sentences on what is not answered: what it would need, or why it is out of range."""
+    """Return a sentence for each group of entries without a value: what is missing, or why."""
     needs: dict[tuple[str, ...], list[str]] = {}
     why: dict[str, list[str]] = {}
     for entry in entries:
@@ -99,7 +99,7 @@ def _listed(fields: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-#: kinds of entries that stand for their threat model in a summary, the first that has an answer
+#: kinds of entries that represent their threat model in the summary, in order of preference
 _HEADLINES = (
     "epsilon", "rero", "box_success", "sphere_success", "psnr", "mse_shrunk", "mse", "ncc",
     "direction_error", "mutual_information", "capacity_record", "mse_unbiased", "cramer_rao",
@@ -108,17 +108,17 @@ _HEADLINES = (
 
 
 def headlines(report: Report) -> list[tuple[str, str]]:
-    """A question and its answer for each threat model that has one."""
+    """Return one question and its answer for each threat model that has one."""
     rank = {kind: place for place, kind in enumerate(_HEADLINES)}
     found = []
     for _, _, entries in sections(report):
         first = min(entries, key=lambda e: rank.get(e.kind, len(rank)))
-        found.append((first.question, capital(said(first))))
+        found.append((first.question, capital(describe_value(first))))
     return found
 
 
 def sections(report: Report) -> list[tuple[str, str, list[Entry]]]:
-    """Title, who the attacker is, and the entries with an answer, of each threat model."""
+    """Return title, attacker and entries of each threat model with a value."""
     from reconrisk.risk import THREAT_MODELS
 
     return [
@@ -130,7 +130,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Entry]]]:
 
 @contextlib.contextmanager
 def printing(out: Path | None) -> Iterator[None]:
-    """Send what is printed to a file, if one is given."""
+    """Redirect stdout to a file, if one is given."""
     if out is None:
         yield
         return
@@ -140,7 +140,7 @@ def printing(out: Path | None) -> Iterator[None]:
 
 
 def by_kind(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
-    """Entries by what is asked, each group under a title without the point at which it is."""
+    """Group entries by kind, each under its title without the point."""
     from reconrisk.risk import KINDS
 
     groups: dict[str, list[Entry]] = {}
@@ -153,19 +153,19 @@ def by_kind(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
 
 
 def basis(entry: Entry) -> str:
-    """What an entry takes for granted, and how tight it is; the same for all of its kind."""
+    """Return an entry's assumptions and tightness, which all entries of its kind share."""
     return " ".join((*entry.assumptions, entry.tightness))
 
 
 def capital(text: str) -> str:
-    """A text with a capital at its beginning."""
+    """Capitalise the first letter."""
     return text[:1].upper() + text[1:]
 
 
 # Terminal ----------------------------------------------------------------------------------------
 
 
-def in_terminal(report: Report, setting: Setting, details: bool) -> None:
+def in_terminal(report: Report, setting: CliInputs, details: bool) -> None:
     """Print a report."""
     if setting.answer:
         show(setting.answer + "\n")
@@ -178,7 +178,7 @@ def in_terminal(report: Report, setting: Setting, details: bool) -> None:
         show(f"  {who}\n")
         print_table(
             ("what", "answer", "which is", "from"),
-            [(e.title, said(e), e.direction, place(e, short=True)) for e in entries],
+            [(e.title, describe_value(e), e.direction, place(e, short=True)) for e in entries],
         )
         if details:
             for name, own in by_kind(entries):
@@ -192,7 +192,7 @@ def in_terminal(report: Report, setting: Setting, details: bool) -> None:
         show("--details adds assumptions and tightness; --format html draws.")
 
 
-def compared_in_terminal(reports: Sequence[Report], settings: Sequence[Setting]) -> None:
+def compared_in_terminal(reports: Sequence[Report], settings: Sequence[CliInputs]) -> None:
     """Print several reports side by side."""
     names, rows = side_by_side(reports, settings)
     print_table(("what", *names), rows, flexible="what")
@@ -200,8 +200,8 @@ def compared_in_terminal(reports: Sequence[Report], settings: Sequence[Setting])
         show(line)
 
 
-def _names(settings: Sequence[Setting]) -> list[str]:
-    """File names, or where they are equal paths' numbers, as headings."""
+def _names(settings: Sequence[CliInputs]) -> list[str]:
+    """File names as headings, numbered where two are equal."""
     names = [s.name for s in settings]
     if len(set(names)) == len(names):
         return names
@@ -209,9 +209,9 @@ def _names(settings: Sequence[Setting]) -> list[str]:
 
 
 def side_by_side(
-    reports: Sequence[Report], settings: Sequence[Setting]
+    reports: Sequence[Report], settings: Sequence[CliInputs]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Headings of the settings, and a row for each question that one of the reports answers."""
+    """Return column headings, and a row for each question that some report answers."""
     keyed = [{e.key: e for e in report.entries} for report in reports]
     order = dict.fromkeys(key for own in keyed for key in own)
     rows = []
@@ -219,20 +219,22 @@ def side_by_side(
         entries = [own.get(key) for own in keyed]
         if any(e is not None and e.status == "ok" for e in entries):
             title = next(e.title for e in entries if e is not None)
-            rows.append((title, *("not asked" if e is None else said(e) for e in entries)))
+            rows.append(
+                (title, *("not asked" if e is None else describe_value(e) for e in entries))
+            )
     return _names(settings), rows
 
 
-def notes_side_by_side(reports: Sequence[Report], settings: Sequence[Setting]) -> list[str]:
-    """What is to be said of each setting, under its name, and once what is to be said of all."""
-    told = [
+def notes_side_by_side(reports: Sequence[Report], settings: Sequence[CliInputs]) -> list[str]:
+    """Return each report's notes under its name, then the notes that all reports share."""
+    notes = [
         dict.fromkeys(filter(None, (setting.answer, *setting.notes, *report.notes)))
         for report, setting in zip(reports, settings, strict=True)
     ]
-    common = [line for line in told[0] if all(line in own for own in told)]
+    common = [line for line in notes[0] if all(line in own for own in notes)]
     own_lines = [
         f"{name}: {line}"
-        for name, own in zip(_names(settings), told, strict=True)
+        for name, own in zip(_names(settings), notes, strict=True)
         for line in own
         if line not in common
     ]
@@ -242,7 +244,7 @@ def notes_side_by_side(reports: Sequence[Report], settings: Sequence[Setting]) -
 # Markdown ----------------------------------------------------------------------------------------
 
 
-def in_markdown(report: Report, setting: Setting) -> str:
+def in_markdown(report: Report, setting: CliInputs) -> str:
     """Return a report as a page of Markdown, with assumptions and tightness."""
     parts = ["# Reconstruction risk of one training run", ""]
     if setting.answer:
@@ -252,7 +254,7 @@ def in_markdown(report: Report, setting: Setting) -> str:
         parts += [f"## {title}", "", _escaped(who), ""]
         parts += _table(
             ("what", "answer", "which is", "from"),
-            [(e.title, said(e), e.direction, place(e)) for e in entries],
+            [(e.title, describe_value(e), e.direction, place(e)) for e in entries],
         )
         parts += [
             f"- **{_escaped(name)}:** {_escaped(own[0].question)} {_escaped(basis(own[0]))}"
@@ -266,7 +268,7 @@ def in_markdown(report: Report, setting: Setting) -> str:
     return "\n".join(parts) + "\n"
 
 
-def compared_in_markdown(reports: Sequence[Report], settings: Sequence[Setting]) -> str:
+def compared_in_markdown(reports: Sequence[Report], settings: Sequence[CliInputs]) -> str:
     """Return several reports side by side as a page of Markdown."""
     parts = ["# Reconstruction risk, side by side", ""]
     names, rows = side_by_side(reports, settings)
@@ -281,7 +283,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape the characters that are special in Markdown."""
     for sign in "\\|*_<>`[]$":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""The application behind ``reconrisk``: ``risk``, and an answer to commands that have moved."""
+"""The application behind ``reconrisk``: the command ``risk``, and pointers for moved commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconrisk.cli.risk import risk
 
 __all__ = ["app"]
 
-#: commands of the companion, which an older ``reconrisk`` had
+#: commands of older versions, now in the companion
 _MOVED = ("list", "run", "parameters", "verdicts", "why", "costs", "data", "book")
 
 

@@ -1,4 +1,4 @@
-"""A command line as both commands have it: ``-h``, ``--version``, ``--debug``, help in Markdown."""
+"""The common base of both command lines: ``-h``, ``--version``, ``--debug``, Markdown help."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ def application(name: str, purpose: str, start: str) -> typer.Typer:
     name : str
         The command's name.
     purpose, start : str
-        What it is for, and what to try first; in Markdown.
+        Its help text and the hint below it, in Markdown.
+
+    Returns
+    -------
+    typer.Typer
     """
     app = typer.Typer(
         name=name,

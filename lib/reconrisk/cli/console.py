@@ -1,4 +1,4 @@
-"""What the commands print: tables on stdout, notes and errors on stderr."""
+"""Output of the commands: tables on stdout, notes and errors on stderr."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = [
     "show",
 ]
 
-#: exit statuses: something does not hold; the command was not understood.
+#: exit statuses: a check failed; the command or its input was wrong.
 FAILED, MISTAKE = 1, 2
 
-#: columns where stdout is not a terminal and COLUMNS does not say.
+#: columns where stdout is not a terminal and COLUMNS is not set.
 PIPE_WIDTH = 140
 
 
@@ -39,7 +39,7 @@ def _console() -> Console:
     from rich.console import Console
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    # texts of papers hold brackets and colons, which are no markup
+    # quotations contain brackets and colons, which are not markup
     return Console(markup=False, highlight=False, emoji=False, width=None if known else PIPE_WIDTH)
 
 
@@ -49,7 +49,7 @@ def show(text: str | Table) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to stderr, at once."""
+    """Print a line to stderr and flush it."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -70,9 +70,9 @@ def mistakes(
     kinds: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, OSError),
     hint: str = "",
 ) -> Iterator[None]:
-    """Turn refusals into one line and exit status 2, unless ``debug`` asks for more.
+    """Turn exceptions into a one-line error and exit status 2; with ``debug``, raise them.
 
-    ``kinds`` are the exceptions that are refusals here, by default all that the library raises.
+    ``kinds`` are the exceptions to turn, by default all that the library raises on bad input.
     """
     try:
         yield
@@ -87,7 +87,7 @@ def mistakes(
 def print_table(
     columns: Iterable[str], rows: Iterable[Iterable[str | Text]], *, flexible: str = ""
 ) -> None:
-    """Print a table; only the column ``flexible`` is wrapped, as far as the width allows."""
+    """Print a table; with ``flexible``, only the column of that name is wrapped to fit."""
     from rich import box
     from rich.table import Table
 
@@ -101,7 +101,7 @@ def print_table(
 
 
 def chosen_from(name: str, given: Iterable[str] | None, known: Iterable[str]) -> list[str]:
-    """Return the values given on the command line, or all; each must be known."""
+    """Return the known values named on the command line, or all; raise ValueError for others."""
     known = list(known)
     if not given:
         return known

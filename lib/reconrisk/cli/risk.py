@@ -1,4 +1,4 @@
-"""``reconrisk risk``: what attackers of each kind could do to one training run."""
+"""``reconrisk risk``: the reconstruction risk of a training run under every threat model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from reconrisk.cli.console import mistakes, note
 
 if TYPE_CHECKING:
-    from reconrisk.cli._risk_inputs import Setting
+    from reconrisk.cli._risk_inputs import CliInputs
     from reconrisk.risk import Report
 
 __all__ = ["risk"]
@@ -36,7 +36,7 @@ def _model(help_text: str, *names: str, metavar: str = "NUMBER") -> Any:
     return _flag(help_text, *names, metavar=metavar, panel="A two-layer network")
 
 
-# Numbers are taken as texts: they are read, and refused, as those of a file are.
+# Flags are strings: numbers are parsed and validated like those of a file.
 Text = str | None
 Texts = list[str] | None
 
@@ -53,7 +53,7 @@ def risk(
         ),
     ] = None,
     sampling_rate: Annotated[
-        Text, _flag("That a record takes part in a step; 1: full batch.", "--sampling-rate", "-q")
+        Text, _flag("Chance that a record is in a batch; 1: full batch.", "--sampling-rate", "-q")
     ] = None,
     batch_size: Annotated[Text, _flag("With --dataset-size, instead of a sampling rate.")] = None,
     dataset_size: Annotated[Text, _flag("Records in the training set.")] = None,
@@ -63,7 +63,7 @@ def risk(
     delta: Annotated[Text, _flag("At which epsilon is given; by default 1e-5.")] = None,
     parameters: Annotated[Text, _flag("Entries of the gradient that is released.")] = None,
     layers: Annotated[
-        Text, _flag("Parts of the gradient that are clipped each by itself; by default 1.")
+        Text, _flag("Parts of the gradient that are clipped separately; by default 1.")
     ] = None,
     mechanism: Annotated[
         Text, _flag("gaussian (default) or vmf (von Mises-Fisher).", metavar="NAME")
@@ -182,7 +182,7 @@ def risk(
         files: list[Path | None] = [*config] if config else [None]
         given, model_given = inputs.values_of_flags(flags), inputs.values_of_flags(model)
         settings = [
-            inputs.read_setting(file, given, model_given, any_noise=target is not None)
+            inputs.read_inputs(file, given, model_given, any_noise=target is not None)
             for file in files
         ]
         if target is not None:
@@ -193,21 +193,25 @@ def risk(
             raise ValueError(f"--at goes with --target, which is missing; got --at {at}")
         reports = [_report(setting) for setting in settings]
     with mistakes(context.obj, (OSError,)):
-        _put(reports, settings, format_, out, details)
+        _write_reports(reports, settings, format_, out, details)
 
 
-def _report(setting: Setting) -> Report:
+def _report(setting: CliInputs) -> Report:
     from reconrisk import risk as library
 
     return library.assess(setting.run, setting.record, setting.questions, setting.model)
 
 
-def _put(
-    reports: list[Report], settings: list[Setting], form: str, out: Path | None, details: bool
+def _write_reports(
+    reports: list[Report],
+    settings: list[CliInputs],
+    form: str,
+    out: Path | None,
+    details: bool,
 ) -> None:
     from reconrisk.cli import _risk_text as text
 
-    one = len(reports) == 1
+    single = len(reports) == 1
     if form == "json":
         _write(_as_json(reports, settings), out)
     elif form == "html":
@@ -217,20 +221,20 @@ def _put(
     elif form == "markdown":
         page = (
             text.in_markdown(reports[0], settings[0])
-            if one
+            if single
             else text.compared_in_markdown(reports, settings)
         )
         _write(page, out)
-    elif one:
-        with text.printing(out):
-            text.in_terminal(reports[0], settings[0], details)
     else:
         with text.printing(out):
-            text.compared_in_terminal(reports, settings)
+            if single:
+                text.in_terminal(reports[0], settings[0], details)
+            else:
+                text.compared_in_terminal(reports, settings)
 
 
-def _as_json(reports: list[Report], settings: list[Setting]) -> str:
-    """One report as it is, several in a list."""
+def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:
+    """One report as an object, several as a list."""
     found = []
     for report, setting in zip(reports, settings, strict=True):
         plain = report.as_dict()

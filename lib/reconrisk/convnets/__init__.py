@@ -1,15 +1,15 @@
-"""Convolutional networks for gradient inversion: those attacked, and those that paint images.
+"""Convolutional networks for gradient inversion: attacked classifiers and image generators.
 
-The classifiers, a small network and ResNet-18, end, as in Appendix F of *Data Reconstruction
-Attacks and Defenses* (Liu et al.), in a wide linear layer before the classification head. Its last
-neurons may be given random weights, from whose gradients the layer's inputs, the *features*, can be
-recovered. A manipulated layer in front of a network, Robbing the Fed's imprint module (Fowl et al.
-2022), stands beside them.
+The classifiers, a small network and ResNet-18, have a wide linear layer before the classification
+head, as in Appendix F of *Data Reconstruction Attacks and Defenses* (Liu et al.). If its last
+neurons are given random weights, their gradients reveal the inputs of the layer, the *features*.
+:class:`ImprintNetwork` has a manipulated first layer, the imprint module of Robbing the Fed (Fowl
+et al. 2022).
 
-The painters are that appendix's untrained image prior, and a small decoder in place of the
+The generators are that appendix's untrained image prior, and a small decoder in place of the
 pretrained generator of Jeon et al. (2021).
 
-All weights are drawn from a generator: nothing here is pretrained.
+All weights are drawn from a random generator: nothing is pretrained.
 """
 
 from reconrisk._extras import require

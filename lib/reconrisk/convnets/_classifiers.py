@@ -1,4 +1,4 @@
-"""Classifiers whose last layers give their features away, and an imprinting one."""
+"""Classifiers with a wide layer that reveals features, and one with an imprint module."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Statistics = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Trace(NamedTuple):
-    """A forward pass with what attacks look at.
+    """A forward pass with the intermediate values that attacks use.
 
     Parameters
     ----------
     outputs : Tensor, shape (n, classes)
     features : Tensor, shape (n, f)
-        What enters the wide layer.
+        Inputs of the wide layer.
     statistics : list of pairs of Tensor, shape (channels,)
-        Mean and variance of what enters each batch norm, over the batch and all places.
+        Mean and variance of the inputs of each batch norm, over the batch and all positions.
     """
 
     outputs: torch.Tensor
@@ -46,10 +46,10 @@ class Trace(NamedTuple):
 
 
 class BatchNorm(nn.Module):
-    """Batch norm without side effects, so that it can be mapped and differentiated twice.
+    """Batch norm without side effects, for ``vmap`` and double differentiation.
 
-    In ``eval()`` it normalises by the stored statistics, in ``train()`` by the batch's;
-    :meth:`WideHead.absorb` stores new ones.
+    In ``eval()`` it normalises by the stored statistics, in ``train()`` by those of the batch;
+    :meth:`WideHead.absorb` updates the stored ones.
     """
 
     def __init__(self, channels: int) -> None:
@@ -74,7 +74,8 @@ class BatchNorm(nn.Module):
 class WideHead(nn.Module):
     """A convolutional body, a wide linear layer with an activation, and a classification head.
 
-    Subclasses give the body. Images are (n, 3, side, side) in [0, 1], standardised inside.
+    Subclasses define :meth:`body`. Images are (n, 3, side, side) in [0, 1]; the network
+    standardises them.
 
     Attributes
     ----------
@@ -107,18 +108,18 @@ class WideHead(nn.Module):
         units : Tensor, shape (neurons,), optional
             Factors of the wide layer's neurons, zero where they are dropped.
         trace : bool
-            Whether to return what happened on the way, too.
+            Whether to return a :class:`Trace`.
         """
         statistics: Statistics = []
         features = self.body((images - 0.5) / 0.25, statistics)
-        answers = features
+        hidden = features
         if self.wide is not None:
-            answers = self.activation(self.wide(features))
+            hidden = self.activation(self.wide(features))
         if units is not None:
             if self.wide is None:
                 raise ValueError("units must be None without a wide layer")
-            answers = answers * units
-        outputs = self.head(answers)
+            hidden = hidden * units
+        outputs = self.head(hidden)
         return Trace(outputs, features, statistics) if trace else outputs
 
     @torch.no_grad()
@@ -128,7 +129,7 @@ class WideHead(nn.Module):
         Raises
         ------
         ValueError
-            If there are more or fewer than the network has batch norms.
+            If there is not one pair of statistics for each batch norm.
         """
         arguments.real("momentum", momentum, 0, 1)
         norms = [module for module in self.modules() if isinstance(module, BatchNorm)]
@@ -138,25 +139,25 @@ class WideHead(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Number of trained values."""
+        """Number of parameters."""
         return sum(p.numel() for p in self.parameters())
 
 
 class ConvNet(WideHead):
-    """Three convolutions of stride 2 and a head: small enough for a processor.
+    """Three convolutions of stride 2 and a head: small enough for a CPU.
 
     Parameters
     ----------
     generator : torch.Generator
-        Source of the first weights, uniform within ``1 / sqrt(fan in)`` as PyTorch's are.
+        Source of the initial weights, uniform within ``1 / sqrt(fan in)`` as in PyTorch.
     side : int
-        Of the images; a multiple of 8.
+        Side of the images, a multiple of 8.
     channels : int
-        Of the first convolution; the others have twice as many.
+        Channels of the first convolution; the others have twice as many.
     wide : int, optional
         Neurons of the wide layer; none by default.
     batch_norm : bool
-        Whether each convolution is followed by one.
+        Whether each convolution is followed by a batch norm.
     activation : str
         ``"elu"``, ``"relu"`` or ``"sigmoid"``. With ReLU the gradient is no longer a smooth
         function of the images.
@@ -183,8 +184,8 @@ class ConvNet(WideHead):
         super().__init__(features, wide, classes, activation, "meta")
         widths = (colours, channels, 2 * channels, 2 * channels)
         self.convolutions = nn.ModuleList(
-            convolution(entering, leaving, stride=2, bias=not batch_norm)
-            for entering, leaving in zip(widths, widths[1:], strict=False)
+            convolution(in_channels, out_channels, stride=2, bias=not batch_norm)
+            for in_channels, out_channels in zip(widths, widths[1:], strict=False)
         )
         self.norms = nn.ModuleList(BatchNorm(width) for width in widths[1:] if batch_norm)
         draw_weights(self, generator)
@@ -206,13 +207,13 @@ class ResNet18(WideHead):
     Parameters
     ----------
     generator : torch.Generator
-        Source of the first weights, uniform within ``1 / sqrt(fan in)``.
+        Source of the initial weights, uniform within ``1 / sqrt(fan in)``.
     width : int
-        Channels of the first stage; 64 in the original, whose 512 features enter the head.
+        Channels of the first stage; 64 in the original, which has 512 features.
     wide : int, optional
-        Neurons of the wide layer; Liu et al. take 16,384. None leaves the original network.
+        Neurons of the wide layer; 16,384 in Liu et al. By default none, as in the original.
     activation : str
-        The original's is ``"relu"``.
+        ``"relu"`` in the original.
     classes : int
 
     Notes
@@ -235,13 +236,13 @@ class ResNet18(WideHead):
         self.first = convolution(3, width)
         self.first_norm = BatchNorm(width)
         blocks = []
-        entering = width
+        in_channels = width
         for stage in range(4):
-            leaving = width * 2**stage
+            out_channels = width * 2**stage
             for index in range(2):
                 stride = 2 if stage > 0 and index == 0 else 1
-                blocks.append(_ResidualBlock(entering, leaving, stride))
-                entering = leaving
+                blocks.append(_ResidualBlock(in_channels, out_channels, stride))
+                in_channels = out_channels
         self.blocks = nn.ModuleList(blocks)
         draw_weights(self, generator)
 
@@ -254,33 +255,33 @@ class ResNet18(WideHead):
 
 
 class _ResidualBlock(nn.Module):
-    """Two convolutions with batch norm, added to the input or, where sizes change, its image."""
+    """Two convolutions with batch norm, added to the input or (if sizes change) its projection."""
 
-    def __init__(self, entering: int, leaving: int, stride: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = convolution(entering, leaving, stride)
-        self.norm1 = BatchNorm(leaving)
-        self.conv2 = convolution(leaving, leaving)
-        self.norm2 = BatchNorm(leaving)
-        changes = stride != 1 or entering != leaving
-        self.project = convolution(entering, leaving, stride, size=1) if changes else None
-        self.project_norm = BatchNorm(leaving) if changes else None
+        self.conv1 = convolution(in_channels, out_channels, stride)
+        self.norm1 = BatchNorm(out_channels)
+        self.conv2 = convolution(out_channels, out_channels)
+        self.norm2 = BatchNorm(out_channels)
+        changes = stride != 1 or in_channels != out_channels
+        self.project = convolution(in_channels, out_channels, stride, size=1) if changes else None
+        self.project_norm = BatchNorm(out_channels) if changes else None
 
     def forward(self, maps, activation, statistics: Statistics) -> torch.Tensor:
         inner = activation(self.norm1(self.conv1(maps), statistics))
         inner = self.norm2(self.conv2(inner), statistics)
-        kept = maps
+        shortcut = maps
         if self.project is not None and self.project_norm is not None:
-            kept = self.project_norm(self.project(maps), statistics)
-        return activation(inner + kept)
+            shortcut = self.project_norm(self.project(maps), statistics)
+        return activation(inner + shortcut)
 
 
 def convolution(
-    entering: int, leaving: int, stride: int = 1, size: int = 3, bias: bool = False
+    in_channels: int, out_channels: int, stride: int = 1, size: int = 3, bias: bool = False
 ) -> nn.Conv2d:
-    """A convolution that divides the size by its stride alone; weights not yet drawn."""
-    # on the meta device: PyTorch's own initialisation would draw from a global seed
-    return nn.Conv2d(entering, leaving, size, stride, size // 2, bias=bias, device="meta")
+    """Return a convolution without weights; its padding keeps the size at stride 1."""
+    # on the meta device, because PyTorch's initialisation would draw from the global seed
+    return nn.Conv2d(in_channels, out_channels, size, stride, size // 2, bias=bias, device="meta")
 
 
 def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
@@ -296,25 +297,25 @@ def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def randomise_neurons(network: WideHead, count: int, generator: torch.Generator) -> None:
-    """Give the wide layer's last neurons the weights from whose gradients features are recovered.
+    """Give the wide layer's last neurons random weights, so that gradients reveal the features.
 
     Their inner weights become standard normal and their biases zero, and the head's weights from
-    them ``i / count`` for class i = 1, 2, ...: Liu et al., Appendix F. The other neurons keep what
-    they have.
+    them ``i / count`` for class i = 1, 2, ...: Liu et al., Appendix F. The other neurons are not
+    changed.
 
     Parameters
     ----------
     network : WideHead
         Changed in place.
     count : int
-        Neurons v, 1 to all of them. The appendix keeps 4,096 of 16,384 neurons as they were trained
-        in one paragraph, and ``m - v = 2048`` in another.
+        v, the number of neurons, from 1 to all. Of 16,384 neurons the appendix keeps 4,096 as
+        trained in one paragraph, and ``m - v = 2048`` in another.
     generator : torch.Generator
 
     Raises
     ------
     ValueError
-        If there is no wide layer, or it has fewer neurons.
+        If there is no wide layer, or it has fewer than ``count`` neurons.
     """
     if network.wide is None:
         raise ValueError("network must have a wide layer")
@@ -329,22 +330,22 @@ def randomise_neurons(network: WideHead, count: int, generator: torch.Generator)
 class ImprintNetwork(nn.Module):
     """Robbing the Fed's imprint module in front of a classifier: Fowl et al. 2022, Section 4.
 
-    Every row of the first layer takes the same measurement of a record, ``h.x``, and compares it
-    with another threshold; all neurons reach the outputs with the same weights. The gradients of
-    adjacent rows then differ by the records between their thresholds alone.
+    All rows of the first layer take the same measurement of a record, ``h.x``, with different
+    thresholds, and all neurons have the same output weights. The gradients of adjacent rows then
+    differ only by the records between their thresholds.
 
     Parameters
     ----------
     measurement : Tensor, shape (d,)
-        h; ``1 / d`` everywhere measures the mean brightness.
+        h; with ``1 / d`` everywhere it measures the mean brightness.
     thresholds : Tensor, shape (k,)
-        Increasing; ``bias = -threshold``.
+        Increasing; the biases are their negatives.
     classes : int
 
     Notes
     -----
-    The head's weights are ``c / (k classes)`` for class c = 1, 2, ... (no generator needed): any
-    with equal columns do, as long as the classes differ.
+    The head's weights are ``c / (k classes)`` for class c = 1, 2, ...; any with equal columns work
+    if the classes differ.
     """
 
     def __init__(
@@ -370,5 +371,5 @@ class ImprintNetwork(nn.Module):
 
     def forward(self, records: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
         """Return outputs (n, classes) of records (n, ...)."""
-        opened = functional.relu(self.imprint(records.flatten(1)))
-        return self.head(opened if units is None else opened * units)
+        hidden = functional.relu(self.imprint(records.flatten(1)))
+        return self.head(hidden if units is None else hidden * units)

@@ -1,4 +1,4 @@
-"""Networks that paint images: an untrained U-Net, and a decoder that is trained on pictures."""
+"""Image generators: an untrained U-Net, and a decoder trained on auxiliary images."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from reconrisk.convnets._classifiers import convolution, draw_weights
 
 __all__ = ["Decoder", "ImagePrior", "train_decoder"]
 
-#: the side at which the U-Net attends to itself
+#: Side of the maps at which the U-Net has self-attention.
 ATTENTION_SIDE = 16
 
 
 class ImagePrior(nn.Module):
     """The untrained image prior: a U-Net from fixed noise to images, Liu et al., Appendix F.
 
-    A residual U-Net with group norm. Each side, halved down to a quarter of 16 or an eighth of 32,
-    has two residual blocks; at side 16 self-attention stands between them. The way up takes the
-    maps of the way down beside its own.
+    A residual U-Net with group norm. The side is halved down to 4; each level has two residual
+    blocks, with self-attention between them at side 16. Skip connections concatenate the maps of
+    the contracting path to those of the expanding path.
 
     Parameters
     ----------
     generator : torch.Generator
         Source of the weights, uniform within ``1 / sqrt(fan in)``.
     side : int
-        Of the images: a power of two, at least 8.
+        Side of the images: a power of two, at least 8.
     width : int
-        Channels at the first side and of the noise; doubled at the lower ones.
+        Channels of the noise and of the first level; the lower levels have twice as many.
     colours : int
 
     Notes
     -----
-    The paper's sides are 32, 16, 8 and 4; it does not print the width. Its recovered features,
-    which enter each residual block, are left out.
+    The paper's sides are 32, 16, 8 and 4; it does not state the width. In the paper the recovered
+    features also enter each residual block; here they do not.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class ImagePrior(nn.Module):
         widths = [width if k == 0 else 2 * width for k in range(len(sides))]
         self.first = convolution(width, width, bias=True)
         self.down = nn.ModuleList()
-        entering = width
-        for here, leaving in zip(sides, widths, strict=True):
-            self.down.append(_Stage(entering, leaving, here))
-            entering = leaving
+        in_channels = width
+        for here, out_channels in zip(sides, widths, strict=True):
+            self.down.append(_Stage(in_channels, out_channels, here))
+            in_channels = out_channels
         self.up = nn.ModuleList()
-        for here, leaving in list(zip(sides, widths, strict=True))[-2::-1]:
-            self.up.append(_Stage(entering + leaving, leaving, here))
-            entering = leaving
-        self.norm = _group_norm(entering)
-        self.last = convolution(entering, colours, bias=True)
+        for here, out_channels in list(zip(sides, widths, strict=True))[-2::-1]:
+            self.up.append(_Stage(in_channels + out_channels, out_channels, here))
+            in_channels = out_channels
+        self.norm = _group_norm(in_channels)
+        self.last = convolution(in_channels, colours, bias=True)
         draw_weights(self, generator)
 
     def forward(self, noise: torch.Tensor) -> torch.Tensor:
@@ -79,18 +79,18 @@ class ImagePrior(nn.Module):
 class Decoder(nn.Module):
     """A convolutional generator of images from latent vectors.
 
-    A linear layer to a side of 4, then convolutions on maps of doubled side.
+    A linear layer to maps of side 4, then convolutions, each after doubling the side.
 
     Parameters
     ----------
     generator : torch.Generator
-        Source of the first weights.
+        Source of the initial weights.
     side : int
-        Of the images: a power of two, at least 8.
+        Side of the images: a power of two, at least 8.
     latent : int
         Length of the latent vectors.
     width : int
-        Channels of the last maps; twice as many before.
+        Channels of the last maps; the others have twice as many.
     colours : int
     """
 
@@ -111,10 +111,10 @@ class Decoder(nn.Module):
         self.first = nn.Linear(latent, 32 * width, device="meta")
         widths = [2 * width] * steps + [width]
         self.convolutions = nn.ModuleList(
-            convolution(entering, leaving, bias=True)
-            for entering, leaving in zip(widths, widths[1:], strict=False)
+            convolution(in_channels, out_channels, bias=True)
+            for in_channels, out_channels in zip(widths, widths[1:], strict=False)
         )
-        self.norms = nn.ModuleList(_group_norm(leaving) for leaving in widths[1:])
+        self.norms = nn.ModuleList(_group_norm(out_channels) for out_channels in widths[1:])
         self.last = convolution(width, colours, bias=True)
         draw_weights(self, generator)
 
@@ -135,26 +135,27 @@ def train_decoder(
     batch_size: int = 64,
     learning_rate: float = 3e-3,
 ) -> torch.Tensor:
-    """Train a decoder in place to paint given images, each from a latent vector of its own.
+    """Train a decoder in place to generate given images, each from its own latent vector.
 
     Generative latent optimisation (Bojanowski et al. 2018): Adam on the weights and on the latent
-    vectors, held in the unit ball times ``sqrt(latent)``, for the squared error of the pixels.
+    vectors, projected to the ball of radius ``sqrt(latent)``, on the squared error of the pixels.
 
     Parameters
     ----------
     decoder : Decoder
     images : Tensor, shape (N, colours, side, side)
-        Auxiliary pictures in [0, 1].
+        Auxiliary images in [0, 1].
     generator : torch.Generator
-        Of the first latent vectors and the batches.
+        Source of the initial latent vectors and the batches.
     steps, batch_size : int
     learning_rate : float
-        Of the weights, down to zero along a half cosine; of the latent vectors ten times as much.
+        Initial rate of the weights, with a cosine schedule to zero; that of the latent vectors is
+        ten times as large.
 
     Returns
     -------
     Tensor, shape (N, latent)
-        The images' latent vectors: their law is the prior of the latent space.
+        The images' latent vectors; their distribution is the prior in latent space.
     """
     arguments.integer("steps", steps, 1)
     arguments.integer("batch_size", batch_size, 1)
@@ -184,13 +185,13 @@ def train_decoder(
 
 
 class _Stage(nn.Module):
-    """Two residual blocks, and between them, at one side, attention of each place to all."""
+    """Two residual blocks, with self-attention between them at one side."""
 
-    def __init__(self, entering: int, leaving: int, side: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, side: int) -> None:
         super().__init__()
-        self.before = _Residual(entering, leaving)
-        self.attention = _Attention(leaving) if side == ATTENTION_SIDE else None
-        self.after = _Residual(leaving, leaving)
+        self.before = _Residual(in_channels, out_channels)
+        self.attention = _Attention(out_channels) if side == ATTENTION_SIDE else None
+        self.after = _Residual(out_channels, out_channels)
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
         maps = self.before(maps)
@@ -202,12 +203,20 @@ class _Stage(nn.Module):
 class _Residual(nn.Module):
     """Norm, activation and convolution, twice, added to the input or its 1x1 convolution."""
 
-    def __init__(self, entering: int, leaving: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.norm1, self.conv1 = _group_norm(entering), convolution(entering, leaving, bias=True)
-        self.norm2, self.conv2 = _group_norm(leaving), convolution(leaving, leaving, bias=True)
-        changes = entering != leaving
-        self.project = convolution(entering, leaving, size=1, bias=True) if changes else None
+        self.norm1, self.conv1 = (
+            _group_norm(in_channels),
+            convolution(in_channels, out_channels, bias=True),
+        )
+        self.norm2, self.conv2 = (
+            _group_norm(out_channels),
+            convolution(out_channels, out_channels, bias=True),
+        )
+        changes = in_channels != out_channels
+        self.project = (
+            convolution(in_channels, out_channels, size=1, bias=True) if changes else None
+        )
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
         inner = self.conv1(functional.silu(self.norm1(maps)))
@@ -235,5 +244,5 @@ def _group_norm(channels: int) -> nn.GroupNorm:
 
 
 def _doubled(maps: torch.Tensor) -> torch.Tensor:
-    """Every pixel four times."""
+    """Double the side by repeating every pixel."""
     return maps.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)

@@ -1,12 +1,12 @@
 """The data of the experiments: bundled, the papers' own data sets, or the reader's images.
 
 Pictures are float arrays (count, height, width, 3) in [0, 1]; labelled images are flat vectors
-with their labels (:class:`LabelledImages`). Nothing here fetches or writes a file.
+with their labels (:class:`LabelledImages`). No function downloads or writes a file.
 
-The official files of MNIST, Fashion-MNIST and CIFAR-10 are held against their published checksums
-before anything in them is looked at (``DATA_SETS``). Whatever is missing, damaged or not what
-its name says is refused by ``FileNotFoundError``, another ``OSError`` or ``ValueError``, with the
-file, what was found and what was expected.
+The official files of MNIST, Fashion-MNIST and CIFAR-10 are verified against their published
+checksums before they are parsed (``DATA_SETS``). A missing, damaged or wrong file raises
+``FileNotFoundError``, another ``OSError`` or ``ValueError``, which names the file, what was found
+and what was expected.
 """
 
 from reconrisk.datasets._bundled import PHOTOGRAPHS, digits

@@ -1,4 +1,4 @@
-"""The data that scikit-image and scikit-learn ship: nothing is fetched for it."""
+"""The data bundled with scikit-image and scikit-learn, which needs no download."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from reconrisk.datasets._decode import central_square, resize
 from reconrisk.datasets._labelled import Part, part
 
-#: colour photographs that scikit-image ships (none is fetched), as its data functions.
+#: Names of the colour photographs bundled with scikit-image, as functions of its ``data`` module.
 PHOTOGRAPHS = (
     "astronaut",
     "chelsea",
@@ -31,8 +31,8 @@ def digits() -> np.ndarray:
 
 
 def bundled_pictures(size: int, count: int) -> np.ndarray:
-    """Return ``count`` bundled photographs and quarters of them, (count, size, size, 3)."""
-    most = 5 * len(PHOTOGRAPHS)  # each whole, and its four quarters
+    """Return ``count`` bundled photographs, then their quarters, (count, size, size, 3)."""
+    most = 5 * len(PHOTOGRAPHS)  # each photograph and its four quarters
     if count > most:
         raise ValueError(
             f"count must be at most {most} with the bundled photographs; got {count} "
@@ -45,7 +45,7 @@ def bundled_pictures(size: int, count: int) -> np.ndarray:
 
 
 def digits_parts() -> dict[str, Part]:
-    """The handwritten digits, 1,500 for training and 297 for testing."""
+    """Return the handwritten digits, 1,500 for training and 297 for testing."""
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
@@ -54,16 +54,16 @@ def digits_parts() -> dict[str, Part]:
 
 
 def patch_parts(side: int) -> dict[str, Part]:
-    """Patches of the bundled photographs at 12 sides a side, without the nearly even ones."""
+    """Return patches on a 12 x 12 grid of each bundled photograph, without nearly uniform ones."""
     patches, labels = [], []
     for label, name in enumerate(PHOTOGRAPHS):
         square = resize(_bundled_square(name), 12 * side)
         grid = square.reshape(12, side, 12, side, 3).swapaxes(1, 2).reshape(144, -1)
-        kept = grid[grid.std(axis=1) > 0.02]  # black corners and plain sky are all alike
+        kept = grid[grid.std(axis=1) > 0.02]  # black corners and plain sky are near duplicates
         patches.append(kept)
         labels += [label] * len(kept)
     flat, classes = part(np.concatenate(patches), labels, 1)
-    # classes are interleaved in a fixed order, so that a first part holds all of them
+    # classes are mixed in a fixed order, so that any leading part contains all of them
     order = np.random.default_rng(20231).permutation(len(classes))
     tested = np.arange(len(order)) % 6 == 5
     chosen = {"train": order[~tested], "test": order[tested]}
@@ -75,7 +75,7 @@ def _bundled_square(name: str) -> np.ndarray:
     from skimage import data
 
     picture = getattr(data, name)()
-    if isinstance(picture, tuple):  # the left of a stereo pair
+    if isinstance(picture, tuple):  # the left image of a stereo pair
         picture = picture[0]
     return central_square(picture)
 

@@ -11,7 +11,7 @@ from reconrisk.datasets._labelled import LabelledImages
 from reconrisk.datasets._official import joined, official
 from reconrisk.datasets._own import OWN, own_data_set
 
-#: labelled data sets by name; the first and the last are bundled, the others read from a folder.
+#: Names of the labelled data sets; the first and the last are bundled, the others need files.
 CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
 
 
@@ -20,8 +20,8 @@ def classified(
 ) -> LabelledImages:
     """Return a labelled data set.
 
-    Files of MNIST, Fashion-MNIST and CIFAR-10 are the official ones or refused: their checksums are
-    verified before anything in them is looked at. Only the files of the asked part are opened.
+    Files of MNIST, Fashion-MNIST and CIFAR-10 must be the official ones: their checksums are
+    verified before they are parsed. Only the files of the requested part are opened.
 
     Parameters
     ----------
@@ -35,25 +35,28 @@ def classified(
         in ``data_root/cifar-10-python.tar.gz`` (unpacked in memory, a second or two each time), or
         else a file ``data_root/cifar10_subset.npz`` with the arrays ``train_images`` (count, 32,
         32, 3) of bytes, ``train_labels`` (count,), ``test_images`` and ``test_labels``. The subset
-        is no official file: only that it is undamaged can be verified.
-        ``"own grey"``, ``"own colour"``: images of the reader's own, ``data_root`` being what
-        :func:`own_images` takes, in grey at 28x28 or in colour at ``side``; ``"own grey 16x16"``;
-        ``"own grey 1 of 2"`` and ``"own grey 2 of 2"``: every other one of each class. More than
-        ten classes are numbered modulo ten, since the papers' networks tell ten apart.
+        is not an official file: only its integrity is verified.
+        ``"own grey"``, ``"own colour"``: the reader's own images, with ``data_root`` any path that
+        :func:`own_images` accepts, in grey at 28x28 or in colour at ``side``; ``"own grey 16x16"``;
+        ``"own grey 1 of 2"`` and ``"own grey 2 of 2"``: every other image of each class. Labels are
+        taken modulo ten, because the papers' networks have ten classes.
     data_root : Path, optional
-        Folder of the files; nothing is written there or fetched.
+        Folder of the files; nothing is written or downloaded there.
     split : {"train", "test", "all"}
-        Which part; ``"all"`` is train followed by test.
+        Part of the data; ``"all"`` is the training part followed by the test part.
     side : int
-        Pixels a side of ``"patches"`` and ``"own colour"``, 4 to 128; no other data set has a
-        choice.
+        Pixels a side of ``"patches"`` and ``"own colour"``, 4 to 128; ignored for the others.
+
+    Returns
+    -------
+    LabelledImages
 
     Raises
     ------
     FileNotFoundError
-        If files are missing; the message says which, and how to get them.
+        If files are missing; the message names them and says how to get them.
     ValueError
-        If a name is unknown or a file is not what it should be.
+        If the name is unknown or a file is damaged or not the official one.
     OSError
         If a file cannot be read.
     """

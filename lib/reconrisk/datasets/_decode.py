@@ -1,4 +1,4 @@
-"""One image file to an array, or a refusal that names it; squares and sizes."""
+"""Decoding of image files to arrays, with errors that name the file; cropping and resizing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy as np
 
 from reconrisk.datasets._read import readable
 
-#: endings of the files that count as images.
+#: Suffixes of image files.
 EXTENSIONS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
-#: what Pillow may try; the other decoders need not see a stranger's bytes.
+#: formats that Pillow may decode; its other decoders are not given untrusted bytes
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 _GREY_MODES = {"1", "L", "LA", "La"}
 _COLOUR_MODES = {"P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"}
 
 
 def image_files(root: Path) -> Iterator[Path]:
-    """Yield the image files below a folder, in no particular order; hidden ones are left out.
+    """Yield the image files below a folder in arbitrary order, without hidden ones.
 
-    Links to folders are followed.
+    Follows links to folders.
 
     Raises
     ------
     OSError
-        If a folder cannot be listed: its images would be missing silently.
+        If a folder cannot be listed, because its images would be missing silently.
     ValueError
-        If a link leads back to a folder in which it lies: there would be no end.
+        If a link leads back to a folder that contains it, which would never end.
     """
 
     def refuse(error: OSError) -> None:
@@ -40,7 +40,7 @@ def image_files(root: Path) -> Iterator[Path]:
         inner[:] = [name for name in inner if not name.startswith((".", "__MACOSX"))]
         for link in (Path(folder, name) for name in inner):
             if link.is_symlink() and Path(folder).resolve().is_relative_to(link.resolve()):
-                raise ValueError(f"{link} leads back to a folder in which it lies")
+                raise ValueError(f"{link} leads back to a folder that contains it")
         for name in files:
             if not name.startswith(".") and os.path.splitext(name)[1].lower() in EXTENSIONS:
                 yield Path(folder, name)
@@ -52,35 +52,35 @@ def colour_picture(path: Path) -> np.ndarray:
 
 
 def upright_picture(path: Path) -> np.ndarray:
-    """Return a file's image turned as its camera says: (height, width) bytes if stored in grey.
+    """Return a file's image in its EXIF orientation: (height, width) bytes if stored in grey.
 
-    Transparency is dropped.
+    Drops transparency.
     """
     from PIL import ImageOps
 
-    def turned(picture: Any) -> np.ndarray:
+    def decoded(picture: Any) -> np.ndarray:
         upright = ImageOps.exif_transpose(picture)
         return np.asarray(upright.convert("L" if picture.mode in _GREY_MODES else "RGB"))
 
-    return _decoded(path, turned)
+    return _decoded(path, decoded)
 
 
-def _decoded(path: Path, taken: Any) -> np.ndarray:
+def _decoded(path: Path, convert: Any) -> np.ndarray:
     from PIL import Image
 
     path = readable(path, "an image")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of transparency and metadata, which are not used
+            warnings.simplefilter("ignore")  # about transparency and metadata, which are ignored
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=_FORMATS) as picture:
-                # PNG: the checksums of all its parts, which decoding alone does not look at
+                # checks the checksums of all PNG chunks, which decoding does not
                 picture.verify()
             with Image.open(path, formats=_FORMATS) as picture:
                 if picture.mode not in _GREY_MODES | _COLOUR_MODES:
                     raise ValueError(f"its pixels are of Pillow's mode {picture.mode}, not bytes")
-                return taken(picture)
-    except Exception as error:  # decoders raise what they like on damaged bytes
+                return convert(picture)
+    except Exception as error:  # decoders raise any exception on damaged bytes
         raise ValueError(
             f"the picture {path} cannot be read: {error}. Expected a whole JPEG, PNG, WebP or BMP "
             "image with 8 bits a colour"
@@ -88,7 +88,7 @@ def _decoded(path: Path, taken: Any) -> np.ndarray:
 
 
 def central_square(picture: np.ndarray) -> np.ndarray:
-    """Return the largest square in the middle of (height, width[, colours])."""
+    """Return the largest central square of an image (height, width[, colours])."""
     side = min(picture.shape[:2])
     top, left = (picture.shape[0] - side) // 2, (picture.shape[1] - side) // 2
     square = picture[top : top + side, left : left + side]
@@ -96,12 +96,12 @@ def central_square(picture: np.ndarray) -> np.ndarray:
 
 
 def resize(square: np.ndarray, size: int) -> np.ndarray:
-    """Return a square of bytes at another size, as floats in [0, 1]."""
+    """Resample a square of bytes to (size, size[, colours]) floats in [0, 1]."""
     return resized_bytes(square, size).astype(float) / 255.0
 
 
 def resized_bytes(square: np.ndarray, size: int) -> np.ndarray:
-    """Return a square of bytes at another size (Lanczos)."""
+    """Resample a square image to (size, size[, colours]) with the Lanczos filter."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(square).resize((size, size), Image.Resampling.LANCZOS))

@@ -1,4 +1,4 @@
-"""What a frozen network makes of images."""
+"""Features of images from a frozen network."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ from reconrisk.datasets._labelled import LabelledFeatures, LabelledImages
 if TYPE_CHECKING:
     from reconrisk.feature_maps import FeatureMap
 
-#: file of a pretrained wide ResNet below ``data_root``; its format: ``feature_maps.load``.
+#: File of a pretrained wide ResNet below ``data_root``, in the format of ``feature_maps.load``.
 WEIGHTS_FILE = "wrn28_10_imagenet32.pt"
 
 
 def features(
     images: LabelledImages, data_root: Path | None = None, *, count: int = 640
 ) -> LabelledFeatures:
-    """Return what the frozen network makes of labelled images, see :func:`feature_map`.
+    """Return the features of labelled images under the network of :func:`feature_map`.
 
+    Parameters
+    ----------
+    images : LabelledImages
+        In colour.
+    data_root, count
+        As in :func:`feature_map`.
+
+    Returns
+    -------
+    LabelledFeatures
+
+    Notes
+    -----
     Cost: one pass through the network, in batches of 256 images.
     """
     import torch
@@ -42,9 +55,14 @@ def feature_map(
         (height, width, 3) of the images.
     data_root : Path, optional
         If it holds ``wrn28_10_imagenet32.pt``, that wide ResNet is loaded (its format:
-        :func:`reconrisk.feature_maps.load`); else a named stand-in with fixed random filters.
+        :func:`reconrisk.feature_maps.load`); else the result is a stand-in with fixed random
+        filters.
     count : int
-        Features of the stand-in, >= 16 and a multiple of 16; WRN-28-10 has 640.
+        Number of features of the stand-in, >= 16 and a multiple of 16; WRN-28-10 has 640.
+
+    Returns
+    -------
+    FeatureMap
     """
     from reconrisk import feature_maps
 

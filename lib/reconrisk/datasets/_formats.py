@@ -1,7 +1,6 @@
-"""The bytes of idx files, CIFAR-10's pickles and ``.npz`` files, to arrays.
+"""Decoding of idx files, CIFAR-10's pickles and ``.npz`` files to arrays.
 
-Every claim that a header makes is held against the bytes that are there before anything is
-allocated for it.
+The sizes that a header claims are checked against the bytes present before memory is allocated.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from reconrisk.datasets._read import LARGEST, readable
 
 
 def unpacked(data: bytes, path: Path, most: int = LARGEST) -> bytes:
-    """Return what a gzip file holds, at most ``most`` bytes of it and one more."""
+    """Return the content of a gzip file, cut after ``most + 1`` bytes."""
     with _refusing(path, "a whole gzip file"), gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         return stream.read(most + 1)
 
 
 def idx(data: bytes, path: Path) -> np.ndarray:
-    """An array in the idx format: two zero bytes, type 8 (bytes), rank, sizes, values."""
+    """Decode an array in the idx format: two zero bytes, type 8 (bytes), rank, sizes, values."""
     rank = data[3] if data[:3] == b"\0\0\x08" and data[3:4] in (b"\1", b"\2", b"\3") else 0
     start = 4 + 4 * rank
     sizes = [int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4)]
@@ -42,10 +41,10 @@ def idx(data: bytes, path: Path) -> np.ndarray:
 
 
 def cifar_batch(data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3) and labels of a pickled batch.
+    """Decode a pickled batch to images (n, 32, 32, 3) and labels (n,).
 
-    Its rows hold 1,024 red, 1,024 green and 1,024 blue bytes. Give verified bytes only; that
-    nothing but arrays can be unpickled is the second wall.
+    Its rows hold 1,024 red, 1,024 green and 1,024 blue bytes. Pass verified bytes only; the
+    restricted unpickler is a second line of defence.
     """
     with _refusing(path, "a pickled batch of CIFAR-10"):
         batch = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
@@ -58,7 +57,7 @@ def cifar_batch(data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def members(data: bytes, names: list[str], path: Path) -> list[bytes]:
-    """The named files of a packed tar archive, unpacked in memory."""
+    """Return the named files of a ``.tar.gz`` archive, unpacked in memory."""
     found: dict[str, bytes] = {}
     with (
         _refusing(path, "a whole .tar.gz archive"),
@@ -74,7 +73,7 @@ def members(data: bytes, names: list[str], path: Path) -> list[bytes]:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads pickled dictionaries of arrays and nothing that could run code."""
+    """Unpickles dictionaries of arrays, and nothing that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         root = module.partition(".")[0]
@@ -85,9 +84,9 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the arrays in an ``.npz`` file, from their headers alone."""
+    """Return names and shapes of the arrays in an ``.npz`` file, from their headers only."""
     with _archive(path) as archive:
-        # of all members: none may go missing silently because its name is damaged
+        # all members, so that none with a damaged name is missing silently
         return {
             info.filename.removesuffix(".npy"): _header(archive, info, path)[0]
             for info in archive.infolist()
@@ -95,7 +94,7 @@ def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def npz_array(path: Path, name: str) -> np.ndarray:
-    """One array of an ``.npz`` file; its checksum is verified, pickled objects are refused."""
+    """Return one array of an ``.npz`` file; verify its checksum and refuse pickled objects."""
     with _archive(path) as archive:
         try:
             info = archive.getinfo(f"{name}.npy")
@@ -105,7 +104,7 @@ def npz_array(path: Path, name: str) -> np.ndarray:
         _header(archive, info, path)
         with _refusing(path, f"an undamaged array {name}"), archive.open(info) as stream:
             array = np.lib.format.read_array(stream, allow_pickle=False)
-            if stream.read(1):  # reading to the end is what verifies the checksum
+            if stream.read(1):  # reading to the end verifies the checksum
                 raise ValueError("bytes after the array")
             return array
 
@@ -113,7 +112,7 @@ def npz_array(path: Path, name: str) -> np.ndarray:
 def _header(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
 ) -> tuple[tuple[int, ...], np.dtype]:
-    """An array's shape and type, if its header agrees with the bytes that follow."""
+    """Return an array's shape and type, checked against the bytes that follow the header."""
     what = f"a sound header of the array {info.filename.removesuffix('.npy')}"
     with _refusing(path, what), archive.open(info) as stream:
         version = np.lib.format.read_magic(stream)
@@ -149,9 +148,9 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextlib.contextmanager
 def _refusing(path: Path, expected: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on damaged bytes into a refusal that names the file."""
+    """Turn any exception of a decoder into a ValueError that names the file."""
     try:
         yield
-    except Exception as error:  # decoders raise what they like
+    except Exception as error:  # decoders raise any exception
         found = str(error) or type(error).__name__
         raise ValueError(f"{path} is damaged: {found}; expected {expected}") from error

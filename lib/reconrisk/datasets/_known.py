@@ -1,4 +1,4 @@
-"""The data sets of the papers: their files, checksums, terms, and where they are to be had."""
+"""The data sets of the papers: files, checksums, terms of use and sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reconrisk.datasets._read import LARGEST, contents
 
-#: what to do with other data than the official files.
+#: Advice for data other than the official files.
 OWN = (
     "For images of your own give a folder of them or an .npz file: "
     "`companion run EXHIBIT --data PATH`."
@@ -18,17 +18,17 @@ OWN = (
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A file whose content is known.
+    """A file with known content.
 
     Attributes
     ----------
     path : str
-        Below ``data_root``, with slashes.
+        Path below ``data_root``, with slashes.
     md5, sha256 : str
         Checksums of its bytes; one of them may be empty. MD5 is what the data sets' own tools
         publish (torchvision's tables); SHA-256 was computed from files with those MD5s.
     size : int or None
-        Bytes, if known.
+        Number of bytes, if known.
     """
 
     path: str
@@ -37,7 +37,7 @@ class KnownFile:
     size: int | None = None
 
     def fault(self, data: bytes) -> str:
-        """Return how bytes differ from the known content; empty if they do not."""
+        """Return how ``data`` differs from the known content; empty if it does not."""
         if self.size is not None and len(data) != self.size:
             return f"found {len(data):,} bytes, expected {self.size:,}"
         for kind in ("md5", "sha256"):
@@ -48,14 +48,14 @@ class KnownFile:
         return ""
 
     def read(self, root: Path, advice: str = "") -> bytes:
-        """Return the file's bytes below ``root``, verified.
+        """Return the verified bytes of the file below ``root``; ``advice`` ends error messages.
 
         Raises
         ------
         FileNotFoundError, OSError
-            If it is missing or unreadable.
+            If the file is missing or unreadable.
         ValueError
-            If it is not the known file.
+            If its content is not the known one.
         """
         path = Path(root) / self.path
         most = LARGEST if self.size is None else max(2 * self.size, 2**16)
@@ -73,16 +73,16 @@ class DataSet:
     Attributes
     ----------
     name, what, terms, home : str
-        Its name here, what it holds, the terms it is given under, its page.
+        Its name here, its content, its terms of use, its web page.
     mirrors : tuple of str
-        Addresses below which its packed files lie, tried in this order; empty if it is not for
-        fetching.
+        Addresses of the folders of its packed files, in order of preference; empty if it cannot be
+        downloaded freely.
     packed : tuple of KnownFile
-        The files as they are fetched.
+        The files as downloaded.
     unpacked : mapping of str to KnownFile
-        What they hold, by name: file by file for idx files, the members of CIFAR-10's archive.
+        Their content by name: idx files, or the members of CIFAR-10's archive.
     layout : str
-        Where its files lie below ``data_root``.
+        Location of its files below ``data_root``.
     """
 
     name: str
@@ -100,7 +100,7 @@ class DataSet:
         return sum(f.size or 0 for f in self.packed) or None
 
     def advice(self, root: Path | str = "DIR") -> str:
-        """How to get it, or to do without, for messages."""
+        """Return a sentence on how to get the data set or use other images, for messages."""
         where = f"is to be had from {self.home} ({self.terms})"
         if self.mirrors:
             where = f"is fetched by `companion data fetch {self.name} --to {root}`"
@@ -242,5 +242,5 @@ def _data_sets() -> dict[str, DataSet]:
     return {s.name: s for s in sets}
 
 
-#: the data sets of the papers, by name.
+#: The data sets of the papers, by name.
 DATA_SETS = _data_sets()

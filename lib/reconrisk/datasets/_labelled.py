@@ -1,4 +1,4 @@
-"""Labelled images and features as values, and images at another size."""
+"""Labelled images and features, and images at another size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LabelledImages:
     name : str
         For captions and axes.
     source : str
-        What was read and what was done to it, in words; empty for data that needs no explaining.
+        Description of what was read and how it was processed; empty for standard data sets.
     """
 
     inputs: np.ndarray
@@ -43,7 +43,7 @@ class LabelledImages:
 
     @property
     def dimension(self) -> int:
-        """d, values of an image."""
+        """d, the number of values of an image."""
         return math.prod(self.shape)
 
     @property
@@ -67,16 +67,16 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """What a frozen network makes of labelled images; fine-tuning starts from these.
+    """Features of labelled images from a frozen network, the inputs of fine-tuning.
 
     Attributes
     ----------
     inputs : ndarray, shape (N, f), float32
     labels : ndarray, shape (N,), int64
     name : str
-        The feature map's, for captions and axes.
+        Name of the feature map, for captions and axes.
     stand_in : bool
-        Whether the map stands in for a pretrained network that is not to be had.
+        Whether the map replaces a pretrained network that is not available.
     """
 
     inputs: np.ndarray
@@ -94,7 +94,7 @@ class LabelledFeatures:
 
 
 def part(images: np.ndarray, labels: Any, largest: float) -> Part:
-    """Return images as float32 rows divided by their largest value, and labels as int64."""
+    """Return images as float32 rows divided by ``largest``, and labels as int64."""
     flat = images.reshape(len(images), -1).astype(np.float32) / np.float32(largest)
     return flat, np.asarray(labels, dtype=np.int64)
 
@@ -105,12 +105,16 @@ def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> Labelle
     Parameters
     ----------
     images : LabelledImages
-        Square ones; colours are averaged.
+        Square images; colours are averaged.
     side : int
         New height and width, >= 2.
     crop : bool
-        Whether to keep the central square as it is, which must be large enough, or to scale the
-        whole image, bilinearly and without aliasing.
+        Whether to crop the central square, which must be large enough, or to resample the whole
+        image, bilinearly with antialiasing.
+
+    Returns
+    -------
+    LabelledImages
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The official files of MNIST, Fashion-MNIST and CIFAR-10, verified and then read."""
+"""The official files of MNIST, Fashion-MNIST and CIFAR-10, verified before they are read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TITLES = {"FashionMNIST": "Fashion-MNIST"}
 
 
 def official(name: str, root: Path, wanted: Sequence[str]) -> LabelledImages:
-    """Return the asked parts of a data set that is read from files, one after the other.
+    """Return the requested parts of an official data set, concatenated.
 
     Parameters
     ----------
     name : {"MNIST", "FashionMNIST", "CIFAR-10"}
     root : Path
-        The folder above the set's own.
+        Parent of the data set's folder.
     wanted : sequence of {"train", "test"}
     """
     if name == "CIFAR-10":
@@ -37,15 +37,15 @@ def official(name: str, root: Path, wanted: Sequence[str]) -> LabelledImages:
 
 
 def joined(parts: Sequence[Part], shape: tuple[int, ...], title: str) -> LabelledImages:
-    """Parts of a data set, one after the other."""
+    """Concatenate parts of a data set."""
     inputs, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return LabelledImages(inputs, labels, shape, title)
 
 
 def idx_content(root: Path, name: str, file: str, advice: str) -> bytes:
-    """Return the verified content of an idx file below ``root``, packed there or not.
+    """Return the verified content of an idx file below ``root``, packed or not.
 
-    ``advice`` ends the message of a refusal.
+    ``advice`` ends error messages.
     """
     whole = DATA_SETS[name].unpacked[file]
     if not (root / f"{whole.path}.gz").exists() or (root / whole.path).exists():
@@ -60,7 +60,7 @@ def idx_content(root: Path, name: str, file: str, advice: str) -> bytes:
 
 
 def cifar_batches(root: Path, names: Sequence[str]) -> list[bytes]:
-    """Return the verified content of CIFAR-10's batches, from their folder or their archive."""
+    """Return the verified content of CIFAR-10's batches, from their folder or archive."""
     known = DATA_SETS["CIFAR-10"]
     advice = known.advice(root)
     archive = root / CIFAR_ARCHIVE

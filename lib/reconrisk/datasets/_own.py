@@ -1,4 +1,4 @@
-"""Images of the reader's own, in any layout: a folder, an ``.npz`` file, one image, a data root."""
+"""The reader's own images: a folder, an ``.npz`` file, a single image or a data root."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from reconrisk.datasets._labelled import LabelledImages
 from reconrisk.datasets._official import official
 from reconrisk.datasets._read import LARGEST, readable
 
-#: halves of the reader's images, for exhibits on two grey data sets.
+#: Halves of the reader's images, for exhibits on two grey data sets.
 HALVES = ("own grey 1 of 2", "own grey 2 of 2")
-#: the reader's images in the place of the 8x8 digits.
+#: The reader's images in place of the 8x8 digits.
 SMALL = "own grey 16x16"
-#: the reader's images as a data set: in grey as MNIST's are, or in colour as patches are.
+#: The reader's images as a data set: in grey like MNIST, or in colour like the patches.
 OWN = ("own grey", SMALL, *HALVES, "own colour")
-#: classes that the papers' networks tell apart.
+#: Number of classes of the papers' networks.
 MOST_OUTPUTS = 10
 _GREY_SIDE = 28
 SPLITS = ("train", "test", "all")
-#: of every class, each sixth image is for testing where the data do not say which are.
+#: every sixth image of a class is a test image unless the data define a split.
 _TEST_EVERY = 6
-#: labels are counted from 0; a larger one is a mistake rather than a class.
+#: largest label plus one; a larger label is a mistake rather than a class.
 _MOST_CLASSES = 100_000
 _TEST_FOLDERS = ("test", "val", "valid", "validation")
 _OFFICIAL = {
@@ -44,7 +44,7 @@ _OFFICIAL = {
     "FashionMNIST": ("FashionMNIST/raw",),
     "CIFAR-10": (CIFAR_FOLDER, CIFAR_ARCHIVE, CIFAR_SUBSET),
 }
-#: of the images together, as float32
+#: bytes of all images together, as float32
 _MOST_BYTES = 4 * LARGEST
 _LAYOUTS = (
     "an image (JPEG, PNG, WebP, BMP), a folder of images with or without a folder for each class, "
@@ -62,7 +62,7 @@ def own_images(
     split: str = "all",
     most: int | None = None,
 ) -> LabelledImages:
-    """Return labelled images from whatever ``path`` leads to.
+    """Return labelled images from a file or folder.
 
     ============================  =================================================================
     ``path``                      images and classes
@@ -86,23 +86,23 @@ def own_images(
     Parameters
     ----------
     path : Path or str
-        What to read. Folders are listed; only images that are returned are opened.
+        File or folder. Folders are listed; only the images returned are opened.
     side : int, optional
-        Pixels a side, >= 2: the central square of each image, resampled (Lanczos). Needed where
-        sizes are mixed; without it images stay as they are.
+        Pixels a side, >= 2: the central square of each image is resampled (Lanczos). Required if
+        sizes differ; by default images keep their size.
     colour : bool, optional
         True: (height, width, 3), grey images with three equal colours. False: grey, the mean of the
         colours. By default grey if all images are stored in grey.
     split : {"all", "train", "test"}
-        Which part. Where the data have no parts of their own, every sixth image of each class is
-        for testing.
+        Part of the data. Unless the data define a split, every sixth image of each class is a test
+        image.
     most : int, optional
-        Return the first so many only, >= 1.
+        Return at most this many images, >= 1.
 
     Returns
     -------
     LabelledImages
-        Its ``source`` says in words what was found and what was done to it.
+        Its ``source`` describes what was found and how it was processed.
 
     Raises
     ------
@@ -113,10 +113,10 @@ def own_images(
 
     Notes
     -----
-    What damage can be seen depends on the format. PNG and ``.npz`` carry checksums of all their
-    content, and a file that ends early is always refused. A JPEG, WebP or BMP of which some bytes
-    were changed may still decode, to other pixels: the formats have nothing to tell it by.
-    Transparency is dropped, and images are turned upright as their camera noted.
+    Whether damage is detected depends on the format. PNG and ``.npz`` have checksums of their
+    content, and a truncated file is always refused. A JPEG, WebP or BMP with changed bytes may
+    decode to other pixels, because the formats have no checksum. Transparency is dropped, and
+    images are rotated to their EXIF orientation.
     """
     if side is not None:
         arguments.integer("side", side, 2, 4096)
@@ -138,12 +138,23 @@ def own_images(
         np.asarray(source.labels[: len(items)], dtype=np.int64),
         images[0].shape[:2] + ((3,) if wants_colour else ()),
         source.name,
-        _told(source, split, most, stored_sizes, side, wants_colour),
+        _describe_source(source, split, most, stored_sizes, side, wants_colour),
     )
 
 
 def own_listing(path: Path | str, split: str = "all") -> tuple[np.ndarray, str]:
-    """Return the labels of :func:`own_images` and what was found, opening no image of a folder."""
+    """Return labels and a description of :func:`own_images`, without opening images of a folder.
+
+    Parameters
+    ----------
+    path, split
+        As in :func:`own_images`.
+
+    Returns
+    -------
+    labels : ndarray of int, shape (N,)
+    description : str
+    """
     source = _source(Path(path), split)
     return np.asarray(source.labels, dtype=np.int64), source.what
 
@@ -156,16 +167,16 @@ def own_data_set(name: str, path: Path, split: str, *, side: int) -> LabelledIma
     images = dataclasses.replace(images, labels=images.labels % MOST_OUTPUTS)
     if name not in HALVES:
         return images
-    half = images.take(np.flatnonzero(_places(images.labels) % 2 == HALVES.index(name)))
+    half = images.take(np.flatnonzero(_index_in_class(images.labels) % 2 == HALVES.index(name)))
     return dataclasses.replace(half, name=f"{half.name}, {name.removeprefix('own grey ')}")
 
 
 @dataclass(frozen=True)
 class _Source:
-    """What a path leads to, listed but not read.
+    """The content of a path, listed but not read.
 
-    ``items`` and ``labels`` are those of the asked part, ``read`` gives an item's image as bytes or
-    as floats in [0, 1], (height, width) or (height, width, 3).
+    ``items`` and ``labels`` are those of the requested part; ``read`` returns an item's image as
+    bytes or as floats in [0, 1], (height, width) or (height, width, 3).
     """
 
     items: Sequence[Any] | np.ndarray
@@ -184,7 +195,7 @@ def _read_all(
     path: Path,
     side: int | None,
 ) -> tuple[list[np.ndarray], list[tuple[int, ...]]]:
-    """The images, fitted to ``side``, and the sizes they are stored in."""
+    """Return the images, resampled to ``side``, and their stored sizes."""
     images: list[np.ndarray] = []
     sizes: dict[tuple[int, ...], Any] = {}
     for item in items:
@@ -219,7 +230,7 @@ def _fitted(image: np.ndarray, side: int) -> np.ndarray:
     fitted = [
         resized_bytes(np.ascontiguousarray(plane), side) for plane in np.moveaxis(planes, 2, 0)
     ]
-    # Lanczos overshoots at edges; Pillow clips bytes by itself
+    # Lanczos overshoots at edges; for bytes Pillow clips
     clipped = np.clip(np.stack(fitted, axis=2), 0, 1)
     return clipped[..., 0] if square.ndim == 2 else clipped
 
@@ -237,7 +248,7 @@ def _stacked(images: Sequence[np.ndarray], colour: bool) -> np.ndarray:
     return rows.reshape(len(images), -1)
 
 
-def _told(
+def _describe_source(
     source: _Source,
     split: str,
     most: int | None,
@@ -245,21 +256,22 @@ def _told(
     side: int | None,
     colour: bool,
 ) -> str:
-    told = [source.what]
+    """Describe in words what was read and how it was processed."""
+    words = [source.what]
     if split != "all":
-        told.append(f"its part for {split}ing")
-    told.append("1 image" if len(source.items) == 1 else f"{len(source.items):,} images")
+        words.append(f"its part for {split}ing")
+    words.append("1 image" if len(source.items) == 1 else f"{len(source.items):,} images")
     if most is not None and most < len(source.items):
-        told.append(f"the first {most} of them")
-    told.append(" to ".join(dict.fromkeys((_size(sizes[0]), _size(sizes[-1])))) + " pixels")
+        words.append(f"the first {most} of them")
+    words.append(" to ".join(dict.fromkeys((_size(sizes[0]), _size(sizes[-1])))) + " pixels")
     if side is not None and set(sizes) != {(side, side)}:
-        told.append(f"cut to the central square and resampled to {side}x{side}")
-    told.append("in colour" if colour else "in grey")
-    return ", ".join(told)
+        words.append(f"cut to the central square and resampled to {side}x{side}")
+    words.append("in colour" if colour else "in grey")
+    return ", ".join(words)
 
 
 def _size(shape: Sequence[int]) -> str:
-    """Width by height, as cameras and programs name sizes."""
+    """Format a shape (height, width, ...) as width x height."""
     return f"{shape[1]}x{shape[0]}"
 
 
@@ -267,7 +279,7 @@ def _file(item: Any) -> str:
     return item.name if isinstance(item, Path) else "an array"
 
 
-# What a path leads to -----------------------------------------------------------------------------
+# Content of a path --------------------------------------------------------------------------------
 
 
 def _source(path: Path, split: str) -> _Source:
@@ -286,7 +298,7 @@ def _source(path: Path, split: str) -> _Source:
 
 
 def _official(path: Path) -> tuple[str, Path] | None:
-    """The official data set that a path holds or is, and its data root."""
+    """Return the official data set that a path contains or is, and its data root."""
     path = path.absolute()
     if path.name in (CIFAR_FOLDER, CIFAR_ARCHIVE) and path.exists():
         return "CIFAR-10", path.parent
@@ -385,7 +397,7 @@ def _folder(path: Path, split: str) -> _Source:
 
 
 def _parted_folder(path: Path, holding: Mapping[str, list[Path]], split: str) -> _Source:
-    """A folder with ``train`` and ``test``."""
+    """List a folder with subfolders ``train`` and ``test``."""
     folders = {name.lower(): path / name for name in holding}
     tested = next((folders[name] for name in _TEST_FOLDERS if name in folders), None)
     asked = {"train": folders.get("train"), "test": tested}
@@ -405,7 +417,7 @@ def _parted_folder(path: Path, holding: Mapping[str, list[Path]], split: str) ->
 
 
 def _listed(path: Path) -> dict[str, list[Path]]:
-    """The image files below a folder by the folder directly in it, ``""`` for its own."""
+    """Return the image files below a folder by its subfolder, ``""`` for files directly in it."""
     listed: dict[str, list[Path]] = {}
     for file in sorted(image_files(path)):
         below = file.relative_to(path).parts
@@ -414,7 +426,7 @@ def _listed(path: Path) -> dict[str, list[Path]]:
 
 
 def _interleaved(classes: Sequence[Sequence[Path]]) -> tuple[list[Path], np.ndarray]:
-    """The first file of every class, then the second of every class, and so on."""
+    """Return the first file of every class, then the second of every class, and so on; labels."""
     ordered = sorted((i, c) for c, files in enumerate(classes) for i in range(len(files)))
     return [classes[c][i] for i, c in ordered], np.array([c for _, c in ordered], dtype=int)
 
@@ -439,16 +451,16 @@ def _folder_text(path: Path, classes: Sequence[str]) -> str:
 
 
 def _part_of(labels: np.ndarray, split: str) -> np.ndarray:
-    """The positions of a part: of every class, each sixth image is for testing."""
+    """Return the positions of a part; every sixth image of a class is a test image."""
     if split == "all":
         return np.arange(len(labels))
-    # many classes of few images are taken together, as the papers' networks will
-    tested = _places(labels % MOST_OUTPUTS) % _TEST_EVERY == _TEST_EVERY - 1
+    # classes are merged modulo ten, as for the papers' networks
+    tested = _index_in_class(labels % MOST_OUTPUTS) % _TEST_EVERY == _TEST_EVERY - 1
     return np.flatnonzero(tested if split == "test" else ~tested)
 
 
-def _places(labels: np.ndarray) -> np.ndarray:
-    """The place of each image among those of its class, from 0."""
+def _index_in_class(labels: np.ndarray) -> np.ndarray:
+    """Return the index of each image within its class, from 0."""
     order = np.argsort(labels, kind="stable")
     _, first = np.unique(labels[order], return_index=True)
     starts = np.repeat(first, np.diff([*first, len(labels)]))

@@ -1,4 +1,4 @@
-"""Photographs: the bundled ones, or those of an ImageNet-style folder."""
+"""Photographs: bundled ones, or those of an ImageNet-style folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
     size : int
         Pixels a side, >= 8.
     count : int
-        How many, >= 1; bundled ones: the first eight are whole photographs (their central
-        square), further ones are quarters of those.
+        Number of pictures, >= 1. Of the bundled ones the first eight are whole photographs (their
+        central square), the others quarters of those.
     data_root : Path, optional
-        An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), taken in the
-        order of paths; or whatever else :func:`own_images` takes.
+        An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), in the order
+        of paths; or any other path that :func:`own_images` accepts.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
     FileNotFoundError
         If the folder is missing or holds no picture.
     ValueError
-        If there are fewer pictures than asked for, or one cannot be read.
+        If there are fewer than ``count`` pictures, or one cannot be read.
     """
     arguments.integer("size", size, 8)
     arguments.integer("count", count, 1)
@@ -51,7 +51,7 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
 
 
 def _holds_pictures(root: Path) -> bool:
-    """Whether a path is a folder with pictures below, or nothing at all, which is refused later."""
+    """Whether a path is a folder with pictures, or is missing, which raises later."""
     if not root.is_dir():
         return not root.exists()
     return any(True for _ in image_files(root))
@@ -60,14 +60,25 @@ def _holds_pictures(root: Path) -> bool:
 def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
     """Return the first ``count`` pictures below a folder, in the order of their paths.
 
-    The folder is listed; only the pictures that are returned are opened.
+    The folder is listed; only the pictures returned are opened.
+
+    Parameters
+    ----------
+    root : Path
+    size : int
+        Pixels a side.
+    count : int
+
+    Returns
+    -------
+    ndarray, shape (count, size, size, 3), in [0, 1]
 
     Raises
     ------
     FileNotFoundError
         If the folder holds no picture.
     ValueError
-        If it holds too few, or one cannot be read (the message names it).
+        If there are fewer than ``count``, or one cannot be read (the message names it).
     """
     files = sorted(image_files(root))
     if not files:
@@ -83,7 +94,7 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
 
 
 def is_imagenet(root: Path | None) -> bool:
-    """Say whether a folder's classes are named as ImageNet's, by WordNet ids (``n02088364``)."""
+    """Return whether a folder has classes named by WordNet ids (``n02088364``), as ImageNet."""
     if root is None:
         return False
     return any(re.match(r"n\d{8}(?!\d)", p.name) for p in Path(root).iterdir() if p.is_dir())

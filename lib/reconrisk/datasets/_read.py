@@ -1,23 +1,23 @@
-"""A file's bytes, or a refusal that names the file, what was found and what was expected."""
+"""Reading of files, with errors that name the file, what was found and what was expected."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
 
-#: bytes of the largest file or array that is read whole.
+#: Bytes of the largest file or array that is read.
 LARGEST = 2**31
 
 
 def readable(path: Path, what: str, advice: str = "") -> Path:
-    """Return ``path`` if it is a regular file.
+    """Return ``path`` if it is a regular file; ``what`` and ``advice`` word the error.
 
     Raises
     ------
     FileNotFoundError, OSError
-        If there is none, or the system does not show it.
+        If the file is missing or not accessible.
     ValueError
-        If it is a folder or no regular file.
+        If it is a folder or another file that is not regular.
     """
     path = Path(path)
     end = f". {advice}" if advice else ""
@@ -34,7 +34,7 @@ def readable(path: Path, what: str, advice: str = "") -> Path:
 
 
 def contents(path: Path, what: str, advice: str = "", most: int = LARGEST) -> bytes:
-    """Return a file's bytes, of which there may be at most ``most``; raises as :func:`readable`."""
+    """Return a file's bytes, at most ``most`` of them; raises as :func:`readable`."""
     path = readable(path, what, advice)
     try:
         with path.open("rb") as file:

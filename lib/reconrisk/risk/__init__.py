@@ -1,8 +1,8 @@
-"""What an attacker of each kind could do to a training run: every bound side by side.
+"""The reconstruction risk of a training run: the bounds of every threat model side by side.
 
 Describe the run, the records and the questions; :func:`assess` answers for every threat model of
 the five papers, each entry with its assumptions, its source and what is known of its tightness.
-:func:`least_noise` goes the other way. NumPy and SciPy only.
+:func:`least_noise` is the inverse: the least noise for a stated risk. NumPy and SciPy only.
 """
 
 from reconrisk.risk._assess import KINDS, assess

@@ -1,4 +1,4 @@
-"""The report: every kind of entry for one setting, side by side."""
+"""The report: an entry of every kind for one setting."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import reconrisk
 from reconrisk._types import DPSGD
-from reconrisk.risk._composed import followed
-from reconrisk.risk._kinds import Kind, Setting, work_out
+from reconrisk.risk._composed import composed_numerically
+from reconrisk.risk._kinds import Kind, Setting, compute_entry
 from reconrisk.risk._leakage import CAPACITY, INFORMATION, UNBIASED
 from reconrisk.risk._membership import MATCHING, MEMBERSHIP
 from reconrisk.risk._networks import NETWORK
@@ -48,7 +48,7 @@ def setting_of(
     questions: Questions | None,
     model: TwoLayerModel | None,
 ) -> Setting:
-    """Put the four parts together after a look at what each of them is."""
+    """Return the setting of a report; raise SettingError if a part has the wrong type."""
     parts = (
         ("record", record, Record),
         ("questions", questions, Questions),
@@ -66,15 +66,15 @@ def assess(
     questions: Questions | None = None,
     model: TwoLayerModel | None = None,
 ) -> Report:
-    """Assess what an attacker of each kind could do to a training run.
+    """Assess the reconstruction risk of a training run under every threat model.
 
     Parameters
     ----------
     run : TrainingRun or DPSGD
         From :func:`training_run`.
     record : Record, optional
-        From :func:`record`. What is not known of the records makes the entries that need it
-        "not applicable"; they name what is missing.
+        From :func:`record`. An entry that needs a property left out here is "not applicable" and
+        names what is missing.
     questions : Questions, optional
         From :func:`questions`: candidates, thresholds, false positive rates.
     model : TwoLayerModel, optional
@@ -83,18 +83,18 @@ def assess(
     Returns
     -------
     Report
-        An entry for each kind of :data:`KINDS` and each value asked. A bound that cannot be worked
-        out makes its own entry "out of range" with the reason, and no other.
+        An entry for each kind of :data:`KINDS` and each value asked. An entry whose bound cannot be
+        computed is "out of range" and gives the reason; the others are not affected.
 
     Raises
     ------
     SettingError
-        If a part is of another type.
+        If an argument has the wrong type.
 
     Notes
     -----
-    Tens to hundreds of milliseconds at usual settings, most of it for the best attack on
-    sub-sampled runs. Everything is deterministic.
+    Cost: tens to hundreds of milliseconds at usual settings, most of it for the best attack on
+    sub-sampled runs. Deterministic.
 
     Examples
     --------
@@ -109,7 +109,9 @@ def assess(
     """
     setting = setting_of(run, record, questions, model)
     entries = tuple(
-        work_out(kind, setting, point) for kind in KINDS.values() for point in kind.points(setting)
+        compute_entry(kind, setting, point)
+        for kind in KINDS.values()
+        for point in kind.points(setting)
     )
     return Report(
         SCHEMA_VERSION,
@@ -136,7 +138,7 @@ def _notes(setting: Setting) -> tuple[str, ...]:
             f"A record moves the sum of a step by up to sqrt({run.layers}) clipping norms: for "
             f"membership and matching the noise multiplier counts as {run.effective_noise:g}."
         )
-    if not followed(run):
+    if not composed_numerically(run):
         notes.append(
             "With so little noise, so little sampling or so many steps the run is not composed "
             "numerically: epsilon and success are enclosed by closed forms, from far apart."

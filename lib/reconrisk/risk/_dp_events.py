@@ -1,4 +1,4 @@
-"""The run that a dp-accounting event describes."""
+"""The training run that an event of dp-accounting describes."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from reconrisk.risk._settings import TrainingRun, training_run
 
 __all__ = ["from_dp_event"]
 
-#: of events within events
-_DEEPEST = 50
+#: deepest nesting of events
+_MOST_NESTED = 50
 
 
 def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     """Return the training run that an event of ``dp_accounting`` describes.
 
-    Read are ``GaussianDpEvent``, ``PoissonSampledDpEvent`` of these, ``SelfComposedDpEvent``,
-    ``ComposedDpEvent`` and ``NoOpDpEvent``, one within another. Several Gaussian releases of one
-    and the same Poisson sample are one release with less noise, and a sample of a sample is one
-    sample, both exactly.
+    Accepts ``GaussianDpEvent``, ``PoissonSampledDpEvent`` of these, ``SelfComposedDpEvent``,
+    ``ComposedDpEvent`` and ``NoOpDpEvent``, nested in any way. Several Gaussian releases of the
+    same Poisson sample equal one release with less noise, and a sample of a sample equals one
+    sample; both conversions are exact.
 
     Parameters
     ----------
     event : dp_accounting.DpEvent
     **settings
-        What an event does not know, as :func:`training_run` takes it: ``max_grad_norm``,
+        What an event does not hold, as :func:`training_run` takes it: ``max_grad_norm``,
         ``parameters``, ``layers``, ``delta``, ``dataset_size``.
 
     Returns
     -------
     TrainingRun
-        Where noise or sampling rate changes on the way, one run that reveals at least as much, and
-        a note that says so.
+        If the noise or the sampling rate changes during training, one run that reveals at least as
+        much, with a note that says so.
 
     Raises
     ------
     TypeError
-        If it is no event, or one that is not a run of DP-SGD.
+        If ``event`` is not an event, or not one of DP-SGD.
     ValueError
-        If a value in it is out of range, or a setting is refused.
+        If a value in it, or one of ``settings``, is out of range.
 
     Examples
     --------
@@ -68,8 +68,8 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
 def _phases(event: Any, depth: int) -> list[Phase]:
     from dp_accounting import dp_event as events
 
-    if depth > _DEEPEST:
-        raise ValueError(f"event must be nested at most {_DEEPEST} deep")
+    if depth > _MOST_NESTED:
+        raise ValueError(f"event must be nested at most {_MOST_NESTED} deep")
     match event:
         case events.NoOpDpEvent():
             return []
@@ -96,12 +96,12 @@ def _phases(event: Any, depth: int) -> list[Phase]:
 
 
 def _sampled(probability: float, inner: list[Phase]) -> list[Phase]:
-    """What releases on one Poisson sample are as one step."""
+    """Merge the releases on one Poisson sample into one step."""
     if not inner:
         return []
     name = "PoissonSampledDpEvent"
     if all(q == 1.0 for _, q, _ in inner):
-        # as good as one release whose information is the sum of theirs
+        # equivalent to one release: the inverse variances add up
         least = min(sigma for sigma, _, _ in inner)
         total = math.fsum(steps * (least / sigma) ** 2 for sigma, _, steps in inner)
         return [phase_of_history(name, (least / math.sqrt(total), probability, 1))]
@@ -109,6 +109,6 @@ def _sampled(probability: float, inner: list[Phase]) -> list[Phase]:
         sigma, q, _ = inner[0]
         return [phase_of_history(name, (sigma, probability * q, 1))]
     raise TypeError(
-        f"a {name} of several sampled releases is none of DP-SGD's: their samples would be drawn "
-        "from one sample"
+        f"event must not hold a {name} of several sampled releases: in DP-SGD each step samples "
+        "from the whole data set"
     )

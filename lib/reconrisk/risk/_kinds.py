@@ -1,17 +1,17 @@
-"""What a kind of entry is, and how one is worked out for a setting."""
+"""The kinds of a report's entries, and how an entry is computed for a setting."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from reconrisk.risk._report import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 
-__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "log_prior", "work_out"]
+__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "compute_entry", "log_prior"]
 
-#: What a question is asked at, and the field of the questions that holds the values asked.
+#: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {
     "prior_size": "prior_sizes",
     "log_prior": "log_priors",
@@ -22,8 +22,8 @@ POINTS = {
     "pixel_share": "pixel_shares",
 }
 
-#: how the values of a question are written in a sentence
-_WORDS = {
+#: the values of a question in a sentence
+_PHRASES = {
     "prior_size": lambda v: f"{v:,} candidates" if v < 1e15 else f"{v:.3g} candidates",
     "log_prior": lambda v: f"a prior success of 1e{v / math.log(10.0):.1f}",
     "false_positive_rate": lambda v: f"a false positive rate of {v:g}",
@@ -36,7 +36,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """All that an entry is worked out from."""
+    """The inputs of an entry: run, record, questions and model."""
 
     run: TrainingRun
     record: Record = Record()
@@ -44,20 +44,20 @@ class Setting:
     model: TwoLayerModel | None = None
 
     def get(self, name: str) -> object:
-        """Return a setting by its name, None if it is not known."""
+        """Return the named field of the run, the record or the model; None if it is not given."""
         for part in (self.run, self.record, self.model):
             if hasattr(part, name) and getattr(part, name) is not None:
                 return getattr(part, name)
         return self.model if name == "model" else None
 
     def need(self, name: str) -> float:
-        """Return a number that is known to be given."""
+        """Return the named number, which must be given."""
         value = self.get(name)
         assert isinstance(value, (int, float))
         return value
 
     def asked(self, name: str) -> tuple[float, ...]:
-        """Return the values of a question at which to answer."""
+        """Return the values at which a question is asked; ``name`` is a key of ``POINTS``."""
         if name == "mse" and self.questions.mse is None:
             span = self.record.data_range
             return () if span is None else (0.01 * span * span,)
@@ -66,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a question is asked: a name of a question's values and one of them."""
+    """One value at which a question is asked: a key of ``POINTS`` and the value."""
 
     name: str
     value: float
@@ -77,18 +77,20 @@ Compute = Callable[[Setting, Point | None], Interval]
 
 @dataclass(frozen=True)
 class Method:
-    """How a kind is worked out under one mechanism.
+    """How a kind of entry is computed under one mechanism.
 
     Attributes
     ----------
     compute : callable
-        Of the setting and the point; raises ``ValueError`` where it cannot.
+        Maps the setting and the point to an interval; raises ``ValueError`` out of its range.
     source : Source
     definition : str
+        The formula in one line.
     assumptions : tuple of str
     tightness : str
+        How close a known attack comes.
     refuse : callable, optional
-        Says why there is no answer for a setting, or "".
+        Maps the setting and the point to the reason why there is no answer, "" if there is one.
     """
 
     compute: Compute
@@ -107,18 +109,18 @@ class Kind:
     ----------
     name : str
     title, question : str
-        With ``{at}`` where the point stands.
+        With ``{at}`` in the place of the point.
     threat_model, unit, direction, riskier : str
         As in :class:`Entry`.
     at : tuple of str
-        Names of the questions' values at which it is asked; empty for one entry.
+        Keys of ``POINTS`` at which it is asked; empty if it has a single entry.
     needs : tuple of str
-        Settings that it cannot do without.
+        Fields of the setting that it requires.
     gaussian, vmf : Method or None
     attained_by : str
-        Kind of the best attack known, or "".
+        Kind of the best known attack, or "".
     reversible : bool
-        Whether noise can be chosen by it.
+        Whether :func:`least_noise` accepts it.
     """
 
     name: str
@@ -131,16 +133,16 @@ class Kind:
     at: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     gaussian: Method | None = None
-    vmf: Method | None = field(default=None)
+    vmf: Method | None = None
     attained_by: str = ""
     reversible: bool = True
 
     def method(self, setting: Setting) -> Method | None:
-        """Return the method of the setting's mechanism."""
+        """Return the method for the setting's mechanism."""
         return self.gaussian if setting.run.gaussian else self.vmf
 
     def points(self, setting: Setting) -> Iterator[Point | None]:
-        """Go through the points at which the setting asks."""
+        """Yield the points at which the setting asks, None for a kind without points."""
         if not self.at:
             yield None
         for name in self.at:
@@ -149,13 +151,13 @@ class Kind:
 
 
 def log_prior(point: Point | None) -> float:
-    """The logarithm of the prior success that a point stands for."""
+    """Return the logarithm of the prior success at a point."""
     assert point is not None
     return float(point.value) if point.name == "log_prior" else -math.log(point.value)
 
 
-def work_out(kind: Kind, setting: Setting, point: Point | None) -> Entry:
-    """Return the entry of a kind for a setting, whatever becomes of it."""
+def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
+    """Compute the entry of a kind for a setting; its status says whether it has a value."""
     method = kind.method(setting)
     missing = tuple(name for name in kind.needs if setting.get(name) is None)
     nothing = Interval(None, None)
@@ -184,7 +186,7 @@ def _entry(
     status: str = "not applicable",
 ) -> Entry:
     at = () if point is None else ((point.name, point.value),)
-    words = "" if point is None else _WORDS[point.name](point.value)
+    words = "" if point is None else _PHRASES[point.name](point.value)
     return Entry(
         kind=kind.name,
         at=at,

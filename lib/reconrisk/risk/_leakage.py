@@ -1,4 +1,4 @@
-"""Mutual information, Bayes' capacity, and what binds unbiased reconstructions."""
+"""Mutual information, Bayes' capacity, and the bound on unbiased reconstructions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconrisk.risk._report import Interval, Source
 
 __all__ = ["CAPACITY", "INFORMATION", "UNBIASED"]
 
-_LARGEST_BALL = 100_000_000
+_MOST_PARAMETERS = 100_000_000
 
 
 # Mutual information ------------------------------------------------------------------------------
@@ -33,15 +33,7 @@ def _mutual(setting: Setting, point: Point | None) -> Interval:
     return Interval.exactly(_information(setting, point, 2.0))
 
 
-def _fano(setting: Setting, point: Point | None) -> Interval:
-    return _fano_at(setting, point, 2.0)
-
-
-def _fano_orthogonal(setting: Setting, point: Point | None) -> Interval:
-    return _fano_at(setting, point, math.sqrt(2.0))
-
-
-def _fano_at(setting: Setting, point: Point | None, distance: float) -> Interval:
+def _fano(setting: Setting, point: Point | None, distance: float = 2.0) -> Interval:
     assert point is not None
     information = _information(setting, point, distance)
     value = float(bounds.fano_success(information, point.value, log=True))
@@ -104,7 +96,7 @@ INFORMATION = (
         question="How often can an attacker name the right one of {at} with orthogonal gradients, "
         "by Fano's inequality?",
         gaussian=Method(
-            _fano_orthogonal,
+            functools.partial(_fano, distance=math.sqrt(2.0)),
             _FANO,
             "largest s with d(s, 1/n) <= I at a distance of sqrt(2) C",
             (
@@ -126,8 +118,8 @@ def _ball(setting: Setting, radius: float) -> float:
     run = setting.run
     assert run.noise_multiplier is not None
     p = setting.need("parameters")
-    if p > _LARGEST_BALL:
-        raise ValueError(f"parameters must be at most {_LARGEST_BALL:g} for a ball; got {p!r}")
+    if p > _MOST_PARAMETERS:
+        raise ValueError(f"parameters must be at most {_MOST_PARAMETERS:g} for a ball; got {p!r}")
     return float(bounds.bayes_capacity_gaussian(p, run.noise_multiplier, radius))
 
 
@@ -159,13 +151,13 @@ def _capacity_success(setting: Setting, point: Point | None) -> Interval:
     return Interval.of_logs(value, value)
 
 
-def _batches(setting: Setting, point: Point | None) -> Interval:
-    """One guess at the whole batch, all batches of a size being equally likely."""
+def _whole_batch(setting: Setting, point: Point | None) -> Interval:
+    """Success of one guess at the whole batch, all batches of its size being equally likely."""
     found = _capacity_batch(setting, point)
     assert found.lower is not None
     size, batch = setting.need("dataset_size"), setting.need("batch_size")
     log_number = sc.gammaln(size + 1.0) - sc.gammaln(batch + 1.0) - sc.gammaln(size - batch + 1.0)
-    # three logarithms of factorials cancel in part
+    # the three log factorials cancel in part: allow for their rounding errors
     slack = 1e-15 * float(sc.gammaln(size + 1.0))
     value = min(found.lower - float(log_number) + slack, 0.0)
     return Interval.of_logs(value, value)
@@ -183,11 +175,11 @@ _NOT_FILLED = (
     "Exact for a full ball, which no finite set of records fills: for one, the bound is far from "
     "what any attack does. It multiplies every prior's and every gain's value before the release."
 )
-_TURNED = (
+_NOT_COVERED = (
     "Exact for the whole sphere, which no finite set of records fills. It multiplies every prior's "
     "and every gain's value before the release."
 )
-_ADDS = "Steps add up, which is an upper bound; sub-sampling is not counted."
+_ADDITIVE = "Steps add up, which is an upper bound; sub-sampling is not counted."
 
 
 def _capacity_kind(
@@ -201,7 +193,7 @@ def _capacity_kind(
     direction: str = "exact",
     **fields: Any,
 ) -> Kind:
-    """A kind of both mechanisms; ``gaussian`` and ``vmf`` define it, ``more`` is assumed too."""
+    """A kind for both mechanisms: the definitions under each, and further assumptions ``more``."""
     return Kind(
         name=name,
         title=title,
@@ -210,7 +202,7 @@ def _capacity_kind(
         direction=direction,
         riskier="larger",
         gaussian=Method(compute, _GAUSSIAN, gaussian, (_BALL, *more), _NOT_FILLED),
-        vmf=Method(compute, _VMF, vmf, (_SPHERE, *more), _TURNED),
+        vmf=Method(compute, _VMF, vmf, (_SPHERE, *more), _NOT_COVERED),
         **fields,
     )
 
@@ -245,7 +237,7 @@ CAPACITY = (
         "By what factor, in nats, can the whole run raise anybody's chance about one record?",
         _capacity_run,
         "All other records' contributions are known.",
-        _ADDS,
+        _ADDITIVE,
         unit="nats",
         direction="upper bound on leakage",
         needs=("parameters",),
@@ -258,7 +250,7 @@ CAPACITY = (
         "How often can an attacker with {at} name the right record, by Bayes' capacity?",
         _capacity_success,
         "All other records' contributions are known.",
-        _ADDS,
+        _ADDITIVE,
         unit="probability",
         direction="upper bound on success",
         at=("prior_size", "log_prior"),
@@ -271,7 +263,7 @@ CAPACITY = (
         "capacity_whole_batch",
         "Whole batch named",
         "How often can one guess name the whole batch after one release?",
-        _batches,
+        _whole_batch,
         "All batches of the size are equally likely.",
         unit="probability",
         direction="upper bound on success",
@@ -285,7 +277,7 @@ CAPACITY = (
 # Unbiased reconstructions ------------------------------------------------------------------------
 
 
-def _guo(setting: Setting, point: Point | None) -> Interval:
+def _unbiased_mse(setting: Setting, point: Point | None) -> Interval:
     run = setting.run
     low = float(
         bounds.mse_lower_bound(run.effective_noise, run.steps, setting.need("data_range"), log=True)
@@ -306,7 +298,7 @@ UNBIASED = (
         needs=("data_range",),
         attained_by="mse",
         gaussian=Method(
-            _guo,
+            _unbiased_mse,
             Source(
                 "hayes2023",
                 "Section 2.1 and Appendix J, after Guo et al. (2022a), Theorem 1",

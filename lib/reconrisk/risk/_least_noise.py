@@ -1,4 +1,4 @@
-"""The other way round: the least noise for a stated risk."""
+"""The inverse of the report: the least noise for a stated risk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import optimize
 
 from reconrisk._types import DPSGD
 from reconrisk.risk._assess import KINDS, setting_of
-from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, work_out
+from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, compute_entry
 from reconrisk.risk._report import Entry
 from reconrisk.risk._settings import (
     LEAST_NOISE,
@@ -29,11 +29,11 @@ from reconrisk.risk._settings import (
 
 __all__ = ["LeastNoise", "least_noise"]
 
-#: relative distance to the least noise at which the search ends
-_CLOSE = 1e-7
-_CLOSE_NUMERIC = 1e-5
-#: excess of an entry that has no value
-_FAR_BEYOND = 100.0
+#: relative accuracy of the noise found
+_ACCURACY = 1e-7
+_ACCURACY_NUMERIC = 1e-5
+#: excess assigned to an entry without a value
+_NO_VALUE_EXCESS = 100.0
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class LeastNoise:
     ----------
     kind : str
     limit : float
-        What was asked for.
+        The limit asked for.
     run : TrainingRun
         With the noise found.
     entry : Entry
         The kind's entry for that run; it meets the limit.
     any_noise : bool
-        Whether even the least noise that is searched, 1e-6, or the largest concentration, 1e5,
+        Whether even the least noise multiplier searched, 1e-6, or the largest concentration, 1e5,
         meets the limit.
     """
 
@@ -62,12 +62,12 @@ class LeastNoise:
 
     @property
     def noise_multiplier(self) -> float | None:
-        """The noise found, None for von Mises-Fisher noise."""
+        """The noise multiplier found; None under von Mises-Fisher noise."""
         return self.run.noise_multiplier
 
     @property
     def concentration(self) -> float | None:
-        """The concentration found, None for Gaussian noise."""
+        """The concentration found; None under Gaussian noise."""
         return self.run.concentration
 
 
@@ -88,35 +88,34 @@ def least_noise(
         A key of :data:`KINDS` whose ``reversible`` is true: "epsilon", "rero", "mse_tail", "mse",
         "psnr_tail" and so on.
     limit : float
-        The most (or, where risk grows as the value falls, the least) that is accepted, in the
-        kind's unit.
+        The largest (where risk grows as the value falls, the smallest) accepted value, in the unit
+        of the kind.
     run : TrainingRun or DPSGD
         The run; its noise is ignored, its delta is used.
     record : Record, optional
         As in :func:`assess`.
     at : float, optional
-        Number of candidates, threshold or false positive rate, for kinds that are asked at one; a
-        negative number is the logarithm of a prior success where candidates are asked for.
+        Number of candidates, threshold or false positive rate, for kinds that depend on one. Where
+        it is a number of candidates, a negative value is the logarithm of a prior success.
     model : TwoLayerModel, optional
         As in :func:`assess`.
 
     Returns
     -------
     LeastNoise
-        Its entry meets the limit; the noise is above the least one by about 1e-7 of itself, by
-        about 1e-4 where the bound is found numerically.
+        Its entry meets the limit. The noise exceeds the least one by a relative 1e-7, or 1e-4 where
+        the bound is computed numerically.
 
     Raises
     ------
     SettingError
         If the kind is unknown or not reversible, a setting that it needs is missing, a value is out
-        of its range, or no noise meets the limit: a noise multiplier up to 1e6, a concentration
-        down to 1e-6.
+        of its range, or no noise multiplier up to 1e6 (concentration down to 1e-6) meets the limit.
 
     Notes
     -----
-    Ten to twenty entries of the kind: milliseconds for closed forms, about a second where
-    sub-sampled runs are composed numerically.
+    Cost: ten to twenty entries of the kind, which is milliseconds for closed forms and about a
+    second where sub-sampled runs are composed numerically.
 
     Examples
     --------
@@ -133,8 +132,8 @@ def least_noise(
         value = number("limit", limit, 0, 1, low_open=True, high_open=True)
     point = _point(chosen, at)
     if point is not None:
-        setting = replace(setting, questions=_asked(point.name, point.value))
-    entry = work_out(chosen, setting, point)
+        setting = replace(setting, questions=_question_at(point.name, point.value))
+    entry = compute_entry(chosen, setting, point)
     if entry.status == "not applicable":
         raise SettingError(
             entry.missing[0] if entry.missing else "kind",
@@ -145,9 +144,9 @@ def least_noise(
 
 
 def _kind(name: str) -> Kind:
-    able = [k.name for k in KINDS.values() if k.reversible]
-    if not isinstance(name, str) or name not in able:
-        raise SettingError("kind", name, f"one of {', '.join(able)}")
+    reversible = [k.name for k in KINDS.values() if k.reversible]
+    if not isinstance(name, str) or name not in reversible:
+        raise SettingError("kind", name, f"one of {', '.join(reversible)}")
     return KINDS[name]
 
 
@@ -161,20 +160,20 @@ def _point(kind: Kind, at: float | None) -> Point | None:
     value = number("at", at, -1e300, 1e300)
     name = "log_prior" if "log_prior" in kind.at and value < 0 else kind.at[0]
     try:
-        asked = _asked(name, at)
+        asked = _question_at(name, at)
     except SettingError as error:
         raise SettingError("at", at, f"a {name}, {error.expected}") from None
     return Point(name, getattr(asked, POINTS[name])[0])
 
 
-def _asked(name: str, value: object) -> Questions:
-    """Questions that ask one kind of question at one value."""
+def _question_at(name: str, value: object) -> Questions:
+    """Questions with the value given for one parameter and defaults for the others."""
     fields: dict[str, Any] = {POINTS[name]: [value]}
     return questions(**fields)
 
 
 def _with_noise(run: TrainingRun, log_noise: float) -> TrainingRun:
-    """A run of another noise; of von Mises-Fisher noise the inverse of the concentration."""
+    """The run with another noise multiplier, or another inverse concentration."""
     if run.gaussian:
         return replace(run, noise_multiplier=min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE))
     kappa = min(max(math.exp(-log_noise), LEAST_NOISE), MOST_CONCENTRATION)
@@ -185,11 +184,11 @@ def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> 
     @functools.cache
     def entry_at(log_noise: float) -> Entry:
         run = _with_noise(setting.run, log_noise)
-        return work_out(kind, replace(setting, run=run), point)
+        return compute_entry(kind, replace(setting, run=run), point)
 
     least = math.log(LEAST_NOISE if setting.run.gaussian else 1.0 / MOST_CONCENTRATION)
     most = math.log(MOST_NOISE if setting.run.gaussian else 1.0 / LEAST_NOISE)
-    found = _root(lambda x: _excess(entry_at(x), limit), least, most, _closeness(kind, setting))
+    found = _root(lambda x: _excess(entry_at(x), limit), least, most, _accuracy(kind, setting))
     if found is None:
         end = entry_at(most)
         reached = end.value if end.ok else end.reason
@@ -202,16 +201,16 @@ def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> 
     return LeastNoise(kind.name, limit, run, entry_at(found), found <= least)
 
 
-def _closeness(kind: Kind, setting: Setting) -> float:
+def _accuracy(kind: Kind, setting: Setting) -> float:
     closed = setting.run.gaussian and setting.run.sampling_rate == 1.0
     numeric = kind.threat_model in ("membership", "matching", "any_attack") and not closed
-    return _CLOSE_NUMERIC if numeric else _CLOSE
+    return _ACCURACY_NUMERIC if numeric else _ACCURACY
 
 
 def _excess(entry: Entry, limit: float) -> float:
-    """How far an entry is beyond the limit, on a scale on which it varies slowly."""
+    """How far an entry is beyond the limit, on a logarithmic scale where both are positive."""
     if not entry.ok or entry.value is None:
-        return _FAR_BEYOND
+        return _NO_VALUE_EXCESS
     sign = 1.0 if entry.riskier == "larger" else -1.0
     if limit > 0.0 and entry.value > 0.0:
         return sign * (math.log(entry.value) - math.log(limit))
@@ -219,11 +218,11 @@ def _excess(entry: Entry, limit: float) -> float:
 
 
 def _root(
-    excess: Callable[[float], float], least: float, most: float, close: float
+    excess: Callable[[float], float], least: float, most: float, accuracy: float
 ) -> float | None:
-    """Where a falling function comes to zero, from the side on which it is not positive, or None.
+    """Return the root of a decreasing function, where it is not positive; None if there is none.
 
-    The search comes from large noise, where every bound is quick.
+    The search starts at large noise, where every bound is fast.
     """
     decade, octave = math.log(10.0), math.log(2.0)
     high, low = min(3.0 * decade, most), least
@@ -234,7 +233,7 @@ def _root(
         high = min(high + decade, most)
         at_high = excess(high)
     while high > least:
-        # small noise makes the numerical bounds slow: not far beyond the root
+        # the numerical bounds are slow at small noise: step only a little beyond the root
         low = max(high - (decade if high > 0.5 * decade else octave), least)
         at_low = excess(low)
         if at_low > 0.0:
@@ -242,8 +241,8 @@ def _root(
         high, at_high = low, at_low
     else:
         return least
-    found = float(optimize.brentq(excess, low, high, xtol=0.1 * close, rtol=1e-14, maxiter=60))
-    step = close
+    found = float(optimize.brentq(excess, low, high, xtol=0.1 * accuracy, rtol=1e-14, maxiter=60))
+    step = accuracy
     while found < high and excess(found) > 0.0:
         found, step = min(found + step, high), 2.0 * step
     return found

@@ -1,4 +1,4 @@
-"""Membership and matching: what an attacker does who knows all records but one."""
+"""Membership and matching: attacks by an adversary who knows all records but one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 
 from reconrisk import bounds
-from reconrisk.risk._composed import distance_of, epsilon_of, followed, success_at
+from reconrisk.risk._composed import composed_numerically, distance_of, epsilon_of, success_at
 from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._report import Interval, Source
 from reconrisk.risk._settings import TrainingRun
@@ -20,8 +20,8 @@ POISSON = (
 )
 _ONE_SIDED = "The record is added to a fixed data set."
 _ADD_REMOVE = "Adjacency is adding or removing one record."
-_DIRECTION = "A record may reverse the direction that is turned: opposite directions are the worst."
-#: largest prior of which sub-sampled scores are followed
+_DIRECTION = "A record may reverse the released direction: opposite directions are the worst case."
+#: most candidates for which the best attack on a sub-sampled run is computed
 _MOST_SAMPLED = 1_000_000
 
 
@@ -135,16 +135,16 @@ MEMBERSHIP = (
 
 
 def _rero(setting: Setting, point: Point | None) -> Interval:
-    return _matched(setting.run, log_prior(point))
+    return _matching_success(setting.run, log_prior(point))
 
 
-def _matched(run: TrainingRun, log_kappa: float) -> Interval:
-    """Success on a list: a law of the output that does not depend on the record will do."""
+def _matching_success(run: TrainingRun, log_kappa: float) -> Interval:
+    """Success with candidates, bounded by a reference law of the output that ignores the record."""
     found = success_at(run, log_kappa)
     if run.gaussian or run.steps > 1 or run.sampling_rate < 1.0:
         return found
     assert run.concentration is not None and run.parameters is not None
-    # one release of von Mises-Fisher noise shows half as much against the uniform law
+    # for one release of von Mises-Fisher noise the uniform reference law gives a tighter bound
     value = float(
         bounds.rero_vmf_one_release(
             run.concentration, run.parameters, log_prior_success=log_kappa, log=True
@@ -157,7 +157,7 @@ def _matched(run: TrainingRun, log_kappa: float) -> Interval:
 
 def _advantage(setting: Setting, point: Point | None) -> Interval:
     kappa = math.exp(log_prior(point))
-    found = _matched(setting.run, log_prior(point))
+    found = _matching_success(setting.run, log_prior(point))
     assert found.lower is not None and found.upper is not None
     ends = [max((s - kappa) / (1.0 - kappa), 0.0) for s in (found.lower, found.upper)]
     return Interval.of(ends[0], min(ends[1] * (1.0 + 1e-15), 1.0))
@@ -173,14 +173,14 @@ def _bayes(setting: Setting, point: Point | None) -> Interval:
     return Interval.of(max(value - slack, 1.0 / size), min(value + slack, 1.0))
 
 
-def _no_bayes(setting: Setting, point: Point | None) -> str:
+def _refuse_bayes(setting: Setting, point: Point | None) -> str:
     assert point is not None
-    if setting.run.gaussian and not followed(setting.run):
-        return "the best attack is not followed at so little noise, sampling or so many steps"
+    if setting.run.gaussian and not composed_numerically(setting.run):
+        return "the best attack is not computed at so little noise, sampling or so many steps"
     if setting.run.sampling_rate == 1.0 and point.value > 1e9:
-        return "the best attack is followed for up to 1e9 candidates"
+        return "the best attack is computed for up to 1e9 candidates"
     if setting.run.sampling_rate < 1.0 and point.value > _MOST_SAMPLED:
-        return "the best attack on a sub-sampled run is followed for up to 1e6 candidates"
+        return "the best attack on a sub-sampled run is computed for up to 1e6 candidates"
     p = setting.run.parameters
     if p is not None and point.value > p:
         return f"there are no {point.value:,} orthogonal gradients of {p:,} parameters"
@@ -195,10 +195,10 @@ def _bayes_vmf(setting: Setting, point: Point | None) -> Interval:
     )
 
 
-def _no_bayes_vmf(setting: Setting, point: Point | None) -> str:
+def _refuse_bayes_vmf(setting: Setting, point: Point | None) -> str:
     if setting.run.steps > 1 or setting.run.sampling_rate < 1.0:
         return "the best attack has a closed form for one release without sub-sampling only"
-    return _no_bayes(setting, point)
+    return _refuse_bayes(setting, point)
 
 
 def _renyi(setting: Setting, point: Point | None) -> Interval:
@@ -212,7 +212,7 @@ def _renyi(setting: Setting, point: Point | None) -> Interval:
 
 
 AS_FULL = (
-    "A sub-sampled run is bounded as if every record took part in every step, which shows more."
+    "A sub-sampled run is bounded as if every record took part in every step, which reveals more."
 )
 
 #: a bound on naming the right candidate
@@ -294,8 +294,8 @@ MATCHING = (
                 POISSON,
             ),
             "Attained by the likelihood score of paper C, which is Bayes optimal. Gradients of "
-            "real records of one class lie closer together and are told apart less often.",
-            _no_bayes,
+            "real records of one class lie closer together and are harder to distinguish.",
+            _refuse_bayes,
         ),
         vmf=Method(
             _bayes_vmf,
@@ -308,7 +308,7 @@ MATCHING = (
             "mean of the largest likelihood over n orthogonal directions",
             ("Candidates are equally likely; their gradients are orthogonal.", "One release."),
             "Attained by naming the candidate of the largest cosine, which is Bayes optimal.",
-            _no_bayes_vmf,
+            _refuse_bayes_vmf,
         ),
     ),
     _bound_on_matching(

@@ -21,7 +21,7 @@ def _model(setting: Setting) -> TwoLayerModel:
 
 
 def _noise_std(setting: Setting) -> float:
-    """Standard deviation of the released batch gradient's entries."""
+    """Standard deviation of the noise on each entry of the released batch gradient."""
     assert setting.run.noise_multiplier is not None
     return setting.run.noise_multiplier * setting.run.max_grad_norm
 
@@ -71,7 +71,7 @@ def _order(setting: Setting, point: Point | None) -> Interval:
 
 
 def _wide(setting: Setting, point: Point | None) -> Interval:
-    """The loosened bound with the limit of its trace: B records of one residual."""
+    """The loosened bound with the limit of its trace, for B records of equal residual."""
     model = _model(setting)
     d = setting.need("dimension")
     one = bounds.information_trace_limit(
@@ -91,7 +91,7 @@ def _exact(setting: Setting, point: Point | None) -> Interval:
     return Interval.exactly(float(value))
 
 
-def _no_information(setting: Setting, point: Point | None) -> str:
+def _refuse_without_information(setting: Setting, point: Point | None) -> str:
     if _model(setting).information is None:
         return "needs the information of the network's gradient, and its records"
     return ""
@@ -101,15 +101,15 @@ _ONE = "One release of the batch's gradient, its own records counted in the batc
 _UNIT = "Records are unit vectors; the weights are random normal and known."
 _UNBIASED = "Holds for unbiased estimators; a biased one can be below it where noise is large."
 
-#: a floor under the error on a network
-_floor = functools.partial(
+#: a lower bound on the reconstruction error of a two-layer network
+_error_bound = functools.partial(
     Kind,
     threat_model="network",
     unit="data units",
     direction="lower bound on error",
     riskier="smaller",
 )
-#: an order of the error on a network, its constants set to one
+#: the order of that error, with constants set to one
 _order_of_error = functools.partial(
     Kind,
     threat_model="network",
@@ -121,7 +121,7 @@ _order_of_error = functools.partial(
 )
 
 NETWORK = (
-    _floor(
+    _error_bound(
         name="cramer_rao",
         title="Cramer-Rao, exact",
         question="What root mean squared error is left to any unbiased attack on the given batch?",
@@ -130,17 +130,17 @@ NETWORK = (
             _exact,
             Source(
                 "liu2024",
-                "Theorem 3.2, with its square and 1/B put right",
+                "Theorem 3.2, with its square and 1/B corrected",
                 "prf-liu2024-thm3_2",
                 "reconrisk.bounds.cramer_rao_error",
             ),
             "sigma C sqrt(tr((J J')^-1)/B)",
             (_ONE, _UNBIASED),
             "Least squares on the gradient attains it where noise is small.",
-            _no_information,
+            _refuse_without_information,
         ),
     ),
-    _floor(
+    _error_bound(
         name="cramer_rao_wide",
         title="Cramer-Rao, wide network",
         question="What root mean squared error is left to any unbiased attack on a wide network?",

@@ -1,4 +1,4 @@
-"""The run that an Opacus accountant has recorded."""
+"""The training run that an Opacus accountant has recorded."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     Parameters
     ----------
     source : PrivacyEngine, accountant, mapping or list
-        An Opacus ``PrivacyEngine``; an accountant of it; what the accountant's ``state_dict()``
-        returns; or its history, a list of ``(noise_multiplier, sample_rate, steps)``. Nothing of
-        Opacus is imported, and none of its kinds of accountant is preferred: epsilon is computed
-        afresh, certified.
+        An Opacus ``PrivacyEngine``; its accountant; what the accountant's ``state_dict()``
+        returns; or its history, a list of ``(noise_multiplier, sample_rate, steps)``. Opacus is
+        not imported, and the kind of accountant does not matter: epsilon is recomputed with
+        certified bounds.
     **settings
-        What the accountant does not know, as :func:`training_run` takes it: ``max_grad_norm``,
+        What the accountant does not hold, as :func:`training_run` takes it: ``max_grad_norm``,
         ``parameters``, ``layers``, ``delta``, ``dataset_size``.
 
     Returns
     -------
     TrainingRun
-        Of all steps taken. Where noise or sampling rate changed on the way, one run that reveals
-        at least as much, and a note that says so. The history does not tell Poisson sampling from
-        shuffled batches; Poisson sampling is assumed.
+        All steps taken. If the noise or the sampling rate changed during training, one run that
+        reveals at least as much, with a note that says so. The history does not distinguish
+        Poisson sampling from shuffled batches; Poisson sampling is assumed.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no history in ``source``, no step in it, or an entry is out of range (the noise
-        multiplier must be positive); or if a setting is refused.
+        If ``source`` has no history, the history has no step, or a value in it or in ``settings``
+        is out of range. The noise multiplier must be positive.
 
     Examples
     --------
@@ -72,11 +72,11 @@ def _history(source: Any) -> list | tuple:
     if not isinstance(found, list | tuple):
         raise TypeError(
             "from_opacus takes a PrivacyEngine, an accountant, its state_dict() or its history, a "
-            f"list of (noise_multiplier, sample_rate, steps); got {_few(source)}"
+            f"list of (noise_multiplier, sample_rate, steps); got {_shortened(source)}"
         )
     return found
 
 
-def _few(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""A run in several phases as one run of DP-SGD: exactly where that is so, else from above."""
+"""A run in several phases as one run of DP-SGD: exactly where possible, else an upper bound."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Phase = tuple[float, float, int]
 
 
 def one_run(phases: Iterable[Phase], max_grad_norm: float = 1.0) -> tuple[DPSGD, str]:
-    """Return one run of DP-SGD that reveals what some phases reveal, or more.
+    """Return one run of DP-SGD that reveals at least what the phases reveal.
 
-    - Phases of equal noise multiplier and sampling rate are one run: their steps are added.
-    - Phases at sampling rate one are exact, too: Gaussian releases of the same record with noise
-      multipliers ``sigma_i`` are as good to any attacker as ``T`` releases with ``sigma`` where
+    - Phases of equal noise multiplier and sampling rate are one run; their steps are added.
+    - Phases at sampling rate one are merged exactly: Gaussian releases of the same record with
+      noise multipliers ``sigma_i`` are equivalent to ``T`` releases with ``sigma`` where
       ``T / sigma**2`` is the sum of ``1 / sigma_i**2``.
-    - Otherwise the run with the least noise, the largest sampling rate and all steps. Each step of
-      a phase is one of its steps with more noise added and, with some probability, the record left
-      out; so everything bounded from above for it is bounded for the phases.
+    - Otherwise the result has the least noise, the largest sampling rate and all steps. A step of
+      a phase is a step of this run with noise added and, with some probability, the record left
+      out. An upper bound for this run therefore holds for the phases.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def one_run(phases: Iterable[Phase], max_grad_norm: float = 1.0) -> tuple[DPSGD,
     -------
     run : DPSGD
     note : str
-        What was done, empty where the phases are one run as they stand.
+        How the phases were merged; empty if they are one run already.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no phase, or one is out of the ranges of :class:`~reconrisk.DPSGD`.
+        If there is no phase, or a value is out of the range of :class:`~reconrisk.DPSGD`.
     """
     merged: dict[tuple[float, float], int] = {}
     for sigma, q, steps in phases:
@@ -70,7 +70,7 @@ def one_run(phases: Iterable[Phase], max_grad_norm: float = 1.0) -> tuple[DPSGD,
 
 
 def phase_of_history(name: str, entry: object) -> Phase:
-    """Return one entry of an accountant's history, checked: ``(sigma, q, steps)``."""
+    """Validate one entry of an accountant's history; return it as ``(sigma, q, steps)``."""
     if not isinstance(entry, list | tuple) or len(entry) != 3:
         raise TypeError(
             f"{name} must be (noise_multiplier, sample_rate, steps), three numbers; got {entry!r}"

@@ -1,4 +1,4 @@
-"""Reconstruction without a list: every attack on a random record, and the analytic one."""
+"""Reconstruction without candidates: every attack on a random record, and the analytic attack."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from reconrisk.risk._report import Interval, Source
 
 __all__ = ["ANY_ATTACK", "PRIOR_FREE", "expectation", "mixture"]
 
-#: a value is hit within this share of the range on either side (paper C, Appendix I)
+#: largest error of a pixel that counts as hit, as a share of the range (paper C, Appendix I)
 _PIXEL = 32.0 / 255.0
-#: blocks of counts of copies where the law has its mass, elsewhere, and at most
-_NEAR, _FAR, _MOST_BLOCKS = 128, 32, 1000
-#: width of the log of a mixture at which it is narrow enough, and share of it that is ignored
-_NARROW, _IGNORED = 1e-6, 30.0
+#: blocks of counts where the binomial law has its mass, elsewhere, and in total at most
+_BLOCKS_NEAR, _BLOCKS_FAR, _MOST_BLOCKS = 128, 32, 1000
+#: width of a mixture's log at which refinement ends, and how far below it a block is negligible
+_NARROW, _NEGLIGIBLE = 1e-6, 30.0
 
 LogTail = Callable[[np.ndarray], np.ndarray]
-#: rows: first count, last count, lower and upper bound on a block's part of the sum
+#: rows: first count, last count, lower and upper bound on the log of a block's share of the sum
 Blocks = np.ndarray
 
 
@@ -32,25 +32,25 @@ Blocks = np.ndarray
 
 
 def mixture(log_tail: LogTail, steps: int, rate: float) -> tuple[float, float]:
-    """Enclose the log of ``E tail(K)``, K the number of steps that take the record.
+    """Enclose the log of ``E tail(K)``, with K the number of steps that sample the record.
 
     Parameters
     ----------
     log_tail : callable
-        Log of a probability that rises with the number of copies, from one copy on; no copy is
-        no success.
+        Log of a probability that increases with the number of copies, from one copy on; without
+        a copy the probability is zero.
     steps, rate
-        T and q.
+        T and q: ``K ~ Binomial(T, q)``.
 
     Returns
     -------
-    (float, float)
+    low, high : float
 
     Notes
     -----
-    Counts in blocks, each at the value of its ends. Blocks that matter and are wider than one
-    count are divided until the enclosure is narrow, or there are too many. Some hundreds of
-    tails, and ``18 sqrt(T q (1 - q))`` binomial probabilities.
+    Counts are grouped in blocks, bounded by the values at their ends. Blocks that matter are
+    halved until the enclosure is narrow or there are too many. Cost: some hundreds of tails, and
+    ``18 sqrt(T q (1 - q))`` binomial probabilities.
     """
     if rate == 1.0:
         value = float(log_tail(np.array([float(steps)]))[0])
@@ -63,12 +63,12 @@ def mixture(log_tail: LogTail, steps: int, rate: float) -> tuple[float, float]:
         blocks = bounded(*_blocks(steps, rate))
         while True:
             low, high = (np.logaddexp.reduce(row) for row in blocks[2:])
-            wide = (blocks[1] > blocks[0]) & (blocks[3] > high - _IGNORED)
+            wide = (blocks[1] > blocks[0]) & (blocks[3] > high - _NEGLIGIBLE)
             if high - low < _NARROW or not np.any(wide) or blocks.shape[1] > _MOST_BLOCKS:
                 break
             halves = _halves(blocks[0, wide], blocks[1, wide])
             parts = bounded(*halves, *_block_mass(*halves, steps, rate))
-            # what was known of the whole block still holds
+            # halving a block helps only if one of its bounds gets tighter
             better = np.logaddexp.reduce(parts[3].reshape(2, -1), axis=0) < blocks[3, wide]
             better |= np.logaddexp.reduce(parts[2].reshape(2, -1), axis=0) > blocks[2, wide]
             if not np.any(better):
@@ -79,7 +79,7 @@ def mixture(log_tail: LogTail, steps: int, rate: float) -> tuple[float, float]:
 
 
 def _halves(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both halves of blocks, in the sense of the geometric mean where they are wide."""
+    """Split blocks in two, at the geometric mean of their ends where they are wide."""
     middle = np.floor(np.where(last > 4.0 * first, np.sqrt(first * last), 0.5 * (first + last)))
     return np.concatenate([first, middle + 1.0]), np.concatenate([middle, last])
 
@@ -87,7 +87,7 @@ def _halves(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _block_mass(
     first: np.ndarray, last: np.ndarray, steps: int, rate: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on the log of a block's mass: its number of counts times a probability in it."""
+    """Bounds on the log of each block's mass: number of counts times least and most probability."""
     mode = math.floor((steps + 1.0) * rate)
     ends = special.log_binomial_pmf(np.stack([first, last]), float(steps), rate)
     top = float(special.log_binomial_pmf(float(mode), float(steps), rate))
@@ -103,9 +103,9 @@ def _blocks(steps: int, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     high = min(float(steps), max(low, math.ceil(mean + 9.0 * spread + 10.0)))
     near = np.arange(low, high + 0.5)
     log_pmf = special.log_binomial_pmf(near, float(steps), rate)
-    starts = np.linspace(0, near.size, min(near.size, _NEAR), endpoint=False).astype(int)
+    starts = np.linspace(0, near.size, min(near.size, _BLOCKS_NEAR), endpoint=False).astype(int)
     mass = np.logaddexp.reduceat(log_pmf, starts)
-    ends = np.unique(np.rint(np.geomspace(1.0, steps, _FAR)))
+    ends = np.unique(np.rint(np.geomspace(1.0, steps, _BLOCKS_FAR)))
     below = np.append(ends[ends < low], low)
     above = np.append(high, ends[ends > high])
     first = np.concatenate([below[:-1], above[:-1] + 1.0])
@@ -122,7 +122,7 @@ def _blocks(steps: int, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def expectation(
     value: Callable[[np.ndarray], np.ndarray], steps: int, rate: float, *, least: int = 1
 ) -> float:
-    """Mean of a smooth function of the number of copies, given that there are ``least``."""
+    """Mean of a smooth function of the number of copies, given at least ``least`` of them."""
     if rate == 1.0:
         return float(value(np.array([float(steps)]))[0])
     mean, spread = steps * rate, math.sqrt(steps * rate * (1.0 - rate))
@@ -139,7 +139,7 @@ def expectation(
 
 
 def _log_cap(setting: Setting, point: Point | None) -> float:
-    """Log of the share of a sphere's records within the error of one guess."""
+    """Log of the share of the sphere that lies within the error of one guess."""
     assert point is not None
     n, norm = setting.need("dimension"), setting.need("data_norm")
     sine2 = min(n * (point.value / norm / norm), 1.0)
@@ -171,8 +171,10 @@ def _pixels(setting: Setting, point: Point | None) -> Interval:
 _ANY = "Holds for every network, every attack and whatever the record's clipped gradient does."
 
 
-def _both(function: Callable, place: str, label: str, name: str, *, assumed: str, worth: str):
-    """The same method under either mechanism."""
+def _both_mechanisms(
+    function: Callable, place: str, label: str, name: str, *, assumed: str, worth: str
+):
+    """Return the same method for both mechanisms, as keyword arguments of :class:`Kind`."""
     method = Method(
         function,
         Source("beyond" if "beyond" in label else "hayes2023", place, label, name),
@@ -183,7 +185,7 @@ def _both(function: Callable, place: str, label: str, name: str, *, assumed: str
     return {"gaussian": method, "vmf": method}
 
 
-#: how often any attack on a random record succeeds
+#: success of any attack on a random record
 _any_success = functools.partial(
     Kind,
     threat_model="any_attack",
@@ -199,7 +201,7 @@ ANY_ATTACK = (
         question="How often can any attack come within {at} of a record of known norm?",
         at=("mse",),
         needs=("dimension", "data_norm"),
-        **_both(
+        **_both_mechanisms(
             _sphere,
             "Every attack, through every network",
             "prf-beyond-rero",
@@ -215,7 +217,7 @@ ANY_ATTACK = (
         question="How often can any attack come within {at} of a record with independent values?",
         at=("mse",),
         needs=("dimension", "data_range"),
-        **_both(
+        **_both_mechanisms(
             _box,
             "Every attack, through every network",
             "prf-beyond-rero",
@@ -231,9 +233,9 @@ ANY_ATTACK = (
         question="How often can any attack come within an eighth of the range at {at}?",
         at=("pixel_share",),
         needs=("dimension",),
-        **_both(
+        **_both_mechanisms(
             _pixels,
-            "Appendix I, with its prior success put right",
+            "Appendix I, with its prior success corrected",
             "prf-beyond-pixels",
             "reconrisk.bounds.log_prior_success_pixels",
             assumed="The record's values are independent and uniform in the data range.",
@@ -246,7 +248,7 @@ ANY_ATTACK = (
 # The analytic attack -----------------------------------------------------------------------------
 
 
-def _shape(setting: Setting) -> tuple[int, float]:
+def _steps_and_rate(setting: Setting) -> tuple[int, float]:
     return setting.run.steps, setting.run.sampling_rate
 
 
@@ -261,8 +263,8 @@ def _mse_one(setting: Setting, point: Point | None) -> Interval:
 
 
 def _expected(setting: Setting, norm: float) -> float:
-    """The unbiased average's error, given that at least one step took the record."""
-    steps, rate = _shape(setting)
+    """Mean squared error of the unbiased average, given that at least one step took the record."""
+    steps, rate = _steps_and_rate(setting)
     if rate == 1.0:
         return float(bounds.expected_mse(_noise(setting), norm, steps))
     return float(bounds.expected_mse_sampled(_noise(setting), norm, steps, rate))
@@ -276,13 +278,13 @@ def _mse_shrunk(setting: Setting, point: Point | None) -> Interval:
     n, norm, sigma = setting.need("dimension"), setting.need("data_norm"), _noise(setting)
 
     def error(count: np.ndarray) -> np.ndarray:
-        # with no copy at all the estimate is zero
+        # without a copy the estimate is zero
         return (sigma * norm) ** 2 / (count + n * sigma * sigma)
 
-    return Interval.exactly(expectation(error, *_shape(setting), least=0))
+    return Interval.exactly(expectation(error, *_steps_and_rate(setting), least=0))
 
 
-def _mse_row(setting: Setting, point: Point | None) -> Interval:
+def _mse_single_row(setting: Setting, point: Point | None) -> Interval:
     return Interval.exactly(_expected(setting, setting.run.max_grad_norm))
 
 
@@ -296,7 +298,7 @@ def _mse_tail_one(setting: Setting, point: Point | None) -> Interval:
 def _mse_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    value = float(bounds.mse_tail_sampled(*args, *_shape(setting), log=True))
+    value = float(bounds.mse_tail_sampled(*args, *_steps_and_rate(setting), log=True))
     return Interval.of_logs(value, value)
 
 
@@ -307,8 +309,8 @@ def _mse_tail_shrunk(setting: Setting, point: Point | None) -> Interval:
     return Interval.of_logs(value, value)
 
 
-def _sampled(setting: Setting, point: Point | None) -> str:
-    """The shrunk tail does not rise with the number of copies near the zero estimate's error."""
+def _refuse_sampling(setting: Setting, point: Point | None) -> str:
+    """Refuse sub-sampling: near the zero estimate's error, the shrunk tail is not monotone in K."""
     if setting.run.sampling_rate < 1.0:
         return "has a closed form without sub-sampling; the entry for every estimator covers it"
     return ""
@@ -317,9 +319,9 @@ def _sampled(setting: Setting, point: Point | None) -> str:
 def _best_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    found = mixture(lambda k: bounds.mse_tail_sphere(*args, k, log=True), *_shape(setting))
+    found = mixture(lambda k: bounds.mse_tail_sphere(*args, k, log=True), *_steps_and_rate(setting))
     if found[1] < 0.0 and setting.run.sampling_rate < 1.0:
-        # who never sees the record may still guess
+        # an attacker to whom no step shows the record may still guess
         never = setting.run.steps * math.log1p(-setting.run.sampling_rate)
         guess = never + _log_cap(setting, point)
         found = float(np.logaddexp(found[0], guess)), float(np.logaddexp(found[1], guess))
@@ -329,14 +331,14 @@ def _best_tail(setting: Setting, point: Point | None) -> Interval:
 def _psnr(setting: Setting, point: Point | None) -> Interval:
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
     one = float(bounds.expected_psnr(n, _noise(setting), norm, span))
-    gain = expectation(lambda k: 10.0 * np.log10(k), *_shape(setting))
+    gain = expectation(lambda k: 10.0 * np.log10(k), *_steps_and_rate(setting))
     return Interval.exactly(one + gain)
 
 
 def _psnr_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
-    steps, rate = _shape(setting)
+    steps, rate = _steps_and_rate(setting)
     args = point.value, n, _noise(setting), norm, span, steps, rate
     value = float(bounds.psnr_tail_sampled(*args, log=True))
     return Interval.of_logs(value, value)
@@ -349,7 +351,7 @@ def _contrast(setting: Setting) -> float:
 
 def _ncc(setting: Setting, point: Point | None) -> Interval:
     n, sigma, contrast = setting.need("dimension"), _noise(setting), _contrast(setting)
-    steps, rate = _shape(setting)
+    steps, rate = _steps_and_rate(setting)
 
     def log_value(count: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -364,23 +366,25 @@ def _ncc_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting)
     value = float(
-        bounds.ncc_tail_sampled(*args, *_shape(setting), contrast=_contrast(setting), log=True)
+        bounds.ncc_tail_sampled(
+            *args, *_steps_and_rate(setting), contrast=_contrast(setting), log=True
+        )
     )
     return Interval.of_logs(value, value)
 
 
-def _two_values(setting: Setting, point: Point | None) -> str:
+def _refuse_one_value(setting: Setting, point: Point | None) -> str:
     return "correlation needs records of at least 2 values" if setting.need("dimension") < 2 else ""
 
 
 def _direction_gaussian(setting: Setting, point: Point | None) -> Interval:
     n, sigma = setting.need("dimension"), _noise(setting)
 
-    def log_known(count: np.ndarray) -> np.ndarray:
+    def log_gain(count: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log(1.0 - bounds.direction_error_gaussian(n, sigma / np.sqrt(count)))
 
-    low, high = mixture(log_known, *_shape(setting))
+    low, high = mixture(log_gain, *_steps_and_rate(setting))
     return Interval.of(max(-math.expm1(high), 0.0), max(-math.expm1(low), 0.0))
 
 
@@ -393,7 +397,7 @@ def _direction_vmf(setting: Setting, point: Point | None) -> Interval:
     return Interval.exactly(float(bounds.direction_error_vmf(n, run.concentration, run.parameters)))
 
 
-def _one_release(setting: Setting, point: Point | None) -> str:
+def _refuse_direction(setting: Setting, point: Point | None) -> str:
     if setting.need("dimension") < 2:
         return "a direction needs records of at least 2 values"
     if setting.run.steps > 1 and not setting.run.gaussian:
@@ -403,18 +407,18 @@ def _one_release(setting: Setting, point: Point | None) -> str:
 
 _ATTACKER = (
     "The attacker chose the architecture and averages what it gives; the record's gradient is read "
-    "alone, that of the others known or absent. Under sub-sampling it is told which steps took the "
-    "record, which the certified bounds do not grant."
+    "alone, that of the others known or absent. Under sub-sampling it knows which steps took the "
+    "record, which the certified bounds do not assume."
 )
 _SCALE = "The scale at which clipping left the gradient is granted to the attacker."
 _NO_GUESS = "A record that no step took counts as not reconstructed."
-_A = "mean_to_extreme"
+_PAPER_A = "mean_to_extreme"
 _UNBIASED = (
     "Exact for the unbiased reconstruction, measured on photographs and digits. Not a bound: "
     "shrinking the estimate has a smaller error at every record."
 )
 
-#: the mean error that the analytic attack leaves
+#: mean error of the analytic attack
 _analytic_error = functools.partial(
     Kind,
     threat_model="prior_free",
@@ -422,7 +426,7 @@ _analytic_error = functools.partial(
     direction="exact for one attack",
     riskier="smaller",
 )
-#: how often the analytic attack succeeds
+#: success of the analytic attack
 _analytic_success = functools.partial(
     Kind,
     threat_model="prior_free",
@@ -441,7 +445,7 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse_one,
             Source(
-                _A,
+                _PAPER_A,
                 "Proposition 2, eq. (21)",
                 "prf-mean_to_extreme-prop2",
                 "reconrisk.bounds.expected_mse",
@@ -460,7 +464,7 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse,
             Source(
-                _A,
+                _PAPER_A,
                 "Propositions 2 and 7",
                 "prf-beyond-many-steps",
                 "reconrisk.bounds.expected_mse_sampled",
@@ -496,7 +500,7 @@ PRIOR_FREE = (
         question="What mean squared error does a single row of the gradient leave after the whole "
         "run?",
         gaussian=Method(
-            _mse_row,
+            _mse_single_row,
             Source(
                 "ziller2024",
                 "Proposition 1, eq. (5), and Proposition 4",
@@ -522,7 +526,10 @@ PRIOR_FREE = (
         gaussian=Method(
             _mse_tail_one,
             Source(
-                _A, "Theorem 2, eq. (23)", "prf-mean_to_extreme-thm2", "reconrisk.bounds.mse_tail"
+                _PAPER_A,
+                "Theorem 2, eq. (23)",
+                "prf-mean_to_extreme-thm2",
+                "reconrisk.bounds.mse_tail",
             ),
             "P(N/2, N eta/(2 sigma^2 |X|^2)), the regularised incomplete gamma function",
             (_ATTACKER, _SCALE),
@@ -569,7 +576,7 @@ PRIOR_FREE = (
             (_ATTACKER, _SCALE, "Every step took the record."),
             "Exact for the shrunk reconstruction; the best estimate of known norm is in the entry "
             "for every estimator. More noise raises it where a zero estimate succeeds.",
-            _sampled,
+            _refuse_sampling,
         ),
         reversible=False,
     ),
@@ -610,7 +617,7 @@ PRIOR_FREE = (
             _psnr,
             Source(
                 "ziller2024",
-                "Proposition 2, with its bound put right",
+                "Proposition 2, with its bound corrected",
                 "prf-ziller2024-prop2",
                 "reconrisk.bounds.expected_psnr",
             ),
@@ -628,7 +635,7 @@ PRIOR_FREE = (
         gaussian=Method(
             _psnr_tail,
             Source(
-                _A,
+                _PAPER_A,
                 "Proposition 4, eq. (25)",
                 "prf-mean_to_extreme-prop4",
                 "reconrisk.bounds.psnr_tail_sampled",
@@ -660,7 +667,7 @@ PRIOR_FREE = (
             ),
             "Exact for the record of that contrast; shrinking does not change a correlation. The "
             "printed value of papers A and B is slightly smaller: it is no bound.",
-            _two_values,
+            _refuse_one_value,
         ),
     ),
     _analytic_success(
@@ -679,7 +686,7 @@ PRIOR_FREE = (
                 _NO_GUESS,
             ),
             "Exact for the record of that contrast; shrinking does not change a correlation.",
-            _two_values,
+            _refuse_one_value,
         ),
     ),
     Kind(
@@ -703,7 +710,7 @@ PRIOR_FREE = (
             "1 - E A_N(|y|/s^2)^2, s = sigma/sqrt(K)",
             (_ATTACKER, "Directions are compared by squared distance; one where nothing is seen."),
             "Attained by the posterior mean under directions spread evenly.",
-            _one_release,
+            _refuse_direction,
         ),
         vmf=Method(
             _direction_vmf,
@@ -719,7 +726,7 @@ PRIOR_FREE = (
                 "The record's length is lost.",
             ),
             "Attained by the posterior mean under directions spread evenly.",
-            _one_release,
+            _refuse_direction,
         ),
     ),
 )

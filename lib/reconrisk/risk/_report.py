@@ -1,10 +1,10 @@
-"""What a report is: entries side by side, each with its assumptions, its source and its worth."""
+"""Reports and their entries, each with its assumptions, its source and its tightness."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = [
     "entry_key",
 ]
 
-#: of :meth:`Report.as_dict`; rises when a field changes its meaning or goes
+#: Version of :meth:`Report.as_dict`; it increases when a field changes its meaning or is removed.
 SCHEMA_VERSION = 1
 
 _TINY = 5e-324
@@ -30,15 +30,16 @@ _ULP = 2.0**-52
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """Whom an entry binds.
+    """An attacker that an entry of the report binds.
 
     Attributes
     ----------
     key, title : str
     sees, knows, success : str
-        Each without a full stop.
+        What is released to the attacker, what it knows besides, and what counts as success; phrases
+        without a full stop.
     page : str
-        The book's page, without its ending.
+        Page of the book, without its suffix.
     """
 
     key: str
@@ -102,7 +103,7 @@ _THREATS = (
         "unbiased",
         "How exact can an unbiased reconstruction be?",
         "every noisy gradient",
-        "whatever it likes, but it errs to no side on average",
+        "anything, but its estimate is unbiased",
         "a small mean squared error",
         "papers/hayes2023",
     ),
@@ -116,7 +117,7 @@ _THREATS = (
     ),
 )
 
-#: The report's threat models in its order, by key.
+#: Threat models of the report by key, in its order.
 THREAT_MODELS = MappingProxyType({t.key: t for t in _THREATS})
 
 
@@ -133,7 +134,7 @@ class Source:
     label : str
         Anchor in the book, or "".
     function : str
-        The library's function.
+        The library's function that computes it.
     """
 
     paper: str
@@ -144,9 +145,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a value lies; of probabilities, and of bounds that underflow, the logarithm too.
+    """An enclosure of a value, with logarithms for probabilities and for bounds that underflow.
 
-    None on a side says that no finite number bounds it there.
+    None on a side means that no finite number bounds the value there.
     """
 
     lower: float | None
@@ -156,17 +157,17 @@ class Interval:
 
     @classmethod
     def of(cls, lower: float, upper: float) -> Interval:
-        """Make it of two numbers of which neither is nan."""
+        """Return the interval between two numbers; raise ValueError if one is nan."""
         return cls(_finite(lower), _finite(upper))
 
     @classmethod
     def exactly(cls, value: float) -> Interval:
-        """Make it of one number, from a closed form."""
+        """Return the interval of a single number, from a closed form."""
         return cls.of(value, value)
 
     @classmethod
     def of_logs(cls, low: float, high: float) -> Interval:
-        """Make it of the logarithms of probabilities; these are rounded outwards."""
+        """Return the interval of two log probabilities, with the probabilities rounded outwards."""
         low, high = _not_nan(low), min(_not_nan(high), 0.0)
         lower = max(math.exp(low) * (1.0 - 4.0 * _ULP) - _TINY, 0.0)
         upper = min(math.exp(high) * (1.0 + 4.0 * _ULP) + _TINY, 1.0)
@@ -203,36 +204,37 @@ class Entry:
     kind : str
         A key of :data:`KINDS`.
     at : tuple of (str, number)
-        What the question is asked at, as ``(("prior_size", 10),)``; empty if nothing.
+        The point at which the question is asked, as ``(("prior_size", 10),)``; may be empty.
     threat_model : str
         A key of :data:`THREAT_MODELS`.
     title, question : str
         A short name, and the question in a sentence with its numbers.
     status : {"ok", "not applicable", "out of range"}
     reason : str
-        Why it is not ok, "" if it is.
+        Why the status is not "ok"; "" if it is.
     missing : tuple of str
-        Settings without which it is not applicable.
+        Settings that the entry requires and that were not given.
     lower, upper : float or None
         Enclose the value; equal for closed forms; None where there is no finite bound.
     log_lower, log_upper : float or None
-        Natural logarithms, of probabilities and of bounds that underflow. None also for
+        Natural logarithms, of probabilities and of bounds that underflow. None also stands for
         ``-inf``: the value is zero.
     unit : str
+        Unit of the value, such as "probability", "nats" or "dB".
     direction : str
-        What the value is: "upper bound on success", "upper bound on leakage", "lower bound on
+        Meaning of the value: "upper bound on success", "upper bound on leakage", "lower bound on
         error", "exact for one attack", "success of the best known attack", "exact", "order of an
         error".
     riskier : {"larger", "smaller"}
-        Where the value moves when the risk grows.
+        Direction in which the value moves as the risk grows.
     definition : str
-        The formula in a line.
+        The formula in one line.
     assumptions : tuple of str
     source : Source or None
     tightness : str
-        What is known of how far an attack comes.
+        How close a known attack comes.
     attained_by : str or None
-        Key of the entry of the best attack known for this one, if the report has it.
+        Key of the entry of the best known attack, if the report has it.
     """
 
     kind: str
@@ -263,12 +265,12 @@ class Entry:
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the entry has a value."""
         return self.status == "ok"
 
     @property
     def value(self) -> float | None:
-        """The end of the interval that overstates the risk; None if there is no such number."""
+        """The end of the interval on the safe side, where the risk is larger; None if unbounded."""
         return self.upper if self.riskier == "larger" else self.lower
 
     @property
@@ -277,7 +279,7 @@ class Entry:
         return self.log_upper if self.riskier == "larger" else self.log_lower
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the entry as strings, numbers, lists and dictionaries."""
+        """Return the entry as strings, numbers, None, lists and dictionaries, ready for JSON."""
         fields = asdict(self)
         fields["at"] = dict(self.at)
         fields["assumptions"], fields["missing"] = list(self.assumptions), list(self.missing)
@@ -286,10 +288,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """Every threat model's answers for one run; made by :func:`assess`.
+    """The entries of every threat model for one run; made by :func:`assess`.
 
-    ``report["rero[prior_size=10]"]`` is one entry, ``report.of("matching")`` those of a threat
-    model, ``report.kind("rero")`` those of a kind.
+    ``report["rero[prior_size=10]"]`` is one entry, ``report.of("matching")`` holds those of a
+    threat model, ``report.kind("rero")`` those of a kind.
 
     Attributes
     ----------
@@ -301,7 +303,7 @@ class Report:
     model : TwoLayerModel or None
     entries : tuple of Entry
     notes : tuple of str
-        What the reader of the whole should know.
+        Remarks on the report as a whole.
     """
 
     schema_version: int
@@ -311,7 +313,7 @@ class Report:
     questions: Questions
     model: TwoLayerModel | None
     entries: tuple[Entry, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, key: str) -> Entry:
         for entry in self.entries:
@@ -326,7 +328,7 @@ class Report:
         return any(entry.key == key for entry in self.entries)
 
     def of(self, threat_model: str) -> tuple[Entry, ...]:
-        """Return the entries of a threat model."""
+        """Return the entries of a threat model; raise KeyError if its key is unknown."""
         if threat_model not in THREAT_MODELS:
             raise KeyError(threat_model)
         return tuple(e for e in self.entries if e.threat_model == threat_model)
@@ -336,9 +338,9 @@ class Report:
         return tuple(e for e in self.entries if e.kind == kind)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as strings, finite numbers, None, lists and dictionaries.
+        """Return the report as JSON values: strings, finite numbers, None, lists and dictionaries.
 
-        Its form is that of ``schema_version``; fields may be added within a version.
+        The form is fixed by ``schema_version``; fields may be added within a version.
         """
         return {
             "schema_version": self.schema_version,
@@ -353,7 +355,7 @@ class Report:
         }
 
     def _model(self) -> dict[str, Any]:
-        """The model without its matrices."""
+        """The model's fields, without its matrices."""
         assert self.model is not None
         names = self.model.__dataclass_fields__
         plain = {k: getattr(self.model, k) for k in names if k not in ("information", "inputs")}

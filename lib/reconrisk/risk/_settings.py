@@ -1,7 +1,7 @@
-"""What a report is asked about: the run, the records, the questions, a model.
+"""The inputs of a report: the run, the records, the questions, a model.
 
-Every value enters through a constructor that refuses what is missing, contradictory or out of
-range with a :class:`SettingError`, which names the field, the value and what was expected.
+Constructors validate every value. If one is missing, contradictory or out of range they raise
+:class:`SettingError`, which names the field, the value and what was expected.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = [
 MECHANISMS = ("gaussian", "vmf")
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e6
 MOST_CONCENTRATION = 1e5
-#: how many values a question may have
+#: most values of a question
 _MOST_VALUES = 100
-#: relative difference at which two statements of one quantity contradict each other
-_SAME = 1e-9
+#: relative difference up to which two values of one quantity agree
+_TOLERANCE = 1e-9
 
 
 class SettingError(ValueError):
@@ -48,9 +48,9 @@ class SettingError(ValueError):
     field : str
         The setting's name, as in the constructors.
     value : object
-        What was given, None if nothing was.
+        The value given, None if it is missing.
     expected : str
-        What would have been accepted.
+        The values that are accepted.
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
@@ -74,7 +74,7 @@ def number(
     low_open: bool = False,
     high_open: bool = False,
 ) -> float:
-    """Return one finite real number of an interval; nothing else passes, truth values neither."""
+    """Return a finite real number in an interval; booleans and all other types are refused."""
     ends = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     expected = f"a number in {ends}"
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -93,7 +93,7 @@ def number(
 
 
 def whole(field: str, value: object, low: float, high: float) -> int:
-    """Return one whole number of an interval; ``1e6`` passes for 1,000,000."""
+    """Return a whole number in an interval; a float such as ``1e6`` is accepted."""
     expected = f"a whole number in [{low:g}, {high:g}]"
     try:
         x = number(field, value, low, high)
@@ -104,7 +104,7 @@ def whole(field: str, value: object, low: float, high: float) -> int:
     return int(value) if isinstance(value, (int, np.integer)) else int(x)
 
 
-def _several(field: str, values: object, one: str) -> Sequence[object]:
+def _values(field: str, values: object, one: str) -> Sequence[object]:
     expected = f"a list of at most {_MOST_VALUES} numbers, each {one}"
     if isinstance(values, (Real, str, bytes)) or not isinstance(values, Iterable):
         raise SettingError(field, values, expected)
@@ -117,17 +117,17 @@ def _several(field: str, values: object, one: str) -> Sequence[object]:
 def _numbers(
     field: str, values: object, low: float, high: float, **ends: bool
 ) -> tuple[float, ...]:
-    found = _several(field, values, f"in [{low:g}, {high:g}]")
+    found = _values(field, values, f"in [{low:g}, {high:g}]")
     return tuple(dict.fromkeys(number(field, v, low, high, **ends) for v in found))
 
 
 def _wholes(field: str, values: object, low: float, high: float) -> tuple[int, ...]:
-    found = _several(field, values, f"whole, in [{low:g}, {high:g}]")
+    found = _values(field, values, f"whole, in [{low:g}, {high:g}]")
     return tuple(dict.fromkeys(whole(field, v, low, high) for v in found))
 
 
 def _agree(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME * max(abs(one), abs(other))
+    return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other))
 
 
 # The run -----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _agree(one: float, other: float) -> bool:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One private training run; made by :func:`training_run`, which fills in what follows.
+    """A private training run; made by :func:`training_run`, which derives what was left out.
 
     Attributes
     ----------
@@ -144,9 +144,9 @@ class TrainingRun:
     noise_multiplier : float or None
         Standard deviation of the noise over the clipping norm; None under von Mises-Fisher noise.
     concentration : float or None
-        Of von Mises-Fisher noise; None under Gaussian noise.
+        Concentration of von Mises-Fisher noise; None under Gaussian noise.
     sampling_rate : float
-        Chance that a record takes part in a step.
+        Probability that a record takes part in a step.
     steps : int
         Number of releases.
     max_grad_norm : float
@@ -154,13 +154,13 @@ class TrainingRun:
     parameters : int or None
         Number of released coordinates.
     layers : int
-        How many parts of the gradient are clipped, each by itself, to ``max_grad_norm``.
+        Number of parts of the gradient that are clipped to ``max_grad_norm`` separately.
     batch_size, dataset_size : int or None
     epochs : float or None
     delta : float
-        At which epsilon is reported.
+        The delta at which epsilon is reported.
     notes : tuple of str
-        What was done to describe the run in these words, for the report's reader.
+        Remarks for the report, on how the run was described.
     """
 
     mechanism: str
@@ -184,12 +184,12 @@ class TrainingRun:
 
     @property
     def sensitivity(self) -> float:
-        """Length that one record's part of a step's sum may have, in clipping norms."""
+        """L2 sensitivity of a step's sum of gradients to one record, in clipping norms."""
         return math.sqrt(self.layers)
 
     @property
     def effective_noise(self) -> float:
-        """Noise multiplier with respect to the whole gradient: over ``sqrt(layers)``."""
+        """Noise multiplier with respect to the whole gradient: divided by ``sqrt(layers)``."""
         if self.noise_multiplier is None:
             raise SettingError("noise_multiplier", None, "given: this needs Gaussian noise")
         return self.noise_multiplier / self.sensitivity
@@ -223,28 +223,28 @@ def training_run(
     noise_multiplier : float, optional
         ``sigma`` in [1e-6, 1e6], of Gaussian noise.
     concentration : float, optional
-        In [1e-6, 1e5], of von Mises-Fisher noise, instead.
+        In [1e-6, 1e5], of von Mises-Fisher noise. Give either this or ``noise_multiplier``.
     mechanism : {"gaussian", "vmf"}, optional
-        Follows from which of the two is given.
+        By default derived from which of the two is given.
     sampling_rate : float, optional
-        q in [1e-9, 1]. Or give batch and data set; one, the full batch, if neither is given.
+        q in [1e-9, 1]. By default ``batch_size/dataset_size``, or 1 (the full batch) without these.
     batch_size, dataset_size : int, optional
         Expected size of a batch and number of records: ``q = batch_size/dataset_size``.
     steps : int, optional
-        T in [1, 1e9]; or give epochs; one if neither is given.
+        T in [1, 1e9]. By default derived from ``epochs``, or 1 without these.
     epochs : float, optional
         ``T = ceil(epochs/q)``.
     max_grad_norm : float
         Clipping norm C in [1e-9, 1e9].
     parameters : int, optional
-        Released coordinates p in [1, 1e9]; at least 2 for von Mises-Fisher noise, which needs it.
+        Released coordinates p in [1, 1e9]; required, and at least 2, for von Mises-Fisher noise.
     layers : int
-        In [1, 1e6]: parts of the gradient that are clipped to C each by itself, so that a record
-        moves the sum by up to ``C sqrt(layers)``.
+        In [1, 1e6]: parts of the gradient that are clipped to C separately, so that the sum has L2
+        sensitivity ``C sqrt(layers)``.
     delta : float
-        In [1e-100, 1).
+        In [1e-100, 1), at which epsilon is reported.
     notes : iterable of str
-        Sentences for the report's reader, as :func:`from_opacus` gives.
+        Remarks for the report, as :func:`from_opacus` adds them.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def training_run(
     Raises
     ------
     SettingError
-        If a value is of another kind or out of its range, two of them contradict each other, or
+        If a value has the wrong type or is out of its range, two of them contradict each other, or
         the noise is missing.
 
     Examples
@@ -277,7 +277,7 @@ def training_run(
         )
     parts = whole("layers", layers, 1, 1e6)
     if parts > 1 and name == "vmf":
-        raise SettingError("layers", layers, "1 for mechanism 'vmf', which turns one direction")
+        raise SettingError("layers", layers, "1 for mechanism 'vmf', which perturbs one direction")
     return TrainingRun(
         mechanism=name,
         noise_multiplier=noise,
@@ -349,7 +349,7 @@ def _steps(steps: object, epochs: float | None, rate: float) -> int:
 
 
 def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
-    """Return a run, also one given as the accountant's value."""
+    """Return a run as a TrainingRun, converted from DPSGD if need be."""
     if isinstance(run, TrainingRun):
         return run
     if isinstance(run, DPSGD):
@@ -367,20 +367,20 @@ def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of the records; made by :func:`record`. None where nothing is known.
+    """Known properties of the records; made by :func:`record`. None where unknown.
 
     Attributes
     ----------
     dimension : int or None
-        Values of a record.
+        Number of values of a record.
     data_range : float or None
         Largest minus smallest value that a record may have.
     data_norm : float or None
-        Euclidean norm of the record in question; of a sample, the smallest, which is the easiest
-        to reconstruct.
+        Euclidean norm of the record; for a sample the smallest, whose record is the easiest to
+        reconstruct.
     contrast : float or None
-        ``|x - mean(x)|/|x|`` of the record in question; of a sample, the largest. Correlations
-        are bounded for every record, at contrast one, where it is not known.
+        ``|x - mean(x)|/|x|`` of the record; for a sample the largest. If unknown, correlations
+        are reported at contrast one, which bounds them for every record.
     norms : tuple of float or None
         Smallest, median and largest norm of a sample.
     """
@@ -400,21 +400,21 @@ def record(
     contrast: float | None = None,
     sample: ArrayLike | None = None,
 ) -> Record:
-    """Describe the records; whatever is left out makes the entries that need it not applicable.
+    """Describe the records; entries that need a property left out are not applicable.
 
     Parameters
     ----------
     dimension : int, optional
-        N in [1, 1e9], values of a record.
+        N in [1, 1e9], number of values of a record.
     data_range : float, optional
-        In [1e-9, 1e12], data units.
+        Largest minus smallest value a record may have, in [1e-9, 1e12], data units.
     data_norm : float, optional
-        In [1e-9, 1e12], data units.
+        Euclidean norm of a record, in [1e-9, 1e12], data units.
     contrast : float, optional
-        In [0, 1].
+        ``|x - mean(x)|/|x|``, in [0, 1].
     sample : array_like, shape (n, ...), optional
-        Records of the training set, from which dimension, norms and contrast are taken. No record
-        may be zero.
+        Records of the training set, from which dimension, norms and contrast are computed. No
+        record may be zero.
 
     Returns
     -------
@@ -423,7 +423,7 @@ def record(
     Raises
     ------
     SettingError
-        If a value is out of its range, or contradicts the sample.
+        If a value is out of its range or contradicts the sample.
 
     Examples
     --------
@@ -451,7 +451,7 @@ def record(
         for v in (lengths.min(), np.median(lengths), lengths.max())
     )
     if share is None:
-        # a constant record has no correlation with anything
+        # a constant record has no correlation
         share = max((contrast_of(r) for r in rows if np.ptp(r) > 0), default=0.0)
     return Record(int(rows.shape[1]), span, norms[0], share, (norms[0], norms[1], norms[2]))
 
@@ -483,9 +483,9 @@ class Questions:
     log_priors : tuple of float
         Natural logarithms of further prior successes ``kappa``.
     mse, psnr, ncc : tuple of float
-        Thresholds of success; ``mse`` None for a hundredth of the squared data range.
+        Thresholds of success; None for ``mse`` stands for a hundredth of the squared data range.
     pixel_shares : tuple of float
-        Shares of the values that must be hit within an eighth of the range.
+        Shares of the values that must be within an eighth of the range.
     """
 
     false_positive_rates: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
@@ -533,7 +533,7 @@ def questions(
     Raises
     ------
     SettingError
-        If a value is out of its range, or there are more than a hundred of a kind.
+        If a value is out of its range, or a question has more than a hundred.
     """
     return Questions(
         _numbers("false_positive_rates", false_positive_rates, 1e-100, 1, high_open=True),
@@ -559,17 +559,17 @@ class TwoLayerModel:
     activation : str
     batch_size : int
     residual : float
-        Size of the loss's derivative at the network's output.
+        Absolute value of the loss's derivative in the network's output.
     grad_norm : float or None
-        Of the batch gradient, in the units of the clipping norm; None if it is not clipped.
+        Norm of the batch gradient, in the units of the clipping norm; None if it is not clipped.
     singular_value, condition : float
-        Smallest singular value of the records' matrix; largest over smallest residual.
+        Smallest singular value of the matrix of records; largest over smallest residual.
     dropout, pruned : float
         Shares of neurons dropped, and of the derivatives' squared norm pruned.
     information : GradientInformation or None
-        Of the given network and records.
+        Fisher information of the given network and records.
     inputs : tuple of tuple of float or None
-        The records that go with ``information``.
+        The records of ``information``.
     """
 
     width: int
@@ -599,7 +599,7 @@ def two_layer_model(
     information: GradientInformation | None = None,
     inputs: ArrayLike | None = None,
 ) -> TwoLayerModel:
-    """Describe a two-layer network as ``liu2024`` analyses it, for unit records.
+    """Describe a two-layer network as Liu et al. 2024 analyse it, for records of norm one.
 
     Parameters
     ----------
@@ -612,7 +612,7 @@ def two_layer_model(
     residual : float
         In [1e-9, 1e9].
     grad_norm : float, optional
-        In [1e-9, 1e12]; without it the gradient counts as shorter than the clipping norm.
+        In [1e-9, 1e12]; by default the gradient is taken to be shorter than the clipping norm.
     singular_value : float
         In [1e-9, 1e9].
     condition : float
@@ -631,7 +631,7 @@ def two_layer_model(
     Raises
     ------
     SettingError
-        If a value is out of its range, or one of ``information`` and ``inputs`` is missing.
+        If a value is out of its range, or only one of ``information`` and ``inputs`` is given.
     """
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise SettingError("activation", activation, f"one of {', '.join(ACTIVATIONS)}")

@@ -1,13 +1,13 @@
 """DP-SGD: single steps through autograd, and whole runs of one model or thousands at once.
 
 - ``_autograd``: per-example gradients of any module; steps of batch size one (papers A and B);
-- ``_factors``: the gradients of a small classifier as outer products that are never formed;
-- ``_bulk``: DP-SGD of many models together, which only differ in their target record (paper C);
-- ``_backpropagation``: a sigmoid network's gradients, and their dependence on the records;
-- ``_mini_batches``: its training with Gaussian or von Mises-Fisher noise (paper D);
-- ``_clients``: updates of any network under a defence (paper E);
-- ``_defended``: whole trainings of many networks under many defences (paper E);
-- ``_jacobians``: their derivatives in the images.
+- ``_factors``: per-example gradients of a small classifier as factors of outer products;
+- ``_bulk``: DP-SGD of many models at once that differ in their target record (paper C);
+- ``_backpropagation``: gradients of a sigmoid network, and their derivatives in the records;
+- ``_mini_batches``: training of that network with Gaussian or von Mises-Fisher noise (paper D);
+- ``_clients``: client updates of any network under a defence (paper E);
+- ``_defended``: training of many networks under many defences (paper E);
+- ``_jacobians``: the derivatives of client updates in the images.
 """
 
 from reconrisk._extras import require

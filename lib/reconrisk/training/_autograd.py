@@ -1,7 +1,7 @@
 """Steps of DP-SGD through PyTorch's autograd.
 
-The attacks of papers A and B look at steps of batch size one; :func:`single_record_steps` runs
-one such step for each of many records in one call.
+The attacks of papers A and B use steps of batch size one; :func:`single_record_steps` takes one
+such step for each of many records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Loss = Callable[[torch.Tensor], torch.Tensor]
 
 
 def per_example_gradients(model: nn.Module, loss: Loss, inputs: torch.Tensor) -> Gradient:
-    """Gradient of ``loss(model(x))`` for each record ``x`` on its own.
+    """Return the gradient of ``loss(model(x))`` for each record ``x`` separately.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def per_example_gradients(model: nn.Module, loss: Loss, inputs: torch.Tensor) ->
 
     Notes
     -----
-    Memory: examples times the number of parameters. A single record goes through plain reverse
-    mode, which holds the gradient once.
+    Memory: examples times the number of parameters. A single record uses plain reverse mode, which
+    stores the gradient once.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if len(inputs) == 1:
@@ -61,7 +61,7 @@ def single_record_steps(
     run: DPSGD,
     generator: torch.Generator,
 ) -> tuple[Gradient, torch.Tensor]:
-    """Release one step of DP-SGD of batch size one for every record.
+    """Take one step of DP-SGD with batch size one for every record.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def single_record_steps(
     Returns
     -------
     gradient : Gradient
-        What the attacker sees: ``clip(G_x) + N(0, C^2 sigma^2)``, *From Mean to Extreme*,
+        The released gradient: ``clip(G_x) + N(0, C^2 sigma^2)``, *From Mean to Extreme*,
         eqs. (11)-(12).
     factor : Tensor, shape (examples,)
         The clipping factor beta of each record, which the attacker does not see.

@@ -1,9 +1,9 @@
-"""Gradients of a sigmoid network in closed form, and how they change with the records.
+"""Gradients of a sigmoid network in closed form, and their derivatives in the records.
 
-One backward pass of a fully connected network is a few products of small matrices. Written out,
-they run for many networks and batches at once, per-record norms cost next to nothing, and the
-derivative of any function of the gradients with respect to the records (what every gradient
-inversion attack descends along) is five products more instead of a second graph.
+A backward pass of a fully connected network is a few products of small matrices. Explicit formulas
+batch over networks and batches, give per-record norms at almost no cost, and need only five more
+products for the derivative of a function of the gradients in the records, which gradient inversion
+descends along, instead of a second autograd graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BackwardPass:
-    """What one forward and backward pass of n records leaves behind, layer by layer.
+    """The intermediate results of a forward and backward pass of n records, by layer.
 
     ``...`` stands for the axes of the networks and batches: none, or (P,).
 
@@ -35,7 +35,7 @@ class BackwardPass:
     ----------
     weights : list of Tensor, shape (..., rows, columns)
     fed : list of Tensor, shape (..., n, columns)
-        What each layer was fed; the first is the records.
+        Inputs of each layer; the first are the records.
     slopes : list of Tensor, shape (..., n, rows)
         Derivative of each hidden layer's activation; one entry fewer than layers.
     returned : list of Tensor, shape (..., n, rows)
@@ -43,7 +43,7 @@ class BackwardPass:
     deltas : list of Tensor, shape (..., n, rows)
         Derivative of each record's loss with respect to each layer's responses.
     probabilities : Tensor, shape (..., n, classes)
-        The softmax.
+        Softmax of the outputs.
     """
 
     weights: list[torch.Tensor]
@@ -59,7 +59,11 @@ class BackwardPass:
         Parameters
         ----------
         shares : float or sequence of Tensor, shape (..., n)
-            One factor for all, or each layer's factor of each record.
+            One factor for all, or a factor for each layer and record.
+
+        Returns
+        -------
+        list of Tensor, shape (..., rows, columns)
         """
         result = []
         for layer, (delta, fed) in enumerate(zip(self.deltas, self.fed, strict=True)):
@@ -85,7 +89,7 @@ class BackwardPass:
         Parameters
         ----------
         cotangents : sequence of Tensor, shape (..., rows, columns)
-            V: the derivative of some function of the summed gradients ``G = gradients(1.0)``.
+            V: the derivative of a function of the summed gradients ``G = gradients(1.0)``.
 
         Returns
         -------
@@ -93,7 +97,7 @@ class BackwardPass:
 
         Notes
         -----
-        Reverse mode by hand. Cost: three products with ``n d h1`` multiplications; the forward and
+        Explicit reverse mode. Cost: three products with ``n d h1`` multiplications; the forward and
         backward pass took two.
         """
         responses = self.pull_back_to_responses(cotangents)
@@ -103,12 +107,12 @@ class BackwardPass:
         """Return :meth:`pull_back` as far as the first layer's responses, shape (..., n, h1).
 
         The derivative with respect to the records is ``deltas[0] @ V_1`` plus this times the first
-        layer's weights; who does that again and again can do it in one product and in place.
+        layer's weights; callers in a loop can compute it in one product and in place.
         """
         hidden = len(self.slopes)
-        # from the first layer up: how the result depends on the deltas ...
+        # from the first layer up: derivative in the deltas ...
         towards_delta = self.fed[0] @ cotangents[0].mT
-        through_fed = []  # ... and, directly, on what each hidden layer hands on
+        through_fed = []  # ... and, directly, in each hidden layer's outputs
         for layer in range(hidden):
             slope, fed = self.slopes[layer], self.fed[layer + 1]
             felt = towards_delta * slope
@@ -119,7 +123,7 @@ class BackwardPass:
             through_fed.append(through)
             towards_delta = felt @ self.weights[layer + 1].mT
             towards_delta += fed @ cotangents[layer + 1].mT
-        # from the loss down again: softmax, then each layer's responses
+        # from the loss down: softmax, then each layer's responses
         p = self.probabilities
         response = p * (towards_delta - (p * towards_delta).sum(dim=-1, keepdim=True))
         for layer in range(hidden, 0, -1):
@@ -131,9 +135,9 @@ class BackwardPass:
     def along(
         self, directions: torch.Tensor, max_grad_norm: float | None = None, by_layer: bool = True
     ) -> list[torch.Tensor]:
-        """Return how each record's gradient changes when the record moves in given directions.
+        """Return the derivatives of each record's gradient along given directions of the record.
 
-        Forward mode by hand: a record changes no gradient but its own, so that one pass with k
+        Explicit forward mode: a record affects its own gradient only, so that one pass with k
         directions gives all n k columns of the batch's Jacobian.
 
         Parameters
@@ -141,18 +145,18 @@ class BackwardPass:
         directions : Tensor, shape (..., k, d)
             The same for every record of a batch.
         max_grad_norm, by_layer
-            As in :func:`mean_gradient`: the derivative of clipped gradients.
+            As in :func:`mean_gradient`; with clipping, the derivatives of clipped gradients.
 
         Returns
         -------
         list of Tensor, shape (..., n, k, rows, columns)
-            Layer by layer.
+            One entry a layer.
 
         Notes
         -----
-        Cost: the result's entries, twice.
+        Cost: two multiplications for each entry of the result.
         """
-        # each layer's (..., n, k, units), the middle axis over directions
+        # shape (..., n, k, units) for each layer, with k over the directions
         fed_moves = [directions[..., None, :, :].expand(*self.fed[0].shape[:-1], -1, -1)]
         slope_moves = []
         move = (directions @ self.weights[0].mT)[..., None, :, :]
@@ -188,7 +192,7 @@ class BackwardPass:
         for (delta, fed, d_delta, d_fed), factor, norm, d_norm in zip(
             layers, factors, norms, norm_moves, strict=True
         ):
-            # C / |g| changes by -C / (2 |g|^3) times the squared norm's change; 1 does not change
+            # the derivative of C / |g| is -C / (2 |g|^3) times that of |g|^2; that of 1 is 0
             change = torch.where(factor < 1, -0.5 * factor / norm, 0)[..., None] * d_norm
             scale = factor[..., None, None]
             left = scale * d_delta + change[..., None] * delta[..., None, :]
@@ -200,16 +204,16 @@ class BackwardPass:
 def backward_pass(
     weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor
 ) -> BackwardPass:
-    """Run the softmax cross-entropy of every record forward and backward through the networks.
+    """Run a forward and a backward pass of every record's softmax cross-entropy.
 
     Parameters
     ----------
     weights : mapping of str to Tensor, shape (..., rows, columns)
-        In the order of the layers, as :class:`reconrisk.models.SigmoidNetwork` names them; without
+        In the order of the layers, named as in :class:`reconrisk.models.SigmoidNetwork`; without
         leading axes one network is used for all batches.
     inputs : Tensor, shape (n, d) or (..., n, d)
     targets : Tensor, shape (n, classes) or (..., n, classes)
-        Probabilities of the classes: see :func:`one_hot`.
+        Probabilities of the classes (:func:`one_hot`).
 
     Returns
     -------
@@ -223,7 +227,7 @@ def backward_pass(
         activation = torch.sigmoid(fed[-1] @ layer.mT)
         fed.append(activation)
         slopes.append(activation.addcmul(activation, activation, value=-1))
-    # class by class: a softmax over the ten last entries would be the slowest step of all
+    # softmax over the second-last axis: over the last one it would be the slowest step
     probabilities = (layers[-1] @ fed[-1].mT).softmax(dim=-2).mT
     deltas = [probabilities - targets]
     returned = []
@@ -251,9 +255,9 @@ def per_record_clip_factors(
     max_grad_norm : float
         C.
     by_layer : bool
-        True clips every layer's gradient to C on its own; False clips all of them together.
+        Whether every layer's gradient is clipped to C separately, or all of them together.
     """
-    # a gradient that vanishes is not clipped; the floor keeps its derivative finite
+    # the floor keeps the derivative finite at a zero gradient, which is not clipped
     floor = torch.finfo(squared_norms[0].dtype).tiny
     if not by_layer:
         total = torch.stack(list(squared_norms)).sum(dim=0)
@@ -269,7 +273,7 @@ def mean_gradient(
     max_grad_norm: float | None = None,
     by_layer: bool = True,
 ) -> Weights:
-    """Return the batches' average gradient, shaped as the weights: what plain SGD leaks.
+    """Return the average gradient of each batch, which plain SGD releases.
 
     Parameters
     ----------
@@ -277,9 +281,9 @@ def mean_gradient(
         As in :func:`backward_pass`.
     labels : Tensor of integers, shape (n,) or (..., n); or of probabilities, (..., n, classes)
     max_grad_norm : float, optional
-        C > 0, to clip every record's gradient before the average.
+        C > 0, to clip every record's gradient before averaging; by default none is clipped.
     by_layer : bool
-        Whether every layer is clipped to C on its own, or all of them together.
+        Whether every layer is clipped to C separately, or all of them together.
 
     Returns
     -------
@@ -301,7 +305,7 @@ def mean_gradient(
 def network_accuracy(
     weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return every network's share of records it classifies rightly, shape (...), float64.
+    """Return the share of records that each network classifies correctly, shape (...), float64.
 
     Parameters
     ----------

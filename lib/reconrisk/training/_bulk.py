@@ -1,4 +1,4 @@
-"""DP-SGD of many models at once: all share the known records, each has its own target record."""
+"""DP-SGD of many models at once, which share the known records and differ in the target."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["Observer", "Trajectories", "record_trajectories", "train_many"]
 
 
 class Observer(Protocol):
-    """What is called at every step with what an informed adversary sees."""
+    """A callback that gets an informed adversary's view of every step."""
 
     def __call__(
         self, step: int, weights: Weights, residual: Weights, takes_part: torch.Tensor
     ) -> None:
-        """Look at step ``step`` = 0 ... T-1; the tensors are overwritten afterwards.
+        """Observe step ``step`` = 0 ... T-1; the tensors are overwritten afterwards.
 
         Parameters
         ----------
         weights : Weights, shape (K, ...)
             The models before the step.
         residual : Weights, shape (K, ...)
-            The privatised gradient less the known records' clipped gradients, C sigma N(0, I)
+            The privatised gradient minus the known records' clipped gradients: C sigma N(0, I)
             plus the target's clipped gradient where it takes part.
         takes_part : Tensor of bool, shape (K,)
             Whether the target took part, which an adversary does not see.
@@ -38,14 +38,14 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Stored runs: what an informed adversary keeps.
+    """Recorded runs, as an informed adversary sees them.
 
     Attributes
     ----------
     weights : Weights, shape (T, K, ...)
         The models before each step.
     residuals : Weights, shape (T, K, ...)
-        Each step's privatised gradient less the known records' clipped gradients.
+        Each step's privatised gradient minus the known records' clipped gradients.
     takes_part : Tensor of bool, shape (T, K)
         Whether the target took part, which an adversary does not see.
     final : Weights, shape (K, ...)
@@ -91,21 +91,27 @@ def train_many(
     generator : torch.Generator
         Source of the initial weights, the sampling and the noise, on the inputs' device.
     initial : mapping of str to Tensor, optional
-        First weights, one model's (shared by all) or K models'. Default: one draw from the
+        Initial weights, of one model (shared by all) or of K models. By default one draw from the
         generator, shared by all.
     observe : Observer, optional
-        Called at every step, before the weights move.
+        Called at every step, before the weights are updated.
     subtract_known : bool
-        If False the observer is given the privatised gradient itself as residual.
+        If False, the observer's residual is the privatised gradient itself.
 
     Returns
     -------
     Weights, shape (K, ...)
+        The final weights.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or an argument is out of its range.
 
     Notes
     -----
-    Per step and model: ``4 (n + 1) h d`` multiplications and as many normal draws as parameters;
-    no per-example gradient is formed. With q < 1 only the records that take part are computed.
+    Cost per step and model: ``4 (n + 1) h d`` multiplications and one normal draw per parameter; no
+    per-example gradient is formed. With q < 1 only the records that take part are computed.
     Memory: two or three copies of the K models, and the known records' responses of one block of
     models at a time.
 
@@ -132,7 +138,7 @@ def train_many(
     scale = learning_rate / (run.sampling_rate * (len(known_inputs) + 1))
     targets = None
     if observe is None and len(target_inputs) == 1 and run.sampling_rate == 1:
-        # nobody looks and all take part: the target of a single model is one more shared record
+        # one unobserved full-batch model: its target is one more shared record
         known_inputs = torch.cat([known_inputs, target_inputs])
         known_labels = torch.cat([known_labels, target_labels])
     else:
@@ -167,8 +173,21 @@ def record_trajectories(
     initial: Mapping[str, torch.Tensor] | None = None,
     subtract_known: bool = True,
 ) -> Trajectories:
-    """Train as :func:`train_many` and keep every step's models and residuals.
+    """Train as :func:`train_many` and record every step's models and residuals.
 
+    Parameters
+    ----------
+    classifier, run, known_inputs, known_labels, target_inputs, target_labels
+        As in :func:`train_many`.
+    learning_rate, generator, initial, subtract_known
+        As in :func:`train_many`.
+
+    Returns
+    -------
+    Trajectories
+
+    Notes
+    -----
     Memory: ``2 T K`` times the parameters (6.4 MB a model at T = 100 for 784-10-10).
     """
     kept_weights: list[Weights] = []
@@ -199,13 +218,13 @@ def record_trajectories(
 
 @dataclass(frozen=True)
 class _Known:
-    """The records that all models share, and the rate at which they take part."""
+    """The records that all models share, and the run that samples them."""
 
     records: Records
     run: DPSGD
 
     def sample(self, models: int, generator: torch.Generator) -> torch.Tensor | None:
-        """Which record takes part in which model's step, (K, n); None if all do."""
+        """Draw which records take part in each model's step, (K, n); None if all do."""
         if self.run.sampling_rate == 1:
             return None
         like = self.records.sizes
@@ -216,8 +235,8 @@ class _Known:
     ) -> None:
         """Add ``scale`` times the sum of clipped gradients at ``weights`` to ``into``.
 
-        Block by block of models, so that the records' responses stay in the cache; ``into`` may be
-        ``weights`` itself.
+        Models are processed in blocks whose responses fit in the cache; ``into`` may be ``weights``
+        itself.
         """
         models = len(weights["output.bias"])
         size = _block_size(weights, self.records.sizes)
@@ -232,21 +251,21 @@ class _Known:
     def _taking_part(
         self, weights: Weights, taken: torch.Tensor | None
     ) -> tuple[Factors, torch.Tensor | None]:
-        """Factors of the records that take part, and which of them are no padding."""
+        """Factors of the records that take part, padded, and the mask without the padding."""
         if taken is None or self.run.sampling_rate > _DENSE_RATE:
             return factors_of(weights, self.records), taken
-        # each model's own batch, padded to the longest one
+        # gather each model's batch, padded to the longest one
         order = taken.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
         order = order[:, : max(1, int(taken.sum(dim=1).max()))]
         return factors_of(weights, self.records.take(order)), taken.gather(1, order)
 
 
-# above this sampling rate one product with all records is cheaper than gathering each batch
+#: sampling rate above which one product with all records is cheaper than gathering batches
 _DENSE_RATE = 0.25
 
 
 def _block_size(weights: Weights, like: torch.Tensor) -> int:
-    """Models whose responses to all records fit in the cache (or, on a GPU, keep it busy)."""
+    """Number of models whose responses to all records fit in the cache (or fill a GPU)."""
     units = sum(w.shape[-1] for name, w in weights.items() if name.endswith("bias"))
     room = 2**18 if like.device.type == "cpu" else 2**28
     return max(1, room // (units * max(1, len(like))))
@@ -265,7 +284,7 @@ def _draw_residual(
     -------
     takes_part : Tensor of bool, shape (K,)
     """
-    # one buffer for all steps: fresh memory would cost more than the draws
+    # reuse one buffer: allocation would cost more than the draws
     for r in residual.values():
         r.normal_(0, run.noise_multiplier * run.max_grad_norm, generator=generator)
     like = weights["output.bias"]
@@ -288,7 +307,7 @@ def _bernoulli(
 def _stack(
     initial: Mapping[str, torch.Tensor], classifier: Classifier, target_inputs: torch.Tensor
 ) -> Weights:
-    """K copies of one model's weights, or a copy of K models' weights."""
+    """Return K copies of one model's weights, or a copy of K models' weights."""
     stacked: Weights = {}
     for name, shape in classifier.shapes.items():
         value = initial[name].to(target_inputs)
@@ -327,6 +346,6 @@ def _check_records(
             )
     if known_inputs.dtype != target_inputs.dtype:
         raise ValueError(
-            f"known_inputs and target_inputs must have one dtype; "
+            "known_inputs and target_inputs must have one dtype; "
             f"got {known_inputs.dtype} and {target_inputs.dtype}"
         )

@@ -1,4 +1,4 @@
-"""What clients of federated learning send: many updates at once, under a defence."""
+"""Updates of many clients of federated learning at once, under a defence."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ from reconrisk.mechanisms import (
 __all__ = ["UpdateOf", "client_updates", "local_update", "update_function"]
 
 UpdateOf = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], Gradient]
-Aside = TypeVar("Aside")
+Auxiliary = TypeVar("Auxiliary")
 
 
 def local_update(
-    slope: Callable[[Gradient], tuple[Gradient, Aside]],
+    gradient_at: Callable[[Gradient], tuple[Gradient, Auxiliary]],
     first: Gradient,
     local: LocalAggregation | None,
-) -> tuple[Gradient, Aside]:
-    """Return the mean gradient over local steps, and what the first of them gave besides.
+) -> tuple[Gradient, Auxiliary]:
+    """Return the mean gradient over local steps, and the auxiliary value of the first.
 
     Parameters
     ----------
-    slope : callable
-        From weights to the gradient there, and anything else.
+    gradient_at : callable
+        Maps weights to the gradient there and an auxiliary value.
     first : Gradient
-        Weights at which the steps begin.
+        Initial weights.
     local : LocalAggregation or None
         None for the gradient at ``first``.
     """
-    total, aside = slope(first)
+    total, auxiliary = gradient_at(first)
     if local is None:
-        return total, aside
+        return total, auxiliary
     weights, step = first, total
     for _ in range(local.steps - 1):
         weights = {name: w - local.learning_rate * step[name] for name, w in weights.items()}
-        step, _ = slope(weights)
+        step, _ = gradient_at(weights)
         total = {name: t + step[name] for name, t in total.items()}
-    return {name: t / local.steps for name, t in total.items()}, aside
+    return {name: t / local.steps for name, t in total.items()}, auxiliary
 
 
 def update_function(network: nn.Module, local: LocalAggregation | None = None) -> UpdateOf:
-    """Return the map from a batch to its client's update, free of side effects.
+    """Return the function that maps a batch to its client's update, without side effects.
 
     Parameters
     ----------
     network : Module
         Called with a batch of images, and with the neurons' factors if there are any; returns
-        outputs (n, classes). Its weights are where the client starts.
+        outputs (n, classes). Its weights are the client's initial weights.
     local : LocalAggregation, optional
-        Steps that the client takes; one by default.
+        Local steps of the client; one by default.
 
     Returns
     -------
     callable
-        From images (n, ...), integer labels (n,) and factors (neurons,) or None to the gradient of
-        the mean cross-entropy, or the mean gradient over the local steps. It can be mapped over
-        batches and differentiated in the images.
+        Maps images (n, ...), integer labels (n,) and factors (neurons,) or None to the gradient of
+        the mean cross-entropy, or the mean gradient over the local steps. It works under ``vmap``
+        and is differentiable in the images.
     """
     first = {name: p.detach() for name, p in network.named_parameters()}
     buffers = dict(network.named_buffers())
@@ -81,10 +81,12 @@ def update_function(network: nn.Module, local: LocalAggregation | None = None) -
         outputs = functional_call(network, {**weights, **buffers}, arguments)
         return functional.cross_entropy(outputs, labels)
 
-    slope = grad(loss)
+    gradient_at = grad(loss)
 
     def update(images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None) -> Gradient:
-        return local_update(lambda w: (slope(w, images, labels, units), None), first, local)[0]
+        return local_update(lambda w: (gradient_at(w, images, labels, units), None), first, local)[
+            0
+        ]
 
     return update
 
@@ -98,7 +100,7 @@ def client_updates(
     generator: torch.Generator,
     block: int | None = None,
 ) -> Released:
-    """Return what the server sees of P clients' batches under a defence.
+    """Return the updates of P clients that the server receives under a defence.
 
     Parameters
     ----------
@@ -107,11 +109,11 @@ def client_updates(
     images : Tensor, shape (P, n, ...)
     labels : Tensor of integers, shape (P, n)
     defence : sequence
-        Values of :mod:`reconrisk.mechanisms`, in the order of their application.
+        Defences of :mod:`reconrisk.mechanisms`, in the order of their application.
     generator : torch.Generator
         Source of masks and noise, on the images' device.
     block : int, optional
-        Batches differentiated together; all by default. Changes no result beyond rounding.
+        Batches differentiated together; all by default. Affects results by rounding only.
 
     Returns
     -------
@@ -120,7 +122,7 @@ def client_updates(
     Raises
     ------
     ValueError
-        If shapes do not fit, or neurons are to be dropped and there is no wide layer.
+        If shapes do not fit, or the defence drops neurons and the network has no wide layer.
 
     Notes
     -----

@@ -1,10 +1,10 @@
-"""Training under a defence: what it costs to send every update through one.
+"""Training under a defence, to measure its cost in utility.
 
-Liu et al., Section 5.2 and Table 5, measure the utility of a defence by the training loss that is
-reached when every gradient of the training is defended. One network learns nothing about that: its
-loss depends on the first weights and on the order of the records. Here many networks are trained
-at once under many defences, the k-th network of every defence from the same weights and with the
-same batches, so that what is left between two defences is theirs.
+Liu et al., Section 5.2 and Table 5, measure the utility of a defence by the training loss reached
+when every gradient is defended. The loss of a single network also depends on its initial weights
+and the order of the records. Here many networks are trained at once under many defences, the k-th
+network of every defence from the same weights and with the same batches, so that differences are
+due to the defences.
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ class DefendedTraining:
     Attributes
     ----------
     losses : ndarray, shape (S, K, epochs)
-        Mean loss of an epoch's batches, each before the step that it takes part in, with the batch
-        norms' statistics of the batch. ``inf`` from the epoch on in which a network's loss ceased
-        to be finite.
+        Mean loss of an epoch's batches, each evaluated before its step, with the batch norms in
+        training mode. ``inf`` from the first epoch with a loss that is not finite.
     state : dict of str to Tensor, shape (S, K, ...)
-        Parameters, and the batch norms' statistics, at the end.
+        Final parameters and batch-norm statistics.
     """
 
     losses: np.ndarray
@@ -58,11 +57,11 @@ class DefendedTraining:
 
     @property
     def final(self) -> np.ndarray:
-        """Loss over the last epoch, shape (S, K): what Table 5 prints, as far as it says."""
+        """Loss over the last epoch, shape (S, K): our reading of what Table 5 prints."""
         return self.losses[:, :, -1]
 
     def load(self, network: nn.Module, defence: int, run: int) -> nn.Module:
-        """Put one trained network's state into a network of its kind; return that one."""
+        """Load one trained state into a network of the same architecture, and return it."""
         network.load_state_dict({name: t[defence, run] for name, t in self.state.items()})
         return network
 
@@ -84,8 +83,8 @@ def train_under_defences(
 ) -> DefendedTraining:
     """Train copies of some networks under each defence by stochastic gradient descent.
 
-    Every step takes the gradient of a batch's mean cross-entropy, or under local aggregation the
-    mean gradient of the local steps, sends it through the defence and moves by what comes out ::
+    Every step computes the gradient of a batch's mean cross-entropy, or under local aggregation the
+    mean gradient of the local steps, applies the defence and updates the weights ::
 
         velocity = momentum velocity + released,    weights = weights - rate velocity
 
@@ -96,24 +95,24 @@ def train_under_defences(
     images : Tensor, shape (N, 3, side, side)
     labels : Tensor of integers, shape (N,)
     defences : sequence of sequences
-        S lists of values of :mod:`reconrisk.mechanisms`, without secure aggregation: to a training
-        that is a larger batch.
+        S lists of defences of :mod:`reconrisk.mechanisms`, without secure aggregation, which for
+        training is a larger batch.
     generator : torch.Generator
-        Of the batches, masks and noise, on the images' device. A defence's draws depend on its
-        place among the others and on nothing else of them.
+        Source of the batches, masks and noise, on the images' device. A defence's draws depend on
+        its index, not on the other defences.
     epochs : int
     batch_size : int
-        n <= N. Records that are left over when an epoch's order is cut into batches sit it out.
+        n <= N. The incomplete last batch of an epoch is skipped.
     learning_rate : float or sequence of float
-        In (0, inf): of all, or of each defence.
+        In (0, inf), for all defences or for each.
     momentum : float
         In [0, 1).
     decay : float
         Factor of the rate after every ``decay_every`` epochs, in (0, 1].
     decay_every : int, optional
-        None keeps the rate as it is.
+        By default the rate is constant.
     statistics : float
-        By how much the stored statistics of the batch norms move towards a batch's, in [0, 1].
+        Momentum of the batch norms' stored statistics, in [0, 1].
 
     Returns
     -------
@@ -122,13 +121,13 @@ def train_under_defences(
     Raises
     ------
     ValueError, TypeError
-        If an argument is out of range, shapes do not fit, or the networks differ in kind.
+        If an argument is out of range, shapes do not fit, or the networks' architectures differ.
 
     Notes
     -----
-    Networks whose training a defence changes alike are mapped over together, which on a processor
-    is some twenty times as fast for small ones. Memory: S K times three copies of the parameters,
-    and the activations of as many batches.
+    Networks of defences that change the training step in the same way are mapped together, which on
+    a CPU is about twenty times as fast for small ones. Memory: S K times three copies of the
+    parameters, and the activations of as many batches.
     """
     _check_training(networks, images, labels, defences, batch_size)
     for name, whole in (("epochs", epochs), ("decay_every", decay_every)):
@@ -143,7 +142,7 @@ def train_under_defences(
     draws = [torch.Generator(device=images.device).manual_seed(int(s)) for s in seeds]
     groups = [
         _Group(networks, [(defences[s], draws[s]) for s in chosen], list(chosen), statistics)
-        for chosen in _alike(defences)
+        for chosen in _group_alike(defences)
     ]
     losses = np.full((len(defences), len(networks), epochs), math.inf)
     for epoch in range(epochs):
@@ -156,11 +155,13 @@ def train_under_defences(
                 total += group.step(images[rows], labels[rows], rate, momentum)
             mean = (total / (len(labels) // batch_size)).cpu().numpy()
             losses[group.places, :, epoch] = np.where(np.isfinite(mean), mean, math.inf)
-    return DefendedTraining(_infinite_once_lost(losses), _gathered(groups, len(defences)))
+    return DefendedTraining(
+        _infinite_after_divergence(losses), _collect_state(groups, len(defences))
+    )
 
 
 class _Group:
-    """Networks of defences that change the training alike: their state, and one step of it."""
+    """The networks of defences that change the training step alike: their state and a step."""
 
     def __init__(
         self,
@@ -189,7 +190,7 @@ class _Group:
     def step(
         self, images: torch.Tensor, labels: torch.Tensor, rates: torch.Tensor, momentum: float
     ) -> torch.Tensor:
-        """Move by one batch of each network, (K, n, ...); return the losses before, (S, K)."""
+        """Step on a batch of each network, (K, n, ...); return the losses before it, (S, K)."""
         repeats, count = self.shape
         rates = rates.repeat_interleave(count)
         images = images.repeat(repeats, *[1] * (images.ndim - 1))
@@ -212,7 +213,7 @@ class _Group:
         return loss.double().unflatten(0, (repeats, count))
 
     def _units(self, count: int, dtype: torch.dtype) -> torch.Tensor | None:
-        """Each member's own dropout of neurons, from its own generator."""
+        """Draw each member's dropout of neurons from its own generator; None without dropout."""
         parts = []
         for defence, draw in self._members:
             dropout, _ = changes_of_training(defence)
@@ -223,7 +224,7 @@ class _Group:
 
 
 def _mapped_slope(network: WideHead, local: Any, drops: bool) -> Slope:
-    """The map from stacked weights and batches to updates, losses and batch norms' statistics."""
+    """Map stacked weights and batches to updates, losses and batch-norm statistics."""
     model = _in_training(network)
 
     def one(weights, buffers, images, labels, units):
@@ -234,7 +235,7 @@ def _mapped_slope(network: WideHead, local: Any, drops: bool) -> Slope:
             return value, (value, trace.statistics)
 
         def slope(w):
-            # the loss comes as the auxiliary value, too
+            # the auxiliary value includes the loss
             gradient, (_, seen) = grad_and_value(loss, has_aux=True)(w)
             return gradient, seen
 
@@ -244,7 +245,7 @@ def _mapped_slope(network: WideHead, local: Any, drops: bool) -> Slope:
 
 
 def _in_training(network: WideHead) -> WideHead:
-    """A shell of the network whose batch norms take the batch's statistics."""
+    """Return a copy of the network without weights, in training mode."""
     return copy.deepcopy(network).to("meta").train()
 
 
@@ -257,8 +258,8 @@ def _rates(given: float | Sequence[float], defences: int) -> list[float]:
     return rates
 
 
-def _alike(defences: Sequence[Defence]) -> list[list[int]]:
-    """Places of defences that change training in one way, in the order of first places."""
+def _group_alike(defences: Sequence[Defence]) -> list[list[int]]:
+    """Group the indices of defences that change the training step alike, in order."""
     groups: dict[Any, list[int]] = {}
     for place, defence in enumerate(defences):
         dropout, local = changes_of_training(defence)
@@ -269,7 +270,7 @@ def _alike(defences: Sequence[Defence]) -> list[list[int]]:
 def _orders(
     networks: int, epochs: int, records: int, generator: torch.Generator
 ) -> list[torch.Tensor]:
-    """A random order of the records for every network, (K, N), for every epoch."""
+    """Draw a random order of the records for every network, (K, N), for every epoch."""
     device = generator.device
     return [
         torch.stack(
@@ -279,12 +280,12 @@ def _orders(
     ]
 
 
-def _infinite_once_lost(losses: np.ndarray) -> np.ndarray:
+def _infinite_after_divergence(losses: np.ndarray) -> np.ndarray:
     return np.where(np.logical_or.accumulate(np.isinf(losses), axis=-1), math.inf, losses)
 
 
-def _gathered(groups: Sequence[_Group], count: int) -> dict[str, torch.Tensor]:
-    """All groups' parameters and buffers, (S, K, ...), in the order of the defences."""
+def _collect_state(groups: Sequence[_Group], count: int) -> dict[str, torch.Tensor]:
+    """Collect all groups' parameters and buffers, (S, K, ...), in the order of the defences."""
     order = list(itertools.chain.from_iterable(group.places for group in groups))
     back = [order.index(place) for place in range(count)]
     gathered = {}
@@ -319,5 +320,5 @@ def _check_training(
             raise ValueError("networks must have a wide layer whose neurons can be dropped")
         if any(isinstance(part, SecureAggregation) for part in defence):
             raise ValueError(
-                "defences must not aggregate securely: train with the clients' batches together"
+                "defences must not aggregate securely; train on the clients' joint batches instead"
             )

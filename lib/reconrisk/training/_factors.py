@@ -1,8 +1,8 @@
-"""Per-example gradients of a small classifier, kept as the factors of their outer products.
+"""Per-example gradients of a small classifier, stored as the factors of outer products.
 
-A fully connected layer's gradient for one record is an outer product: what the layer hands back
-times what it was fed. Norms, inner products and weighted sums need only the two factors, so that
-no per-example gradient is ever formed.
+A fully connected layer's gradient for one record is the outer product of its delta, the derivative
+of the loss in its responses, and its input. Norms, inner products and weighted sums need only the
+two factors, so that no per-example gradient is formed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Weights = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Records:
-    """Records laid out for :func:`factors_of`, with what does not change from step to step.
+    """Records with derived quantities that :func:`factors_of` reuses in every step.
 
     Attributes
     ----------
     inputs : Tensor, shape (n, d) or (..., n, d)
     columns : Tensor, shape (d, n) or (..., d, n)
-        The same, feature-major.
+        The inputs, feature-major.
     sizes : Tensor, shape (n,) or (..., n)
-        ``|x|^2 + 1``: what each record adds to the squared norm of a layer that is fed it.
+        ``|x|^2 + 1``, the factor of ``|delta|^2`` in the first layer's squared gradient norm.
     targets : Tensor, shape (c, n) or (..., c, n)
         The labels as probabilities of the classes.
     """
@@ -39,7 +39,7 @@ class Records:
 
     @classmethod
     def of(cls, inputs: torch.Tensor, labels: torch.Tensor, classes: int) -> Records:
-        """Lay out ``inputs``, (..., n, d), with whole or soft labels, (..., n[, c])."""
+        """Build from inputs, (..., n, d), with integer or soft labels, (..., n[, c])."""
         if labels.is_floating_point():
             targets = labels.mT
         else:
@@ -48,11 +48,11 @@ class Records:
         return cls(inputs, inputs.mT, inputs.square().sum(dim=-1) + 1, targets)
 
     def contiguous(self) -> Records:
-        """Return the same with feature-major columns really stored so; worth it when reused."""
+        """Return the records with contiguous columns, for reuse over many steps."""
         return Records(self.inputs, self.columns.contiguous(), self.sizes, self.targets)
 
     def take(self, rows: torch.Tensor) -> Records:
-        """Return the records ``rows``, (..., m), of one shared set: a set for every model."""
+        """Select records ``rows``, (..., m), of a shared set, with leading axes for the models."""
         inputs = self.inputs[rows]
         targets = self.targets.mT[rows].mT
         return Records(inputs, inputs.mT, self.sizes[rows], targets)
@@ -60,7 +60,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Factors:
-    """Gradients of n records as outer products, for every model of a stack.
+    """Gradients of n records as factors of outer products, for every model of a stack.
 
     ``...`` stands for the stack's axes: none, (K,), or (T, K).
 
@@ -71,7 +71,7 @@ class Factors:
     output_delta : Tensor, shape (..., c, n)
         Derivative of each record's loss with respect to its logits.
     hidden : Tensor, shape (..., h, n), or None
-        What the output layer was fed; None for a linear classifier, which is fed the records.
+        Inputs of the output layer; None for a linear classifier, whose inputs are the records.
     hidden_delta : Tensor, shape (..., h, n), or None
         Derivative of each record's loss with respect to the hidden layer's responses.
     """
@@ -84,8 +84,8 @@ class Factors:
     def squared_norms(self) -> torch.Tensor:
         """Return each record's squared gradient norm over all layers together, shape (..., n).
 
-        ``|delta_2|^2 (|h|^2 + 1) + |delta_1|^2 (|x|^2 + 1)``: each layer's outer product, and its
-        bias's delta itself. Cost: n (d + h + c) per model.
+        ``|delta_2|^2 (|h|^2 + 1) + |delta_1|^2 (|x|^2 + 1)``, where the ones are the biases. Cost:
+        n (d + h + c) per model.
         """
         output = self.output_delta.square().sum(dim=-2)
         if self.hidden is None or self.hidden_delta is None:
@@ -95,12 +95,12 @@ class Factors:
 
     def clip_factors(self, max_grad_norm: float) -> torch.Tensor:
         """Return ``1 / max(1, |g| / C)`` for every record, shape (..., n); differentiable."""
-        # a vanishing gradient is not clipped; the floor keeps its derivative finite
+        # the floor keeps the derivative finite at a zero gradient, which is not clipped
         floor = torch.finfo(self.output_delta.dtype).tiny
         return (max_grad_norm * self.squared_norms().clamp(min=floor).rsqrt()).clamp(max=1)
 
     def inner(self, gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return each record's inner product with a gradient of every model, shape (..., n).
+        """Return the inner product of each record's gradient with a given one, shape (..., n).
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Factors:
 
         Notes
         -----
-        Cost: that of a forward pass, ``n d h`` multiplications per model.
+        Cost: ``n d h`` multiplications per model, as for a forward pass.
         """
         output = _responses(gradient, "output", self._output_fed())
         result = (output * self.output_delta).sum(dim=-2)
@@ -137,7 +137,7 @@ class Factors:
         return total
 
     def add_weighted_sum(self, into: Weights, weights: torch.Tensor) -> None:
-        """Add :meth:`weighted_sum` to ``into`` in place, without a copy of it in between."""
+        """Add :meth:`weighted_sum` to ``into`` in place, without a temporary copy."""
         for layer, delta, fed in self._layers():
             weighted = delta * weights[..., None, :]
             held = into[f"{layer}.weight"]
@@ -165,7 +165,7 @@ class Factors:
         return self.records.columns if self.hidden is None else self.hidden
 
     def _layers(self) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-        """Name, delta (..., units, n) and what it was fed, record-major, of each layer."""
+        """Yield name, delta (..., units, n) and inputs, record-major, of each layer."""
         if self.hidden is None or self.hidden_delta is None:
             yield "output", self.output_delta, self.records.inputs
         else:
@@ -185,8 +185,8 @@ def gradient_factors(
         (..., c, h), ``"output.bias"`` (..., c); only ``"output.*"`` for a linear classifier. The
         activation is ELU.
     inputs : Tensor, shape (n, d) or (..., n, d)
-        Without leading axes the records are shared by all models, which is a single product of
-        matrices instead of one per model.
+        Without leading axes the records are shared by all models, which needs one matrix product
+        instead of one per model.
     labels : Tensor of integers, shape (n,) or (..., n); or of probabilities, (..., n, c)
 
     Returns
@@ -196,14 +196,14 @@ def gradient_factors(
 
     Notes
     -----
-    Feature-major: the records are the last axis of everything computed here. Cost: one product
-    with ``n d h`` multiplications per model; per-example gradients would be ``n h d`` of memory.
+    All results are feature-major, with the records on the last axis. Cost: one product with
+    ``n d h`` multiplications per model; per-example gradients would need memory ``n h d``.
     """
     return factors_of(weights, Records.of(inputs, labels, weights["output.bias"].shape[-1]))
 
 
 def factors_of(weights: Mapping[str, torch.Tensor], records: Records) -> Factors:
-    """Return :func:`gradient_factors` of records that are laid out already."""
+    """Return :func:`gradient_factors` of prepared records."""
     hidden = None
     if "hidden.weight" in weights:
         hidden = torch.nn.functional.elu(_responses(weights, "hidden", records.columns))
@@ -220,7 +220,7 @@ def factors_of(weights: Mapping[str, torch.Tensor], records: Records) -> Factors
 def accuracy(
     weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return every model's share of records it classifies rightly, shape (...).
+    """Return the share of records that each model classifies correctly, shape (...), float64.
 
     Parameters
     ----------
@@ -244,5 +244,5 @@ def accuracy(
 
 
 def _responses(weights: Mapping[str, torch.Tensor], layer: str, fed: torch.Tensor) -> torch.Tensor:
-    """A layer's responses, (..., units, n), to what it is fed, (..., d, n)."""
+    """A layer's responses, (..., units, n), to inputs (..., d, n)."""
     return weights[f"{layer}.weight"] @ fed + weights[f"{layer}.bias"][..., None]

@@ -1,4 +1,4 @@
-"""How a client's update moves with its images: what bounds and least squares are made of."""
+"""The Jacobian of a client's update in its images, for bounds and least squares."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def update_jacobian(
     units: torch.Tensor | None = None,
     block: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a batch's update as one vector, and its derivatives in the images.
+    """Return a batch's update as a vector, and its Jacobian in the images.
 
-    Before clipping, which :meth:`reconrisk.bounds.GradientInformation.clipped` accounts for.
+    Both are before clipping, which :meth:`reconrisk.bounds.GradientInformation.clipped` adds.
 
     Parameters
     ----------
     network : Module
-        As in :func:`update_function`; in double precision, if a rank is to be told from rounding.
+        As in :func:`update_function`; in double precision where the Jacobian's rank matters.
     images : Tensor, shape (n, ...)
-        Of the network's precision.
+        In the network's precision.
     labels : Tensor of integers, shape (n,)
     local : LocalAggregation, optional
-        Steps that the client takes.
+        Local steps of the client.
     units : Tensor, shape (neurons,), optional
         Factors of the wide layer's neurons.
     block : int
-        Directions differentiated together. Changes no result beyond rounding.
+        Directions differentiated together. Affects results by rounding only.
 
     Returns
     -------
     values : Tensor, shape (q,)
-        Every parameter's entries, flattened, in the network's order.
+        The flattened parameters, in the network's order.
     jacobian : Tensor, shape (q, n d)
-        With a column for each of the images' values, image by image. At a corner of an activation
-        it is the derivative on the side that PyTorch takes.
+        One column for each pixel value, image by image. At a kink of an activation it is the
+        one-sided derivative that PyTorch takes.
 
     Raises
     ------
@@ -57,9 +57,8 @@ def update_jacobian(
 
     Notes
     -----
-    As many derivatives of an update in one direction as there are pixels: of each image's own
-    gradient where images do not meet (one step, ``eval()``), else of the whole batch's.
-    Memory: ``q n d`` numbers.
+    Cost: one directional derivative of an update per pixel: of each image's own gradient if images
+    do not interact (one step, ``eval()``), else of the whole batch's. Memory: ``q n d`` numbers.
     """
     if images.ndim < 2 or labels.shape != images.shape[:1] or labels.is_floating_point():
         raise ValueError(
@@ -69,7 +68,7 @@ def update_jacobian(
     arguments.integer("block", block, 1)
     update = update_function(network, local)
     if local is None and not network.training:
-        # each image moves its own share of the mean gradient alone
+        # each image affects only its own share of the mean gradient
         count = len(images)
         parts = [
             _derivatives(update, images[i : i + 1], labels[i : i + 1], units, block)
@@ -87,7 +86,7 @@ def _derivatives(
     units: torch.Tensor | None,
     block: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """An update as one vector, (q,), and its derivatives in all pixels, (q, n d)."""
+    """An update as a vector, (q,), and its Jacobian in all pixels, (q, n d)."""
 
     def flat(pixels: torch.Tensor) -> torch.Tensor:
         gradient = update(pixels.view(images.shape), labels, units)
@@ -99,6 +98,6 @@ def _derivatives(
     pixels = images.detach().flatten()
     directions = torch.eye(len(pixels), dtype=pixels.dtype, device=pixels.device)
     with torch.no_grad(), warnings.catch_warnings():
-        # PyTorch's own forward mode loads rules by a call that it has deprecated
+        # PyTorch's forward mode itself makes a deprecated call
         warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
         return flat(pixels), vmap(along, chunk_size=block)(directions).mT

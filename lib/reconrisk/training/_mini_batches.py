@@ -1,8 +1,7 @@
 """Mini-batch training with Gaussian or von Mises-Fisher noise: Biswas et al. 2024, Algorithms 1, 2.
 
-Many networks train together that may differ in everything but their shape: first weights, batches,
-mechanism and noise. The noise is what training costs, so that K networks take little more than K
-times a vector of normal draws a step.
+Many networks of one shape train together; initial weights, batches, mechanism and noise may differ.
+The noise dominates the cost: a step of K networks takes little more than K vectors of normal draws.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ KINDS = ("none", "clip", "gaussian", "vmf")
 
 @dataclass(frozen=True)
 class Release:
-    """What is done to a batch's gradients before the server sees one: a mechanism and its noise.
+    """The mechanism that releases a batch's gradient, and its noise.
 
     Parameters
     ----------
     kind : str
         ``"none"``: the average as it is. ``"clip"``: the average of clipped gradients.
         ``"gaussian"``: Algorithm 1, their sum plus N(0, (C sigma)^2) on every coordinate, divided
-        by the batch size. ``"vmf"``: Algorithm 2, their average scaled to the unit sphere, all
-        layers as one vector, and turned by von Mises-Fisher noise.
+        by the batch size. ``"vmf"``: Algorithm 2, their average, all layers as one vector, is
+        scaled to the unit sphere and replaced by a von Mises-Fisher draw around it.
     noise : float
         sigma >= 0 of ``"gaussian"``, the concentration in [0, 1e12] of ``"vmf"``; otherwise zero.
     max_grad_norm : float
-        C > 0; the paper's is 1.
+        C > 0; 1 in the paper.
     by_layer : bool
-        Whether each layer's gradient of each record is clipped to C (the paper's experiments,
-        Section VII-B) or all of them together.
+        Whether each layer's gradient of a record is clipped to C separately (the paper's
+        experiments, Section VII-B), or all of them together.
 
     Notes
     -----
-    The listings of both algorithms are missing from the text at hand; this is what Sections IV-B,
-    V-B and V-C say about their lines. In particular von Mises-Fisher noise is added once to the
+    Our text of the paper lacks the listings of both algorithms; this follows what Sections IV-B,
+    V-B and V-C say about their lines. In particular, von Mises-Fisher noise is added once to the
     averaged gradient (Theorem 6: line 10 scales "the final vector"), not to each record's, and
-    sigma is the noise of each coordinate over C however many layers are clipped (Theorem 5).
+    sigma is the noise of each coordinate over C for any number of clipped layers (Theorem 5).
     """
 
     kind: str
@@ -73,7 +72,7 @@ class Release:
         arguments.real("noise", self.noise, 0, 1e12)
         arguments.real("max_grad_norm", self.max_grad_norm, 0, low_open=True, high_open=True)
         if self.noise and self.kind in ("none", "clip"):
-            raise ValueError(f"noise must be 0 where there is none; got {self.noise!r}")
+            raise ValueError(f"noise must be 0 for kind {self.kind!r}; got {self.noise!r}")
 
 
 @torch.no_grad()
@@ -87,7 +86,7 @@ def release_gradients(
     batch_size: float | None = None,
     takes_part: torch.Tensor | None = None,
 ) -> Weights:
-    """Return what the server sees of each batch: Algorithms 1 and 2, lines 5 to 11.
+    """Return the released gradient of each batch: Algorithms 1 and 2, lines 5 to 11.
 
     Parameters
     ----------
@@ -100,9 +99,9 @@ def release_gradients(
     generator : torch.Generator
         Source of the noise, on the inputs' device.
     batch_size : float, optional
-        What sums are divided by; n by default. Under Poisson sampling, the expected size.
+        Divisor of the sums; n by default. Under Poisson sampling, the expected size.
     takes_part : Tensor of bool, shape (K, n), optional
-        Which rows are records; the others are padding.
+        Mask of the rows that are records; the others are padding.
 
     Returns
     -------
@@ -136,26 +135,26 @@ def release_gradients(
     sums = run.gradients([f.expand(models, -1) / size for f in factors])
     released = dict(zip(weights, sums, strict=True))
     _add_gaussian(released, releases, size, generator)
-    turned = [k for k, r in enumerate(releases) if r.kind == "vmf"]
-    if turned:
-        every = len(turned) == models
-        chosen = released if every else {name: g[turned] for name, g in released.items()}
-        concentrations = np.array([releases[k].noise for k in turned])
+    vmf_rows = [k for k, r in enumerate(releases) if r.kind == "vmf"]
+    if vmf_rows:
+        every = len(vmf_rows) == models
+        chosen = released if every else {name: g[vmf_rows] for name, g in released.items()}
+        concentrations = np.array([releases[k].noise for k in vmf_rows])
         for name, g in add_vmf_noise(chosen, concentrations, generator).items():
             if every:
                 released[name] = g
             else:
-                released[name][turned] = g
+                released[name][vmf_rows] = g
     return released
 
 
 def _factors(norms: list[torch.Tensor], releases: Sequence[Release]) -> list[torch.Tensor]:
-    """Each layer's clip factor of each record, (K, n), as each network's release asks."""
+    """Each layer's clipping factors (K, n), by the release of each network."""
     like = norms[0]
     clipped = torch.tensor([r.kind != "none" for r in releases], device=like.device)
     by_layer = torch.tensor([r.by_layer for r in releases], device=like.device)
     limits = torch.tensor([r.max_grad_norm for r in releases], device=like.device, dtype=like.dtype)
-    # in units of each network's C, so that one limit of one serves all
+    # in units of each network's C, so that the clipping norm is one for all
     unit = [norm / limits[:, None].square() for norm in norms]
     result = [torch.ones_like(u) for u in unit]
     for choice in (True, False):
@@ -170,7 +169,7 @@ def _factors(norms: list[torch.Tensor], releases: Sequence[Release]) -> list[tor
 def _add_gaussian(
     released: Weights, releases: Sequence[Release], size: float, generator: torch.Generator
 ) -> None:
-    """Add each network's noise to its average, in place; nothing is drawn for the others."""
+    """Add Gaussian noise in place for the networks that ask for it; draw none for the others."""
     rows = [k for k, r in enumerate(releases) if r.kind == "gaussian"]
     if not rows:
         return
@@ -186,7 +185,7 @@ def _add_gaussian(
 
 
 class StepWatcher(Protocol):
-    """Called at every step of :func:`train_mini_batches`, before the weights move."""
+    """A callback for every step of :func:`train_mini_batches`, before the weights are updated."""
 
     def __call__(
         self,
@@ -196,7 +195,7 @@ class StepWatcher(Protocol):
         takes_part: torch.Tensor | None,
         released: Weights,
     ) -> None:
-        """``rows``, shape (K, n), are the records of the batches; nothing may be changed."""
+        """Observe a step; ``rows``, (K, n), index the batches. Arguments must not be modified."""
 
 
 def train_mini_batches(
@@ -223,21 +222,21 @@ def train_mini_batches(
     inputs : Tensor, shape (N, d)
     labels : Tensor of integers, shape (N,)
     releases : sequence of Release, length K
-        Repeat one to train several networks with it: each has its own first weights (unless
+        Repeat one to train several networks with it: each has its own initial weights (unless
         ``initial`` is given), batches and noise.
     batch_size : int
-        Records of a batch, expected ones under Poisson sampling; at most N.
+        Batch size, at most N; under Poisson sampling, its expectation.
     epochs : int
-        Passes; an epoch has ``ceil(N / batch_size)`` steps.
+        Passes over the data; an epoch has ``ceil(N / batch_size)`` steps.
     generator : torch.Generator
-        Source of the first weights, the batches and the noise, on the inputs' device.
+        Source of the initial weights, the batches and the noise, on the inputs' device.
     learning_rate, weight_decay : float
         Adam's.
     decoupled : bool
-        True: every step first shrinks the weights by ``1 - learning_rate * weight_decay`` (AdamW).
+        True (AdamW): every step first scales the weights by ``1 - learning_rate * weight_decay``.
         False: ``weight_decay * w`` is added to the gradient, as PyTorch's Adam does.
     initial : mapping of str to Tensor, shape (rows, columns) or (K, rows, columns), optional
-        First weights; by default drawn for every network.
+        Initial weights; by default drawn for every network.
     poisson : bool
         True: every record takes part in every step with probability ``batch_size / N``, as the
         privacy accounting assumes and Opacus does. False: batches of equal size from a fresh
@@ -248,13 +247,19 @@ def train_mini_batches(
     Returns
     -------
     Weights, shape (K, rows, columns)
+        The final weights.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or an argument is out of its range.
 
     Notes
     -----
-    Biswas et al., Section VI: Adam with learning rate 0.005 and weight decay 0.1, 3 epochs. The
-    decay must have been decoupled or absent: added to the gradients it outweighs them, and all
-    weights shrink to zero with any mechanism and with none. Cost per step and network:
-    ``2 n d h1`` multiplications, one normal draw a parameter and Adam's dozen operations on each.
+    Biswas et al., Section VI: Adam with learning rate 0.005 and weight decay 0.1, 3 epochs. Their
+    decay must have been decoupled or absent: added to the gradients it dominates them, and the
+    weights shrink to zero with any mechanism, or none. Cost per step and network: ``2 n d h1``
+    multiplications, one normal draw a parameter and Adam's dozen operations on each.
     """
     count = len(inputs)
     if inputs.ndim != 2 or inputs.shape[1] != network.widths[0]:
@@ -325,17 +330,17 @@ Batches = Iterator[tuple[torch.Tensor, torch.Tensor | None]]
 def poisson_batches(
     count: int, batch_size: int, models: int, steps: int, generator: torch.Generator
 ) -> Batches:
-    """Yield each step's Poisson samples of many models: every record takes part with one rate.
+    """Yield Poisson samples of the records for many models, step by step.
 
-    The gaps between the records that take part are geometric: as many draws as records taken, not
-    as many as there are.
+    The gaps between sampled records are geometric, so that the number of draws is that of sampled
+    records, not of all.
 
     Parameters
     ----------
     count : int
-        Records there are.
+        Number of records.
     batch_size : int
-        Expected number of those that take part, at most ``count``.
+        Expected size of a sample, at most ``count``.
     models, steps : int
     generator : torch.Generator
 
@@ -344,7 +349,7 @@ def poisson_batches(
     rows : Tensor of integers, shape (models, n)
         Positions of records, padded to the longest batch.
     taken : Tensor of booleans, shape (models, n), or None
-        Which of them are records and no padding; None if all are.
+        Mask of the positions that are not padding; None if none is.
     """
     rate = batch_size / count
     device = generator.device
@@ -353,7 +358,7 @@ def poisson_batches(
         for _ in range(steps):
             yield every, None
         return
-    # enough gaps to pass the last record but once in 1e9; drawn on where they are not
+    # enough gaps to pass the last record except once in 1e9; then more are drawn
     drawn = int(batch_size + 6.5 * math.sqrt(batch_size) + 20)
     scale = 1 / math.log1p(-rate)
     for _ in range(steps):
@@ -362,7 +367,7 @@ def poisson_batches(
             uniform = torch.rand(
                 (models, drawn), generator=generator, device=device, dtype=torch.float64
             )
-            # 1 - uniform lies in (0, 1]; a gap beyond the end is as good as the end
+            # 1 - uniform is in (0, 1]; a gap beyond the end may be cut there
             gaps = (torch.log1p(-uniform) * scale).clamp(max=count).floor().long() + 1
             rows = torch.cat([rows, rows[:, -1:] + gaps.cumsum(dim=1)], dim=1)
         rows = rows[:, 1:]
@@ -374,7 +379,7 @@ def poisson_batches(
 def _shuffled_batches(
     count: int, batch_size: int, models: int, steps: int, generator: torch.Generator
 ) -> Batches:
-    """Rows (K, n) of consecutive parts of each network's own shuffle, a new one every epoch."""
+    """Yield consecutive parts (K, n) of each network's shuffle, which is new in every epoch."""
     per_epoch = math.ceil(count / batch_size)
     for step in range(steps):
         place = step % per_epoch

@@ -5,11 +5,11 @@
 
     g_j = sum_i r_i s(w_j.x_i),    r_i = 2 (f(x_i) - y_i)
 
-is what is released; that of the inner weights carries a share of order 1/m^2 of the information
-(:func:`inner_gradient_jacobians` shows it).
+is released. That of the inner weights carries a share of order 1/m^2 of the information, as
+:func:`inner_gradient_jacobians` shows.
 
-The weights are never stored: neurons come in chunks from counter-based seeds, the same numbers
-whatever the chunk's size. NumPy only, double precision from single-precision weights.
+The weights are not stored: neurons are generated in chunks from counter-based seeds, independently
+of the chunk size. NumPy only; double precision, from single-precision weights.
 """
 
 from reconrisk.two_layer._jacobians import gradient_jacobians, inner_gradient_jacobians

@@ -1,4 +1,4 @@
-"""How the released gradient moves with the records: what the Cramer-Rao bound is made of."""
+"""Jacobians of the released gradient in the records, for the Cramer-Rao bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconrisk.two_layer._steps import Simulation, simulate
 
 __all__ = ["gradient_jacobians", "inner_gradient_jacobians"]
 
-# numbers in the largest array that a slice of a chunk makes
+#: numbers in the largest array made from a slice of a chunk
 _SLICE_NUMBERS = 1 << 21
 
 
@@ -25,11 +25,11 @@ def gradient_jacobians(
     active: ArrayLike | None = None,
     free_residuals: bool = False,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the gradient's released entries and their derivatives in the records, by chunks.
+    """Yield the gradient's released entries and their Jacobian in the records, by chunks.
 
-    Before clipping and noise, which :func:`reconrisk.bounds.gradient_information` accounts for;
-    pruning, dropout and local steps are those of ``released``. A pruned gradient's derivative is
-    that of the entries kept, with the mask held fixed.
+    Both are before clipping and noise, which :func:`reconrisk.bounds.gradient_information` adds;
+    pruning, dropout and local steps are those of ``released``. For a pruned gradient the Jacobian
+    is that of the kept entries, with the mask held fixed.
 
     Parameters
     ----------
@@ -37,12 +37,13 @@ def gradient_jacobians(
     inputs : array_like, shape (B, d)
         The true records.
     released : OutputGradient
-        Made from the same records; its residuals stand for the labels.
+        Made from the same records; its residuals replace the labels.
     active
         As in :func:`release_output_gradient`.
     free_residuals : bool
-        Whether the first step's residuals are unknowns of their own, as for one who knows neither
-        labels nor output weights; by default they move with the records, ``dr_i = 2 df(x_i)``.
+        Whether the first step's residuals are independent unknowns, as for an attacker who knows
+        neither labels nor output weights; by default they depend on the records through
+        ``dr_i = 2 df(x_i)``.
 
     Yields
     ------
@@ -50,12 +51,17 @@ def gradient_jacobians(
     jacobian : ndarray, shape (n, q)
         ``q = B d`` columns record by record, then B for the residuals if these are free.
 
+    Raises
+    ------
+    ValueError
+        If ``released`` does not fit the records and the network, or has ``record_dropout``.
+
     Notes
     -----
-    One step: two runs through the neurons and ``m B d`` multiplications. k steps: 2 k + 1 runs and
-    ``k m B^2 q`` multiplications. Memory: one slice of a chunk, 2**21 numbers.
+    Cost of one step: two passes over the neurons and ``m B d`` multiplications; of k steps:
+    2 k + 1 passes and ``k m B^2 q`` multiplications. Memory: one slice of a chunk, 2**21 numbers.
     """
-    steps = _replayed(network, inputs, released, active)
+    steps = _simulate_release(network, inputs, released, active)
     many = steps.local.count > 1
     tangents = _residual_tangents(steps, free_residuals)
     wide = tangents.shape[2] * (len(steps.inputs) if many else 1)
@@ -72,10 +78,10 @@ def gradient_jacobians(
 def inner_gradient_jacobians(
     network: TwoLayer, inputs: ArrayLike, released: OutputGradient
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the gradient of the inner weights and its derivatives in the records, by chunks.
+    """Yield the gradient of the inner weights and its Jacobian in the records, by chunks.
 
-    Of the first step, ``sum_i r_i a_j s'(w_j.x_i) x_i`` for every neuron present, with the
-    residuals moving with the records. Arguments as in :func:`gradient_jacobians`.
+    That of the first step, ``sum_i r_i a_j s'(w_j.x_i) x_i`` for every neuron present, with
+    residuals that depend on the records. Arguments and errors as in :func:`gradient_jacobians`.
 
     Yields
     ------
@@ -84,9 +90,9 @@ def inner_gradient_jacobians(
 
     Notes
     -----
-    ``m B^2 d^3`` multiplications' worth of numbers pass through: for small d.
+    Cost: ``m B^2 d^3`` multiplications, which limits it to small d.
     """
-    steps = _replayed(network, inputs, released, None)
+    steps = _simulate_release(network, inputs, released, None)
     x, r = steps.inputs, steps.residuals[0]
     count, d = x.shape
     tangents = _residual_tangents(steps, False)[0]
@@ -105,7 +111,7 @@ def inner_gradient_jacobians(
             yield values[chosen].ravel(), jacobian[chosen].reshape(-1, count * d)
 
 
-def _replayed(
+def _simulate_release(
     network: TwoLayer, inputs: ArrayLike, released: OutputGradient, active: ArrayLike | None
 ) -> Simulation:
     x = network.records(inputs)
@@ -130,7 +136,7 @@ def _replayed(
 
 
 def _residual_tangents(steps: Simulation, free: bool) -> np.ndarray:
-    """Derivatives of every step's residuals in the unknowns, (k, B, q)."""
+    """Jacobians of every step's residuals in the unknowns, (k, B, q)."""
     count, d = steps.inputs.shape
     columns = count * (d + 1) if free else count * d
     tangents = np.zeros((0, count, columns))
@@ -151,20 +157,20 @@ def _residual_tangents(steps: Simulation, free: bool) -> np.ndarray:
 
 
 def _output_tangents(steps: Simulation, tangents: np.ndarray, columns: int) -> np.ndarray:
-    """Derivatives of the outputs before the step that the tangents given do not reach, (B, q)."""
+    """Jacobian of the outputs before the step after those with given tangents, (B, q)."""
     s = steps.network.function
     x = steps.inputs
     total = np.zeros((len(x), columns))
     for chunk in steps.network.neurons():
         if len(tangents) == 0:
-            # only a record's own output moves with it
+            # a record affects only its own output
             pull = s.slope(chunk.scores(x)) * (chunk.outer * steps.weigh(chunk))[:, None]
             for i, row in enumerate(pull.T @ chunk.inner):
                 total[i, i * x.shape[1] : (i + 1) * x.shape[1]] += row
             continue
         for some in chunk.split(max(1, _SLICE_NUMBERS // (columns * len(x)))):
             weigh = steps.weigh(some)
-            *_, (scores, outer, d_scores, d_outer, _, _) = _moving(
+            *_, (scores, outer, d_scores, d_outer, _, _) = _replay_with_tangents(
                 steps, some, np.concatenate([tangents, np.zeros((1, *tangents.shape[1:]))])
             )
             total += (s.value(scores) * weigh[:, None]).T @ d_outer
@@ -176,7 +182,7 @@ def _output_tangents(steps: Simulation, tangents: np.ndarray, columns: int) -> n
 def _single(
     steps: Simulation, some: Neurons, tangents: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One step's gradient, (n,), and its derivatives, (n, q)."""
+    """One step's gradient, (n,), and its Jacobian, (n, q)."""
     s, r = steps.network.function, steps.residuals[0]
     scores = some.scores(steps.inputs)
     values = s.value(scores)
@@ -190,19 +196,19 @@ def _single(
 def _summed(
     steps: Simulation, some: Neurons, tangents: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All steps' gradients together, (n,), and their derivatives, (n, q)."""
+    """The sum of all steps' gradients, (n,), and its Jacobian, (n, q)."""
     value = np.zeros(len(some.outer))
     jacobian = np.zeros((len(some.outer), tangents.shape[2]))
-    for *_, gradient, d_gradient in _moving(steps, some, tangents):
+    for *_, gradient, d_gradient in _replay_with_tangents(steps, some, tangents):
         value += gradient
         jacobian += d_gradient
     return value, jacobian
 
 
-def _moving(
+def _replay_with_tangents(
     steps: Simulation, some: Neurons, tangents: np.ndarray
 ) -> Iterator[tuple[np.ndarray, ...]]:
-    """Replay as :meth:`Simulation.replay` does, with the derivatives of all that is yielded.
+    """Replay the steps as :meth:`Simulation.replay` does, with derivatives of all results.
 
     Yields scores (n, B), outer (n,), d_scores (n, B, q), d_outer (n, q), gradient (n,) and
     d_gradient (n, q) for as many steps as there are tangents.
@@ -220,7 +226,7 @@ def _moving(
         d_gram[:, i, own] += x
     d_outer = np.zeros((len(outer), tangents.shape[2]))
     for number, move in enumerate(tangents):
-        # of the step still sought the residuals are not known, and not needed
+        # the residuals of the last step may be unknown zeros; they are not needed
         r = steps.residuals[number]
         slope = s.slope(scores)
         gradient = s.value(scores) @ r

@@ -1,4 +1,4 @@
-"""A two-layer network whose neurons are drawn when they are needed."""
+"""A two-layer network whose neurons are generated on demand."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from reconrisk import arguments, special
 
 __all__ = ["Neurons", "TwoLayer"]
 
-# neurons that share a seed; a chunk is a whole number of them
+#: neurons per seed; a chunk is a multiple of it
 _BLOCK = 1024
-# numbers in a chunk's inner weights, unless the caller says otherwise
+#: default number of inner weights in a chunk
 _CHUNK_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Neurons:
-    """Some of a network's neurons.
+    """A subset of a network's neurons.
 
     Attributes
     ----------
     where : slice
-        Their places among the m.
+        Their positions among the m neurons.
     inner : ndarray of float32, shape (n, d)
-        Their inner weights w.
+        Inner weights w.
     outer : ndarray, shape (n,)
-        Their output weights a.
+        Output weights a.
     """
 
     where: slice
@@ -41,7 +41,7 @@ class Neurons:
         return self.inner.astype(float) @ inputs.T
 
     def split(self, rows: int) -> Iterator[Neurons]:
-        """Yield these neurons at most ``rows`` at a time."""
+        """Yield these neurons, at most ``rows`` at a time."""
         for start in range(0, len(self.outer), rows):
             part = slice(start, start + rows)
             first = self.where.start + start
@@ -51,7 +51,7 @@ class Neurons:
 
 @dataclass(frozen=True)
 class TwoLayer:
-    """A network, given by its shape and its seed.
+    """A two-layer network, defined by its shape and its seed.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class TwoLayer:
         d >= 1 and m >= 1.
     activation : str or special.Activation
     seed : int
-        In [0, 2**63). Networks that differ in the width alone share their first neurons' inner
-        weights.
+        In [0, 2**63 - 1025]. Networks that differ only in width share the inner weights of their
+        first neurons.
     chunk : int, optional
-        Neurons in memory at a time, rounded up to a multiple of 1024; by default what makes about
-        a million inner weights. Results differ by rounding only.
+        Neurons in memory at a time, rounded up to a multiple of 1024; by default those with about
+        a million inner weights. Affects results by rounding only.
 
     Raises
     ------
@@ -91,9 +91,9 @@ class TwoLayer:
         return special.activation(self.activation)
 
     def neurons(self) -> Iterator[Neurons]:
-        """Yield all neurons, chunk by chunk and always in the same order.
+        """Yield all neurons, chunk by chunk, always in the same order.
 
-        About ``m d`` normal draws for each run through; memory for one chunk.
+        Cost: about ``m d`` normal draws for each pass; memory for one chunk.
         """
         rows = _CHUNK_NUMBERS // self.dimension if self.chunk is None else self.chunk
         rows = max(1, -(-rows // _BLOCK)) * _BLOCK
@@ -110,7 +110,7 @@ class TwoLayer:
             yield Neurons(slice(start, stop), inner, outer / self.width)
 
     def outputs(self, inputs: ArrayLike) -> np.ndarray:
-        """Return ``f(x_i)`` for records of shape (B, d), in one run through the neurons."""
+        """Return ``f(x_i)`` for records (B, d), shape (B,); one pass over the neurons."""
         x = self.records(inputs)
         total = np.zeros(len(x))
         for some in self.neurons():
@@ -118,7 +118,7 @@ class TwoLayer:
         return total
 
     def records(self, inputs: ArrayLike) -> np.ndarray:
-        """Return a batch as floats after checking its shape, (B, d), and that it is finite."""
+        """Return a batch as floats; raise ValueError unless it is finite with shape (B, d)."""
         x = arguments.real("inputs", inputs, low_open=True, high_open=True)
         if x.ndim != 2 or x.shape[1] != self.dimension or len(x) == 0:
             raise ValueError(f"inputs must have shape (B, {self.dimension}); got {x.shape}")

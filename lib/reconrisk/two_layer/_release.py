@@ -1,4 +1,4 @@
-"""What a batch's gradient of the output weights looks like after the defences."""
+"""The release of a batch's gradient of the output weights under defences."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ __all__ = ["OutputGradient", "aggregate_gradients", "release_output_gradient"]
 
 @dataclass(frozen=True)
 class OutputGradient:
-    """What is released of the gradient of the output weights.
+    """The released gradient of the output weights.
 
     Attributes
     ----------
     values : ndarray, shape (m,)
         Zero where nothing is released.
     kept : ndarray of bool, shape (m,), optional
-        Whose entries are released: under pruning and dropout the zeros are visible, so an attacker
-        knows this; None for all.
+        Mask of the released entries, which attackers know, because the zeros of pruning and dropout
+        are visible; None for all.
     present : ndarray of bool, shape (m,), optional
-        Neurons that dropout left in the network; None for all.
+        Mask of the neurons that dropout kept; None for all.
     local : LocalSteps
-        What the client is known to have done.
+        The client's local steps, which attackers know.
     residuals : ndarray, shape (B,)
-        The true r of all records at the first weights: for the bounds and for tests, no attack
-        reads it.
+        The true r of all records at the initial weights; for bounds and tests, not for attacks.
     norm : float
-        Of the gradient after pruning and before clipping.
+        Norm of the gradient after pruning and before clipping.
     record_dropout : float
-        Share of the neurons that each record was without, masks drawn record by record: the share
-        is known, the masks are not.
+        Share of the neurons dropped for each record separately: attackers know the share, not the
+        masks.
     """
 
     values: np.ndarray
@@ -55,19 +54,19 @@ class OutputGradient:
 
     @property
     def seen(self) -> np.ndarray:
-        """The released entries alone, shape (count,)."""
+        """The released entries, shape (count,)."""
         return self.values if self.kept is None else self.values[self.kept]
 
     def entries(self, network: TwoLayer) -> Iterator[tuple[Neurons, np.ndarray]]:
-        """Yield the neurons whose entries are released, chunk by chunk, with these, (n,).
+        """Yield the neurons with released entries, chunk by chunk, and these entries, (n,).
 
-        Where some are not, a chunk's ``where`` starts at its first neuron and has the length of
-        what is left of it.
+        If only some of a chunk's entries are released, its ``where`` starts at its first neuron and
+        has their number as length.
 
         Raises
         ------
         ValueError
-            If there is not one value for each of the network's neurons, or one is not finite.
+            If ``values`` is not finite with one value for each of the network's neurons.
         """
         if len(self.values) != network.width or not np.all(np.isfinite(self.values)):
             raise ValueError(
@@ -98,7 +97,7 @@ def release_output_gradient(
     noise_std: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> OutputGradient:
-    """Return a batch's gradient of the output weights after the defences, in this order.
+    """Return a batch's gradient of the output weights under defences, applied in this order.
 
     Parameters
     ----------
@@ -106,24 +105,24 @@ def release_output_gradient(
     inputs : array_like, shape (B, d)
     labels : array_like, shape (B,)
     dropout : float
-        Share p in [0, 1) of neurons that are absent from the network for this batch, drawn at
-        random; the others are not rescaled (Section 3.4: an effective width of ``(1-p) m``).
+        Share p in [0, 1) of neurons dropped at random for this batch; the others are not rescaled
+        (Section 3.4: an effective width of ``(1-p) m``).
     record_dropout : float
-        The same share where every record of the batch has a draw of its own, as dropout layers
-        have it: ``g_j = sum_i r_i M_ij s(w_j.x_i)``. For one step, without ``dropout``.
+        Share in [0, 1) of neurons dropped for each record separately, as in dropout layers:
+        ``g_j = sum_i r_i M_ij s(w_j.x_i)``. For one step, without ``dropout``.
     local : LocalSteps, optional
         Local aggregation; by default one step.
     active : array_like of bool, shape (k, B), optional
-        Which records take part in which of the local steps; by default all (Proposition C.1;
-        two disjoint batches are Proposition E.2).
+        Mask of the records that take part in each local step; by default all (Proposition C.1; two
+        disjoint batches are Proposition E.2).
     pruned : float
-        Share in [0, 1) of the remaining entries that are dropped: the smallest ones.
+        Share in [0, 1) of the remaining entries that are pruned, smallest first.
     max_grad_norm : float, optional
         C > 0: the gradient is divided by ``max(1, |g|/C)``.
     noise_std : float
         Standard deviation of normal noise on every released entry.
     rng : numpy.random.Generator, optional
-        Needed for dropout and noise.
+        Required for dropout and noise.
 
     Returns
     -------
@@ -136,8 +135,8 @@ def release_output_gradient(
 
     Notes
     -----
-    ``k + 1`` runs through the neurons, ``m d B`` multiplications each; memory for one chunk and
-    for the m values.
+    Cost: ``k + 1`` passes over the neurons of ``m d B`` multiplications each; memory for one chunk
+    and the m values.
     """
     x = network.records(inputs)
     y = arguments.real("labels", labels, low_open=True, high_open=True)
@@ -164,7 +163,7 @@ def release_output_gradient(
     if record_dropout > 0:
         assert rng is not None
         present_for = rng.random((network.width, len(x))) >= record_dropout
-        values, residuals = _thinned(network, x, y, present_for)
+        values, residuals = _gradient_with_masks(network, x, y, present_for)
     else:
         steps = simulate(network, x, local, present=present, active=active, labels=y)
         values = np.concatenate([steps.values(some) for some in network.neurons()])
@@ -186,23 +185,23 @@ def release_output_gradient(
 def aggregate_gradients(released: Sequence[OutputGradient]) -> OutputGradient:
     """Return the average of several clients' gradients: secure aggregation, Section 3.3.
 
-    Of L clients with one step each it is, up to the factor 1/L, the gradient of all their records
-    as one batch, and is attacked as such.
+    For L clients with one step each it is the gradient of all their records as one batch, up to the
+    factor 1/L, and attacks treat it as such.
 
     Parameters
     ----------
     released : sequence of OutputGradient
-        Of one network, with all entries released, after one step.
+        Gradients of one network and one step each, with all entries released.
 
     Returns
     -------
     OutputGradient
-        Its residuals are the clients', one after the other, over L.
+        Its residuals are those of the clients, concatenated and divided by L.
 
     Raises
     ------
     ValueError
-        If there are none, their widths differ, entries are missing or steps were local.
+        If there are none, their widths differ, entries are missing or there were local steps.
     """
     if len({len(one.values) for one in released}) != 1:
         raise ValueError(
@@ -216,10 +215,10 @@ def aggregate_gradients(released: Sequence[OutputGradient]) -> OutputGradient:
     return replace(released[0], values=values, residuals=residuals, norm=norm)
 
 
-def _thinned(
+def _gradient_with_masks(
     network: TwoLayer, x: np.ndarray, y: np.ndarray, present_for: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and residuals where each record has neurons of its own, given as (m, B)."""
+    """Gradient and residuals with a dropout mask (m, B), one column for each record."""
     outputs = np.zeros(len(x))
     s = network.function
     for some in network.neurons():
@@ -233,7 +232,7 @@ def _thinned(
 
 
 def _largest(values: np.ndarray, kept: np.ndarray | None, pruned: float) -> np.ndarray:
-    """Mark the largest entries in size, all but the share ``pruned`` of those kept."""
+    """Mask of the entries of largest absolute value, all but the share ``pruned`` of those kept."""
     size = np.abs(values) if kept is None else np.where(kept, np.abs(values), -1.0)
     present = len(values) if kept is None else int(kept.sum())
     remaining = max(1, round((1.0 - pruned) * present))

@@ -16,19 +16,19 @@ __all__ = ["LocalSteps", "Simulation", "simulate"]
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """Steps of gradient descent that a client takes before it reports (local aggregation).
+    """Local steps of gradient descent of a client before its update (local aggregation).
 
-    The released value is the sum of the steps' gradients: the update of the output weights over
-    their learning rate, ``(a^(0) - a^(k))/eta_a`` (Liu et al. 2024, eq. 29).
+    The released value is the sum of the steps' gradients: the update of the output weights divided
+    by their learning rate, ``(a^(0) - a^(k))/eta_a`` (Liu et al. 2024, eq. 29).
 
     Parameters
     ----------
     count : int
-        k >= 1; one is plain gradient descent.
+        k in [1, 1000]; one is plain gradient descent.
     outer_rate, inner_rate : float
         Learning rates eta_a and eta_w >= 0 of the output and the inner weights. The paper takes
-        eta_a of order 1/m^2 to 1 and eta_w of order 1 to m; ``eta_a m B`` must stay well below 1
-        for a stable step.
+        eta_a of order 1/m^2 to 1 and eta_w of order 1 to m; stable steps need ``eta_a m B`` well
+        below 1.
     """
 
     count: int = 1
@@ -43,11 +43,11 @@ class LocalSteps:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The steps of one batch: all that a neuron needs to replay its own part of them.
+    """The local steps of one batch, in a form that each neuron can replay.
 
-    A neuron sees the others only through the residuals, so that once these are known for every
-    step each neuron's gradients follow from its own first weights, and its inner weights only
-    through the scores ``w_j.x_i``.
+    A neuron depends on the others only through the residuals. Given these for every step, its
+    gradients follow from its own initial weights, and from the inner ones only through the scores
+    ``w_j.x_i``.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class Simulation:
     inputs : ndarray, shape (B, d)
     local : LocalSteps
     present : ndarray of bool, shape (m,), optional
-        Neurons that dropout left; None for all.
+        Mask of the neurons that dropout kept; None for all.
     active : ndarray of 0 and 1, shape (k, B)
-        Which records take part in which step.
+        Mask of the records that take part in each step.
     residuals : ndarray, shape (k, B)
-        r of every step, zero for records that take no part.
+        r of every step, zero for records that do not take part.
     first : ndarray, shape (B,)
-        r at the first weights, of all records.
+        r of all records at the initial weights.
     """
 
     network: TwoLayer
@@ -73,12 +73,12 @@ class Simulation:
     first: np.ndarray
 
     def values(self, some: Neurons) -> np.ndarray:
-        """Return the sum of the steps' gradients of these neurons' output weights, (n,)."""
+        """Return the sum of the steps' gradients in these neurons' output weights, (n,)."""
         total = sum(gradient for _, _, gradient in self.replay(some))
         return np.asarray(total) * self.weigh(some)
 
     def weigh(self, some: Neurons) -> np.ndarray:
-        """Return one for each neuron that is present and zero for the others, (n,)."""
+        """Return one for each present neuron and zero for the others, (n,)."""
         return np.ones(len(some.outer)) if self.present is None else self.present[some.where] * 1.0
 
     def replay(self, some: Neurons) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -104,14 +104,35 @@ def simulate(
     labels: np.ndarray | None = None,
     first_residuals: np.ndarray | None = None,
 ) -> Simulation:
-    """Run the local steps; from the labels, or from the first step's residuals.
+    """Simulate local steps from the labels, or from the residuals of the first step.
 
-    Given ``first_residuals``, of all records at the first weights, the labels are not needed: the
-    residuals of later steps differ from them by ``2 (f^(t)(x_i) - f^(0)(x_i))``.
+    Parameters
+    ----------
+    network : TwoLayer
+    inputs : ndarray, shape (B, d)
+    local : LocalSteps
+    present : ndarray of bool, shape (m,), optional
+        Mask of the neurons that dropout kept; by default all.
+    active : array_like of 0 and 1, shape (k, B), optional
+        Mask of the records that take part in each step; by default all.
+    labels : ndarray, shape (B,), optional
+        Not needed with ``first_residuals``.
+    first_residuals : ndarray, shape (B,), optional
+        r of all records at the initial weights. The residuals of later steps differ from them by
+        ``2 (f^(t)(x_i) - f^(0)(x_i))``.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    ValueError
+        If ``active`` has another shape or other values.
 
     Notes
     -----
-    k runs through the neurons, one less when the first residuals are given and k = 1.
+    Cost: k passes over the neurons; none if k = 1 and the first residuals are given.
     """
     part = np.ones((local.count, len(inputs)))
     if active is not None:
@@ -120,7 +141,7 @@ def simulate(
             raise ValueError(
                 f"active must be 0 or 1 of shape {(local.count, len(inputs))}; got {active!r}"
             )
-    # offset: 2 f^(0) less the first residuals, that is twice the labels
+    # offset: 2 f^(0) minus the first residuals, that is, twice the labels
     offset = None if labels is None else 2.0 * labels
     residuals = np.empty((0, len(inputs)))
     first = np.zeros(len(inputs)) if first_residuals is None else first_residuals
@@ -128,7 +149,7 @@ def simulate(
         if step == 0 and first_residuals is not None and local.count == 1:
             residuals = first_residuals[None] * part
             break
-        # the residuals of this step are not known yet: a row of zeros stands for them
+        # a row of zeros replaces the residuals of this step, which are not known yet
         rows = np.vstack([residuals, np.zeros(len(inputs))])
         so_far = Simulation(network, inputs, local, present, part, rows, first)
         outputs = np.zeros(len(inputs))
