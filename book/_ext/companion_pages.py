@@ -7,8 +7,6 @@
    finished pages, because the theme has no setting for them.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

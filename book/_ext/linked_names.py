@@ -6,8 +6,6 @@ modules, to the line of the repository that defines it. Imports are read from th
 that nothing is run.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

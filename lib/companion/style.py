@@ -1,7 +1,5 @@
 """The figures' style: the library's, and what is drawn the same in every figure of a paper."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

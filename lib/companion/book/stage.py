@@ -5,8 +5,6 @@ the stored notebooks stay free of anything the book adds: anchors, captions, alt
 the command that regenerates each exhibit.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

@@ -1,7 +1,5 @@
 """Whether a run fits into the memory that the machine has free."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

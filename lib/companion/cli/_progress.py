@@ -4,8 +4,6 @@ What is left is estimated from what each exhibit cost before, corrected by how t
 far.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading

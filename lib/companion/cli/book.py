@@ -1,7 +1,5 @@
 """``companion book``: run the notebooks, store their outputs, compile the book."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
