@@ -73,7 +73,7 @@ class Outcome:
 
 
 def notebooks_of(folder: Path, suffix: str = ".ipynb") -> list[Path]:
-    """Return every notebook (or its source, ``.py``) ``<paper>/NN_topic`` below a folder, sorted."""
+    """Return every ``<paper>/NN_topic`` notebook (or ``.py`` source) below a folder, sorted."""
     return sorted(p for p in folder.rglob(f"*{suffix}") if ".ipynb_checkpoints" not in p.parts)
 
 

@@ -5,7 +5,7 @@ where and for how long; its figure is drawn from its tables when the book is bui
 run stays the quick one, which everyone can repeat.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -98,7 +98,7 @@ def recorded_block(
     about = (
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
-        f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)} "
+        f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)[0]} "
         f"{_differing_sentence(exhibit, record)}{frozen}"
     )
     parts = [
@@ -187,16 +187,12 @@ def _machine(record: Record) -> str:
     return f"{escape(origin.device)} ({escape(origin.platform)})"
 
 
-def _data(record: Record) -> str:
-    """Return the data files that were read, with the first digits of their checksums."""
-    inputs = record.provenance.inputs
-    if not inputs:
-        return _without_inputs(record)[0]
-    return f"Data read: {', '.join(_inputs(inputs))}."
-
-
-def _without_inputs(record: Record) -> tuple[str, str]:
-    """Return why there is no checksum: as a sentence, and as an entry of a table."""
+def _data(record: Record) -> tuple[str, str]:
+    """Return the data files that were read, as a sentence and as an entry of a table."""
+    inputs = sorted(record.provenance.inputs.items())
+    if inputs:
+        files = [f"{escape(name)} `{sum_[:_SHOWN_DIGITS]}`" for name, sum_ in inputs]
+        return f"Data read: {', '.join(files)}.", "; ".join(files)
     cost = registry.costs().get(record.provenance.exhibit)
     if cost is None or not cost.needs_data:
         return "It reads no data file.", "none"
@@ -204,10 +200,6 @@ def _without_inputs(record: Record) -> tuple[str, str]:
         f"It read {escape(cost.needs_data)}; the record is older than checksums of data.",
         f"{escape(cost.needs_data)}, no checksum kept",
     )
-
-
-def _inputs(inputs: Mapping[str, str]) -> list[str]:
-    return [f"{escape(name)} `{sum_[:_SHOWN_DIGITS]}`" for name, sum_ in sorted(inputs.items())]
 
 
 def _table(table: pd.DataFrame) -> str:
@@ -299,7 +291,6 @@ def _row(
     origin = record.provenance
     ran = f"{origin.time[:10]}, {_machine(record)}, {duration(origin.seconds or 0.0)}"
     memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
-    data = "; ".join(_inputs(origin.inputs)) or _without_inputs(record)[1]
     changed = [
         f"`{d.name}` {escape(listed(d.ran))} ({escape(listed(d.paper))})"
         for d in differences(record, find_exhibit(exhibit))
@@ -308,7 +299,7 @@ def _row(
     files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"
     return (
         f"{exhibit_link(exhibit, _name(exhibit))}\n\n{files}",
-        f"{ran}{memory}\n\nData: {data}",
+        f"{ran}{memory}\n\nData: {_data(record)[1]}",
         ", ".join(changed) or "the paper's",
         tally(v.status for v in verdicts),
     )

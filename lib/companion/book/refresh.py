@@ -58,14 +58,17 @@ def clean(executed: NotebookNode, source: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             counts.append(ran.execution_count)
             cell.execution_count = ran.execution_count
-            cell.outputs = [_output(o) for o in _merged(ran.outputs)]
+            cell.outputs = _merged(ran.outputs)
     if counts != list(range(1, len(counts) + 1)):
         raise ValueError(f"the cells were not executed in order: {counts}")
     return cleaned
 
 
 def _merged(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
-    """Join neighbouring pieces of the same stream, which is cut at random places."""
+    """Join neighbouring pieces of the same stream, which is cut at random places.
+
+    Metadata are cleared: they hold sizes of pictures in screen pixels.
+    """
     merged: list[NotebookNode] = []
     for output in outputs:
         last = merged[-1] if merged else None
@@ -73,14 +76,9 @@ def _merged(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
         if last is not None and streams and output.name == last.name:
             last.text += output.text
         else:
-            merged.append(copy.deepcopy(output))
+            cleared = {"metadata": NotebookNode()} if "metadata" in output else {}
+            merged.append(NotebookNode({**copy.deepcopy(output), **cleared}))
     return merged
-
-
-def _output(output: NotebookNode) -> NotebookNode:
-    if "metadata" in output:
-        output.metadata = NotebookNode()  # sizes of pictures in screen pixels
-    return output
 
 
 def refresh_notebooks(
