@@ -1,13 +1,11 @@
-"""Two things the stock book cannot do.
+"""Sphinx extension: two changes to the pages of the book.
 
 1. A labelled equation of a paper, ``eq-<paper>-<n>``, is numbered by the paper: the letter
    of the paper and the number printed there, so that ``(A 23)`` is equation 23 of paper A.
    Other labelled equations count from 1 on each page.
-2. Faults of the theme's HTML that an accessibility audit finds are corrected on the
-   finished pages, because the theme has no setting for them.
+2. Accessibility faults of the theme's HTML are corrected on the finished pages, because the
+   theme has no setting for them.
 """
-
-from __future__ import annotations
 
 import re
 from pathlib import Path
@@ -25,7 +23,7 @@ _LABEL = re.compile(r"eq-(?P<paper>[a-z_0-9]+)-(?P<number>[0-9A-Za-z.]+)$")
 
 
 def paper_number(label: str) -> str | None:
-    """Return what to show for an equation label, or None where no paper printed it."""
+    """Return the number to show for an equation's label, None if no paper printed it."""
     match = _LABEL.match(label)
     if match is None or match["paper"] not in LETTERS:
         return None
@@ -49,13 +47,13 @@ def _number_equations(app, doctree) -> None:
 
 
 CORRECTIONS = [
-    # WCAG 2.5.3: what a button shows has to be part of its accessible name. The search
-    # button shows "Search Ctrl+K" and is labelled "Search"; its text names it well enough.
+    # WCAG 2.5.3: the visible text of a button must be part of its accessible name. The search
+    # button shows "Search Ctrl+K" and is labelled "Search"; its text suffices as a name.
     (
         re.compile(r'(<button class="[^"]*search-button-field[^"]*"[^>]*?) aria-label="Search"'),
         r"\1",
     ),
-    # The theme button's three icons have titles, of which its label is no part.
+    # The theme button's three icons have titles that are not part of its label.
     (
         re.compile(r'<i class="theme-switch ([^"]*)" data-mode="(\w+)"\s+title="[^"]*">'),
         r'<i class="theme-switch \1" data-mode="\2" aria-hidden="true">',
@@ -65,17 +63,16 @@ CORRECTIONS = [
         re.compile(r'<summary>(<span class="toctree-toggle")'),
         r'<summary aria-label="Show or hide the pages below">\1',
     ),
-    # What folds a cell away shows "Show code cell source" and is labelled otherwise.
+    # The summary of a folded cell shows "Show code cell source" and has another label.
     (re.compile(r'<summary aria-label="Toggle hidden content">'), "<summary>"),
-    # A list's children have to be list items; docutils gives citations a role that is
-    # deprecated and is none.
+    # The children of a list must be list items; docutils gives citations a deprecated role.
     (
         re.compile(r'(<div class="citation" id="[^"]*") role="doc-biblioentry"'),
         r'\1 role="listitem"',
     ),
-    # On a phone a wide figure scrolls in its own box; the keyboard has to reach that box.
+    # On a phone a wide figure scrolls in its own box, which the keyboard must reach.
     (re.compile(r'(<figure class="[^"]*" id="fig-[^"]*")>'), r'\1 tabindex="0">'),
-    # The sidebar's logo and search lie in no landmark.
+    # The sidebar's logo and search are in no landmark.
     (
         re.compile(r'<div id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar'),
         r'<div id="pst-primary-sidebar" role="complementary" aria-label="Book" '
@@ -84,7 +81,7 @@ CORRECTIONS = [
 ]
 
 
-# The list of modules with shown source puts lists straight into a list.
+# The list of modules with source code has lists as direct children.
 _MODULES = re.compile(
     r"(?<=<h1>All modules for which code is available</h1>)\s*<ul>.*</ul>(?=\s*</article>)", re.S
 )

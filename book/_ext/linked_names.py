@@ -1,12 +1,9 @@
-"""Names in Python code lead to where they are described.
+"""Sphinx extension: names in Python code link to their documentation.
 
-On a notebook's page, each name that the code imports, and what is reached through it
-(``bounds.rero``), becomes a link: to its API page if there is one, else, for the companion's own
-modules, to the line of the repository that defines it. Imports are read from the code itself, so
-that nothing is run.
+On a notebook's page, each name that the code imports, and its attributes (``bounds.rero``), become
+links: to the API page if there is one, else, for the companion's own modules, to the line of the
+repository that defines them. Imports are read from the code, without running it.
 """
-
-from __future__ import annotations
 
 import ast
 import importlib.util
@@ -27,7 +24,7 @@ _DOTTED = re.compile(rf'(?<!{_DOT}){_NAME}(?:{_DOT}{_NAME})*(?!<span class="o">=
 
 
 def imports_of(code: str) -> dict[str, str]:
-    """Return what each name stands for that Python code imports; nothing if it is no Python."""
+    """Return the full name of each name that Python code imports; empty if it is not Python."""
     try:
         tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", code))
     except SyntaxError:
@@ -44,7 +41,7 @@ def imports_of(code: str) -> dict[str, str]:
 
 
 def linked(html: str, addresses: dict[str, str]) -> str:
-    """Return highlighted code in which dotted names are links, the longest that has an address."""
+    """Return highlighted code with links on the longest dotted names that have an address."""
 
     def with_link(match: re.Match[str]) -> str:
         spans = re.findall(_NAME, match[0])
@@ -61,7 +58,7 @@ def linked(html: str, addresses: dict[str, str]) -> str:
 
 
 def defined_in(qualified: str) -> tuple[str, int] | None:
-    """Return the file of the repository and the line that define a name of the companion."""
+    """Return the file in the repository and the line that define a name; None if not ours."""
     if not qualified.startswith("companion."):
         return None
     library = Path(importlib.util.find_spec("companion").origin).parents[1]
@@ -79,27 +76,22 @@ def defined_in(qualified: str) -> tuple[str, int] | None:
 
 
 def _remember_imports(app, doctree) -> None:
-    """Keep with each piece of code what its names stand for, by it and the code above it."""
+    """Store the imports of each piece of code, and of the code above it, in its node."""
     if not app.env.docname.startswith("notebooks/"):
         return
-    known: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for node in doctree.findall(nodes.literal_block):
         if node.get("language") in LANGUAGES:
-            known = known | imports_of(node.astext())
-            node["imports"] = known
-
-
-def _ends(chain: str) -> list[int]:
-    """Where the parts of a dotted name end."""
-    return [*(dot.start() for dot in re.finditer(r"\.", chain)), len(chain)]
+            imports = imports | imports_of(node.astext())
+            node["imports"] = imports
 
 
 def _addresses(builder, imports: dict[str, str], code: str) -> dict[str, str]:
     """Return the address of each dotted name in code that has one."""
     objects = builder.env.get_domain("py").objects
     found = {}
-    chains = set(re.findall(r"[A-Za-z_]\w*(?:\.\w+)*", code))
-    for dotted in {chain[:end] for chain in chains for end in _ends(chain)}:
+    chains = [c.split(".") for c in set(re.findall(r"[A-Za-z_]\w*(?:\.\w+)*", code))]
+    for dotted in {".".join(parts[: i + 1]) for parts in chains for i in range(len(parts))}:
         root, _, rest = dotted.partition(".")
         if root not in imports:
             continue

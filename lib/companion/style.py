@@ -1,6 +1,4 @@
-"""The figures' style: the library's, and what is drawn the same in every figure of a paper."""
-
-from __future__ import annotations
+"""The style of the figures: the library's, and colours and markers shared by a paper's figures."""
 
 import functools
 from collections.abc import Callable
@@ -45,9 +43,9 @@ __all__ = [
     "styled",
 ]
 
-#: of the two mechanisms that Biswas et al. compare, the same in every picture
+#: colours of the two mechanisms that Biswas et al. compare
 MECHANISMS = {"Gaussian": BLUE, "VMF": ORANGE}
-#: of the attacks that Liu et al. compare; in grey, the marker tells them apart
+#: colours and markers of the attacks that Liu et al. compare
 ATTACKS = {
     "Ours": {"color": ORANGE, "marker": "o"},
     "w/o FM": {"color": RED, "marker": "X"},
@@ -56,7 +54,7 @@ ATTACKS = {
     "Robbing The Fed": {"color": PURPLE, "marker": "D"},
     "Analytic": {"color": SKY, "marker": "v"},
 }
-#: of the defences that Liu et al. compare; "None" is grey, as the line they are held against
+#: colours and markers of the defences that Liu et al. compare; the baseline "None" is grey
 DEFENCES = {
     "None": {"color": GREY, "marker": "o"},
     "GradClip": {"color": BLUE, "marker": "s"},
@@ -68,7 +66,7 @@ DEFENCES = {
 
 
 def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorate an exhibit's ``draw``: in the one style, closed so that it is displayed once."""
+    """Decorate an exhibit's ``draw``: in the shared style, closed so that it is displayed once."""
 
     @functools.wraps(function)
     def draw(tables: Any) -> Figure:

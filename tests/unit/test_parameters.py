@@ -136,7 +136,7 @@ def test_parameters_given_for_a_panel_are_those_of_its_figure(project):
     for key in ("ziller2024/fig1", "ziller2024/fig1_mse"):
         session = Study(overrides={key: {"samples": 7}})
         for asked in ("ziller2024/fig1", "ziller2024/fig1_psnr"):
-            assert session.run(asked).settings["samples"] == 7
+            assert session.run(asked).tables.parameters["samples"] == 7
 
 
 def test_every_profile_value_is_of_its_kind_and_in_range():

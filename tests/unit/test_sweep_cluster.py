@@ -445,9 +445,9 @@ def test_without_dask_the_message_says_how_to_get_it(monkeypatch):
 def fresh(monkeypatch):
     """This process as a worker that starts now."""
     monkeypatch.setattr(dask_worker, "_START", time.time())
-    dask_worker._known.cache_clear()
+    dask_worker._load.cache_clear()
     yield
-    dask_worker._known.cache_clear()
+    dask_worker._load.cache_clear()
 
 
 def request(tasks, of="draw", **changed):

@@ -1,6 +1,4 @@
-"""What the paper profile costs, as texts and as the book's page."""
-
-from __future__ import annotations
+"""The costs of the paper profile: as text, and as a page of the book."""
 
 from companion.book.markdown import escape, exhibit_link, list_table
 from companion.study.costs import Price, Total, prices, total
@@ -17,13 +15,13 @@ __all__ = [
     "work_text",
 ]
 
-#: machines for which the book gives times: this one, a workstation, a node, a small cluster.
+#: cores for which the book gives times: of a laptop, a workstation, a node, a small cluster.
 CORES = (2, 16, 128, 1024)
-#: how many exhibits the book names that cost most.
-DEAREST = 6
+#: the number of costliest exhibits that the book names.
+COSTLIEST = 6
 
 
-# Texts ------------------------------------------------------------------------------------------
+# Text -------------------------------------------------------------------------------------------
 
 
 def hours(seconds: float) -> str:
@@ -37,7 +35,7 @@ def hours(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a time to two digits in the unit that suits it: ``12 s``, ``3 min``, ``2.5 h``."""
+    """Return a time to two digits in a suitable unit: ``12 s``, ``3 min``, ``2.5 h``."""
     for unit, size, most in (("s", 1, 99.5), ("min", 60, 99.5), ("h", 3600, 71.5)):
         if seconds / size < most:
             return f"{seconds / size:.2g} {unit}" if seconds >= 1 else "<1 s"
@@ -46,17 +44,19 @@ def span(seconds: float) -> str:
 
 
 def work_text(price: Price) -> str:
+    """Return the core-hours or GPU-hours of an exhibit."""
     return f"{hours(price.gpu_seconds)} GPU" if price.gpu_seconds else hours(price.core_seconds)
 
 
 def time_text(price: Price, cores: int) -> str:
-    """Times of what needs a GPU are those on one, whatever the cores."""
-    return (
-        f"{span(price.seconds_on(1))} (GPU)" if price.gpu_seconds else span(price.seconds_on(cores))
-    )
+    """Return the time of an exhibit on ``cores`` cores, or on one GPU if it needs one."""
+    if price.gpu_seconds:
+        return f"{span(price.seconds_on(1))} (GPU)"
+    return span(price.seconds_on(cores))
 
 
 def sums_text(sum_: Total) -> tuple[str, str, str]:
+    """Return core-hours, measured core-hours and GPU-hours (empty for none) of several exhibits."""
     return (
         hours(sum_.core_seconds),
         hours(sum_.measured_core_seconds),
@@ -65,6 +65,7 @@ def sums_text(sum_: Total) -> tuple[str, str, str]:
 
 
 def times_text(sum_: Total, sizes: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the times of several exhibits on machines of ``sizes`` cores."""
     return tuple(span(sum_.seconds_on(size)) for size in sizes)
 
 
@@ -72,7 +73,7 @@ def times_text(sum_: Total, sizes: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def costs_page() -> str:
-    """Return the fragment that ``book/scale.md`` includes: totals, then every exhibit."""
+    """Return the fragment that ``book/scale.md`` includes: totals, then all exhibits."""
     by_paper = {key: rows for key in PAPERS if (rows := prices([key]))}
     whole = total(p for rows in by_paper.values() for p in rows)
     if not whole.exhibits:
@@ -80,14 +81,14 @@ def costs_page() -> str:
     heads = tuple(f"{size:,} cores" for size in CORES)
     sums = [(escape(PAPERS[key]), total(priced)) for key, priced in by_paper.items()]
     every = sorted((p for rows in by_paper.values() for p in rows), key=lambda p: -p.core_seconds)
-    dearest, work = every[:DEAREST], whole.core_seconds or 1.0
-    most = sum(p.core_seconds for p in dearest) / work
+    costliest, work = every[:COSTLIEST], whole.core_seconds or 1.0
+    most = sum(p.core_seconds for p in costliest) / work
     slowest = max(every, key=lambda p: p.core_seconds / p.tasks).exhibit
     parts = [
         f"{whole.measured} of {whole.exhibits} exhibits were measured whole; they are cheap, "
         f"{_percent(whole.measured_core_seconds / work)} of the core-hours. The others are "
         f"extrapolated from smaller runs. {_percent(most)} of all core-hours are those of "
-        + ", ".join(exhibit_link(p.exhibit, _place(p.exhibit)) for p in dearest)
+        + ", ".join(exhibit_link(p.exhibit, _place(p.exhibit)) for p in costliest)
         + f". The longest task of all is one of {exhibit_link(slowest, _place(slowest))}: "
         f"{span(whole.longest_core_seconds)}.",
         list_table(
@@ -123,7 +124,7 @@ def costs_page() -> str:
             widths=(18, 9, 7, 10, 10, 10, 10, 8, 18),
             classes="prices",
         )
-        title = f"{escape(PAPERS[key])}: {len(priced)} exhibits, the dearest first"
+        title = f"{escape(PAPERS[key])}: {len(priced)} exhibits, the costliest first"
         parts.append(f"::::{{dropdown}} {title}\n{table}::::")
     return "\n\n".join(parts) + "\n"
 
@@ -134,6 +135,6 @@ def _place(exhibit_id: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return (
-        f"{share:.0%}" if share >= 0.1 else f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
-    )
+    if share < 0.001:
+        return "less than 0.1%"
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"

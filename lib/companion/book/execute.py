@@ -1,13 +1,14 @@
-"""Run notebooks through papermill, several at a time, and say how far each one is.
+"""Run notebooks through papermill, several at a time, and show their progress.
 
-Papermill keeps the executed notebook on disk after every cell, so a failure leaves something to
-look at. What it lacks is added here: unknown and mistyped parameters are errors, each cell is
-announced as it starts, and a failure is told by exhibit and cell.
+Papermill writes the executed notebook to disk after every cell, so that a failed one can be
+inspected. This module adds errors for unknown and mistyped parameters, a line for each cell that
+starts, and the exhibit and cell of a failure.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import os
 import signal
@@ -15,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -31,9 +31,9 @@ from rich.live import Live
 from rich.table import Table
 
 from companion.study.progress import duration, pace
+from companion.study.stored import EXHIBIT_TAG
 
 __all__ = [
-    "EXHIBIT_TAG",
     "Failure",
     "Outcome",
     "Progress",
@@ -44,21 +44,18 @@ __all__ = [
     "notebooks_of",
 ]
 
-#: a cell tagged ``exhibit:<id>`` makes that exhibit.
-EXHIBIT_TAG = "exhibit:"
-
-#: beginnings of tags that say how a cell is shown or compared, not what it is.
-_LOOKS = ("hide-", "remove-", "nbval-")
+#: prefixes of tags that set how a cell is shown or compared.
+_DISPLAY_TAGS = ("hide-", "remove-", "nbval-")
 
 ENGINE = "reconrisk"
 
-#: libraries that start one thread per core unless told otherwise.
+#: environment variables of libraries that start one thread per core by default.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Where a notebook stopped: the code cell's number (from 1), what it is called, the error."""
+    """Where a notebook stopped: the code cell's number (from 1), its label, the error."""
 
     cell: int
     label: str
@@ -75,21 +72,21 @@ class Outcome:
     failure: Failure | None = None
 
 
-def notebooks_of(folder: Path) -> list[Path]:
-    """Return every notebook below ``folder`` (``<paper>/NN_topic.ipynb``) in order."""
-    return sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+def notebooks_of(folder: Path, suffix: str = ".ipynb") -> list[Path]:
+    """Return every ``<paper>/NN_topic`` notebook (or ``.py`` source) below a folder, sorted."""
+    return sorted(p for p in folder.rglob(f"*{suffix}") if ".ipynb_checkpoints" not in p.parts)
 
 
 def label_of(cell: Mapping[str, Any]) -> str:
-    """Return what to call a code cell: its exhibit, else its first tag, else its first words.
+    """Return a label for a code cell: its exhibit, else its first tag, else its first words.
 
-    Tags that only say how a page shows the cell do not count.
+    Tags that only set how a cell is shown or compared do not count.
     """
     tags = cell.get("metadata", {}).get("tags", [])
     for tag in tags:
         if tag.startswith(EXHIBIT_TAG):
             return tag.removeprefix(EXHIBIT_TAG)
-    named = [tag for tag in tags if not tag.startswith(_LOOKS)]
+    named = [tag for tag in tags if not tag.startswith(_DISPLAY_TAGS)]
     if named:
         return named[0]
     lines = [line.strip() for line in cell.get("source", "").splitlines() if line.strip()]
@@ -106,12 +103,12 @@ def declared_parameters(notebook: Path) -> dict[str, Any]:
         try:
             declared[name] = ast.literal_eval(found["default"])
         except (ValueError, SyntaxError):
-            declared[name] = None  # not a plain literal: any type is let through
+            declared[name] = None  # not a literal: every type is valid
     return declared
 
 
 def check_parameters(notebook: Path, parameters: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the parameters for one notebook; papermill alone only warns."""
+    """Return the faults of the parameters for one notebook; papermill alone only warns."""
     declared = declared_parameters(notebook)
     valid = ", ".join(f"{k} ({type(v).__name__})" for k, v in declared.items()) or "none"
     problems = []
@@ -138,9 +135,9 @@ def _fits(value: Any, default: Any) -> bool:
 
 
 class Progress:
-    """What is running: a live table on a terminal, one line per event anywhere else.
+    """The running notebooks: a live table on a terminal, one line per event elsewhere.
 
-    ``expected`` are the seconds that notebooks are likely to take, those that are known.
+    ``expected`` holds the known seconds that notebooks are likely to take, by name.
     """
 
     def __init__(
@@ -205,7 +202,7 @@ class Progress:
         return table
 
     def _left(self) -> str:
-        """About how long the notebooks still take: all in a row, shared by the jobs."""
+        """Return about how long the notebooks still take, when the jobs share them."""
         here = pace(self._took, self._foreseen)
         now = time.monotonic()
         each = [
@@ -227,10 +224,10 @@ class Progress:
 
 
 class _Engine(Engine):
-    """Papermill's own engine, which also tells ``watch`` of each cell and keeps its kernel known.
+    """Papermill's own engine, which also calls ``watch`` for each cell and registers its client.
 
-    The kernel works in the output's folder, by a setting of the kernel and not by ``chdir``:
-    the working folder belongs to the process, and the notebooks run in its threads.
+    The kernel works in the output's folder by a setting of its own: ``chdir`` would act on the
+    whole process, and notebooks run in its threads.
     """
 
     @classmethod
@@ -273,9 +270,9 @@ class _Engine(Engine):
 papermill_engines.register(ENGINE, _Engine)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _environment(jobs: int) -> Iterator[None]:
-    """Share the cores among the kernels, and let kernels come from this very environment."""
+    """Share the cores among the kernels, and start kernels from this Python environment."""
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
     wanted = dict.fromkeys(_THREADS, threads)
     wanted |= {"JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
@@ -297,21 +294,23 @@ def execute(
     console: Console | None = None,
     expected: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
-    """Run notebooks, each in its own kernel, and keep what they become.
+    """Run notebooks, each in its own kernel, and save the executed ones.
 
     Parameters
     ----------
     notebooks : sequence of (str, Path)
         Name (``paper/NN_topic``) and file of each.
     output : Path
-        Folder for the executed notebooks (``<name>.ipynb``) and what their kernels print to the
-        standard error stream (``<name>.log``). It is also where they work.
+        Folder for the executed notebooks (``<name>.ipynb``) and the standard error stream of their
+        kernels (``<name>.log``). The kernels work in it.
     parameters : mapping
-        Values for parameters the notebooks declare; a notebook is given those it has.
+        Values of parameters; each notebook gets those that it declares.
     jobs : int
         How many to run at a time, at least 1.
+    console : Console, optional
+        Where progress is shown.
     expected : mapping
-        Seconds by name that they are likely to take, for the remaining time that is shown.
+        Seconds that they are likely to take, by name, for the remaining time that is shown.
 
     Returns
     -------
@@ -374,8 +373,7 @@ def _run(
         except PapermillExecutionError as error:
             failure = _failure(target, f"{error.ename}: {error.evalue}")
         except Exception as error:  # a dead kernel, an unreadable file: the others must go on
-            said = f"{type(error).__name__}: {error} {_tail(log)}".strip()
-            failure = _failure(target, said)
+            failure = _failure(target, f"{type(error).__name__}: {error} {_tail(log)}".strip())
         finally:
             ensure_event_loop().close()  # nbclient leaves its thread's loop open
     outcome = Outcome(name, target, time.monotonic() - began, failure)
@@ -384,14 +382,11 @@ def _run(
 
 
 def _failure(path: Path, error: str) -> Failure:
-    """Find the cell a saved notebook stopped at: the last one that was started."""
-    code = []
-    if path.is_file():
-        cells = nbformat.read(path, as_version=4).cells
-        code = [c for c in cells if c.cell_type == "code"]
+    """Find the cell at which a saved notebook stopped: the last one that started."""
+    cells = nbformat.read(path, as_version=4).cells if path.is_file() else []
     begun = [
         (number, cell)
-        for number, cell in enumerate(code, 1)
+        for number, cell in enumerate((c for c in cells if c.cell_type == "code"), 1)
         if cell.metadata.get("papermill", {}).get("start_time")
     ]
     if not begun:
@@ -400,18 +395,16 @@ def _failure(path: Path, error: str) -> Failure:
     return Failure(number, label_of(cell), error)
 
 
-def _tail(log: Path, lines: int = 3) -> str:
-    """Return the last lines of a kernel's log, less the notice every kernel gives."""
-    text = log.read_text(errors="replace").strip().splitlines()
-    return " | ".join([line for line in text if "TCP without encryption" not in line][-lines:])
+def _tail(log: Path) -> str:
+    """Return the last three lines of a kernel's log, without the notice that all kernels print."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join([line for line in lines if "TCP without encryption" not in line][-3:])
 
 
 def _kill(clients: Sequence[PapermillNotebookClient]) -> None:
-    """End the kernels still at work, with the processes they started."""
+    """Kill the running kernels and the processes that they started."""
     for client in list(clients):
         pid = getattr(getattr(client.km, "provisioner", None), "pid", None)
         if pid:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
                 os.killpg(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it ended by itself in the meantime

@@ -1,6 +1,4 @@
-"""What the explorer takes from the library: names of entries, sources, the papers' settings."""
-
-from __future__ import annotations
+"""The explorer page's report tables and presets, from the library and the papers' settings."""
 
 import json
 from functools import lru_cache
@@ -10,7 +8,7 @@ from reconrisk import privacy, risk
 
 __all__ = ["SHOWN", "explorer_presets", "explorer_report"]
 
-#: the kinds of entries that the page works out; the others need more than its controls say
+#: the kinds of entries that the page computes; the others need more inputs than it has
 SHOWN = (
     "epsilon", "power", "membership_advantage",
     "rero", "rero_advantage", "bayes_success", "rero_renyi",
@@ -25,7 +23,7 @@ _LETTERS = dict(
     zip(("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024"), "ABCD", strict=True)
 )
 
-#: address of a control's value: as in explorer.js
+#: the name of a control in the page's address, as in explorer.js
 _ADDRESS = {
     "sigma": "sigma", "q": "q", "steps": "T", "surprise": "k", "dimension": "N", "norm": "X",
     "range": "R", "clip": "C", "delta": "delta", "parameters": "p",
@@ -33,9 +31,9 @@ _ADDRESS = {
 
 
 def explorer_report() -> str:
-    """Return the report's empty tables, one for each threat model, and the words for their rows.
+    """Return the report's empty tables, one for each threat model, and the texts of their rows.
 
-    The page's script writes the numbers in. Links to statements and functions are the book's own.
+    The page's script fills in the numbers. Links to statements are cross-references of the book.
     """
     parts = []
     for key, threat in risk.THREAT_MODELS.items():
@@ -82,7 +80,7 @@ def _data(name: str, value: object) -> str:
 
 @lru_cache(maxsize=1)
 def _presets() -> tuple[tuple[str, str, dict[str, float]], ...]:
-    """Settings of the papers: a name, where they stand in the book, the controls' values."""
+    """Return settings of the papers: name, cross-reference to the exhibit, values of controls."""
     digits = {"dimension": 784, "range": 1.0, "norm": 9.2, "parameters": 7960}
     full = privacy.noise_for_epsilon(10, 1e-5, steps=100)
     sampled = privacy.noise_for_epsilon(10, 1e-5, sampling_rate=0.02, steps=1000)
@@ -127,7 +125,7 @@ def _short(value: float) -> float:
 
 
 def explorer_presets() -> str:
-    """Return the papers' settings: links that set the page, and the same for its script."""
+    """Return the papers' settings as links that set the page, and as JSON for its script."""
     lines, data = [], []
     for name, place, setting in _presets():
         fragment = "&amp;".join(f"{_ADDRESS[key]}={value:.12g}" for key, value in setting.items())

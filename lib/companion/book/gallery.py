@@ -1,9 +1,7 @@
-"""What a folder of executed notebooks shows: every exhibit's cell, picture, result and verdicts.
+"""The exhibits in a folder of executed notebooks: cells, pictures, results and verdicts.
 
-Recorded runs stand beside it. Where an exhibit has one, its verdicts are the ones that count.
+Recorded runs are held beside them. Where an exhibit has one, its verdicts count.
 """
-
-from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -20,7 +18,7 @@ from companion.study.results import RESULT_MIME
 from companion.study.stored import exhibit_cells
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["Gallery", "Shown", "gallery", "verdict_of"]
+__all__ = ["Gallery", "Shown", "gallery"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,9 @@ class Shown:
     exhibit : str
         Its id.
     document : str
-        The notebook, as the book's table of contents names it.
+        The notebook, as named in the book's table of contents.
     result : mapping or None
-        The machine-readable result among the cell's outputs; None if the cell did not get there.
+        The machine-readable result among the cell's outputs; None if the cell did not finish.
     picture : bytes or None
         The first PNG among its outputs.
     """
@@ -46,14 +44,19 @@ class Shown:
 
     @property
     def verdicts(self) -> Iterator[Verdict]:
-        """Everything the cell judged."""
+        """The verdicts in the cell's result."""
         for fields in (self.result or {}).get("verdicts", ()):
             yield Verdict(**fields)
+
+    @property
+    def status(self) -> str:
+        """The computed verdict on the exhibit itself."""
+        return "pending" if self.result is None else str(self.result["status"])
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """All exhibits shown by a folder of notebooks, their records, and what was judged where."""
+    """All exhibits in a folder of notebooks, their records, and the verdicts of both."""
 
     shown: Mapping[str, Shown] = field(default_factory=dict)
     recorded: Recorded = field(default_factory=Recorded)
@@ -67,15 +70,15 @@ class Gallery:
         return [(s, v) for s in self.shown.values() for v in s.verdicts if v.target == target]
 
     def status(self, target: str) -> str:
-        """Return the verdict that counts on a target, *pending* if there is none.
+        """Return the status that counts for a target, *pending* if nothing judges it.
 
-        The worst over the exhibits that judge it, each by its recorded run where it has one and
+        It is the worst over the exhibits that judge it, each by its recorded run if it has one and
         by its notebook's cell otherwise.
         """
         return self.recorded.counting(target, ((s.exhibit, v) for s, v in self.on(target)))
 
     def shown_status(self, target: str) -> str:
-        """Return the worst verdict of the notebooks on a target, *pending* if there is none."""
+        """Return the notebooks' worst status for a target, *pending* if nothing judges it."""
         return overall(v for _, v in self.on(target))
 
     def profile(self, target: str) -> str:
@@ -90,7 +93,7 @@ def gallery(notebooks: Path) -> Gallery:
     Raises
     ------
     ValueError
-        If two cells show one exhibit: a reader could not be sent to both.
+        If two cells show the same exhibit.
     """
     shown: dict[str, Shown] = {}
     for path in notebooks_of(notebooks):
@@ -110,10 +113,3 @@ def _outputs(cell: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bytes |
         if picture is None and "image/png" in data:
             picture = base64.b64decode(data["image/png"])
     return result, picture
-
-
-def verdict_of(shown: Shown | None) -> str:
-    """Return the computed verdict on the exhibit itself."""
-    if shown is None or shown.result is None:
-        return "pending"
-    return str(shown.result["status"])

@@ -1,7 +1,5 @@
 """Pieces of MyST Markdown for the generated pages."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,11 +16,13 @@ __all__ = [
     "escape",
     "exhibit_link",
     "list_table",
+    "listed",
+    "one_line",
     "slug",
     "tally",
 ]
 
-#: verdicts to look at: what folds them is open at once
+#: verdicts to look at: their folds are open
 OPENED = frozenset({"differs", "refuted", "failed"})
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
@@ -30,13 +30,23 @@ _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")
 
 
 def escape(text: str) -> str:
-    """Return plain text such that Markdown shows it as it is, on one line."""
-    escaped = _SPECIAL.sub(r"\\\1", typeset(" ".join(text.split())))
+    """Return plain text on one line, typeset and with Markdown's special characters escaped."""
+    escaped = _SPECIAL.sub(r"\\\1", typeset(one_line(text)))
     return _LIST_START.sub(r"\1\\\2", escaped)
 
 
+def one_line(text: str) -> str:
+    """Return ``text`` with single spaces in place of all white space."""
+    return " ".join(text.split())
+
+
+def listed(value: object) -> str:
+    """Return a parameter's value as text: the entries of a list with commas between them."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
 def slug(text: str) -> str:
-    """Return ``text`` as an HTML id: lower case, everything else a hyphen."""
+    """Return ``text`` as an HTML id: lower-case letters and digits, joined by hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
@@ -46,12 +56,12 @@ def anchor(kind: str, target: str) -> str:
 
 
 def badge(status: str) -> str:
-    """Return a verdict as the coloured word that the style sheet knows."""
+    """Return a verdict as HTML that the style sheet colours."""
     return f'<span class="verdict verdict-{slug(status)}">{status}</span>'
 
 
 def tally(statuses: Iterable[str]) -> str:
-    """Return how many there are of each verdict, from best to worst."""
+    """Return the number of verdicts of each status, from best to worst."""
     counts = Counter(statuses)
     return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
 
@@ -67,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def exhibit_link(exhibit_id: str, text: str = "") -> str:
-    """Return a cross-reference to an exhibit, called by its place in the paper."""
+    """Return a cross-reference to an exhibit; its text is by default the place in the paper."""
     row = registry.exhibit(exhibit_id)
     words = re.sub(r"[`<>]", "", text or row.place)
     return f"{{ref}}`{words} <{row.anchor}>`"

@@ -1,13 +1,12 @@
 """The book's generated pages: exhibit index, claim ledger, errata, and the tables of other pages.
 
-Everything on them is computed from the registry and from the verdicts stored in the notebooks.
+They are computed from the registry and from the verdicts stored in notebooks and records.
 """
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from companion.book.costs_page import costs_page
 from companion.book.explorer import explorer_presets, explorer_report
@@ -18,24 +17,24 @@ from companion.book.markdown import (
     escape,
     exhibit_link,
     list_table,
+    one_line,
     slug,
     tally,
 )
 from companion.book.recorded_pages import recorded_page
 from companion.study import registry
-from companion.study.registry import PAPERS, Exhibit
+from companion.study.registry import PAPERS, Claim, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["standing", "write_pages"]
 
 THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
 
+Row = TypeVar("Row", Exhibit, Claim, Erratum)
+
 
 def write_pages(
-    folder: Path,
-    gallery: Gallery,
-    project: Path,
-    source: Callable[[str], str],
+    folder: Path, gallery: Gallery, project: Path, source: Callable[[str], str]
 ) -> None:
     """Write every generated page and fragment.
 
@@ -44,7 +43,7 @@ def write_pages(
     folder : Path
         ``book/generated`` of the book's source.
     gallery : Gallery
-        What the notebooks show.
+        The exhibits of the notebooks, and the records.
     project : Path
         The checkout.
     source : callable
@@ -71,34 +70,27 @@ def write_pages(
 # --- counting ---------------------------------------------------------------------------------
 
 
+def _of_paper(rows: Mapping[str, Row], paper_key: str) -> list[Row]:
+    return [row for row in rows.values() if row.paper_key == paper_key]
+
+
 def _whole(paper_key: str) -> list[Exhibit]:
-    """The paper's exhibits that something computes, without the panels of figures."""
-    return [
-        e
-        for e in registry.exhibits().values()
-        if e.paper_key == paper_key and e.computable and registry.parent_of(e.id) == e.id
-    ]
-
-
-def _panels(exhibit_id: str) -> list[Exhibit]:
-    return [
-        e
-        for e in registry.exhibits().values()
-        if e.id != exhibit_id and registry.parent_of(e.id) == exhibit_id
-    ]
+    """Return the paper's computable exhibits, without the panels of figures."""
+    every = _of_paper(registry.exhibits(), paper_key)
+    return [e for e in every if e.computable and registry.parent_of(e.id) == e.id]
 
 
 def standing(gallery: Gallery, target: str) -> str:
-    """Return a target's verdict in colour: the recorded run's and the notebook's, told apart.
+    """Return badges of a target's verdicts by the recorded run and by the notebook.
 
-    The first is the one that counts.
+    The first is the verdict that counts.
     """
     recorded = gallery.recorded.status(target)
     if not recorded:
         return badge(gallery.status(target))
     first, second = gallery.status(target), gallery.shown_status(target)
     words = f"{badge(recorded)} recorded run"
-    if first != recorded:  # another exhibit, without a record, has the last word
+    if first != recorded:  # an exhibit without a record has a worse verdict
         words = f"{badge(first)} in all; {words}"
     return f"{words}, {badge(second)} {gallery.profile(target)} run"
 
@@ -107,7 +99,7 @@ def standing(gallery: Gallery, target: str) -> str:
 
 
 def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
-    """Write a small copy of every stored picture; return its path from the generated pages."""
+    """Write a small copy of every stored picture; return their paths from the generated pages."""
     from PIL import Image
 
     folder.mkdir(exist_ok=True)
@@ -144,8 +136,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
         parts += [f"## {title}", f"{done} of {len(rows)} built."]
         cards = [_card(e, gallery, pictures) for e in rows]
         parts.append("\n".join([":::::{grid} 1 2 3 3", ":gutter: 2", "", *cards, ":::::"]))
-        stated = [e for e in registry.exhibits().values() if e.paper_key == key]
-        stated = [e for e in stated if not e.computable]
+        stated = [e for e in _of_paper(registry.exhibits(), key) if not e.computable]
         if stated:
             labels = "\n".join(f"({e.anchor})=" for e in stated)
             names = "; ".join(f"{escape(e.place)} ({escape(e.title)})" for e in stated)
@@ -161,16 +152,15 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
     lines = ["::::{grid-item-card}", ":class-card: exhibit-card"]
     if shown is not None:
         lines += [f":link: {exhibit.anchor}", ":link-type: ref"]
-        lines.append(f":link-alt: {_plain(exhibit.place)} of {_plain(PAPERS[exhibit.paper_key])}")
+        lines.append(f":link-alt: {one_line(f'{exhibit.place} of {PAPERS[exhibit.paper_key]}')}")
     if exhibit.id in pictures:
         result = (shown.result if shown is not None else None) or {}
-        alt = _plain(result.get("alt", exhibit.title))
+        alt = one_line(result.get("alt", exhibit.title))
         lines += [f":img-top: {pictures[exhibit.id]}", f":img-alt: {alt}"]
-    panels = _panels(exhibit.id)
-    if shown is None:  # nothing shows it yet: references to it end here
-        lines += ["", *(f"({e.anchor})=" for e in (exhibit, *panels))]
-    else:
-        lines.append("")
+    panels = registry.panels_of(exhibit.id)
+    lines.append("")
+    if shown is None:  # no notebook shows it yet: references to it lead here
+        lines += [f"({e.anchor})=" for e in (exhibit, *panels)]
     lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
     if panels:
@@ -180,12 +170,8 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
 
 
 def _short(panel: Exhibit, whole: Exhibit) -> str:
-    """A panel's place without the figure's own name: ``row 1, MSE``."""
+    """Return a panel's place without the figure's own name: ``row 1, MSE``."""
     return panel.place.removeprefix(whole.place).strip(" ()") or panel.place
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 FILTER = """\
@@ -229,6 +215,7 @@ def _claims(gallery: Gallery) -> str:
     options = "".join(
         f'<option value="{s}">{s}</option>' for s in STATUSES if s in set(statuses.values())
     )
+    header = ("Id", "Claim", "Verdict, checked at", "Evidence, or how to check")
     parts = [
         "# Claim ledger",
         "Every checkable statement of the five papers and of this companion: where it stands, "
@@ -245,23 +232,21 @@ def _claims(gallery: Gallery) -> str:
                 f"{standing(gallery, c.id)}\n\n{_homes(gallery.on(c.id))}".rstrip(),
                 _both_evidences(gallery, c.id) or escape(c.how_to_check),
             )
-            for c in claims.values()
-            if c.paper_key == key
+            for c in _of_paper(claims, key)
         ]
         if rows:
-            parts.append(f"## {title}")
-            header = ("Id", "Claim", "Verdict, checked at", "Evidence, or how to check")
-            parts.append(list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger"))
+            table = list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger")
+            parts += [f"## {title}", table]
     return "\n\n".join(parts) + "\n"
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
-    """Links to the cells that reached the verdicts."""
+    """Return links to the cells that computed the verdicts."""
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
 
 
 def _both_evidences(gallery: Gallery, target: str) -> str:
-    """What was compared: by the recorded runs, then by the notebooks."""
+    """Return what the recorded runs compared, then what the notebooks did."""
     quick = _evidence(v for _, v in gallery.on(target))
     recorded = _evidence(v for _, v in gallery.recorded.on(target))
     if not recorded:
@@ -282,14 +267,14 @@ def _evidence(verdicts: Iterable[Verdict]) -> str:
 
 
 def _errata(gallery: Gallery) -> str:
-    errata = registry.errata().values()
+    errata = registry.errata()
     parts = [
         "# Errata",
         "Statements in the papers that are wrong as printed, each with the statement that holds "
         "and the computation that shows both. Nothing is listed here on argument alone.",
     ]
     for key, title in PAPERS.items():
-        rows = [e for e in errata if e.paper_key == key]
+        rows = _of_paper(errata, key)
         if rows:
             parts.append(f"## {title}")
         for e in rows:
@@ -317,7 +302,7 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     rows = _whole(paper_key)
     if not rows:
         return "No exhibit is registered yet.\n"
-    claims = [c.id for c in registry.claims().values() if c.paper_key == paper_key]
+    claims = _of_paper(registry.claims(), paper_key)
     table = list_table(
         ("Exhibit", "Verdict", "What it shows"),
         [(exhibit_link(e.id), standing(gallery, e.id), escape(e.title)) for e in rows],
@@ -326,7 +311,7 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     )
     return (
         f"Exhibits: {tally(gallery.status(e.id) for e in rows)}. "
-        f"Claims: {tally(gallery.status(c) for c in claims)}.\n\n"
+        f"Claims: {tally(gallery.status(c.id) for c in claims)}.\n\n"
         f"::::{{dropdown}} All {len(rows)} exhibits\n{table}::::\n"
     )
 
@@ -335,8 +320,8 @@ def _summary(gallery: Gallery) -> str:
     rows = []
     for key, title in PAPERS.items():
         exhibits = [gallery.status(e.id) for e in _whole(key)]
-        claims = [gallery.status(c.id) for c in registry.claims().values() if c.paper_key == key]
-        errata = [e for e in registry.errata().values() if e.paper_key == key]
+        claims = [gallery.status(c.id) for c in _of_paper(registry.claims(), key)]
+        errata = _of_paper(registry.errata(), key)
         if exhibits or claims:
             rows.append((escape(title), tally(exhibits), tally(claims), str(len(errata))))
     return list_table(

@@ -1,13 +1,11 @@
-"""What long runs left in ``data/recorded/``: below their exhibits, and all on one page.
+"""The recorded runs of ``data/recorded/`` in the book: below their exhibits, and on one page.
 
-``companion run EXHIBIT --no-figure --out data/recorded/EXHIBIT`` makes one. The notebook's run
-stays the quick one that everyone can repeat; the record says what ran, where and for how long. Its
-figure is drawn from its tables when the book is built.
+``companion run EXHIBIT --no-figure --out data/recorded/EXHIBIT`` makes a record. It holds what ran,
+where and for how long; its figure is drawn from its tables when the book is built. The notebook's
+run stays the quick one, which everyone can repeat.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +17,8 @@ from companion.book.markdown import (
     escape,
     exhibit_link,
     list_table,
+    listed,
+    one_line,
     slug,
     tally,
 )
@@ -40,19 +40,19 @@ __all__ = ["draw_recorded", "recorded_block", "recorded_page"]
 
 # a longer table is linked, not printed
 _MOST_ROWS = 70
-# how much of a checksum is shown; the record has all of it
+# digits of a checksum that are printed; the record has all
 _SHOWN_DIGITS = 12
 
 
 def draw_recorded(exhibit: Exhibit, record: Record, path: Path) -> bool:
-    """Draw a record's figure from its tables as a PNG file; return whether it could be drawn.
+    """Draw a record's figure from its tables as a PNG file; return whether there is one.
 
-    It cannot where the exhibit has no drawing, or one that shows pictures.
+    There is none if the exhibit has no figure, or one with pictures, which no record holds.
 
     Raises
     ------
     RecordError
-        If the drawing finds other tables than it asks for.
+        If the tables lack what the drawing needs.
     """
     from matplotlib import pyplot as plt
 
@@ -78,12 +78,11 @@ def recorded_block(
     source: Callable[[str], str],
     picture: str = "",
 ) -> str:
-    """Return the part of an exhibit that shows its recorded run.
+    """Return the Markdown of an exhibit's recorded run.
 
     Parameters
     ----------
     exhibit : Exhibit
-        Whose parameters say what the paper's profile is.
     record : Record
     judging : Judging
         The verdicts that count.
@@ -94,23 +93,24 @@ def recorded_block(
     """
     origin = record.provenance
     status = overall(v for v in judging.verdicts if v.target == exhibit.id)
+    memory = "" if origin.peak_memory_gb is None else f" and {origin.peak_memory_gb:g} GB of memory"
+    frozen = f" Its verdicts are those of the run: {escape(judging.lacks)}." * bool(judging.lacks)
     about = (
         f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
-        f"{_memory(record)}; code of commit `{origin.commit[:10]}`. {_data(record)} "
-        f"{_differing_sentence(exhibit, record)}{_frozen_sentence(judging)}"
+        f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)[0]} "
+        f"{_differing_sentence(exhibit, record)}{frozen}"
     )
     parts = [
         "::::::{div} recorded-run",
         f"**Recorded run.** {badge(status)} {{doc}}`About recorded runs "
         "</book/generated/recorded>`",
         "",
+        *(_figure(exhibit, record, picture, status) if picture else [escape(record.result["ran"])]),
+        "",
+        *_details(exhibit, record, judging.verdicts, source, about),
+        "::::::",
     ]
-    if picture:
-        parts += [*_figure(exhibit, record, picture, status), ""]
-    else:
-        parts += [escape(record.result["ran"]), ""]
-    parts += [*_details(exhibit, record, judging.verdicts, source, about), "::::::"]
     return "\n".join(parts)
 
 
@@ -123,7 +123,7 @@ def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
-        f":alt: {' '.join(words.get('alt', '').split())}",
+        f":alt: {one_line(words.get('alt', ''))}",
         "",
         f"{caption} Verdict: {status}.",
         ":::::",
@@ -137,7 +137,7 @@ def _details(
     source: Callable[[str], str],
     about: str,
 ) -> list[str]:
-    """The folded part, open where something differs: every verdict, provenance, the tables."""
+    """Return the folded part, open where a verdict differs: verdicts, provenance, tables."""
     rows = [
         (
             escape(v.target),
@@ -174,7 +174,7 @@ def _details(
 
 def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     words = [
-        f"`{d.name}` {escape(_text(d.ran))} instead of {escape(_text(d.paper))}"
+        f"`{d.name}` {escape(listed(d.ran))} instead of {escape(listed(d.paper))}"
         for d in differences(record, exhibit)
     ]
     if not words:
@@ -182,34 +182,17 @@ def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     return f"Parameters other than the paper profile's: {', '.join(words)}."
 
 
-def _frozen_sentence(judging: Judging) -> str:
-    return f" Its verdicts are those of the run: {escape(judging.lacks)}." if judging.lacks else ""
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-
 def _machine(record: Record) -> str:
     origin = record.provenance
     return f"{escape(origin.device)} ({escape(origin.platform)})"
 
 
-def _memory(record: Record) -> str:
-    memory = record.provenance.peak_memory_gb
-    return "" if memory is None else f" and {memory:g} GB of memory"
-
-
-def _data(record: Record) -> str:
-    """What was read, by the first digits of the files' checksums."""
-    inputs = record.provenance.inputs
-    if not inputs:
-        return _without_inputs(record)[0]
-    return f"Data read: {', '.join(_inputs(inputs))}."
-
-
-def _without_inputs(record: Record) -> tuple[str, str]:
-    """Why no checksum is given: as a sentence, and as an entry of a table."""
+def _data(record: Record) -> tuple[str, str]:
+    """Return the data files that were read, as a sentence and as an entry of a table."""
+    inputs = sorted(record.provenance.inputs.items())
+    if inputs:
+        files = [f"{escape(name)} `{sum_[:_SHOWN_DIGITS]}`" for name, sum_ in inputs]
+        return f"Data read: {', '.join(files)}.", "; ".join(files)
     cost = registry.costs().get(record.provenance.exhibit)
     if cost is None or not cost.needs_data:
         return "It reads no data file.", "none"
@@ -217,10 +200,6 @@ def _without_inputs(record: Record) -> tuple[str, str]:
         f"It read {escape(cost.needs_data)}; the record is older than checksums of data.",
         f"{escape(cost.needs_data)}, no checksum kept",
     )
-
-
-def _inputs(inputs: Mapping[str, str]) -> list[str]:
-    return [f"{escape(name)} `{sum_[:_SHOWN_DIGITS]}`" for name, sum_ in sorted(inputs.items())]
 
 
 def _table(table: pd.DataFrame) -> str:
@@ -238,7 +217,7 @@ def _table(table: pd.DataFrame) -> str:
 
 
 def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str]) -> str:
-    """Return the page of all recorded runs, and of the exhibits that wait for one.
+    """Return the page of all recorded runs, and of the exhibits without one.
 
     Parameters
     ----------
@@ -270,14 +249,8 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
         ]
         parts.append(list_table(header, rows, widths=(18, 32, 28, 22), classes="records"))
     if recorded.problems:
-        parts.append("What is wrong with them:")
-        parts.append("\n".join(f"- {escape(problem)}" for problem in recorded.problems))
-    waiting = unrecorded(project)
-    parts.append(f"## {_counted(len(waiting), 'exhibit')} without a record")
-    parts.append(
-        "They read data and have been run in the quick profile only. The cost is that of the paper "
-        "profile."
-    )
+        problems = "\n".join(f"- {escape(problem)}" for problem in recorded.problems)
+        parts += ["What is wrong with them:", problems]
     costs = [
         (
             exhibit_link(c.exhibit, _name(c.exhibit)),
@@ -285,11 +258,16 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
             f"{duration(float(c.seconds))}, {escape(c.memory_gb)} GB, {escape(c.device)}",
             escape(c.basis),
         )
-        for c in waiting
+        for c in unrecorded(project)
+    ]
+    parts += [
+        f"## {_counted(len(costs), 'exhibit')} without a record",
+        "They read data and have been run in the quick profile only. The cost is that of the paper "
+        "profile.",
     ]
     if costs:
-        header4 = ("Exhibit", "Reads", "Would take", "Known from")
-        parts.append(list_table(header4, costs, widths=(26, 20, 26, 28), classes="costs"))
+        header = ("Exhibit", "Reads", "Would take", "Known from")
+        parts.append(list_table(header, costs, widths=(26, 20, 26, 28), classes="costs"))
     return "\n\n".join(parts) + "\n"
 
 
@@ -313,16 +291,15 @@ def _row(
     origin = record.provenance
     ran = f"{origin.time[:10]}, {_machine(record)}, {duration(origin.seconds or 0.0)}"
     memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
-    data = "; ".join(_inputs(origin.inputs)) or _without_inputs(record)[1]
     changed = [
-        f"`{d.name}` {escape(_text(d.ran))} ({escape(_text(d.paper))})"
+        f"`{d.name}` {escape(listed(d.ran))} ({escape(listed(d.paper))})"
         for d in differences(record, find_exhibit(exhibit))
     ]
     tables = _counted(len(record.tables), "table")
     files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"
     return (
         f"{exhibit_link(exhibit, _name(exhibit))}\n\n{files}",
-        f"{ran}{memory}\n\nData: {data}",
+        f"{ran}{memory}\n\nData: {_data(record)[1]}",
         ", ".join(changed) or "the paper's",
         tally(v.status for v in verdicts),
     )

@@ -1,6 +1,4 @@
-"""Run the notebooks anew and store their outputs, with nothing in them that one machine adds."""
-
-from __future__ import annotations
+"""Run the notebooks again and store their outputs, without anything that depends on the machine."""
 
 import contextlib
 import copy
@@ -23,10 +21,10 @@ from companion.study.stored_tables import FOLDER, VARIABLE
 
 __all__ = ["clean", "refresh_notebooks", "source_of"]
 
-#: entries of a provenance that differ between two runs of the same thing.
+#: entries of a provenance that may differ between two equal runs.
 CIRCUMSTANCES = {"commit", "dirty", "platform", "seconds", "time"}
 
-#: what every stored notebook says about its kernel; versions would differ between machines.
+#: metadata of every stored notebook, without versions, which differ between machines.
 METADATA = {
     "jupytext": {"formats": "ipynb,py:percent"},
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -35,7 +33,7 @@ METADATA = {
 
 
 def source_of(script: Path) -> NotebookNode:
-    """Return the notebook a ``.py`` file in the percent format describes, without outputs."""
+    """Return the notebook of a ``.py`` file in the percent format, without outputs."""
     notebook = jupytext.read(script, fmt="py:percent")
     notebook.metadata = nbformat.from_dict(copy.deepcopy(METADATA))
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -45,7 +43,7 @@ def source_of(script: Path) -> NotebookNode:
 
 
 def clean(executed: NotebookNode, source: NotebookNode) -> NotebookNode:
-    """Return ``source`` with the outputs of its execution and nothing else of it.
+    """Return ``source`` with the outputs and execution counts of ``executed``, and nothing else.
 
     Raises
     ------
@@ -60,29 +58,27 @@ def clean(executed: NotebookNode, source: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             counts.append(ran.execution_count)
             cell.execution_count = ran.execution_count
-            cell.outputs = [_output(o) for o in _merged(ran.outputs)]
+            cell.outputs = _merged(ran.outputs)
     if counts != list(range(1, len(counts) + 1)):
         raise ValueError(f"the cells were not executed in order: {counts}")
     return cleaned
 
 
 def _merged(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
-    """Outputs with neighbouring pieces of one stream joined: how they are cut is chance."""
+    """Join neighbouring pieces of the same stream, which is cut at random places.
+
+    Metadata are cleared: they hold sizes of pictures in screen pixels.
+    """
     merged: list[NotebookNode] = []
     for output in outputs:
         last = merged[-1] if merged else None
-        if last is not None and output.output_type == "stream" == last.output_type:
-            if output.name == last.name:
-                last.text += output.text
-                continue
-        merged.append(copy.deepcopy(output))
+        streams = last is not None and output.output_type == "stream" == last.output_type
+        if last is not None and streams and output.name == last.name:
+            last.text += output.text
+        else:
+            cleared = {"metadata": NotebookNode()} if "metadata" in output else {}
+            merged.append(NotebookNode({**copy.deepcopy(output), **cleared}))
     return merged
-
-
-def _output(output: NotebookNode) -> NotebookNode:
-    if "metadata" in output:
-        output.metadata = NotebookNode()  # sizes of pictures, in screen pixels of the run
-    return output
 
 
 def refresh_notebooks(
@@ -98,9 +94,9 @@ def refresh_notebooks(
     Returns
     -------
     outcomes : list of Outcome
-        What became of each; those that failed keep their former outputs.
+        One for each notebook; those that failed keep their former outputs.
     changed : list of str
-        Those whose file is another one now.
+        Names of the notebooks whose file changed.
     """
     folder = project / "_build" / "refresh"
     sources = {}
@@ -127,7 +123,8 @@ def refresh_notebooks(
             if folder_name in text:
                 raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder_name}")
         for exhibit_id in exhibit_cells(executed):
-            _take_over(tables / exhibit_id, project / FOLDER / exhibit_id)
+            shutil.rmtree(project / FOLDER / exhibit_id, ignore_errors=True)
+            shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id)
         if former is None or stored.read_text(encoding="utf-8") != text:
             stored.write_text(text, encoding="utf-8")
             changed.append(outcome.name)
@@ -136,7 +133,7 @@ def refresh_notebooks(
 
 @contextlib.contextmanager
 def _tables_kept(folder: Path) -> Iterator[None]:
-    """Let the notebooks that run in this block keep the tables they judge."""
+    """Let the notebooks that run in this block write the tables that they judge to ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
     os.environ[VARIABLE] = str(folder.resolve())
     try:
@@ -145,18 +142,12 @@ def _tables_kept(folder: Path) -> Iterator[None]:
         del os.environ[VARIABLE]
 
 
-def _take_over(fresh: Path, stored: Path) -> None:
-    """Replace an exhibit's stored tables by fresh ones."""
-    shutil.rmtree(stored, ignore_errors=True)
-    shutil.copytree(fresh, stored)
-
-
 def _provenances(
     notebook: NotebookNode, executed: NotebookNode, former: NotebookNode | None, path: Path
 ) -> dict[str, Mapping[str, Any]]:
-    """The provenance of every exhibit; the former one where the same was run to the same end.
+    """Return the provenance of every exhibit; the former one where run and outputs are the same.
 
-    So running twice changes nothing: when and how fast the first run was stays.
+    So a second run changes nothing: date and duration of the first one stay.
     """
     declared = declared_parameters(path)
     session = Study(**{k: v for k, v in declared.items() if k in Study.__dataclass_fields__})

@@ -1,11 +1,9 @@
-"""Put the book's source together: prose, notebooks with their exhibits dressed, generated pages.
+"""Stage the book's source: prose, notebooks with their exhibits dressed, generated pages.
 
-Jupyter Book compiles the staged folder, never the checkout, so building leaves the tree clean and
-the stored notebooks stay free of anything the book adds: anchors, captions, alternative text,
-the command that regenerates each exhibit.
+Jupyter Book compiles the staged folder and not the checkout. So building leaves the checkout clean,
+and the stored notebooks hold nothing that the book adds: anchors, captions, alternative text, the
+command that regenerates each exhibit.
 """
-
-from __future__ import annotations
 
 import ast
 import dataclasses
@@ -25,8 +23,17 @@ import yaml
 from nbformat import NotebookNode
 
 from companion.book.execute import notebooks_of
-from companion.book.gallery import Gallery, Shown, gallery, verdict_of
-from companion.book.markdown import OPENED, badge, duration, escape, list_table, slug
+from companion.book.gallery import Gallery, Shown, gallery
+from companion.book.markdown import (
+    OPENED,
+    badge,
+    duration,
+    escape,
+    list_table,
+    listed,
+    one_line,
+    slug,
+)
 from companion.book.pages import standing, write_pages
 from companion.book.recorded_pages import draw_recorded, recorded_block
 from companion.study import registry
@@ -39,19 +46,19 @@ from companion.study.verdicts import STATUSES
 
 __all__ = ["Addresses", "addresses", "dress", "stage"]
 
-#: what the offline pages need of MathJax's own folder.
+#: the files of MathJax that the offline pages need.
 MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 
 #: the style sheet of the generated pages.
 STYLES = Path(__file__).with_name("generated.css")
 
-#: cells that set a notebook up; the book folds their code away.
+#: tags of cells that set a notebook up; the book folds their code away.
 SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the project and its launch hub live; a fork changes these three."""
+    """Addresses of the project and its launch hub, which a fork changes."""
 
     repository: str
     branch: str
@@ -63,7 +70,7 @@ class Addresses:
 
 
 def addresses(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Addresses:
-    """Return the addresses of ``_config.yml``, the environment's in their place if it has any."""
+    """Return the addresses of ``_config.yml``; environment variables take precedence."""
     return Addresses(
         environment.get("BOOK_REPOSITORY_URL") or config["repository"]["url"],
         environment.get("BOOK_BRANCH") or config["repository"]["branch"],
@@ -81,17 +88,17 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     notebooks : Path
         Folder with the executed notebooks (``<paper>/NN_topic.ipynb``).
     target : Path
-        Where to; emptied first.
+        Folder for the source; emptied first.
 
     Returns
     -------
     Gallery
-        What the staged notebooks show.
+        The exhibits of the staged notebooks, and the records.
 
     Raises
     ------
     RecordError
-        If a recorded run cannot be read, or a file of it is not the one that was recorded.
+        If a recorded run cannot be read, or a file of it has changed.
     """
     shutil.rmtree(target, ignore_errors=True)
     skipped = shutil.ignore_patterns("__pycache__", "generated", ".ipynb_checkpoints")
@@ -105,7 +112,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     sphinx = config["sphinx"]["config"]
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
     sphinx["source_address"] = where.source("")
-    sphinx["linkcheck_anchors"] = False  # lines of a source file are no anchors of its page
+    sphinx["linkcheck_anchors"] = False  # lines of a source file are not anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     (target / "_config.yml").write_text(text, encoding="utf-8")
@@ -127,7 +134,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
 
 
 def copy_mathjax(target: Path) -> None:
-    """Copy the part of MathJax that the pages load, so that they need no network.
+    """Copy the part of MathJax that the pages load, so that they work offline.
 
     Raises
     ------
@@ -159,35 +166,43 @@ def dress(
     project: Path,
     drawn: Mapping[str, str] | None = None,
 ) -> NotebookNode:
-    """Return the notebook as the book shows it; every exhibit's cell gets its surroundings.
+    """Return the notebook as the book shows it: every exhibit's cell with heading and footing.
 
-    ``drawn`` names the figures of recorded runs by exhibit, from the notebook's folder.
+    Parameters
+    ----------
+    notebook : NotebookNode
+        Changed in place.
+    everything : Gallery
+    where : Addresses
+    project : Path
+        The checkout.
+    drawn : mapping, optional
+        Files of the recorded runs' figures by exhibit, relative to the notebook's folder.
     """
     ids = {cell["id"]: exhibit_id for exhibit_id, cell in exhibit_cells(notebook).items()}
     provenances = stored_provenance(notebook)
-    cells = []
+    cells: list[NotebookNode] = []
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         if "papermill-error-cell-tag" in tags:
-            continue  # papermill's banner is raw HTML with its own colours; ours follows below
+            continue  # papermill's banner is raw HTML with its own colours
         if SETUP_TAGS & set(tags) and "hide-cell" not in tags:
             cell.metadata["tags"] = sorted({*tags, "hide-input"})
         exhibit_id = ids.get(cell["id"])
         if exhibit_id is None:
             cells.append(cell)
-        else:
-            shown = everything.shown[exhibit_id]
-            ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
-            seconds = ran.get("duration", ran.get("seconds"))
-            record = everything.recorded.records.get(exhibit_id)
-            cells.append(_markdown(_heading(shown, project, everything)))
-            if record is not None:
-                picture = (drawn or {}).get(exhibit_id, "")
-                known = find_exhibit(exhibit_id)
-                judging = everything.recorded.judgings[exhibit_id]
-                block = recorded_block(known, record, judging, where.source, picture)
-                cells.append(_markdown(block))
-            cells += [*_captioned(cell, shown), _markdown(_footing(shown, seconds, where))]
+            continue
+        shown = everything.shown[exhibit_id]
+        ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
+        seconds = ran.get("duration", ran.get("seconds"))
+        cells.append(_markdown(_heading(shown, project, everything)))
+        record = everything.recorded.records.get(exhibit_id)
+        if record is not None:
+            picture = (drawn or {}).get(exhibit_id, "")
+            judging = everything.recorded.judgings[exhibit_id]
+            exhibit = find_exhibit(exhibit_id)
+            cells.append(_markdown(recorded_block(exhibit, record, judging, where.source, picture)))
+        cells += [*_captioned(cell, shown), _markdown(_footing(shown, seconds, where))]
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -199,15 +214,14 @@ def _markdown(source: str) -> NotebookNode:
 
 
 def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
-    """The exhibit's anchors (its panels' too), what it is called, and where the paper has it."""
+    """Return the exhibit's anchors and its panels', its title, and its place in the paper."""
     row = registry.exhibit(shown.exhibit)
-    parts = [e for e in registry.exhibits().values() if registry.parent_of(e.id) == row.id]
-    labels = "\n".join(f"({e.anchor})=" for e in dict.fromkeys([row, *parts]))
+    labels = "\n".join(f"({e.anchor})=" for e in (row, *registry.panels_of(row.id)))
     title = escape(row.title).rstrip(".")
     paper = registry.PAPERS[row.paper_key]
     if (project / "book" / "papers" / f"{row.paper_key}.md").is_file():
         paper = f"{{doc}}`{paper} </book/papers/{row.paper_key}>`"
-    verdict = badge(verdict_of(shown))
+    verdict = badge(shown.status)
     if shown.exhibit in everything.recorded.records:
         verdict = standing(everything, shown.exhibit)
     heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
@@ -215,7 +229,7 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
 
 
 def _comparison(shown: Shown, everything: Gallery) -> str:
-    """One sentence that says how the exhibit compares with its paper, from the verdict on it."""
+    """Return one sentence on how the exhibit compares with its paper: the worst verdict on it."""
     recorded = everything.recorded.judgings.get(shown.exhibit)
     verdicts = recorded.verdicts if recorded is not None else shown.verdicts
     own = [v for v in verdicts if v.target == shown.exhibit]
@@ -234,13 +248,13 @@ def _comparison(shown: Shown, everything: Gallery) -> str:
 def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     """Give the cell's picture its caption, label and alternative text.
 
-    MyST-NB makes a figure of every output of a cell that has a caption; so the outputs that are
-    no picture move to a cell of their own, whose code is not shown.
+    MyST-NB makes a figure of every output of a cell with a caption; so the other outputs move to a
+    cell of their own, whose code is not shown.
 
     Raises
     ------
     KeyError
-        If there is a picture that nothing describes.
+        If there is a picture without caption or alternative text.
     """
     for output in cell.outputs:
         output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
@@ -249,20 +263,15 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
         return [cell]
     result = shown.result or {}
     ran = escape(result.get("ran", "")).rstrip(".")
-    caption = " ".join(
-        [
-            result["caption"].rstrip(".") + ".",
-            f"Run here: {ran}." if ran else "",
-            f"Verdict: {verdict_of(shown)}.",
-        ]
-    )
+    caption = result["caption"].rstrip(".") + "."
+    run = f"Run here: {ran}." if ran else ""
     cell.metadata["mystnb"] = {
         **cell.metadata.get("mystnb", {}),
         "figure": {
-            "caption": " ".join(caption.split()),
+            "caption": one_line(f"{caption} {run} Verdict: {shown.status}."),
             "name": f"fig-{shown.exhibit.replace('/', '-')}",
         },
-        "image": {"alt": " ".join(result["alt"].split())},
+        "image": {"alt": one_line(result["alt"])},
     }
     # MyST-NB leaves out cells without source
     rest = nbformat.v4.new_code_cell("# verdicts", metadata={"tags": ["remove-input"]})
@@ -272,22 +281,22 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
 
 
 def _fold_verdicts(cell: NotebookNode, shown: Shown) -> None:
-    """Fold the table of verdicts away, unless it holds something to look at."""
-    verdicts = list(shown.verdicts)
-    worth = any(v.status in OPENED for v in verdicts)
-    checks = ", ".join(f"{n} {status}" for status, n in Counter(v.status for v in verdicts).items())
+    """Fold the table of verdicts, open where one of them differs, is refuted or failed."""
+    statuses = Counter(v.status for v in shown.verdicts)
+    opened = " open" * bool(OPENED & statuses.keys())
+    checks = ", ".join(f"{n} {status}" for status, n in statuses.items())
     for output in cell.outputs:
         data = output.get("data", {})
         if 'class="verdicts"' in data.get("text/html", ""):
             data["text/html"] = (
-                f'<details class="exhibit-verdicts"{" open" * worth}>'
+                f'<details class="exhibit-verdicts"{opened}>'
                 f"<summary>What was checked: {checks}</summary>{data['text/html']}</details>"
             )
             data.pop("text/plain", None)
 
 
 def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
-    """The folded part below an exhibit: its command, its parameters, its code."""
+    """Return the folded parts below an exhibit: its command, its parameters, its code."""
     result = shown.result or {}
     profile, seed = result.get("profile", "quick"), result.get("seed", 0)
     lines = [
@@ -302,19 +311,17 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     if shown.result is None:
         lines += ["This cell did not finish in the run shown here.", ""]
     try:
-        known = find_exhibit(shown.exhibit)
+        exhibit = find_exhibit(shown.exhibit)
     except KeyError:
         return "\n".join([*lines, "::::"])
-    lines.append(_parameters(known))
+    lines.append(_parameters(exhibit))
     if seconds is not None:
         lines += [f"The run shown took {duration(seconds)}.", ""]
-    lines += [_paper_profile(known), ""]
-    lines += ["::::", "", *_source_of(known, where)]
-    return "\n".join(lines)
+    return "\n".join([*lines, _paper_profile(exhibit), "", "::::", "", *_source_of(exhibit, where)])
 
 
 def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
-    """Draw the recorded runs of the exhibits shown; their files by exhibit, from the notebook."""
+    """Draw the recorded runs of the exhibits shown; return their files, from the notebook."""
     drawn = {}
     for exhibit, record in everything.recorded.records.items():
         shown = everything.shown.get(exhibit)
@@ -332,9 +339,7 @@ def _parameters(exhibit: Exhibit) -> str:
     rows = [
         (
             f"`{name}`",
-            *(escape(_value(v)) for v in (p.quick, p.paper)),
-            escape(p.printed),
-            escape(p.meaning),
+            *(escape(t) for t in (listed(p.quick), listed(p.paper), p.printed, p.meaning)),
         )
         for name, p in exhibit.parameters.items()
     ]
@@ -343,7 +348,7 @@ def _parameters(exhibit: Exhibit) -> str:
 
 
 def _paper_profile(exhibit: Exhibit) -> str:
-    """What a run in the paper's own settings takes more than the quick one."""
+    """Return the changed parameters, the data and the cost of a run in the paper profile."""
     larger = [f"`{name}`" for name, p in exhibit.parameters.items() if p.quick != p.paper]
     text = "The paper profile "
     text += f"changes {', '.join(larger)}." if larger else "has the same parameters."
@@ -360,12 +365,8 @@ def _paper_profile(exhibit: Exhibit) -> str:
     return text + f"{cost.memory_gb} GB of memory."
 
 
-def _value(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-
 def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
-    """The experiment's source with the imports it needs, folded."""
+    """Return the folded source of ``measure`` with the imports that it needs."""
     function = inspect.unwrap(exhibit.file.measure)
     lines, first = inspect.getsourcelines(function)
     code = textwrap.dedent("".join(lines)).rstrip()
@@ -386,7 +387,7 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
 
 
 def _imports_of(module: str, code: str) -> list[str]:
-    """The imports of a module that a piece of its code uses, a line each."""
+    """Return the imports of a module that a piece of its code uses, one per line."""
     used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     lines = []
     for node in ast.parse(module).body:

@@ -1,7 +1,5 @@
 """The command line ``companion``; ``companion --help`` lists its commands."""
 
-from __future__ import annotations
-
 __all__ = ["main"]
 
 

@@ -1,4 +1,4 @@
-"""How the commands print verdicts."""
+"""Printing of verdicts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _STYLES = {
 
 
 def status_text(status: str) -> Text:
-    """A verdict in its colour."""
+    """Return a verdict in its colour."""
     from rich.text import Text
 
     return Text(status, style=_STYLES.get(status, ""))
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> None:
-    """Print verdicts with what was compared."""
+    """Print verdicts with the statements and numbers that were compared."""
     print_table(
         ("what", "verdict", "checked", "ours", "paper"),
         [

@@ -1,4 +1,4 @@
-"""``companion costs``: what the paper profile costs."""
+"""``companion costs``: the costs of the paper profile."""
 
 from __future__ import annotations
 

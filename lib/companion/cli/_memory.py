@@ -1,18 +1,16 @@
-"""Whether a run fits into the memory that the machine has free."""
-
-from __future__ import annotations
+"""How many processes of a run fit into the free memory."""
 
 import contextlib
 from pathlib import Path
 
 __all__ = ["affordable_workers", "free_gigabytes", "start_of_peak"]
 
-#: where Linux says what a container may use, and uses
+#: where Linux gives the memory limit and use of a container
 _LIMITS = Path("/sys/fs/cgroup")
 
 
 def free_gigabytes(limits: Path = _LIMITS) -> float:
-    """Return the memory in GB that processes can still take: the machine's, or the container's."""
+    """Return the free memory in GB of the machine, or of the container."""
     import psutil
 
     free = psutil.virtual_memory().available
@@ -20,7 +18,7 @@ def free_gigabytes(limits: Path = _LIMITS) -> float:
         most = int((limits / "memory.max").read_text())
         used = int((limits / "memory.current").read_text())
         pages = dict(line.split() for line in (limits / "memory.stat").read_text().splitlines())
-        free = min(free, most - used + int(pages["inactive_file"]))  # that cache gives way
+        free = min(free, most - used + int(pages["inactive_file"]))  # this cache can be freed
     return max(free, 0) / 1e9
 
 
@@ -30,6 +28,6 @@ def affordable_workers(ceiling: float, workers: int, free: float) -> int:
 
 
 def start_of_peak() -> None:
-    """Let the peak memory of this process count from here, where the system can do that."""
-    with contextlib.suppress(OSError):  # Linux; elsewhere the peak is that of the whole process
+    """Reset the peak memory of this process, where the system can do that."""
+    with contextlib.suppress(OSError):  # not on Linux: the peak is that since the process started
         Path("/proc/self/clear_refs").write_text("5")

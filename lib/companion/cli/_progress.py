@@ -1,10 +1,7 @@
-"""How far a run of several exhibits is: live rows on a terminal, plain lines at intervals in a log.
+"""Progress of a run of several exhibits: live rows on a terminal, plain lines in a log.
 
-What is left is estimated from what each exhibit cost before, corrected by how this run has gone so
-far.
+The remaining time is estimated from earlier costs, corrected by the pace of this run.
 """
-
-from __future__ import annotations
 
 import contextlib
 import sys
@@ -14,21 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from companion.study.progress import duration, pace, shown_by
+from companion.study.progress import duration, pace, shown_by, started_after
 from reconrisk.cli.console import note
 
 __all__ = ["Progress"]
 
-#: a log says how far a run is after this many seconds, then ever more seldom: whenever the run has
-#: grown by the share, and at the latest after ``MOST_SECONDS``.
+#: seconds to the first line in a log; then the share of the run's seconds so far to the next, at
+#: most ``MOST_SECONDS``.
 LINE_SECONDS, LINE_SHARE, MOST_SECONDS = 10.0, 0.1, 600.0
-#: an exhibit shorter than this shows no rows on a terminal.
+#: a shorter exhibit shows no rows on a terminal.
 PATIENCE_SECONDS = 2.0
 
 
 @dataclass
 class _Sweep:
-    """The sweep that is running: how many of its tasks are finished, and were at its start."""
+    """The running sweep: its tasks, those finished, and those finished before its start."""
 
     label: str
     total: int
@@ -37,10 +34,15 @@ class _Sweep:
     start: float
 
     def left(self) -> float | None:
+        """Return the seconds that it still takes; None before its first task has finished."""
         if self.done <= self.before:
             return None
         elapsed = time.monotonic() - self.start
         return elapsed / (self.done - self.before) * (self.total - self.done)
+
+
+def _about_left(seconds: float | None) -> str:
+    return "" if seconds is None else f", about {duration(seconds)} left"
 
 
 class Progress:
@@ -49,14 +51,14 @@ class Progress:
     Parameters
     ----------
     expected : sequence of (str, float or None)
-        Each exhibit and the seconds it is likely to take; None where nothing is known.
+        Each exhibit and the seconds that it is likely to take, None if unknown.
     """
 
     def __init__(self, expected: Sequence[tuple[str, float | None]]) -> None:
         self._expected = list(expected)
         self._number = 0
         self._start = self._began = time.monotonic()
-        #: seconds that finished exhibits took, and that they were expected to take
+        #: measured and expected seconds of the finished exhibits
         self._took = self._foreseen = 0.0
         self._sweep: _Sweep | None = None
         self._lock = threading.Lock()
@@ -67,11 +69,9 @@ class Progress:
         self._number += 1
         self._began = time.monotonic()
         name, foreseen = self._expected[self._number - 1]
-        about = (
-            ""
-            if foreseen is None or foreseen < 2
-            else f", about {duration(foreseen * self._pace())}"
-        )
+        about = ""
+        if foreseen is not None and foreseen >= 2:
+            about = f", about {duration(foreseen * self._pace())}"
         note(f"{self._place()}computing {name}{about}{self._all_left()}")
         show = self._rows if sys.stderr.isatty() else self._lines
         with show(name) as display, shown_by(display):
@@ -92,7 +92,7 @@ class Progress:
         return pace(self._took, self._foreseen)
 
     def left(self) -> float | None:
-        """Return the seconds until the last exhibit ends; None if one of them never ran before."""
+        """Return the seconds until the last exhibit ends; None if those of one are unknown."""
         here = [seconds for _, seconds in self._expected[max(self._number - 1, 0) :]]
         if not here or None in here:
             return None
@@ -103,12 +103,11 @@ class Progress:
     def _all_left(self) -> str:
         if len(self._expected) == 1:
             return ""
-        left = self.left()
-        known = "" if left is None else f", about {duration(left)} left"
-        return f" (all: {duration(time.monotonic() - self._start)} so far{known})"
+        elapsed = duration(time.monotonic() - self._start)
+        return f" (all: {elapsed} so far{_about_left(self.left())})"
 
     def _text(self) -> str:
-        """How far the current exhibit is."""
+        """Return the progress of the current exhibit and of all."""
         elapsed = time.monotonic() - self._began
         sweep = self._sweep
         foreseen = self._expected[self._number - 1][1]
@@ -118,8 +117,7 @@ class Progress:
         else:
             left = sweep.left()
             tasks = f"{sweep.label}: {sweep.done} of {sweep.total} tasks, "
-        known = f", about {duration(left)} left" if left else ""
-        return f"{tasks}{duration(elapsed)} so far{known}{self._all_left()}"
+        return f"{tasks}{duration(elapsed)} so far{_about_left(left or None)}{self._all_left()}"
 
     @contextlib.contextmanager
     def _sweeping(
@@ -175,7 +173,7 @@ class Progress:
         rows = bars.Progress(
             bars.TextColumn("{task.description}"),
             bars.BarColumn(),
-            _said(bars.ProgressColumn)(),
+            _text_column(bars.ProgressColumn)(),
             console=Console(stderr=True),
             transient=True,
         )
@@ -187,9 +185,6 @@ class Progress:
                 text=lambda: f"{self._number - 1} of {len(self._expected)}{self._all_left()}",
             )
         rows.add_task(name, total=None, text=self._elapsed)
-        starter = threading.Timer(PATIENCE_SECONDS, rows.start)
-        starter.daemon = True
-        starter.start()
 
         @contextlib.contextmanager
         def sweeping(label: str, total: int, done: int) -> Iterator[Callable[[], None]]:
@@ -202,12 +197,8 @@ class Progress:
             finally:
                 rows.remove_task(line)
 
-        try:
+        with started_after(PATIENCE_SECONDS, rows):
             yield sweeping
-        finally:
-            starter.cancel()
-            starter.join()
-            rows.stop()
 
     def _elapsed(self) -> str:
         return f"{duration(time.monotonic() - self._began)} so far"
@@ -216,18 +207,16 @@ class Progress:
         sweep = self._sweep
         if sweep is None:
             return ""
-        left = sweep.left()
-        known = "" if left is None else f", about {duration(left)} left"
-        return f"{sweep.done} of {sweep.total} tasks{known}"
+        return f"{sweep.done} of {sweep.total} tasks{_about_left(sweep.left())}"
 
 
-def _said(column: type[Any]) -> type[Any]:
-    """A column of rich's that shows what a row's ``text`` says at that moment."""
+def _text_column(column: type[Any]) -> type[Any]:
+    """Return a column of rich's that calls a row's ``text`` and shows the result."""
 
-    class Said(column):
+    class TextColumn(column):
         def render(self, task: Any) -> Any:
             from rich.text import Text
 
             return Text(task.fields["text"]())
 
-    return Said
+    return TextColumn

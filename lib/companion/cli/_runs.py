@@ -1,7 +1,7 @@
-"""What ``companion run`` does with its exhibits: compute one after the other, and lose nothing.
+"""``companion run``: compute exhibits in turn, and lose no result.
 
 Each exhibit's record is written as it finishes. A verdict that fails is recorded as *failed*, an
-exhibit that breaks does not stop the next, and an interrupt keeps what is finished.
+exhibit that raises does not stop the next, and an interrupt keeps finished ones.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Plan:
     folder : Path
         Of the record.
     keeps_tasks : bool
-        Whether finished tasks stay when the run is over.
+        Whether finished tasks are kept after the run.
     """
 
     exhibit: str
@@ -76,7 +76,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of one plan: the verdicts with what ran, or what went wrong."""
+    """The outcome of one plan: the verdicts with what ran, or the problem."""
 
     plan: Plan
     status: str
@@ -87,9 +87,10 @@ class Ended:
 
     @property
     def failed(self) -> list[str]:
-        """What does not hold, in words."""
-        told = [f"{v.target}: {v.statement}: {v.why}" for v in self.verdicts if _fails(v)]
-        return [*([f"{self.plan.exhibit}: {self.problem}"] if self.problem else []), *told]
+        """The problem and the failed verdicts, as sentences."""
+        problems = [f"{self.plan.exhibit}: {self.problem}"] if self.problem else []
+        failed = [v for v in self.verdicts if v.status == "failed"]
+        return problems + [f"{v.target}: {v.statement}: {v.why}" for v in failed]
 
 
 def chosen_exhibits(
@@ -97,14 +98,14 @@ def chosen_exhibits(
 ) -> list[str]:
     """Return the exhibits to compute: those named (for a panel, its figure), then the papers'.
 
-    With ``reading`` only those of the papers' that read a data set or photographs.
+    With ``reading``, only those of the papers that read a data set or photographs.
     """
     named = [find_exhibit(e).id for e in exhibits]
     listed = [
-        exhibit
+        exhibit.id
         for key in papers
-        for exhibit, known in all_exhibits(key).items()
-        if not reading or reads_data(known)
+        for exhibit in all_exhibits(key).values()
+        if not reading or reads_data(exhibit)
     ]
     return list(dict.fromkeys([*named, *listed]))
 
@@ -112,10 +113,11 @@ def chosen_exhibits(
 def plans(
     session: Study, exhibits: Sequence[str], out: Path | None, checkpoints: Path | None
 ) -> list[Plan]:
-    """Say where each exhibit's record and tasks go.
+    """Return the plan of each exhibit: the folders of its record and of its finished tasks.
 
-    One exhibit's record lies in ``out`` itself, those of several in ``out/PAPER/EXHIBIT``; without
-    ``out`` in ``companion-out/PAPER-EXHIBIT``. Tasks lie below the record, or in ``checkpoints``.
+    The record of a single exhibit goes to ``out`` itself, those of several to
+    ``out/PAPER/EXHIBIT``; without ``out`` to ``companion-out/PAPER-EXHIBIT``. Tasks go below the
+    record, or to ``checkpoints``.
     """
     made = []
     for exhibit in exhibits:
@@ -124,7 +126,7 @@ def plans(
             folder = out if len(exhibits) == 1 else out / exhibit
         tasks = folder / "tasks" if checkpoints is None else checkpoints
         own = dataclasses.replace(session, checkpoints=tasks)
-        own.context(exhibit)  # refuses here, before anything is computed
+        own.context(exhibit)  # raises for invalid arguments before anything is computed
         made.append(Plan(exhibit, own, folder, checkpoints is not None))
     return made
 
@@ -134,8 +136,9 @@ def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
 
     Parameters
     ----------
+    every : sequence of Plan
     gigabytes : float, optional
-        What the run may take; what is free, if not given.
+        Memory that the run may take; by default the free memory.
 
     Raises
     ------
@@ -147,7 +150,7 @@ def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
     for plan in every:
         cost = costs.get(plan.exhibit)
         if cost is None or plan.session.profile != "paper" or plan.session.cluster:
-            fitted.append(plan)  # a quick run is small, and a cluster's memory is its own
+            fitted.append(plan)  # a quick run is small, and a cluster has its own memory
             continue
         free = free_gigabytes() if gigabytes is None else gigabytes
         asked = plan.session.workers
@@ -162,52 +165,50 @@ def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
                 f"{plan.exhibit}: {fits} instead of {asked} workers, since each may take "
                 f"{cost.ceiling_gb:.1f} GB and {free:.1f} GB are free (--memory GB says otherwise)"
             )
-            plan = dataclasses.replace(
-                plan, session=dataclasses.replace(plan.session, workers=fits)
-            )
+            fewer = dataclasses.replace(plan.session, workers=fits)
+            plan = dataclasses.replace(plan, session=fewer)
         fitted.append(plan)
     return fitted
 
 
 def carry_out(every: Sequence[Plan], *, draw: bool, again: bool, debug: bool, go_on: str) -> None:
-    """Compute every plan that is not up to date and tell what became of all.
+    """Compute every plan that is not up to date and print the outcomes of all.
 
     Parameters
     ----------
+    every : sequence of Plan
     draw : bool
         Whether to draw figures.
     again : bool
-        Whether to compute what is up to date too.
+        Whether to compute up-to-date exhibits too.
     debug : bool
         Whether to let exceptions through.
     go_on : str
-        The command that goes on after an interrupt.
+        The command that resumes the run after an interrupt.
 
     Raises
     ------
     typer.Exit
-        With status 1 if anything does not hold or broke, 2 if the only exhibit refuses, 130 after
-        an interrupt.
+        With status 1 if a verdict failed or an exhibit raised, 2 if the only exhibit refuses its
+        arguments, 130 after an interrupt.
     """
     progress = Progress(_foreseen(every))
     ended: list[Ended] = []
     try:
         for plan in every:
-            held = None if again else _up_to_date(plan, draw)
-            if held is not None:
+            old = None if again else _up_to_date(plan, draw)
+            if old is not None:
                 progress.passed()
-                ended.append(held)
-                note(
-                    f"{plan.exhibit}: {held.how} ({plan.folder}; --again computes it all the same)"
-                )
+                ended.append(old)
+                note(f"{plan.exhibit}: {old.how} ({plan.folder}; --again computes it all the same)")
                 continue
             ended.append(_computed(plan, progress, draw, debug, alone=len(every) == 1))
             if len(every) > 1:
                 note(f"{plan.exhibit}: {ended[-1].status} ({ended[-1].how})")
     except KeyboardInterrupt:
-        _tell_interrupted(every, ended, go_on)
+        _report_interrupt(every, ended, go_on)
         raise typer.Exit(INTERRUPTED) from None
-    _tell(ended)
+    _report(ended)
 
 
 def command_again(context: typer.Context, *, without: Sequence[str] = ()) -> str:
@@ -234,7 +235,7 @@ def command_again(context: typer.Context, *, without: Sequence[str] = ()) -> str
 
 
 def _up_to_date(plan: Plan, draw: bool) -> Ended | None:
-    """The record of an earlier run that answers this one; None if there is none."""
+    """Return the outcome recorded by an earlier run; None if the exhibit must be computed."""
     try:
         record = read_record(plan.folder)
     except (OSError, RecordError):
@@ -260,20 +261,21 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
             raise
         if alone and refused:
             raise fail(f"{error} (--debug shows where)", MISTAKE) from None
-        told = str(error) if isinstance(error, SweepError) else f"{type(error).__name__}: {error}"
-        return Ended(plan, "failed", duration(time.perf_counter() - start), problem=told)
+        kind = "" if isinstance(error, SweepError) else f"{type(error).__name__}: "
+        took = duration(time.perf_counter() - start)
+        return Ended(plan, "failed", took, problem=f"{kind}{error}")
     seconds = time.perf_counter() - start
     origin = provenance(plan.session, plan.exhibit, seconds)
     picture, problem = _drawn(result, debug) if draw else (None, "")
     write_record(result, plan.folder, picture, provenance=origin)
     if not plan.keeps_tasks and plan.tasks.is_dir():
-        shutil.rmtree(plan.tasks)  # they served to resume this run, which is over
+        shutil.rmtree(plan.tasks)  # they are needed only to resume this run
     status = "failed" if problem else result.status
     return Ended(plan, status, duration(seconds), result.verdicts, result.tables.ran, problem)
 
 
 def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
-    """The figure, or why there is none: hours of computing are not lost over it."""
+    """Return the figure, or None and the error: it must not lose hours of computing."""
     try:
         return find_exhibit(result.exhibit).draw(result.tables), ""
     except Exception as error:
@@ -283,26 +285,22 @@ def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
 
 
 def _foreseen(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
-    """Seconds that the runs took before: as measured for the paper profile, as stored for quick."""
+    """Return the seconds of earlier runs: of the costs for paper, of the notebooks for quick."""
     if every[0].session.profile == "paper":
         known = {name: float(cost.seconds) for name, cost in registry.costs().items()}
     else:
-        held = stored.read(registry.project_root()).results.items()
-        known = {name: r.provenance["seconds"] for name, r in held if r.provenance is not None}
+        results = stored.read(registry.project_root()).results.items()
+        known = {name: r.provenance["seconds"] for name, r in results if r.provenance is not None}
     return [(plan.exhibit, known.get(plan.exhibit)) for plan in every]
 
 
-# What is told -----------------------------------------------------------------------------------
+# Reports ----------------------------------------------------------------------------------------
 
 
-def _fails(verdict: Verdict) -> bool:
-    return verdict.status == "failed"
-
-
-def _tell(ended: Sequence[Ended]) -> None:
-    """Say what became of the exhibits; the exit status is 1 if anything does not hold."""
+def _report(ended: Sequence[Ended]) -> None:
+    """Print the outcomes; exit with status 1 if a verdict failed or an exhibit raised."""
     if len(ended) == 1:
-        _tell_one(ended[0])
+        _report_one(ended[0])
     else:
         print_table(
             ("exhibit", "status", "took", "verdicts", "written to"),
@@ -325,7 +323,7 @@ def _tell(ended: Sequence[Ended]) -> None:
         raise typer.Exit(FAILED)
 
 
-def _tell_one(one: Ended) -> None:
+def _report_one(one: Ended) -> None:
     if not one.verdicts:
         return
     show(f"{one.plan.exhibit}: {one.status}")
@@ -337,7 +335,7 @@ def _tell_one(one: Ended) -> None:
     show(f"\n{one.how}; written to {folder}: {', '.join([*files, 'record.json'])}")
 
 
-def _tell_interrupted(every: Sequence[Plan], ended: Sequence[Ended], go_on: str) -> None:
+def _report_interrupt(every: Sequence[Plan], ended: Sequence[Ended], go_on: str) -> None:
     kept = [e.plan for e in ended if e.verdicts]
     if len(every) > 1:
         note(f"interrupted: {len(kept)} of {len(every)} exhibits are finished and kept")

@@ -1,6 +1,6 @@
-"""The commands about exhibits; those about the book are in :mod:`companion.cli.book`.
+"""The commands on exhibits; those on the book are in :mod:`companion.cli.book`.
 
-Everything heavy is imported inside the commands, so that ``--help`` answers at once.
+Heavy modules are imported inside the commands, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_jso
 
 if TYPE_CHECKING:
     from companion.study import Study
-    from companion.study.stored import Stored, Target
+    from companion.study.stored import Stored
     from companion.study.verdicts import Verdict
 
 __all__ = ["app"]
 
 
 class _BookCommands(TyperGroup):
-    """The commands of :mod:`companion.cli.book`, imported when one of them is asked for."""
+    """The commands of :mod:`companion.cli.book`, imported when one of them is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return self._commands().list_commands(ctx)
@@ -125,13 +125,13 @@ def list_exhibits(
 
     with mistakes(context.obj):
         held = stored.read(registry.project_root())
-        judged = _judged((r.notebook, r.verdicts) for r in held.results.values())
+        judged = stored.verdicts_by_target((r.notebook, r.verdicts) for r in held.results.values())
         papers = chosen_from("paper", paper, registry.PAPERS)
-        known = dict.fromkeys(e.kind for e in registry.exhibits().values())
-        kinds = chosen_from("kind", kind, known)
+        every = registry.exhibits().values()
+        kinds = chosen_from("kind", kind, dict.fromkeys(e.kind for e in every))
         statuses = chosen_from("status", status, _statuses())
     rows = []
-    for exhibit in registry.exhibits().values():
+    for exhibit in every:
         parent = registry.parent_of(exhibit.id)
         state = judged[exhibit.id].status if exhibit.computable else "stated"
         seconds = _seconds(held, parent)
@@ -292,15 +292,15 @@ def parameters(context: typer.Context, exhibit: Exhibit) -> None:
     from companion.study import find_exhibit
 
     with mistakes(context.obj):
-        asked = find_exhibit(exhibit)
-    _show_parameters(asked.id)
+        exhibit_id = find_exhibit(exhibit).id
+    _show_parameters(exhibit_id)
 
 
 def _show_parameters(exhibit: str, settings: Mapping[str, Any] | None = None) -> None:
     from companion.study import find_exhibit
 
-    known = find_exhibit(exhibit).parameters
-    if not known:
+    declared = find_exhibit(exhibit).parameters
+    if not declared:
         show(f"{exhibit} has no parameters")
         return
     here = () if settings is None else ("this run",)
@@ -316,7 +316,7 @@ def _show_parameters(exhibit: str, settings: Mapping[str, Any] | None = None) ->
                 p.printed,
                 p.meaning,
             )
-            for name, p in known.items()
+            for name, p in declared.items()
         ],
     )
 
@@ -390,17 +390,17 @@ def verdicts(
             for r in held.results.values():
                 collected[r.notebook] += r.verdicts
             problems = [*held.problems, *stored.inconsistencies(held.results)]
-        rows = [t for t in _judged(collected.items()).values() if t.paper_key in papers]
+        judged = stored.verdicts_by_target(collected.items())
+        rows = [t for t in judged.values() if t.paper_key in papers]
     pending = [t.id for t in rows if t.status == "pending" and t.paper_key in required]
     if pending:
         problems.append(f"{len(pending)} pending of {', '.join(required)}: {_few(pending)}")
-    summary = dict(Counter(t.status for t in rows))
     if as_json:
         print_json(
             {
                 "ok": not problems,
                 "problems": problems,
-                "summary": summary,
+                "summary": dict(Counter(t.status for t in rows)),
                 "required": list(required),
                 "targets": [t.as_dict() for t in rows],
             }
@@ -411,16 +411,13 @@ def verdicts(
             [(t.id, t.place, status_text(t.status), t.title, "\n".join(t.notebooks)) for t in rows],
         )
         show(f"\n{len(rows)} targets: {_counts(t.status for t in rows)}")
-        if problems:
-            show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]))
-        else:
-            show(f"every verdict of {', '.join(required)} is there and sound")
+        _show_problems(problems, f"every verdict of {', '.join(required)} is there and sound")
     if problems:
         raise typer.Exit(FAILED)
 
 
 def _show_recorded(papers: Iterable[str], as_json: bool) -> None:
-    """Show the recorded runs' verdicts beside the notebooks'; exit status 1 if one is unsound."""
+    """Show the recorded runs' verdicts beside the notebooks'; exit with 1 if one has a fault."""
     from companion.study import registry, stored
     from companion.study.recorded import beside, read_recorded
 
@@ -461,42 +458,42 @@ def _show_recorded(papers: Iterable[str], as_json: bool) -> None:
             f"them: {_counts(row.recorded for row in judged)}"
         )
         show(f"with the quick runs of the others: {_counts(row.status for row in rows)}")
-        if problems:
-            show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]))
-        else:
-            show("every record is whole and sound")
+        _show_problems(problems, "every record is whole and sound")
     if problems:
         raise typer.Exit(FAILED)
 
 
+def _show_problems(problems: Iterable[str], none: str) -> None:
+    show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]) if problems else none)
+
+
 def _computed(session: Study, papers: Iterable[str]) -> tuple[dict[str, list[Verdict]], list[str]]:
-    """Verdicts by exhibit, computed now, and the failures; one failure does not stop the rest."""
+    """Compute the exhibits of papers; return verdicts by exhibit, and failures as sentences."""
     from companion.study import VerdictError, all_exhibits
     from companion.study.stored import targets
     from companion.study.sweep import SweepError
 
     # a paper's claim may be settled by another paper's exhibit
     wanted = {t.id for t in targets().values() if t.paper_key in papers}
-    known = [exhibit for exhibit, c in all_exhibits().items() if c.targets & wanted]
+    exhibits = [e.id for e in all_exhibits().values() if e.targets & wanted]
     collected: dict[str, list[Verdict]] = {}
     problems: list[str] = []
     begin = time.perf_counter()
-    for number, exhibit in enumerate(known, 1):
+    for number, exhibit in enumerate(exhibits, 1):
         start = time.perf_counter()
+        outcome = "failed"
         try:
             result = session.run(exhibit)
         except (VerdictError, SweepError) as error:
             problems.append(f"{exhibit}: {error}")
-            outcome = "failed"
         except Exception as error:
             problems.append(f"{exhibit}: {type(error).__name__}: {error}")
-            outcome = "failed"
         else:
             collected[exhibit] = list(result.verdicts)
             outcome = result.status
         now = time.perf_counter()
         note(
-            f"[{number}/{len(known)}] {exhibit}: {outcome} "
+            f"[{number}/{len(exhibits)}] {exhibit}: {outcome} "
             f"({now - start:.1f} s, {now - begin:.0f} s in all)"
         )
     return collected, problems
@@ -525,18 +522,18 @@ def why(
     from companion.study.records import explain
 
     with mistakes(context.obj):
-        asked = find_exhibit(exhibit)
-        session = _session([asked.id], set_, profile=profile, seed=seed, device=device)
-        held = stored.read(registry.project_root()).results.get(asked.id)
-        reasons = explain(asked.id, held.provenance if held else None, session)
+        exhibit_id = find_exhibit(exhibit).id
+        session = _session([exhibit_id], set_, profile=profile, seed=seed, device=device)
+        held = stored.read(registry.project_root()).results.get(exhibit_id)
+        reasons = explain(exhibit_id, held.provenance if held else None, session)
     if not reasons:
         assert held is not None and held.provenance is not None
         show(
-            f"{asked.id}: nothing would run again; {held.notebook} holds this result, "
+            f"{exhibit_id}: nothing would run again; {held.notebook} holds this result, "
             f"computed {held.provenance.get('time', '')}"
         )
         return
-    show(f"{asked.id} would run again:")
+    show(f"{exhibit_id} would run again:")
     for reason in reasons:
         show(f"  {reason}")
     raise typer.Exit(FAILED)
@@ -555,12 +552,6 @@ def _session(exhibits: Iterable[str], pairs: Iterable[str] | None, **choices: An
             raise ValueError(f"--set takes NAME=VALUE; got {pair!r}")
         values[name.strip()] = value
     return Study(**choices, overrides={e: values for e in exhibits} if values else {})
-
-
-def _judged(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:
-    from companion.study.stored import verdicts_by_target
-
-    return verdicts_by_target(results)
 
 
 def _statuses() -> list[str]:
@@ -585,5 +576,5 @@ def _counts(statuses: Iterable[str]) -> str:
     return ", ".join(f"{counted[s]} {s}" for s in _statuses() if counted[s]) or "none"
 
 
-def _few(ids: list[str], most: int = 8) -> str:
-    return ", ".join(ids[:most]) + (f", and {len(ids) - most} more" if len(ids) > most else "")
+def _few(ids: list[str]) -> str:
+    return ", ".join(ids[:8]) + (f", and {len(ids) - 8} more" if len(ids) > 8 else "")

@@ -1,7 +1,5 @@
 """``companion book``: run the notebooks, store their outputs, compile the book."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -17,7 +15,7 @@ import typer
 import yaml
 from rich.console import Console
 
-from companion.book.execute import Outcome, check_parameters, execute
+from companion.book.execute import Outcome, check_parameters, execute, notebooks_of
 from companion.book.refresh import refresh_notebooks
 from companion.book.stage import stage
 from companion.study import registry
@@ -55,20 +53,19 @@ def build(
         list[str] | None, typer.Option("--parameter", "-p", help="Any other one, NAME=VALUE.")
     ] = None,
 ) -> None:
-    """Run the notebooks in a profile and compile the book from what they become."""
+    """Run the notebooks in a profile and compile the book from their outputs."""
     project = registry.project_root()
     console = Console()
     try:
-        more = _assignments(parameter or [])
         parameters = {
             "profile": profile,
             "seed": seed,
             "device": device,
             "data_root": str(Path(data_root).resolve()) if data_root else "",
-            **more,
+            **_assignments(parameter or []),
         }
-        known = {k: v for k, v in parameters.items() if k in Study.__dataclass_fields__}
-        cluster = Study(**{"scheduler": scheduler, **known}).cluster
+        choices = {k: v for k, v in parameters.items() if k in Study.__dataclass_fields__}
+        cluster = Study(**{"scheduler": scheduler, **choices}).cluster
         notebooks = _chosen(project, only)
         _refuse(notebooks, parameters)
     except (ValueError, TypeError, KeyError, FileNotFoundError) as error:
@@ -77,7 +74,7 @@ def build(
     if profile == "paper" and "checkpoints" not in parameters:
         checkpoints = build_folder / "checkpoints" / profile
         checkpoints.mkdir(parents=True, exist_ok=True)
-        parameters["checkpoints"] = str(checkpoints)  # given to the notebooks that declare it
+        parameters["checkpoints"] = str(checkpoints)  # for the notebooks that declare it
 
     run = build_folder / "run" / profile / "notebooks"
     with _served(cluster, console):
@@ -89,8 +86,8 @@ def build(
             console=console,
             expected=_expected(notebooks, profile),
         )
-    failed = _tell_failures(console, outcomes)
-    if only:  # the book wants all of them
+    failed = _report_failures(console, outcomes)
+    if only:  # the book needs all notebooks
         _closing(console, f"Executed notebooks: {run}", failed)
     page = compile_book(project, run, console)
     _closing(console, f"Open {page}" if page else "", failed or page is None)
@@ -117,7 +114,7 @@ def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> N
         _give_up(console, error.args[0])
     with _served(cluster, console):
         outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
-    failed = _tell_failures(console, outcomes)
+    failed = _report_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
     _closing(console, what, failed)
 
@@ -147,9 +144,11 @@ def compile_book(
         The checkout.
     notebooks : Path
         Folder with the executed notebooks.
+    console : Console
+        Where progress and faults are printed.
     folder : Path, optional
-        Folder in whose ``_build`` the staged source, the log and the pages (``html``) go; the
-        project if not given.
+        Folder whose ``_build`` receives the staged source, the log and the pages (``html``); by
+        default the project.
     builder : {"html", "linkcheck"}
         Pages, or a report on the addresses outside the book.
     """
@@ -161,8 +160,10 @@ def compile_book(
     log = folder / "_build" / "book.log"
     with log.open("w", encoding="utf-8") as stream:
         done = subprocess.run(
-            # -n: every reference must lead somewhere; -W: a warning is a fault
-            [*_jupyter_book(), "build", ".", "--path-output", str(folder), "-n", "-W"]
+            # Jupyter Book of this environment; -n: every reference must resolve; -W: a warning is
+            # a fault
+            [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+            + ["build", ".", "--path-output", str(folder), "-n", "-W"]
             + ["--keep-going", "-q", "--builder", builder],
             cwd=source,
             stdout=stream,
@@ -186,19 +187,14 @@ def compile_book(
 
 
 def _offer_originals(notebooks: Path, pages: Path) -> None:
-    """Let the download buttons give the notebooks as they are, not as the pages dress them."""
+    """Let the download buttons serve the original notebooks, not the dressed ones."""
     skipped = shutil.ignore_patterns("*.py", "*.log", ".ipynb_checkpoints")
     target = pages / "_sources" / "notebooks"
     shutil.copytree(notebooks, target, ignore=skipped, dirs_exist_ok=True)
 
 
-def _jupyter_book() -> Sequence[str]:
-    """The command that starts Jupyter Book in this very environment."""
-    return [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
-
-
 def _python_path() -> str:
-    """The library's folder first: the API pages import it, installed or not."""
+    """Return the path with the library's folder first: API pages import it, installed or not."""
     library = Path(__file__).resolve().parents[2]
     return os.pathsep.join(filter(None, [str(library), os.environ.get("PYTHONPATH", "")]))
 
@@ -208,7 +204,7 @@ def _python_path() -> str:
 
 @contextmanager
 def _served(cluster: str, console: Console) -> Iterator[None]:
-    """Let the notebooks' processes use one cluster, if there is one to be used."""
+    """Let the notebooks' processes use the cluster, if one is named."""
     try:
         with serving(cluster):
             yield
@@ -220,21 +216,18 @@ def _chosen(
     project: Path, only: Sequence[str] | None, suffix: str = ".ipynb"
 ) -> list[tuple[str, Path]]:
     folder = project / "notebooks"
-    every = {
-        path.relative_to(folder).with_suffix("").as_posix(): path
-        for path in sorted(folder.rglob(f"*{suffix}"))
-        if ".ipynb_checkpoints" not in path.parts
-    }
+    found = notebooks_of(folder, suffix)
+    every = {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
     unknown = [name for name in only or [] if name not in every]
     if unknown or not every:
         raise KeyError(f"no notebook {', '.join(unknown)}; there are: {', '.join(every) or 'none'}")
     chosen = [(name, path) for name, path in every.items() if not only or name in only]
-    # the longest first, as stored: the others then fill the gaps beside it
+    # the longest first, by stored durations: shorter ones fill the remaining time
     return sorted(chosen, key=lambda item: -_seconds(folder / f"{item[0]}.ipynb"))
 
 
 def _seconds(notebook: Path) -> float:
-    """How long a notebook's exhibits took when they were stored; 0 if they never were."""
+    """Return the stored seconds of a notebook's exhibits; 0 if it stores none."""
     if not notebook.is_file():
         return 0.0
     stored = stored_provenance(nbformat.read(notebook, as_version=4))
@@ -242,7 +235,7 @@ def _seconds(notebook: Path) -> float:
 
 
 def _expected(notebooks: Sequence[tuple[str, Path]], profile: str) -> dict[str, float]:
-    """Seconds that notebooks are likely to take, of those of which it is known."""
+    """Return the seconds that notebooks are likely to take, where known."""
     if profile != "paper":
         seconds = {name: _seconds(path) for name, path in notebooks}
     else:
@@ -279,7 +272,7 @@ def _refuse(notebooks: Sequence[tuple[str, Path]], parameters: Mapping[str, Any]
         raise ValueError("\n".join(problems))
 
 
-def _tell_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
+def _report_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
     failed = [(o, o.failure) for o in outcomes if o.failure is not None]
     for outcome, failure in failed:
         where = f"cell {failure.cell} ({failure.label})" if failure.cell else "its start"

@@ -1,9 +1,10 @@
-"""``companion data``: the data sets of the papers, what of them is at hand, and fetching them."""
+"""``companion data``: list, check and fetch the papers' data sets."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,16 +95,11 @@ def check(
     with mistakes(context.obj):
         findings = files_at(data_root)
     if as_json:
-        print_json(
-            [
-                {"data_set": f.data_set, "file": f.file, "state": f.state, "detail": f.detail}
-                for f in findings
-            ]
-        )
+        print_json([asdict(finding) for finding in findings])
     else:
         print_table(
             ("data set", "file", "state", "detail"),
-            [(f.data_set, f.file, f.state, f.detail) for f in findings],
+            [astuple(finding) for finding in findings],
             flexible="detail",
         )
     damaged = sum(f.state == "damaged" for f in findings)
@@ -133,25 +129,25 @@ def fetch(
     from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
-        known = _known(name, DATA_SETS)
-        wanted = missing(known, to)
+        data_set = _find_set(name, DATA_SETS)
+        wanted = missing(data_set, to)
     if not wanted:
-        show(f"{known.name} is in {to} already, as published")
+        show(f"{data_set.name} is in {to} already, as published")
         return
-    mirrors = (mirror,) if mirror else known.mirrors
+    mirrors = (mirror,) if mirror else data_set.mirrors
     size = _size(sum(file.size or 0 for file in wanted))
-    note(f"{known.name}: {known.what}. Terms: {known.terms} ({known.home})")
+    note(f"{data_set.name}: {data_set.what}. Terms: {data_set.terms} ({data_set.home})")
     note(f"{len(wanted)} files, {size}, from {mirrors[0]} to {to}")
     if not yes and not _agreed():
         raise fail("nothing was fetched", FAILED)
     _fetch_all(wanted, to, mirrors)
-    show(f"{known.name} is in {to}: {', '.join(file.path for file in wanted)}")
+    show(f"{data_set.name} is in {to}: {', '.join(file.path for file in wanted)}")
 
 
-def _known(name: str, known: dict[str, DataSet]) -> DataSet:
-    found = {key.lower(): value for key, value in known.items()}.get(name.strip().lower())
+def _find_set(name: str, data_sets: dict[str, DataSet]) -> DataSet:
+    found = {key.lower(): value for key, value in data_sets.items()}.get(name.strip().lower())
     if found is None:
-        raise ValueError(f"NAME must be one of {', '.join(known)}; got {name!r}")
+        raise ValueError(f"NAME must be one of {', '.join(data_sets)}; got {name!r}")
     return found
 
 

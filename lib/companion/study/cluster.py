@@ -1,7 +1,7 @@
-"""Dask clusters: how one is named, and connections to them.
+"""Dask clusters: their names, and connections to them.
 
-A cluster is one that exists, named by its scheduler's address or file, or a local one of some
-workers. :mod:`~companion.study.dask_engine` runs tasks on it.
+A cluster is either an existing one, named by its scheduler's address or file, or a local one with a
+number of workers. :mod:`~companion.study.dask_engine` runs tasks on it.
 """
 
 from __future__ import annotations
@@ -57,16 +57,15 @@ def check_scheduler(scheduler: str, workers: int = 1) -> None:
         cluster. ``"local:N"``: N workers on this machine. A path that ends in ``.json``: the file
         that ``dask scheduler --scheduler-file`` writes.
     workers : int
-        Local worker processes, which exclude a cluster: 1.
+        Local worker processes; with a cluster it must be 1.
 
     Raises
     ------
     ValueError
-        If it is none of these, if worker processes are asked for as well, or if Dask is not
-        installed.
+        If it is none of these, if ``workers`` is more than 1, or if Dask is not installed.
     """
-    known = _LOCAL.fullmatch(scheduler) or _ADDRESS.fullmatch(scheduler)
-    if not known and not scheduler.endswith(".json"):
+    valid = _LOCAL.fullmatch(scheduler) or _ADDRESS.fullmatch(scheduler)
+    if not valid and not scheduler.endswith(".json"):
         raise ValueError(
             "scheduler must be an address (tcp://host:port), local:N for N workers on this "
             f"machine, or a scheduler file (.json); got {scheduler!r}"
@@ -84,14 +83,14 @@ def check_scheduler(scheduler: str, workers: int = 1) -> None:
 
 
 def is_local(scheduler: str) -> bool:
-    """Return whether the name is that of a local cluster, which ends with this process."""
+    """Return whether a scheduler names a local cluster, which ends with this process."""
     return _LOCAL.fullmatch(scheduler) is not None
 
 
 def scheduler_of(given: str | None, workers: int = 1) -> str:
     """Return the cluster to use: the one given, else ``RECONRISK_SCHEDULER``; empty for none.
 
-    Worker processes that were asked for come before the environment variable.
+    With more than one worker process the environment variable is ignored.
     """
     if given is not None:
         return given
@@ -99,7 +98,13 @@ def scheduler_of(given: str | None, workers: int = 1) -> str:
 
 
 def seconds_from(variable: str, default: float) -> float:
-    """Return the seconds that an environment variable holds."""
+    """Return the seconds that an environment variable holds, or the default.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive number.
+    """
     text = os.environ.get(variable, "")
     try:
         seconds = float(text) if text else default
@@ -117,17 +122,17 @@ _CLIENTS: dict[str, Client] = {}
 
 
 def connected(scheduler: str) -> Client:
-    """Return this process's connection to a cluster; a local cluster is started if there is none.
+    """Return this process's connection to a cluster; start a local cluster if there is none.
 
     Raises
     ------
     ClusterError
-        If no scheduler answers, or another Python runs there.
+        If no scheduler answers, or another version of Python runs there.
     """
-    known = _CLIENTS.get(scheduler)
-    if known is not None and known.status == "running":
-        return known
-    if known is not None:
+    open_client = _CLIENTS.get(scheduler)
+    if open_client is not None and open_client.status == "running":
+        return open_client
+    if open_client is not None:
         disconnect(scheduler)
     if not _CLIENTS:
         atexit.register(disconnect)
@@ -168,8 +173,8 @@ def _local_cluster(workers: int) -> Any:
     import dask
     import distributed
 
-    # Dask's own limits would stop a task that needs more than its share of the machine's memory;
-    # its dashboard takes any free port
+    # no memory limit: Dask's would stop a task that needs more than an equal share of the memory;
+    # the dashboard takes any free port
     with dask.config.set({"distributed.scheduler.allowed-failures": 2}), _interrupts_ignored():
         return distributed.LocalCluster(
             n_workers=workers,
@@ -184,7 +189,7 @@ def _local_cluster(workers: int) -> Any:
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Workers that start here ignore an interrupt at the terminal: this process alone decides."""
+    """Let workers that start in this block ignore interrupts at the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -203,7 +208,7 @@ def _address_in(file: Path) -> str:
 
 
 def _check_python(client: Client) -> None:
-    """Dask sends functions as bytecode: every process must run the same Python."""
+    """Raise unless every process runs the same version: Dask sends functions as bytecode."""
     here = platform.python_version_tuple()[:2]
     found = client.get_versions()
     for where, what in {"the scheduler": found["scheduler"], **found["workers"]}.items():
@@ -217,7 +222,7 @@ def _check_python(client: Client) -> None:
 
 
 def _greet(client: Client) -> None:
-    """Say where the cluster's dashboard is; not in a notebook, whose output is stored."""
+    """Print the dashboard's address, except in notebooks, whose output is stored."""
     if in_notebook() or sys.stderr is None:
         return
     from rich.console import Console
@@ -253,9 +258,9 @@ def disconnect(scheduler: str | None = None) -> None:
 
 @contextlib.contextmanager
 def serving(scheduler: str) -> Iterator[str]:
-    """Let child processes use one cluster: yield its address, a local cluster's too.
+    """Let child processes of this block use one cluster, a local one too; yield its address.
 
-    ``RECONRISK_SCHEDULER`` holds the address in the meantime. Without a scheduler nothing happens.
+    ``RECONRISK_SCHEDULER`` holds the address in the block. An empty ``scheduler`` does nothing.
     """
     if not scheduler:
         yield ""
@@ -274,5 +279,5 @@ def serving(scheduler: str) -> Iterator[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an exception says, without line breaks."""
+    """Return an exception's message without line breaks, at most 500 characters."""
     return " ".join(str(error).split())[:500] or type(error).__name__

@@ -1,12 +1,9 @@
-"""What the paper profile costs: core-hours and GPU-hours, and times on many cores.
+"""Costs of the paper profile: core-hours, GPU-hours, and times on many cores.
 
-The figures of single exhibits are in ``data/companion/costs.csv``: measured, or scaled up from
-smaller runs. A time on other machines follows from them by a simple model: an exhibit's work is its
-seconds times the cores that it had, and it spreads over as many cores as its sweep has tasks, which
-are taken to be equally long.
+``data/companion/costs.csv`` holds those of single exhibits: measured, or extrapolated from smaller
+runs. The model for other machines: an exhibit's work is its wall seconds times its cores, and
+spreads over as many cores as its sweep has tasks, all of equal length.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable
@@ -21,7 +18,7 @@ MEASURED = "measured"
 
 @dataclass(frozen=True)
 class Price:
-    """What one exhibit takes in the paper profile.
+    """The cost of one exhibit in the paper profile, in numbers.
 
     Attributes
     ----------
@@ -30,13 +27,13 @@ class Price:
     core_seconds, gpu_seconds : float
         Wall seconds times the cores or GPUs that the run had; one of the two is zero.
     tasks : int
-        How many of its tasks can run at the same time; 1 where that was not counted.
+        How many of its tasks can run at the same time; 1 if not counted.
     memory_gb : float
         Peak memory of one process.
     measured : bool
-        Whether the whole run was measured; otherwise it was scaled up from smaller ones.
+        Whether the whole run was measured; otherwise its cost was extrapolated.
     basis : str
-        From what.
+        From which smaller run.
     """
 
     exhibit: str
@@ -48,22 +45,22 @@ class Price:
     basis: str
 
     def seconds_on(self, units: int) -> float:
-        """Return the wall seconds on so many cores, or GPUs if it needs one."""
+        """Return the wall seconds on ``units`` cores, or GPUs if it needs one."""
         return (self.core_seconds + self.gpu_seconds) / max(1, min(units, self.tasks))
 
 
 @dataclass(frozen=True)
 class Total:
-    """What several exhibits take together, each run on its own.
+    """The cost of several exhibits together, each run on its own.
 
     Attributes
     ----------
     exhibits, measured : int
-        How many there are, and how many of them were measured whole.
+        Their number, and the number of those that were measured.
     core_seconds, measured_core_seconds, gpu_seconds : float
-        Sums; the second is of those that were measured.
+        Sums; the second over the measured exhibits.
     longest_core_seconds : float
-        Of the exhibit whose tasks are longest, one task.
+        Core seconds of the longest single task.
     """
 
     exhibits: int
@@ -74,9 +71,9 @@ class Total:
     longest_core_seconds: float
 
     def seconds_on(self, cores: int) -> float:
-        """Return the least wall seconds on so many cores that are never idle, GPUs left out.
+        """Return the least wall seconds on ``cores`` cores that are never idle, without GPUs.
 
-        All exhibits run at once, and nothing ends before the longest task does.
+        All exhibits run at once; the longest task is a lower bound.
         """
         return max(self.core_seconds / cores, self.longest_core_seconds)
 
@@ -87,12 +84,12 @@ def price_of(cost: registry.Cost) -> Price:
     Raises
     ------
     ValueError
-        If its device is not so many CPU cores or GPUs.
+        If its device is not a number of CPU cores or GPUs.
     """
     number, _, kind = cost.device.partition(" ")
     if not number.isdigit() or kind not in ("CPU core", "CPU cores", "GPU", "GPUs"):
         raise ValueError(
-            f"{cost.exhibit}: the device must be N CPU cores or N GPU; {cost.device!r}"
+            f"{cost.exhibit}: the device must be N CPU cores or N GPU; got {cost.device!r}"
         )
     work = float(cost.seconds) * int(number)
     on_gpu = kind.startswith("GPU")
@@ -108,7 +105,7 @@ def price_of(cost: registry.Cost) -> Price:
 
 
 def prices(papers: Iterable[str]) -> list[Price]:
-    """Return what the exhibits of papers take, in registry order, if their cost is known."""
+    """Return the known costs of the exhibits of papers, in registry order."""
     wanted = set(papers)
     costs = registry.costs()
     return [
@@ -119,7 +116,7 @@ def prices(papers: Iterable[str]) -> list[Price]:
 
 
 def total(priced: Iterable[Price]) -> Total:
-    """Return what exhibits take together."""
+    """Return the cost of exhibits together."""
     priced = list(priced)
     on_cores = [p for p in priced if not p.gpu_seconds]
     return Total(

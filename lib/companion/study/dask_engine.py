@@ -1,12 +1,12 @@
-"""Where the tasks of a sweep run on many machines: an engine for Dask clusters.
+"""Engine for the tasks of a sweep on many machines: a Dask cluster.
 
-The cluster is given a bounded number of calls at a time, so that neither its scheduler nor this
-process holds a sweep of a million tasks at once, and each outcome is taken off it as it arrives.
+The cluster holds a bounded number of calls at a time, so that neither its scheduler nor this
+process holds a sweep of a million tasks at once; each outcome is removed from it as it arrives.
 
-A worker may die. Dask gives its tasks to others, a bounded number of times (its setting
-``distributed.scheduler.allowed-failures``). Whoever shared a worker with the task that killed it
-is then suspected too, so suspects run again at the end, one at a time with nothing beside them:
-what kills a worker alone is to blame, and everything else is done.
+A worker may die. Dask gives its tasks to other workers, a bounded number of times (its setting
+``distributed.scheduler.allowed-failures``), and then reports all tasks on that worker as killed.
+These suspects run again at the end, one at a time: a task that kills a worker alone has failed, and
+all others finish.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ if TYPE_CHECKING:
 
 __all__ = ["call_dask"]
 
-#: environment variable: the seconds that a sweep goes on without any worker.
+#: environment variable: the seconds that a sweep waits without any worker.
 PATIENCE = "RECONRISK_WORKERS_TIMEOUT"
 PATIENCE_SECONDS = 600.0
-#: calls that the cluster holds for each of its workers: one computing, the others at hand.
+#: calls that the cluster holds per worker: one running, the others queued.
 CALLS_PER_WORKER = 4
-#: and how many at least, so that a cluster that grows with its load sees some.
+#: the least calls that it holds, so that a cluster that scales with its load starts workers.
 CALLS_AT_LEAST = 16
-#: seconds between looks at the cluster's workers, and how long one result may take to arrive.
+#: seconds between counts of the workers, and the seconds that fetching one result may take.
 LOOK_SECONDS = 1.0
 ARRIVAL_SECONDS = 30.0
-#: answers that are on their way at the same time.
+#: results that are fetched at the same time.
 FETCHERS = 8
 
 
 def call_dask(
     function: TaskFunction, calls: Sequence[Call], *, scheduler: str, threads: int = 1
 ) -> Generator[Outcome, None, None]:
-    """Engine: calls on a Dask cluster.
+    """Make the calls on a Dask cluster.
 
-    After a failure no further call starts, but those that workers have are waited for. When the
-    caller stops early, the calls that have not started are taken back; a local cluster ends.
+    After a failure no further call starts, but running ones finish. When the caller stops early,
+    calls that have not started are cancelled and a local cluster ends.
 
     Raises
     ------
     ClusterError
-        If no scheduler answers, if a worker runs other code, lacks the package or does not see a
-        folder, or if the scheduler or all workers are lost and stay away.
+        If no scheduler answers, if a worker runs other code, lacks the package or cannot see a
+        folder, or if the connection or all workers are lost.
     """
     if function.__module__ == "__main__":
         raise ClusterError(
@@ -96,7 +96,7 @@ def call_dask(
             if outcome is None and not alone:
                 suspects.append(call)
                 continue
-            if outcome is None:  # the other suspects still run, and may be innocent
+            if outcome is None:  # the other suspects still run
                 outcome = Outcome(call[0], None, _FATAL)
             elif outcome.result is None and healthy:
                 healthy = False
@@ -116,7 +116,7 @@ _FATAL = (
 
 
 class _Requests:
-    """Writes what is sent to a worker for a call."""
+    """Encodes the request that is sent to a worker for a call."""
 
     def __init__(self, function: TaskFunction, threads: int) -> None:
         self.name = function.__name__
@@ -136,20 +136,19 @@ class _Requests:
 
 
 class _Flight:
-    """The calls that a cluster has been given and whose outcomes have not arrived."""
+    """The calls that were sent to a cluster and whose outcomes have not arrived."""
 
     def __init__(self, client: Client, request: _Requests, patience: float) -> None:
         self.client, self.request, self.patience = client, request, patience
         self.address = address_of(client)
         self.calls: dict[Future, Call] = {}
-        #: futures that have ended, each with its answer or what was raised instead
+        #: futures that have ended, each with its answer or the exception it raised
         self.ended: queue.SimpleQueue[tuple[Future, Any]] = queue.SimpleQueue()
-        #: on a wide network many answers are on their way at once
         self.fetchers = futures.ThreadPoolExecutor(FETCHERS, "reconrisk-fetch")
         self.limit = CALLS_AT_LEAST
         self.looked = -math.inf
         self.last_worker = time.monotonic()
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
 
     def send(self, call: Call) -> None:
         # the name comes first in Dask's own views of what runs
@@ -166,7 +165,7 @@ class _Flight:
         try:
             answer = future.result(timeout=ARRIVAL_SECONDS)
         except TimeoutError:
-            # the worker died with the answer, and Dask computes it again: others come first
+            # the worker died with the answer, and Dask computes it again: fetch others first
             if future in self.calls:
                 self._fetch_soon(future)
             return
@@ -175,7 +174,7 @@ class _Flight:
         self.ended.put((future, answer))
 
     def look(self) -> None:
-        """Count the workers now and then; raise if the scheduler is lost, or all workers are."""
+        """Count the workers at intervals; raise if the scheduler or all workers are lost."""
         if self.client.status != "running":
             raise self._lost()
         now = time.monotonic()
@@ -184,7 +183,7 @@ class _Flight:
         self.looked = now
         try:
             threads = self.client.nthreads()
-        except Exception:  # whatever Dask raises when the connection breaks under its hands
+        except Exception:  # Dask raises various exceptions when the connection breaks
             raise self._lost() from None
         self.limit = max(CALLS_AT_LEAST, CALLS_PER_WORKER * len(threads))
         if threads:
@@ -195,14 +194,14 @@ class _Flight:
                 f"that){self._under_way()}"
             )
         if max(threads.values(), default=1) > 1:
-            self._tell(
+            self._warn_once(
                 "some workers have several threads, of which a sweep uses one: start as many "
                 "workers with one thread each (dask worker --nworkers N --nthreads 1)"
             )
 
     def arrival(self) -> tuple[Call, Outcome | None] | None:
-        """What arrives next, if something does within a while; a call that took its workers with it
-        has no outcome.
+        """Return the next call that ends, None after a timeout; a call that killed its workers has
+        no outcome.
         """
         try:
             future, answer = self.ended.get(timeout=LOOK_SECONDS)
@@ -228,7 +227,7 @@ class _Flight:
         return Outcome(call[0], **{"result" if kind == "result" else "failure": text})
 
     def take_back(self) -> None:
-        """Cancel what no worker has yet."""
+        """Cancel calls that no worker has yet."""
         with contextlib.suppress(Exception):
             held = {key for keys in self.client.processing().values() for key in keys}
             idle = [future for future in self.calls if future.key not in held and not future.done()]
@@ -237,7 +236,7 @@ class _Flight:
             self.client.cancel(idle, force=True)
 
     def end(self) -> None:
-        """Cancel everything that has not arrived."""
+        """Cancel all calls whose outcome has not arrived."""
         left = list(self.calls)
         self.calls.clear()
         self.fetchers.shutdown(wait=False, cancel_futures=True)
@@ -253,9 +252,9 @@ class _Flight:
         more = ", ..." if len(self.calls) > 3 else ""
         return f"; under way: {', '.join(tasks)}{more}" if tasks else ""
 
-    def _tell(self, text: str) -> None:
-        if text not in self.told:
-            self.told.add(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self.warned:
+            self.warned.add(text)
             warnings.warn(f"{self.address}: {text}", stacklevel=4)
 
 

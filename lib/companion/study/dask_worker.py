@@ -1,11 +1,9 @@
-"""What a worker of a cluster does with the tasks that it is sent.
+"""How a worker of a cluster handles a request.
 
-What it is sent is text: the function's name, the task as JSON, the hash of the code that the
-function runs. A worker that has other code, other libraries or no sight of a folder that the task
-names refuses, and the sweep ends with its reason: a table never mixes two versions.
+A request is JSON: the function's name, the task, its seed and the hash of the function's code. A
+worker with other code or other libraries, or that cannot see a folder of the task, refuses, and the
+sweep ends with its reason: a table never mixes two versions.
 """
-
-from __future__ import annotations
 
 import contextlib
 import functools
@@ -27,15 +25,15 @@ from companion.study.tasks import TaskFunction, attempt, name_of
 
 __all__ = ["answer", "courier", "libraries"]
 
-#: libraries whose versions results may depend on.
+#: libraries whose versions may change results.
 LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "scikit-image", "scikit-learn")
 
 
 @functools.cache
 def courier() -> Callable[[str], tuple[str, str]]:
-    """Return the function that is sent to workers to be called with a request.
+    """Return the function that is sent to workers and called there with a request.
 
-    It travels as bytecode and imports this package only when called: a worker may lack it.
+    Dask sends it as bytecode; it imports this package only when called, since a worker may lack it.
     """
 
     def deliver(request: str) -> tuple[str, str]:
@@ -53,50 +51,55 @@ def courier() -> Callable[[str], tuple[str, str]]:
     return deliver
 
 
-#: one task at a time in a process: computations share its threads, caches and warning filters.
+#: one task at a time in a process: tasks share its threads, caches and warning filters.
 _TURN = threading.Lock()
 _LIMITED = threading.local()
 _START = time.time()
 
 
 def answer(request: str) -> tuple[str, str]:
-    """Make the call that a request describes; return what came of it, and of which kind it is."""
-    asked = json.loads(request)
+    """Make the requested call.
+
+    Returns
+    -------
+    tuple of (str, str)
+        ``("result", JSON)``, ``("failure", traceback)`` or ``("refused", reason)``.
+    """
+    call = json.loads(request)
     with _TURN:
-        why = _unfit(asked)
+        why = _unfit(call)
         if why:
             return "refused", f"the worker at {socket.gethostname()} {why}"
-        os.environ["OMP_NUM_THREADS"] = str(asked["threads"])  # for libraries that are loaded later
-        function, _ = _known(asked["module"], asked["function"])
-        if getattr(_LIMITED, "threads", None) != (asked["threads"], asked["module"]):
-            limit_threads(asked["threads"])
-            _LIMITED.threads = (asked["threads"], asked["module"])
-        outcome = attempt(function, (0, asked["task"], asked["seed"]))
+        os.environ["OMP_NUM_THREADS"] = str(call["threads"])  # for libraries that are loaded later
+        function, _ = _load(call["module"], call["function"])
+        if getattr(_LIMITED, "threads", None) != (call["threads"], call["module"]):
+            limit_threads(call["threads"])
+            _LIMITED.threads = (call["threads"], call["module"])
+        outcome = attempt(function, (0, call["task"], call["seed"]))
     if outcome.result is not None:
         return "result", outcome.result
     return "failure", outcome.failure + _hint(outcome.exception)
 
 
-def _unfit(asked: dict[str, Any]) -> str:
-    """Why this worker must not make the call; empty if it may."""
-    for folder in asked["folders"]:
+def _unfit(call: dict[str, Any]) -> str:
+    """Return why this worker must not make the call; empty if it may."""
+    for folder in call["folders"]:
         if not os.path.isdir(folder):
             return (
                 f"does not see the folder {folder}: it must be visible under the same path on "
                 "every worker"
             )
     here = libraries()
-    other = [
-        f"{n} {here.get(n, 'missing')}" for n, v in asked["libraries"].items() if here.get(n) != v
-    ]
-    if other:
-        wanted = ", ".join(f"{n} {v}" for n, v in asked["libraries"].items() if here.get(n) != v)
-        return f"has {', '.join(other)} where {wanted} is asked for: install the same versions"
+    wanted = {n: v for n, v in call["libraries"].items() if here.get(n) != v}
+    if wanted:
+        found = ", ".join(f"{n} {here.get(n, 'missing')}" for n in wanted)
+        asked = ", ".join(f"{n} {v}" for n, v in wanted.items())
+        return f"has {found} where {asked} is asked for: install the same versions"
     try:
-        function, code = _known(asked["module"], asked["function"])
+        function, code = _load(call["module"], call["function"])
     except (ImportError, AttributeError) as error:
-        return f"cannot import {asked['module']}.{asked['function']}: {one_line(error)}"
-    if code != asked["code"]:
+        return f"cannot import {call['module']}.{call['function']}: {one_line(error)}"
+    if code != call["code"]:
         return (
             f"runs other code of {name_of(function)} than this process: install the same version "
             "on every worker, and restart workers that were started before a change"
@@ -105,10 +108,10 @@ def _unfit(asked: dict[str, Any]) -> str:
 
 
 @functools.cache
-def _known(module: str, qualname: str) -> tuple[TaskFunction, str]:
-    """A function and the hash of its code, which is empty if files changed after they were loaded.
+def _load(module: str, qualname: str) -> tuple[TaskFunction, str]:
+    """Import a function; return it and the hash of its code, empty if loaded files have changed.
 
-    Found once: a worker goes on with what it has loaded, whatever the files become.
+    Cached, since a worker keeps the code that it has loaded even if its files change.
     """
     before = set(sys.modules)
     found: Any = importlib.import_module(module)

@@ -1,10 +1,8 @@
-"""Fetching the data sets that may be fetched: asked for, verified, and whole or not at all.
+"""Download data sets: verified, and whole or not at all.
 
-The standard library downloads; torchvision's own downloader writes under the final name, so that an
-interrupted one leaves half a file there, and needs PyTorch.
+torchvision's downloader needs PyTorch and writes under the final name, so that an interrupted
+download leaves half a file there; this module uses the standard library.
 """
-
-from __future__ import annotations
 
 import contextlib
 import http.client
@@ -20,13 +18,13 @@ from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["DownloadError", "fetch", "missing"]
 
-#: seconds without an answer after which an address is given up.
+#: seconds without an answer after which the next address is tried.
 TIMEOUT_SECONDS = 30.0
 _CHUNK = 2**16
 
 
 class DownloadError(OSError):
-    """No address gave the file; the message says what each of them answered."""
+    """No address served the file; the message names the fault of each."""
 
 
 def missing(known: DataSet, root: Path) -> list[KnownFile]:
@@ -35,7 +33,7 @@ def missing(known: DataSet, root: Path) -> list[KnownFile]:
     Raises
     ------
     ValueError, OSError
-        If the data set is not for fetching, or a file is there that is not the official one.
+        If the data set has no download address, or a file in the folder is not the official one.
     """
     if not known.mirrors:
         raise ValueError(f"{known.name} cannot be fetched from here. {known.advice(root)}")
@@ -62,18 +60,18 @@ def fetch(
     Parameters
     ----------
     file : KnownFile
-        Its name is appended to each address in turn, until one gives the file.
+        Its name is appended to each address in turn, until one serves it.
     root : Path
         The data root; made if it does not exist.
     mirrors : sequence of str
         Addresses of folders, ending in ``/``.
     progress : callable
-        Told the bytes received so far, from 0 for each address.
+        Called with the bytes received so far, from 0 for each address.
 
     Raises
     ------
     DownloadError
-        If no address gave the right file. Nothing is left behind then, nor after Ctrl-C.
+        If no address served the right file. Nothing is left behind then, nor after Ctrl-C.
     OSError
         If the folder cannot be written.
     """
@@ -93,10 +91,10 @@ def fetch(
 
 
 class _WrongContent(Exception):
-    """What was received is not the file."""
+    """The received bytes are not the file."""
 
 
-#: what a connection can end with; errors of the disk are not among them.
+#: errors of a connection; those of the disk are not among them.
 _NETWORK = (
     _WrongContent,
     urllib.error.URLError,
@@ -104,7 +102,7 @@ _NETWORK = (
     ConnectionError,
     TimeoutError,
     ssl.SSLError,
-    ValueError,  # an address that is none
+    ValueError,  # an invalid address
 )
 
 
@@ -112,7 +110,6 @@ def _receive(address: str, part: Path, file: KnownFile, progress: Callable[[int]
     if not address.startswith(("http://", "https://")):
         raise _WrongContent("expected an address that starts with https:// or http://")
     request = urllib.request.Request(address, headers={"User-Agent": "reconrisk"})
-    most = file.size
     done = 0
     progress(done)
     with (
@@ -121,8 +118,8 @@ def _receive(address: str, part: Path, file: KnownFile, progress: Callable[[int]
     ):
         while chunk := answer.read(_CHUNK):
             done += len(chunk)
-            if most is not None and done > most:
-                raise _WrongContent(f"found more than the expected {most:,} bytes")
+            if file.size is not None and done > file.size:
+                raise _WrongContent(f"found more than the expected {file.size:,} bytes")
             stream.write(chunk)
             progress(done)
     fault = file.fault(part.read_bytes())
@@ -140,11 +137,11 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` under another name, gone afterwards unless renamed."""
+    """Yield a file beside ``path`` under another name; remove it afterwards unless renamed."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     os.close(handle)
     part = Path(name)
-    part.chmod(0o644)  # not the owner's alone, as temporary files are
+    part.chmod(0o644)  # a temporary file is readable by its owner only
     try:
         yield part
     finally:
@@ -153,7 +150,7 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _folder(path: Path) -> Iterator[None]:
-    """Make a folder and its parents; take away again those that stayed empty after a failure."""
+    """Make a folder and its parents; after a failure remove those that are empty."""
     made = [p for p in (path, *path.parents) if not p.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)

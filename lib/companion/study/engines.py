@@ -1,10 +1,8 @@
-"""Where the tasks of a sweep run on one machine: in this process, or in several.
+"""Engines for the tasks of a sweep on one machine: in this process, or in several.
 
 An engine maps calls to their outcomes as they finish, in any order. The third one, for many
-machines, is :mod:`~companion.study.dask_engine`.
+machines, is in :mod:`~companion.study.dask_engine`.
 """
-
-from __future__ import annotations
 
 import contextlib
 import importlib
@@ -26,7 +24,7 @@ __all__ = ["call_processes", "call_serially", "limit_threads"]
 def call_serially(
     function: TaskFunction, calls: Sequence[Call], *, threads: int = 1
 ) -> Generator[Outcome, None, None]:
-    """Engine: one call after the other in this process; ends at the first failure."""
+    """Make the calls in order in this process; end at the first failure."""
     with _threads_limited(threads):
         for call in calls:
             outcome = attempt(function, call)
@@ -38,11 +36,10 @@ def call_serially(
 def call_processes(
     function: TaskFunction, calls: Sequence[Call], *, workers: int, threads: int = 1
 ) -> Generator[Outcome, None, None]:
-    """Engine: calls in freshly spawned worker processes.
+    """Make the calls in freshly spawned worker processes.
 
-    After a failure no further call starts, but those under way are waited for. When the caller
-    stops early (an interrupt), the workers are ended at once; when this process dies, they end by
-    themselves.
+    After a failure no further call starts, but running ones finish. When the caller stops early (an
+    interrupt), the workers are terminated at once; when this process dies, they end by themselves.
     """
     before = set(active_children())
     pool = futures.ProcessPoolExecutor(
@@ -96,9 +93,9 @@ def _received(future: futures.Future[Outcome], call: Call) -> Outcome:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold back an interrupt for a moment, and for good in processes that start in the block.
+    """Block interrupts in this block, and for good in processes that start in it.
 
-    At the terminal it reaches every process, also one that has not come to ignoring it.
+    An interrupt at the terminal reaches every process, even before it can set a handler.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -111,7 +108,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _prepare_worker(module: str, threads: int) -> None:
-    # an interrupt at the terminal reaches every process; the parent alone decides what to do
+    # an interrupt at the terminal reaches every process; only the parent handles it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
@@ -123,13 +120,16 @@ def _prepare_worker(module: str, threads: int) -> None:
 
 
 def _end_with(sentinel: int) -> None:
-    """End this process when its parent does: a killed sweep must not go on computing."""
+    """End this process when its parent ends: a killed sweep must not go on computing."""
     wait_for([sentinel])
     os._exit(1)
 
 
 def limit_threads(threads: int) -> Any:
-    """Limit PyTorch's threads and the linear algebra's; the result can restore the latter."""
+    """Limit the threads of PyTorch and of the linear algebra; return limits that can be restored.
+
+    Only those of the linear algebra are, by ``restore_original_limits``.
+    """
     from threadpoolctl import threadpool_limits
 
     torch = sys.modules.get("torch")

@@ -1,9 +1,10 @@
 """An exhibit is one file: ``companion/papers/<paper>/<name>.py``.
 
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
-there is a picture, ``draw(tables)``, ``CAPTION`` and ``alt(tables)``; ``SHOWN`` names tables that
-are shown as such, ``PHOTOGRAPHS`` says that the paper profile reads a folder of photographs. Files
-are found by their names: the id ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
+there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``) and ``alt(tables)``.
+``SHOWN`` names the tables that a page prints; ``PHOTOGRAPHS`` is true where the paper profile reads
+a folder of photographs. Files are found by name: ``hayes2023/fig4`` is
+``companion.papers.hayes2023.fig4``.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def file_of(exhibit_id: str) -> ModuleType | None:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """An exhibit's file, as the machinery uses it.
+    """An exhibit's file and what it declares.
 
     Attributes
     ----------
@@ -82,6 +83,7 @@ class Exhibit:
     targets : frozenset of str
         Everything it settles.
     parameters : mapping
+        Each :class:`Parameter` by name.
     photographs : bool
         Whether its paper profile reads a folder of photographs.
     """
@@ -94,15 +96,21 @@ class Exhibit:
 
     @property
     def module(self) -> str:
+        """The full name of its module."""
         return self.file.__name__
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the tables that a page prints."""
+        return tuple(getattr(self.file, "SHOWN", ()))
+
+    @property
     def is_drawn(self) -> bool:
-        """Whether it has a picture (theorems and most tables have none)."""
+        """Whether it has a figure (theorems and most tables have none)."""
         return hasattr(self.file, "draw")
 
     def draw(self, tables: Mapping[str, Any]) -> Figure | None:
-        """Draw tables, live or recorded; None if the exhibit has no picture."""
+        """Draw tables, live or recorded; return None if the exhibit has no figure."""
         return self.file.draw(tables) if self.is_drawn else None
 
     def run(self, context: Context) -> Result:
@@ -111,20 +119,20 @@ class Exhibit:
         Raises
         ------
         VerdictError
-            If a verdict comes out otherwise than the study rests on, outside ``failures_kept``.
+            If a verdict has an unexpected outcome, outside ``failures_kept``.
         RuntimeError
             If a declared target got no verdict or an undeclared one did.
         ValueError, FileNotFoundError
             If a data set that the run reads is damaged or missing; before anything is computed.
         ValueError
-            If parameters were given with which the exhibit cannot be computed.
+            If the exhibit cannot be computed with the given parameters.
         """
         return judge(self.file, self.file.measure(context))
 
 
 @functools.cache
 def find_file_exhibit(exhibit_id: str) -> Exhibit | None:
-    """The exhibit of a file of its own; None if it has none."""
+    """Return the exhibit with its own file; None if there is no file."""
     module = file_of(exhibit_id)
     if module is None:
         return None
@@ -138,7 +146,7 @@ def find_file_exhibit(exhibit_id: str) -> Exhibit | None:
 
 
 def all_exhibits(paper_key: str | None = None) -> dict[str, Exhibit]:
-    """All exhibits that have a file (of one paper), in registry order."""
+    """Return all exhibits that have a file (of one paper), by id, in registry order."""
     wanted = (e for e in registry.exhibits() if paper_key is None or e.startswith(f"{paper_key}/"))
     return {e: found for e in wanted if (found := find_file_exhibit(e)) is not None}
 
@@ -166,12 +174,12 @@ def find_exhibit(exhibit_id: str) -> Exhibit:
 
 
 def targets_of(module: ModuleType) -> frozenset[str]:
-    """Return what an exhibit settles: itself, and its panels (``_left``), claims and errata.
+    """Return what an exhibit settles: itself, its panels (``_left``), claims and errata.
 
     Raises
     ------
     KeyError
-        For an id that no CSV has.
+        If no CSV file lists one of them.
     """
     exhibit = id_of(module)
     named = getattr(module, "SETTLES", ())
@@ -182,10 +190,10 @@ def targets_of(module: ModuleType) -> frozenset[str]:
 
 
 def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
-    """Return what takes the place of the paper's data in a run, by its parameters and data.
+    """Return what takes the place of the paper's data in a run.
 
-    A parameter that names a data set, or is marked ``stand_in``, has another value than the
-    paper's; photographs are not ImageNet's; a user's images are read.
+    That is a parameter that names a data set, or is marked ``stand_in``, with another value than
+    the paper's; photographs that are not ImageNet's; or a user's images.
     """
     if context.own_images:
         return ("own images",)
@@ -204,10 +212,10 @@ def _names_data(parameter: Parameter) -> bool:
 
 
 def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
-    """Decorate an exhibit's ``measure``: it takes a :class:`Study`, and gets its own context.
+    """Decorate an exhibit's ``measure``: callers pass a :class:`Study`, it gets its own context.
 
-    Data are verified before anything is computed, overridden parameters are named in errors, and
-    the tables carry the parameters they were measured with.
+    The decorated function verifies the data before it computes anything, names overridden
+    parameters in errors, and records in the tables how they were measured.
     """
     exhibit = id_of(function.__module__)
 
@@ -220,7 +228,7 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
         inputs.verify(found, context)
         with blaming_parameters(found, context):
             tables = function(context)
-        told = own_images.told(context) if context.own_images else ""
+        source = own_images.describe_source(context) if context.own_images else ""
         return dataclasses.replace(
             tables,
             exhibit=exhibit,
@@ -228,9 +236,9 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
             seed=context.seed,
             parameters=context.parameters,
             own_images=context.own_images,
-            ran=" ".join(filter(None, [tables.ran, told])),
+            ran=" ".join(filter(None, [tables.ran, source])),
             stand_ins=(*stand_ins(found, context), *tables.stand_ins),
-            shown=tuple(getattr(file_of(exhibit), "SHOWN", ())),
+            shown=found.shown,
         )
 
     return measure
@@ -255,7 +263,7 @@ def judged(module: ModuleType, tables: Tables) -> tuple[Verdict, ...]:
 
 
 def described(module: ModuleType, tables: Tables) -> dict[str, str]:
-    """Return caption and alternative text of an exhibit's picture; empty if it has none."""
+    """Return ``{"caption": ..., "alt": ...}`` of an exhibit's figure; empty if it has none."""
     if not hasattr(module, "draw"):
         return {}
     caption = module.CAPTION if hasattr(module, "CAPTION") else module.caption(tables)
@@ -263,7 +271,7 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
 
 
 def judge(module: ModuleType, tables: Tables) -> Result:
-    """Judge an exhibit's tables, see :meth:`Study.judge`."""
+    """Return an exhibit's tables with their verdicts, see :meth:`Study.judge`."""
     result = Result(tables, judged(module, tables), described(module, tables))
     raise_failed(result.verdicts)
     return result
@@ -273,13 +281,19 @@ def judge(module: ModuleType, tables: Tables) -> Result:
 def blaming_parameters(exhibit: Exhibit, context: Context) -> Iterator[None]:
     """Name overridden parameters in errors that name none of them.
 
-    Ranges say what each parameter may be, not what an exhibit makes of a shorter list of
-    epsilons, or of two lists that fit no longer.
+    The range of each parameter is checked earlier; that an exhibit can be computed with a shorter
+    list of epsilons, or with two lists of different lengths, is not.
+
+    Raises
+    ------
+    ValueError
+        Naming the overridden parameters, from any other error than those of verdicts, sweeps, files
+        and memory.
     """
     try:
         yield
     except (VerdictError, SweepError, OSError, MemoryError):
-        raise  # the outcome of a check, a task that names its values, a machine at its limit
+        raise  # no parameter is to blame, or the error names its task's values
     except Exception as error:
         given = {
             name: p
@@ -288,16 +302,16 @@ def blaming_parameters(exhibit: Exhibit, context: Context) -> Iterator[None]:
         }
         if not given or any(re.search(rf"\b{name}\b", str(error)) for name in given):
             raise
-        told = "; ".join(
+        changes = "; ".join(
             f"{name} = {_listed(context.parameters[name])}, where the {context.profile} profile "
             f"has {_listed(getattr(p, context.profile))}"
             for name, p in given.items()
         )
         raise ValueError(
-            f"{exhibit.id} cannot be computed with {told} ({type(error).__name__}: {error})"
+            f"{exhibit.id} cannot be computed with {changes} ({type(error).__name__}: {error})"
         ) from error
 
 
 def _listed(value: Any) -> str:
-    """A parameter's value as it is given: lists in brackets."""
+    """Return a parameter's value as the user writes it: lists in brackets."""
     return str(list(value)) if isinstance(value, tuple) else repr(value)

@@ -1,11 +1,11 @@
-"""Which data sets a run reads, checksums of their files for its provenance, and what is at hand."""
+"""The data sets that a run reads, checksums of their files, and a check of a data folder."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["KNOWN_CHECKSUMS", "Finding", "checksums", "data_sets", "files_at", "readers", "verify"]
 
-#: labelled sets that are read from files.
+#: labelled data sets that are read from files.
 _LABELLED = ("MNIST", "FashionMNIST", "CIFAR-10")
-#: photographs in a folder up to which their contents are hashed; of more (whole ImageNet, 150 GB)
-#: names and sizes are.
+#: with more photographs in a folder (all of ImageNet has 150 GB), their names and sizes are hashed
+#: instead of their contents.
 _MOST_HASHED = 20_000
 
-#: SHA-256 of the data of recorded runs, by the names that :func:`checksums` gives them: the
-#: official idx files, unpacked; a subset of CIFAR-10 (400 training images a class, the first 1,000
-#: test images); a hundred photographs, one of each of a hundred ImageNet classes, 224x224.
+#: SHA-256 of the data of recorded runs, named as by :func:`checksums`: the official idx files,
+#: unpacked; a subset of CIFAR-10 (400 training images a class, the first 1,000 test images); a
+#: hundred photographs, one of each of a hundred ImageNet classes, 224x224.
 KNOWN_CHECKSUMS = {
-    f"{name}/{file}": known.sha256
+    f"{name}/{file}": official.sha256
     for name in ("MNIST", "FashionMNIST")
-    for file, known in datasets.DATA_SETS[name].unpacked.items()
+    for file, official in datasets.DATA_SETS[name].unpacked.items()
 } | {
     "CIFAR-10/cifar10_subset.npz": (
         "8da76769db21804e30d334a3b8ecae39c077a9f91ad4c4fa64bc2e8986a89573"
@@ -45,8 +45,8 @@ KNOWN_CHECKSUMS = {
 def data_sets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     """Return the names of the data sets that a run reads from files, sorted.
 
-    Labelled ones are named by the run's parameters; ``"photographs"`` stands for the pictures of
-    an ImageNet-style folder, ``"own images"`` for a reader's in the place of either.
+    The run's parameters name the labelled ones; ``"photographs"`` stands for the images of an
+    ImageNet-style folder, ``"own images"`` for a user's in place of either.
     """
     if context.own_images:
         return ("own images",)
@@ -57,15 +57,15 @@ def data_sets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
 
 
 def readers() -> dict[str, tuple[str, ...]]:
-    """Return, for every data set that is read from files, the exhibits whose paper profile does."""
+    """Return the exhibits whose paper profile reads each data set, by its name."""
     from companion.study.exhibits import all_exhibits
     from companion.study.session import Study
 
     study = Study(profile="paper")
     found: dict[str, list[str]] = {name: [] for name in datasets.DATA_SETS}
-    for exhibit, known in all_exhibits().items():
-        for name in data_sets(known, study.context(exhibit)):
-            found[name].append(exhibit)
+    for exhibit_id, exhibit in all_exhibits().items():
+        for name in data_sets(exhibit, study.context(exhibit_id)):
+            found[name].append(exhibit_id)
     return {name: tuple(exhibits) for name, exhibits in found.items()}
 
 
@@ -73,15 +73,15 @@ def readers() -> dict[str, tuple[str, ...]]:
 
 
 def checksums(exhibit: Exhibit, context: Context) -> dict[str, str]:
-    """Return the sha256 of everything a run reads from ``data_root``.
+    """Return the SHA-256 of everything a run reads from ``data_root``.
 
     Returns
     -------
     dict
         ``{"MNIST/train-images-idx3-ubyte": sha256, ...}``: idx files and CIFAR-10's batches
         unpacked, so that packed and unpacked folders agree; ``"photographs (100 files)"``: one hash
-        of all names and contents, of names and sizes where there are more than 20,000 files. Empty
-        for a run that reads nothing.
+        of all names and contents, or of names and sizes with more than 20,000 files. Empty for a
+        run that reads nothing.
     """
     if context.data_root is None:
         return {}
@@ -113,8 +113,8 @@ def _of_pictures(name: str, root: Path) -> dict[str, str]:
     files = sorted(image_files(root))
     files = files or sorted(p for p in root.rglob("*") if p.is_file())  # a set in another format
     whole = len(files) <= _MOST_HASHED
-    told: Callable[[Path], object] = _sha256 if whole else lambda p: p.stat().st_size
-    listing = "".join(f"{p.relative_to(root).as_posix()} {told(p)}\n" for p in files)
+    summary: Callable[[Path], object] = _sha256 if whole else lambda p: p.stat().st_size
+    listing = "".join(f"{p.relative_to(root).as_posix()} {summary(p)}\n" for p in files)
     what = f"{len(files)} files" if whole else f"{len(files)} files, names and sizes"
     return {f"{name} ({what})": hashlib.sha256(listing.encode()).hexdigest()}
 
@@ -137,7 +137,7 @@ def _sha256(path: Path) -> str:
 
 @functools.lru_cache(maxsize=32_768)
 def _hashed(path: Path, size: int, changed: int) -> str:
-    """The hash of a file's content, unpacked; kept while its size and time stay the same."""
+    """Return the hash of a file's unpacked content; cached while size and time stay the same."""
     if path.suffix == ".gz":
         data = _formats.unpacked(contents(path, "a file of data"), path)
         return hashlib.sha256(data).hexdigest()
@@ -145,20 +145,20 @@ def _hashed(path: Path, size: int, changed: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# What is at hand ----------------------------------------------------------------------------------
+# Checking a data folder -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of looking for a file.
+    """The state of one file of a data set.
 
     Attributes
     ----------
     data_set, file : str
-        The set, and the file below ``data_root``.
+        The data set, and the file below ``data_root``.
     state : {"found", "missing", "damaged"}
     detail : str
-        What is there instead, or how it was found.
+        The fault of a damaged file, or the kind of one that was found.
     """
 
     data_set: str
@@ -168,9 +168,9 @@ class Finding:
 
 
 def files_at(root: Path | str) -> list[Finding]:
-    """Look for every data set below a folder and verify what is there, without unpacking to disk.
+    """Look for every data set below a folder and verify its files, without unpacking to disk.
 
-    Of photographs only the names are listed; a damaged one is refused when it is read.
+    Photographs are only counted; reading a damaged one raises later.
 
     Raises
     ------
@@ -185,17 +185,17 @@ def files_at(root: Path | str) -> list[Finding]:
 
 
 def verify(exhibit: Exhibit, context: Context) -> None:
-    """Refuse damaged or missing data sets before a run computes anything.
+    """Raise if a data set that a run reads is damaged or missing.
 
-    A set of which only some files are there passes: a run may need no others, and one that does
-    names them.
+    A data set with only some of its files passes: a run may need no others, and one that does names
+    them.
 
     Raises
     ------
     ValueError
         If a file of a data set that the run reads is damaged.
     FileNotFoundError
-        If there is none of its files.
+        If none of its files exists.
     """
     root = context.data_root
     if root is None:
@@ -213,17 +213,16 @@ def verify(exhibit: Exhibit, context: Context) -> None:
 def _labelled_at(root: Path, name: str) -> list[Finding]:
     if name == "CIFAR-10":
         return _cifar_at(root)
+    read = functools.partial(_official.idx_content, root, name)
     return [
-        _looked_for(
-            root, name, file, functools.partial(_official.idx_content, root, name, file, "")
-        )
+        _check_file(root, name, file, functools.partial(read, file, ""))
         for file in datasets.DATA_SETS[name].unpacked
     ]
 
 
-def _looked_for(root: Path, name: str, file: str, read: Callable[[], object]) -> Finding:
-    known = datasets.DATA_SETS[name].unpacked.get(file)
-    path = known.path if known is not None else file
+def _check_file(root: Path, name: str, file: str, read: Callable[[], object]) -> Finding:
+    official = datasets.DATA_SETS[name].unpacked.get(file)
+    path = official.path if official is not None else file
     try:
         read()
     except FileNotFoundError:
@@ -235,23 +234,21 @@ def _looked_for(root: Path, name: str, file: str, read: Callable[[], object]) ->
 
 def _cifar_at(root: Path) -> list[Finding]:
     name = "CIFAR-10"
-    known = datasets.DATA_SETS[name]
+    official = datasets.DATA_SETS[name]
     if (root / CIFAR_FOLDER).exists():
         return [
-            _looked_for(root, name, file, functools.partial(known.unpacked[file].read, root))
-            for file in known.unpacked
+            _check_file(root, name, file, functools.partial(known.read, root))
+            for file, known in official.unpacked.items()
         ]
     if (root / CIFAR_ARCHIVE).exists():
-        read = functools.partial(known.packed[0].read, root)
-        return [_looked_for(root, name, CIFAR_ARCHIVE, read)]
+        read = functools.partial(official.packed[0].read, root)
+        return [_check_file(root, name, CIFAR_ARCHIVE, read)]
     if not (root / CIFAR_SUBSET).exists():
         return [Finding(name, f"{CIFAR_FOLDER} or {CIFAR_ARCHIVE}", "missing")]
-    finding = _looked_for(
-        root, name, CIFAR_SUBSET, functools.partial(datasets.classified, name, root, "all")
-    )
-    if finding.state != "found":
-        return [finding]
-    return [Finding(name, CIFAR_SUBSET, "found", "undamaged; a part of the set, no official file")]
+    finding = _check_file(root, name, CIFAR_SUBSET, lambda: datasets.classified(name, root, "all"))
+    if finding.state == "found":
+        finding = replace(finding, detail="undamaged; a part of the set, no official file")
+    return [finding]
 
 
 def _photographs_at(root: Path) -> Finding:
@@ -260,13 +257,11 @@ def _photographs_at(root: Path) -> Finding:
         return Finding("photographs", "*/*.jpg", "missing")
     classes = len({p.parent for p in files})
     kind = "named as ImageNet's" if datasets.is_imagenet(root) else "not named as ImageNet's"
-    return Finding(
-        "photographs", "*/*.jpg", "found", f"{len(files):,} in {classes:,} folders, {kind}"
-    )
+    detail = f"{len(files):,} in {classes:,} folders, {kind}"
+    return Finding("photographs", "*/*.jpg", "found", detail)
 
 
 def _weights_at(root: Path) -> Finding:
     there = (root / datasets.WEIGHTS_FILE).is_file()
-    detail = "" if there else "optional: a stand-in takes its place"
-    state = "found" if there else "missing"
+    state, detail = ("found", "") if there else ("missing", "optional: a stand-in takes its place")
     return Finding("pretrained network", datasets.WEIGHTS_FILE, state, detail)

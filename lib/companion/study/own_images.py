@@ -1,10 +1,10 @@
-"""A user's own images in the place of the data sets that an exhibit reads.
+"""A user's own images in place of the data sets that an exhibit reads.
 
 A data-driven exhibit names a labelled data set in a parameter. With a user's images that parameter
-says instead how they are read (``datasets.OWN``): in grey where the paper has digits or garments,
-smaller in the quick profile, in colour where it has CIFAR-10. An exhibit on two grey data sets gets
-every other image of each class for the one and the rest for the other. Exhibits on photographs take
-the images as they are.
+names how to read them (``datasets.OWN``): in grey in place of MNIST and Fashion-MNIST, smaller in
+the quick profile, in colour in place of CIFAR-10. An exhibit on two grey data sets gets every other
+image of each class as the one and the rest as the other. Exhibits on photographs take the images as
+they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from companion.study.exhibits import Exhibit
     from companion.study.session import Context
 
-__all__ = ["check_enough", "data_parameters", "needed", "reads_data", "settings_with", "told"]
+__all__ = [
+    "check_enough",
+    "data_parameters",
+    "describe_source",
+    "needed",
+    "reads_data",
+    "settings_with",
+]
 
 _GREY = ("MNIST", "FashionMNIST")
 
@@ -35,7 +42,7 @@ def settings_with(
     Raises
     ------
     ValueError
-        If the exhibit reads no data, or a data set is asked for by name besides.
+        If the exhibit reads no data, or ``overrides`` name a data set.
     """
     named = data_parameters(exhibit.parameters, profile)
     if not reads_data(exhibit):
@@ -49,12 +56,12 @@ def settings_with(
 
 
 def reads_data(exhibit: Exhibit) -> bool:
-    """Say whether an exhibit reads a labelled data set or photographs, in either profile."""
+    """Return whether an exhibit reads a labelled data set or photographs, in either profile."""
     return exhibit.photographs or bool(data_parameters(exhibit.parameters))
 
 
 def data_parameters(parameters: Mapping[str, Parameter], profile: str = "paper") -> dict[str, str]:
-    """Return the parameters that name a data set, and how a user's images are read for each."""
+    """Return how to read a user's images, by the parameters that name a data set."""
     names = {n: p.paper for n, p in parameters.items() if p.paper in datasets.CLASSIFIED}
     grey = [name for name, paper in names.items() if paper in _GREY]
     read = dict.fromkeys(names, "own colour")
@@ -64,12 +71,12 @@ def data_parameters(parameters: Mapping[str, Parameter], profile: str = "paper")
 
 
 def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> None:
-    """Refuse images that are too few for an exhibit, or of one class, before anything is computed.
+    """Raise if images are too few for an exhibit, or all of one class.
 
     Raises
     ------
     ValueError
-        Saying how many are needed, and which parameters decide it.
+        Naming how many it needs, and the parameters that decide it.
     OSError
         If the images cannot be listed.
     """
@@ -93,7 +100,7 @@ def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> N
 
 
 def needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
-    """Return how many images a run needs (of the training part), and the parameters that say so."""
+    """Return how many (training) images a run needs, and the parameters that decide it."""
     every = _of_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
     photographs = _of_photographs(settings.get) if exhibit.photographs else ()
     return max([*every, *photographs], default=(1, "one"))
@@ -107,7 +114,7 @@ def _of_photographs(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
 
 
 def _of_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
-    """What each group of parameters asks for; absent parameters ask for nothing."""
+    """Yield the number of images that each group of parameters needs, and the group in words."""
     for fixed in ("known", "grey_known", "colour_known", "training_size"):
         if value(fixed) is None:
             continue
@@ -139,13 +146,11 @@ def _of_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
         yield int(value("known")) + _PAPERS_PRIOR, f"known = {value('known'):,} and lists of 100"
 
 
-#: parameters that ask for so many images beside those that are known
+#: parameters that need as many images besides the known ones
 _CANDIDATES = ("prior_size", "prior_sizes", "candidates", "largest_prior", "ranked", "test_models")
-#: parameters that ask for so many images by themselves
+#: parameters that need as many images by themselves
 _ALONE = ("images", "batch_size", "batch_sizes", "sizes", "tried", "auxiliary", "records")
-
-
-#: batches of Biswas et al. where no parameter says otherwise; the longest lists of Hayes et al.
+#: default batch size of Biswas et al.; the longest candidate lists of Hayes et al.
 _PAPERS_BATCH, _PAPERS_PRIOR = 128, 100
 
 
@@ -153,8 +158,8 @@ def _largest(value: Any) -> int:
     return int(max(value)) if isinstance(value, tuple | list) else int(value)
 
 
-def told(context: Context) -> str:
-    """Say on which images an exhibit ran, and how they were read."""
+def describe_source(context: Context) -> str:
+    """Return a sentence: on which images an exhibit ran, and how it read them."""
     assert context.data_root is not None
     _, what = datasets.own_listing(context.data_root)
     read = [v for v in context.parameters.values() if v in datasets.OWN]

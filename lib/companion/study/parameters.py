@@ -1,7 +1,5 @@
 """Typed parameters: what an exhibit can be asked to do, in each profile and in the paper."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["PROFILES", "Parameter", "Settings", "resolve"]
+__all__ = ["PROFILES", "Parameter", "Settings", "plain", "resolve"]
 
 PROFILES = ("quick", "paper")
 
@@ -40,8 +38,8 @@ class Parameter:
     low : float
         The smallest value allowed (of each entry).
     stand_in : bool
-        Whether another value than the paper's makes a run one on stand-ins (a smaller network).
-        Parameters that name a data set do so without the mark.
+        Whether any value but the paper's counts as a stand-in (a smaller network). Parameters that
+        name a data set count without this mark.
     """
 
     kind: str
@@ -53,16 +51,16 @@ class Parameter:
     stand_in: bool = False
 
     def parse(self, name: str, value: Any) -> Any:
-        """Return ``value`` as this kind; a string (from a command line) is read as YAML first.
+        """Return ``value`` as this kind; read a string (from a command line) as YAML first.
 
-        Unlike in YAML, ``1e-3`` is a number.
+        Unlike in YAML, ``1e-3`` is a number. Lists become tuples.
 
         Raises
         ------
         TypeError
             If it is of another type.
         ValueError
-            If it is below ``low`` or not finite, or an empty list.
+            If a number is below ``low`` or not finite, or a list is empty.
         """
         if isinstance(value, str) and self.kind != "str":
             value = _read(value)
@@ -81,14 +79,14 @@ class Parameter:
             if not (math.isfinite(entry) and entry >= self.low):
                 raise ValueError(f"{name} must be finite and at least {self.low:g}; got {entry!r}")
         cast = int if scalar == "int" else float
-        # draws depend on how a number is written: 10 and 10.0 must not lead to different ones
+        # seeds hash how a number is written: 10 and 10.0 must not give different draws
         written = {e: e for v in (self.quick, self.paper) for e in (v if many else [v])}
         read = [written.get(cast(e), cast(e)) for e in entries]
         return tuple(read) if many else read[0]
 
 
 def _read(text: str) -> Any:
-    """Read a text as YAML; what is not YAML stays a text, which no numeric kind accepts."""
+    """Read a text as YAML; invalid YAML stays a text, which no numeric kind accepts."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -97,7 +95,7 @@ def _read(text: str) -> Any:
 
 
 def _number(value: Any) -> Any:
-    # YAML 1.1 wants a point in 1.0e-3 and reads 1e-3 as a text
+    # YAML 1.1 reads 1.0e-3 as a number but 1e-3 as a text
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return float(value)
@@ -143,14 +141,14 @@ def resolve(
     profile: str,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Return the settings of a run: the profile's values with the caller's laid over them.
+    """Return the settings of a run: the profile's values, with ``overrides`` in their place.
 
     Raises
     ------
     ValueError
         If the profile is unknown, or a value is out of range.
     TypeError
-        If an override names no parameter (the message lists those there are) or has another type.
+        If an override names no parameter (the message lists the valid ones) or has another type.
     """
     if profile not in PROFILES:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
@@ -161,3 +159,10 @@ def resolve(
             raise TypeError(f"{exhibit_id} has no parameter {name!r}; its parameters: {valid}")
         values[name] = parameters[name].parse(name, value)
     return Settings(values)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON gives it back: lists for tuples, strings for keys."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,4 @@
-"""How far a sweep is: a bar on a terminal, lines in a log, nothing in a notebook."""
-
-from __future__ import annotations
+"""The progress of a sweep: a bar on a terminal, lines in a log, nothing in a notebook."""
 
 import contextlib
 import sys
@@ -8,20 +6,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TextIO
+from typing import Any, TextIO
 
-__all__ = ["Display", "duration", "in_notebook", "pace", "progress_of", "shown_by"]
+__all__ = [
+    "Display",
+    "duration",
+    "in_notebook",
+    "pace",
+    "progress_of",
+    "shown_by",
+    "started_after",
+]
 
-#: a sweep shorter than this shows no progress unless asked to.
+#: a shorter sweep shows no progress by default.
 PATIENCE_SECONDS = 3.0
-#: how often progress is written where there is no terminal to redraw it on.
+#: seconds between lines where there is no terminal.
 LINE_SECONDS = 10.0
-#: seconds that the costs foreseen weigh against those that are measured here.
+#: weight of the expected seconds against the measured ones, in seconds.
 _TRUSTED = 30.0
 
 
-#: shows a sweep, given its label, the number of its tasks and how many are finished, while it runs;
-#: yields a function to call once per task that finishes
+#: shows a sweep while it runs, given its label, the number of its tasks and of finished ones;
+#: yields a function to call once per finished task
 Display = Callable[[str, int, int], contextlib.AbstractContextManager[Callable[[], None]]]
 
 _DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
@@ -29,7 +35,7 @@ _DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
 
 @contextlib.contextmanager
 def shown_by(display: Display) -> Iterator[None]:
-    """Let a display of the caller's own show the sweeps that start in this block."""
+    """Show the sweeps that start in this block on ``display``."""
     token = _DISPLAY.set(display)
     try:
         yield
@@ -41,7 +47,7 @@ def shown_by(display: Display) -> Iterator[None]:
 def progress_of(
     label: str, total: int, done: int, wanted: bool | None
 ) -> Iterator[Callable[[], None]]:
-    """Yield a function to call once per finished task."""
+    """Yield a function to call once per finished task; ``wanted`` None leaves the choice to us."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
     display = _DISPLAY.get()
     if wanted is None and display is not None:
@@ -59,6 +65,7 @@ def progress_of(
 
 
 def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 
@@ -80,16 +87,22 @@ def _bar(label: str, total: int, done: int, patience: float) -> Iterator[Callabl
         console=Console(stderr=True),
     )
     line = bar.add_task(label, total=total, completed=done)
-    # the bar appears once patience is over, also while the first task is still running
-    starter = threading.Timer(patience, bar.start)
+    with started_after(patience, bar):
+        yield lambda: bar.advance(line)
+
+
+@contextlib.contextmanager
+def started_after(seconds: float, bars: Any) -> Iterator[None]:
+    """Start a display of rich's in this block after some seconds, and stop it at the end."""
+    starter = threading.Timer(seconds, bars.start)
     starter.daemon = True
     starter.start()
     try:
-        yield lambda: bar.advance(line)
+        yield
     finally:
         starter.cancel()
         starter.join()
-        bar.stop()
+        bars.stop()
 
 
 class _Lines:
@@ -116,7 +129,7 @@ class _Lines:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it: 12 s, 3 min, 2.5 h, 4.1 days."""
+    """Return a time in a suitable unit: 12 s, 3 min, 2.5 h, 4.1 days."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     if seconds < 5400:
@@ -124,9 +137,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
-def pace(took: float, foreseen: float) -> float:
-    """Return seconds here per second foreseen: other machines are slower or faster.
+def pace(took: float, expected: float) -> float:
+    """Return measured seconds per expected second, since machines differ in speed.
 
-    The first few seconds say little; loading the libraries is a part of them.
+    The first few seconds, in which libraries are loaded, count little.
     """
-    return (took + _TRUSTED) / (foreseen + _TRUSTED)
+    return (took + _TRUSTED) / (expected + _TRUSTED)

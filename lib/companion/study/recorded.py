@@ -1,11 +1,8 @@
 """The recorded runs under ``data/recorded``: long runs on the papers' own data, read back.
 
-A record answers for an exhibit as its notebook does: it holds verdicts on the same targets. Where
-an exhibit has one, the verdict that counts is the record's, and the notebook's quick run stands
-beside it.
+A record holds verdicts on the same targets as the exhibit's notebook. Where an exhibit has one, the
+record's verdict counts; pages show that of the notebook's quick run beside it.
 """
-
-from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,17 +12,17 @@ from typing import Any
 
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit, judged
-from companion.study.parameters import Settings, resolve
-from companion.study.records import Record, RecordError, plain, read_record
+from companion.study.parameters import Settings, plain, resolve
+from companion.study.records import Record, read_record
 from companion.study.stored import (
     StoredResult,
     Target,
     inconsistencies,
-    targets,
+    unknown_verdicts,
     verdicts_by_target,
 )
 from companion.study.tables import MissingTable, Tables
-from companion.study.verdicts import STATUSES, Verdict, overall
+from companion.study.verdicts import Verdict, overall
 
 __all__ = [
     "RECORDED",
@@ -51,12 +48,12 @@ RECORDED = Path("data", "recorded")
 
 
 class NoPicture(LookupError):
-    """A drawing asked a record for a picture; records hold tables only."""
+    """A drawing needs a picture, and a record holds tables only."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A parameter that a recorded run had otherwise than the paper's profile has it."""
+    """A parameter with another value in a recorded run than in the paper profile."""
 
     name: str
     ran: Any
@@ -65,15 +62,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judging:
-    """What judging a record's tables gave.
+    """The verdicts on a record's tables.
 
     Attributes
     ----------
     verdicts : tuple of Verdict
-        Made anew, or those that were stored where the tables lack what judging needs.
+        Computed anew, or the stored ones where the tables lack what judging needs.
     lacks : str
-        What they lack, in words; empty for verdicts made anew. It is a fact about an older run,
-        which its page tells: record the exhibit again.
+        What the tables of an older run lack, in words, shown on its page; empty for verdicts
+        computed anew.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -82,18 +79,18 @@ class Judging:
 
 @dataclass(frozen=True)
 class Beside:
-    """What became of a target in the recorded runs, beside the notebooks' quick runs.
+    """The verdicts on a target by the recorded runs and by the notebooks' quick runs.
 
     Attributes
     ----------
     quick : Target
-        By the notebooks.
+        With the notebooks' verdicts.
     status : str
         The verdict that counts, see :meth:`Recorded.counting`.
     recorded : str
         The worst recorded verdict; empty where no record judges the target.
     verdicts : tuple of (str, Verdict)
-        The recorded ones, with their exhibits.
+        The recorded verdicts, each with its exhibit.
     """
 
     quick: Target
@@ -126,7 +123,7 @@ class Recorded:
     records : mapping of str to Record
         By exhibit, those that can be read.
     problems : tuple of str
-        What is wrong with them, or with those that cannot be read, in words.
+        Faults of these records and of those that cannot be read, as sentences.
     judgings : mapping of str to Judging
         By exhibit, the verdicts that count.
     """
@@ -163,18 +160,18 @@ class Recorded:
         quick : iterable of (str, Verdict)
             The notebooks' verdicts on the target, with their exhibits.
         """
-        left = (verdict for exhibit, verdict in quick if exhibit not in self.records)
-        return overall([*left, *(verdict for _, verdict in self.on(target))])
+        unrecorded = [verdict for exhibit, verdict in quick if exhibit not in self.records]
+        return overall([*unrecorded, *(verdict for _, verdict in self.on(target))])
 
 
 def recorded_ids(project: Path) -> list[str]:
-    """Return the exhibits of which a project holds a recorded run, sorted."""
+    """Return the exhibits with a recorded run in a project, sorted."""
     folder = project / RECORDED
     return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
 
 
 def read_recorded(project: str | Path) -> Recorded:
-    """Read every record; what is wrong with one is reported and does not hide the others."""
+    """Read every record; report the faults of one without hiding the others."""
     project = Path(project)
     records: dict[str, Record] = {}
     judgings: dict[str, Judging] = {}
@@ -184,13 +181,12 @@ def read_recorded(project: str | Path) -> Recorded:
         try:
             record = read_record(project / path)
             judging = judged_again(exhibit, record)
-            found = list(problems_of(exhibit, record, judging))
-        except (RecordError, OSError, ValueError, KeyError, TypeError) as error:
+            problems += [f"{path}: {problem}" for problem in problems_of(exhibit, record, judging)]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             message = error.args[0] if isinstance(error, KeyError) and error.args else error
             problems.append(f"{path}: {message}")
             continue
         records[exhibit], judgings[exhibit] = record, judging
-        problems += [f"{path}: {problem}" for problem in found]
     return Recorded(records, tuple(problems), judgings)
 
 
@@ -201,7 +197,7 @@ def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Besi
     ----------
     recorded : Recorded
     results : mapping of str to StoredResult
-        What the notebooks hold, by exhibit.
+        The notebooks' results, by exhibit.
     """
     quick = verdicts_by_target((r.notebook, r.verdicts) for r in results.values())
     judged: dict[str, list[tuple[str, Verdict]]] = {target: [] for target in quick}
@@ -227,7 +223,7 @@ def tables_of(exhibit: str, record: Record) -> Tables:
     TypeError, ValueError
         If the exhibit no longer takes the record's parameters.
     """
-    stored = record.result
+    stored, known = record.result, find_exhibit(exhibit)
     return Tables(
         record.tables,
         exact=tuple(stored["digests"]),
@@ -237,15 +233,15 @@ def tables_of(exhibit: str, record: Record) -> Tables:
         exhibit=exhibit,
         profile=stored["profile"],
         seed=stored["seed"],
-        parameters=settings_of(record, find_exhibit(exhibit)),
-        shown=tuple(getattr(find_exhibit(exhibit).file, "SHOWN", ())),
+        parameters=settings_of(record, known),
+        shown=known.shown,
     )
 
 
 def judged_again(exhibit: str, record: Record) -> Judging:
-    """Judge a record from its tables; its stored verdicts stand where those do not suffice.
+    """Judge a record from its tables, or keep its stored verdicts where those do not suffice.
 
-    Parameters that the exhibit no longer takes are a problem of the record, not of judging.
+    Parameters that the exhibit no longer takes do not raise here: see :func:`problems_of`.
     """
     stored = tuple(verdicts_of(record))
     try:
@@ -264,10 +260,10 @@ def verdicts_of(record: Record) -> list[Verdict]:
 
 
 def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]:
-    """Yield what keeps a record from answering for its exhibit, as sentences.
+    """Yield why a record's verdicts cannot stand for its exhibit, as sentences.
 
-    A verdict that failed or that no row asks for, parameters that the exhibit no longer has, has
-    since gained or would refuse, and a result that contradicts itself or its provenance.
+    A verdict failed or has a target of no CSV file; the exhibit has lost or gained a parameter, or
+    refuses a recorded value; or the result contradicts itself or its provenance.
     """
     known = find_exhibit(exhibit)
     if record.provenance.exhibit != exhibit:
@@ -276,7 +272,7 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
     yield from _verdict_problems(known, record, judging)
-    # the reason of a failed verdict has been told
+    # failed verdicts and their reasons are problems already
     verdicts = [
         v | {"why": ""} if v["status"] == "failed" else v for v in record.result["verdicts"]
     ]
@@ -287,12 +283,8 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
 
 
 def _verdict_problems(exhibit: Exhibit, record: Record, judging: Judging) -> Iterator[str]:
-    verdicts, asked = verdicts_of(record), targets()
-    for verdict in verdicts:
-        if verdict.target not in asked:
-            yield f"a verdict on {verdict.target!r}, which no CSV lists"
-        if verdict.status not in STATUSES or verdict.status == "pending":
-            yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
+    verdicts = verdicts_of(record)
+    yield from unknown_verdicts(verdicts, ("pending",))
     judged_targets = {verdict.target for verdict in verdicts}
     if judged_targets != exhibit.targets:
         missing = sorted(exhibit.targets - judged_targets)
@@ -322,7 +314,7 @@ def settings_of(record: Record, exhibit: Exhibit) -> Settings:
     Raises
     ------
     TypeError, ValueError
-        If one no longer exists, or its value would be refused today.
+        If one no longer exists, or its value is no longer valid.
     """
     origin = record.provenance
     return resolve(exhibit.id, exhibit.parameters, origin.profile, origin.parameters)
@@ -339,7 +331,7 @@ def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
 
 
 class _Pictures(Mapping[str, Any]):
-    """In the place of a result's pictures, of which a record has none: any use is refused."""
+    """A placeholder for the pictures that a record lacks: every use raises ``NoPicture``."""
 
     def __getitem__(self, name: str) -> Any:
         raise NoPicture(f"a record holds no picture {name!r}")
@@ -352,6 +344,6 @@ class _Pictures(Mapping[str, Any]):
 
 
 def unrecorded(project: Path) -> list[registry.Cost]:
-    """Return what the data-driven exhibits without a record would cost, in the costs' order."""
+    """Return the costs of the data-driven exhibits without a record, in their CSV file's order."""
     have = set(recorded_ids(project))
     return [c for c in registry.costs().values() if c.needs_data and c.exhibit not in have]

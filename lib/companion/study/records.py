@@ -1,12 +1,11 @@
-"""Results on disk, with their provenance, and what would make one outdated.
+"""Results on disk with their provenance, and the reasons why one is outdated.
 
-A record is a folder: ``figure.png``, one CSV per table, and ``record.json`` with the verdicts, the
-provenance and a hash of every file beside it.
+A record is a folder: ``figure.png``, one CSV file per table, and ``record.json`` with the verdicts,
+the provenance and a hash of every other file.
 
-The code a result rests on is the transitive closure of imports within ``reconrisk`` of its
-computation's module, read from the sources without running them. Two things outside the closure
-matter as well and are recorded by their values instead: the parameters, and the papers' printed
-numbers and registry rows.
+The provenance holds hashes of the exhibit's file and of all files of ours that it imports, directly
+or not (found in the sources, without running them); of the printed numbers and registry rows that
+it is judged by; and the parameters themselves.
 """
 
 from __future__ import annotations
@@ -29,15 +28,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from companion.study import registry
+from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.inputs import checksums
+from companion.study.parameters import plain
 from companion.study.sources import PACKAGES as OURS
 from companion.study.sources import package_folder, sha256, source_files
 from companion.study.sweep import write_atomically
+from companion.study.tables import Tables, file_stem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from companion.study.exhibits import Exhibit
     from companion.study.results import Result
     from companion.study.session import Study
 
@@ -46,17 +47,18 @@ __all__ = [
     "Reason",
     "Record",
     "RecordError",
+    "csv_files",
     "exact_table",
     "explain",
     "fingerprint",
-    "plain",
     "provenance",
     "read_record",
     "write_record",
 ]
 
-#: layout of ``record.json``; another one is refused.
+#: version of the layout of ``record.json``; other versions are refused.
 SCHEMA = 1
+#: packages whose versions the provenance holds.
 PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
 
 
@@ -64,11 +66,11 @@ class RecordError(ValueError):
     """A record on disk is incomplete, damaged or of another layout."""
 
 
-# The code and the data a result rests on ----------------------------------------------------------
+# The code and the data that determine a result ----------------------------------------------------
 
 
 def fingerprint(exhibit: Exhibit) -> dict[str, dict[str, str]]:
-    """Return hashes of what an exhibit's result rests on.
+    """Return hashes of the code and data that determine an exhibit's result.
 
     Returns
     -------
@@ -76,11 +78,9 @@ def fingerprint(exhibit: Exhibit) -> dict[str, dict[str, str]]:
         ``{"code": {file: sha256}, "data": {file or registry id: sha256}}``. Files are named
         relative to ``lib`` (``companion/papers/...``) and to the project (``data/paper/...``).
     """
-    return {"code": _code(exhibit.module), "data": _data(exhibit)}
-
-
-def _code(module: str) -> dict[str, str]:
-    return {_file_name(name, path): sha256(path) for name, path in source_files(module).items()}
+    files = source_files(exhibit.module)
+    code = {_file_name(name, path): sha256(path) for name, path in files.items()}
+    return {"code": code, "data": _data(exhibit)}
 
 
 def _file_name(module: str, path: Path) -> str:
@@ -92,7 +92,7 @@ def _file_name(module: str, path: Path) -> str:
 
 
 def _data(exhibit: Exhibit) -> dict[str, str]:
-    """Hashes of the printed numbers and registry rows that an exhibit is held against."""
+    """Return hashes of the printed numbers and registry rows that an exhibit is compared with."""
     folder = registry.project_root() / "data" / "paper"
     names = {exhibit.id} | _named_tables(exhibit)
     hashes = {
@@ -109,7 +109,7 @@ def _data(exhibit: Exhibit) -> dict[str, str]:
 
 
 def _named_tables(exhibit: Exhibit) -> set[str]:
-    """Tables of printed numbers that its paper's files name, as in ``printed("paper/text")``."""
+    """Return the names of printed tables in its paper's files, as in ``printed("paper/text")``."""
     folder = f"{exhibit.module.rpartition('.')[0]}."
     files = [p for name, p in source_files(exhibit.module).items() if name.startswith(folder)]
     return {name for p in files for name in re.findall(r'"(\w+/\w+)"', p.read_text("utf-8"))}
@@ -128,7 +128,7 @@ def _canonical(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a result comes from.
+    """How a result was computed: with which code, data, parameters and machine.
 
     Attributes
     ----------
@@ -181,16 +181,16 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Provenance:
-        """Read what :meth:`as_dict` wrote; unknown entries are left out.
+        """Read what :meth:`as_dict` wrote; ignore unknown entries.
 
         Raises
         ------
         RecordError
             If an entry is missing or the code's hashes do not agree.
         """
-        known = {f.name for f in dataclasses.fields(cls)}
+        names = {f.name for f in dataclasses.fields(cls)}
         try:
-            read = cls(**{k: v for k, v in values.items() if k in known})
+            read = cls(**{k: v for k, v in values.items() if k in names})
         except TypeError as error:
             raise RecordError(f"the provenance is incomplete: {error}") from None
         if values.get("code_hash", read.code_hash) != read.code_hash:
@@ -200,22 +200,20 @@ class Provenance:
 
 def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
-    from companion.study.exhibits import find_exhibit
-
-    known = find_exhibit(exhibit_id)
+    exhibit = find_exhibit(exhibit_id)
     context = session.context(exhibit_id)
     commit, dirty = _git(registry.project_root())
     return Provenance(
-        exhibit=known.id,
+        exhibit=exhibit.id,
         profile=context.profile,
         parameters=plain(dict(context.parameters)),
         seed=context.seed,
         device=context.device,
-        **fingerprint(known),
+        **fingerprint(exhibit),
         commit=commit,
         dirty=dirty,
         packages=_versions(),
-        inputs=checksums(known, context),
+        inputs=checksums(exhibit, context),
         peak_memory_gb=_peak_memory(context.workers),
         platform=f"{platform.system()} {platform.machine()}",
         seconds=round(seconds, 3),
@@ -223,30 +221,16 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     )
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON gives it back: lists for tuples, texts for keys."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return value
-
-
 def _git(root: Path) -> tuple[str, bool | None]:
-    """The commit and whether the checkout differs from it; nothing outside a checkout."""
+    """Return the commit and whether the checkout differs from it; empty outside a checkout."""
 
-    def ask(*arguments: str) -> str:
-        answer = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=20,
-        )
-        return answer.stdout.strip()
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+        return run.stdout.strip()
 
     try:
-        return ask("rev-parse", "--verify", "HEAD"), bool(ask("status", "--porcelain"))
+        return git("rev-parse", "--verify", "HEAD"), bool(git("status", "--porcelain"))
     except (OSError, subprocess.SubprocessError):
         return "", None
 
@@ -260,7 +244,7 @@ def _versions() -> dict[str, str]:
 
 
 def _peak_memory(workers: int) -> float | None:
-    """Largest resident memory in GB of this process or one of its workers; None if not known."""
+    """Return the largest resident memory in GB of this process or a worker; None if unknown."""
     try:
         import resource
     except ImportError:  # Windows
@@ -268,7 +252,7 @@ def _peak_memory(workers: int) -> float | None:
     unit = 1 if platform.system() == "Darwin" else 1024
     status = Path("/proc/self/status")
     if status.is_file():
-        # the kernel's count for a process starts from the one that started it; this one does not
+        # ru_maxrss starts from the memory of the parent process; VmHWM does not
         found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
         largest = int(found[1]) if found else 0
     else:
@@ -292,16 +276,16 @@ class Reason:
 def explain(
     exhibit_id: str, stored: Provenance | Mapping[str, Any] | None, session: Study
 ) -> list[Reason]:
-    """Return why an exhibit would have to run again, given the provenance of what is stored.
+    """Return the reasons to run an exhibit again, given the provenance of its stored result.
 
     Parameters
     ----------
     exhibit_id : str
         An exhibit, or a panel of one.
     stored : Provenance, mapping or None
-        What is stored; None if nothing is.
+        Of the stored result; None if there is none.
     session : Study
-        What is asked for.
+        The requested profile, seed, device, data and overrides.
 
     Returns
     -------
@@ -309,8 +293,6 @@ def explain(
         Kinds *nothing recorded*, *code*, *data*, *inputs*, *parameters*, *profile*, *seed*,
         *device*. Empty if the stored result answers the request.
     """
-    from companion.study.exhibits import find_exhibit
-
     if stored is None:
         return [Reason("nothing recorded", f"no stored result of {exhibit_id} says how it was run")]
     if not isinstance(stored, Provenance):
@@ -329,7 +311,7 @@ def explain(
     reasons += _differences("code", stored.code, now["code"])
     reasons += _differences("data", stored.data, now["data"])
     if context.data_root is not None or context.profile == "quick":
-        # of a paper's own data there is nothing to compare unless they are at hand
+        # without a data root, a paper's own data cannot be compared
         read = checksums(find_exhibit(exhibit_id), context)
         reasons += _differences("inputs", stored.inputs, read)
     asked = plain(dict(context.parameters))
@@ -388,13 +370,17 @@ def write_record(
 ) -> Path:
     """Write a result to a folder, made if it does not exist, and return ``record.json``'s path.
 
-    Each file appears whole or not at all. ``record.json`` is taken away first and written last, so
-    that an interrupted writing leaves no record rather than a mixed one.
+    Each file appears whole or not at all. An older ``record.json`` is removed first and the new one
+    written last: an interrupted call leaves no record rather than a mixed one.
 
     Parameters
     ----------
+    result : Result
+    folder : str or Path
     figure : matplotlib Figure or bytes, optional
-        The picture, or a PNG file's content.
+        The picture, or the content of a PNG file.
+    provenance : Provenance
+        Of this result.
 
     Raises
     ------
@@ -403,11 +389,7 @@ def write_record(
     """
     if provenance.exhibit != result.exhibit:
         raise ValueError(f"the provenance of {provenance.exhibit} is not that of {result.exhibit}")
-    files: dict[str, bytes] = {}
-    for name, table in result.tables.items():
-        files[f"{name.replace(' ', '-')}.csv"] = table.to_csv(
-            index=False, lineterminator="\n"
-        ).encode()
+    files = csv_files(result.tables)
     if figure is not None:
         files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
     folder = Path(folder)
@@ -426,6 +408,14 @@ def write_record(
     return path
 
 
+def csv_files(tables: Tables) -> dict[str, bytes]:
+    """Return the CSV files of tables, by file name."""
+    return {
+        f"{file_stem(name)}.csv": table.to_csv(index=False, lineterminator="\n").encode()
+        for name, table in tables.items()
+    }
+
+
 def read_record(folder: str | Path) -> Record:
     """Read a record back.
 
@@ -434,7 +424,7 @@ def read_record(folder: str | Path) -> Record:
     FileNotFoundError
         If the folder holds none.
     RecordError
-        If it is damaged: of another layout, or a file beside it is missing or not the one written.
+        If it is damaged: of another layout, or a file of it is missing or has changed.
     """
     folder = Path(folder)
     content = _content(folder)
@@ -452,7 +442,7 @@ def read_record(folder: str | Path) -> Record:
 
 
 def exact_table(path: Path) -> pd.DataFrame:
-    """Read a CSV with its floats to the last bit, which not every version of pandas does.
+    """Read a CSV file with exact floats, which some versions of pandas round in the last bit.
 
     Only an empty cell is a missing value: a defence may be called "None".
     """
@@ -479,7 +469,7 @@ def _content(folder: Path) -> dict[str, Any]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove an older record and its files; files that no record lists stay."""
+    """Remove an older record and its files; keep files that no record lists."""
     with contextlib.suppress(FileNotFoundError, RecordError):
         old: Iterable[str] = _content(folder)["files"]
         (folder / "record.json").unlink()

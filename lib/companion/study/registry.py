@@ -1,11 +1,9 @@
-"""The registry: what the five papers print and claim, and what the companion adds.
+"""The registry: exhibits, claims and printed numbers of the five papers, and our own.
 
-Everything here is read from CSV files under ``data/`` and cached; nothing is computed.
+Everything is read from CSV files under ``data/`` and cached; nothing is computed.
 ``data/paper`` holds the papers' exhibits, claims, settings and printed numbers;
 ``data/companion`` holds our own exhibits and claims and the errata.
 """
-
-from __future__ import annotations
 
 import functools
 import os
@@ -27,6 +25,7 @@ __all__ = [
     "errata",
     "exhibit",
     "exhibits",
+    "panels_of",
     "parent_of",
     "place_of",
     "printed",
@@ -64,7 +63,7 @@ class Exhibit:
 
     @property
     def computable(self) -> bool:
-        """False for definitions, remarks and assumptions: the paper's page states those."""
+        """False for definitions, remarks and assumptions, which the paper's page states."""
         return self.kind in {"figure", "table", "algorithm", "theorem"}
 
     @property
@@ -99,21 +98,20 @@ class Erratum:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run of an exhibit in the paper profile takes.
+    """The cost of an exhibit in the paper profile, as the CSV file has it.
 
     Attributes
     ----------
     seconds, memory_gb : str
         Wall time and peak memory of the process.
     device : str
-        Where it ran.
+        The cores or GPUs that it had.
     needs_data : str
-        What it reads from the data folder (``"photographs"``, ``"MNIST"``, ...), or nothing.
+        What it reads from the data folder (``"photographs"``, ``"MNIST"``, ...); may be empty.
     basis : str
-        ``"measured"``, or from which smaller run the figures were scaled up.
+        ``"measured"``, or the smaller run that it is extrapolated from.
     tasks : str
-        How many independent tasks its first sweep has, which can run at the same time; empty where
-        it has no sweep, or its tasks were not counted.
+        The number of independent tasks of its first sweep; empty if not counted.
     """
 
     exhibit: str
@@ -126,18 +124,15 @@ class Cost:
 
     @property
     def ceiling_gb(self) -> float:
-        """Memory that no process of the run exceeds: what was measured, with room for other
-        versions of the libraries.
-        """
+        """An upper bound on the memory of a process in GB, with room for other library versions."""
         return 1.25 * float(self.memory_gb) + 0.25
 
 
 def project_root() -> Path:
     """Return the folder that holds ``data/paper`` (a checkout of the project).
 
-    ``RECONRISK_ROOT`` names it; otherwise the folders above this file and above the current
-    folder are searched. An installed package without a checkout falls back on the copy of the
-    data that it carries.
+    It is named by ``RECONRISK_ROOT`` or found above this file or above the current folder. An
+    installed package without a checkout uses the copy of the data that it carries.
 
     Raises
     ------
@@ -180,38 +175,43 @@ def _index(rows: Iterator[Identified]) -> dict[str, Identified]:
 
 @functools.cache
 def exhibits() -> dict[str, Exhibit]:
-    """All exhibits by id, the papers' first, in registry order."""
+    """Return all exhibits by id, the papers' first, in registry order."""
     return _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
 
 
 @functools.cache
 def claims() -> dict[str, Claim]:
-    """All claims by id."""
+    """Return all claims by id."""
     return _index(_read(Claim, "paper/claims.csv", "companion/claims.csv"))
 
 
 @functools.cache
 def errata() -> dict[str, Erratum]:
-    """All errata by id."""
+    """Return all errata by id."""
     return _index(_read(Erratum, "companion/errata.csv"))
 
 
 @functools.cache
 def costs() -> dict[str, Cost]:
-    """Costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
+    """Return costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
     if not (project_root() / "data" / "companion" / "costs.csv").is_file():
         return {}  # nothing has been measured yet
     return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
 
 
 def exhibit(exhibit_id: str) -> Exhibit:
-    """Return one exhibit; ``KeyError`` names the nearest known ids if it does not exist."""
-    known = exhibits()
-    if exhibit_id in known:
-        return known[exhibit_id]
+    """Return one exhibit.
+
+    Raises
+    ------
+    KeyError
+        If it does not exist; the message names the most similar ids.
+    """
+    if exhibit_id in exhibits():
+        return exhibits()[exhibit_id]
     import difflib
 
-    near = difflib.get_close_matches(exhibit_id, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(exhibit_id, exhibits(), n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `companion list` shows them all"
     raise KeyError(f"no exhibit {exhibit_id!r}{hint}")
 
@@ -231,8 +231,19 @@ def parent_of(exhibit_id: str) -> str:
     return head if letter.islower() and head[-1:].isdigit() and head in exhibits() else exhibit_id
 
 
+def panels_of(exhibit_id: str) -> list[Exhibit]:
+    """Return the panels of a figure; empty for other exhibits."""
+    return [e for e in exhibits().values() if e.id != exhibit_id == parent_of(e.id)]
+
+
 def place_of(target: str) -> str:
-    """Return the place in its paper of an exhibit, a claim or an erratum."""
+    """Return the place in its paper of an exhibit, a claim or an erratum.
+
+    Raises
+    ------
+    KeyError
+        If the registry does not list the target.
+    """
     for table in (exhibits(), claims(), errata()):
         if target in table:
             return table[target].place
@@ -241,7 +252,13 @@ def place_of(target: str) -> str:
 
 @functools.cache
 def printed(name: str) -> pd.DataFrame:
-    """Return the printed numbers and settings of one exhibit, e.g. ``"ziller2024/table1"``."""
+    """Return the printed numbers and settings of one exhibit, e.g. ``"ziller2024/table1"``.
+
+    Raises
+    ------
+    KeyError
+        If there is no CSV file of that name.
+    """
     path = project_root() / "data" / "paper" / f"{name}.csv"
     if not path.is_file():
         raise KeyError(f"no printed numbers are recorded for {name!r} ({path.name} is missing)")
@@ -249,7 +266,13 @@ def printed(name: str) -> pd.DataFrame:
 
 
 def setting(name: str, metric: str, panel: str = "") -> str:
-    """Return the printed value of one of the paper's settings, as text."""
+    """Return the printed value of one of the paper's settings, as text.
+
+    Raises
+    ------
+    KeyError
+        If not exactly one row has the metric (in the panel).
+    """
     table = printed(name)
     rows = table[table["metric"] == f"setting:{metric}"]
     if panel:

@@ -1,6 +1,4 @@
-"""What one exhibit's computation returns, and how it shows itself in a notebook."""
-
-from __future__ import annotations
+"""The judged result of an exhibit, and its display in a notebook."""
 
 import hashlib
 import html
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import registry
+from companion.study.parameters import plain
 from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
@@ -26,7 +25,7 @@ RESULT_MIME = "application/vnd.reconrisk.result+json"
 def digest(table: pd.DataFrame, digits: int = 6) -> str:
     """Return a short hash of a table's values, numbers rounded to ``digits`` significant digits.
 
-    It lets nbval hold a figure's data to account: the picture itself is not compared.
+    nbval compares it in place of the figure, whose pixels differ between machines.
     """
     lines = [",".join(map(str, table.columns))]
     for row in table.itertuples(index=False):
@@ -47,7 +46,7 @@ class Result:
     Attributes
     ----------
     tables : Tables
-        The data behind the figure, or the table itself, and what was measured.
+        The data behind the figure, or the table itself, and how they were measured.
     verdicts : sequence of Verdict
         For the exhibit, its panels, and the claims and errata it settles.
     description : mapping
@@ -70,7 +69,7 @@ class Result:
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
-        """The verdicts that came out otherwise than the study rests on, see ``failures_kept``."""
+        """The verdicts with an unexpected outcome, see ``failures_kept``."""
         return tuple(v for v in self.verdicts if v.status == "failed")
 
     def of(self, target: str) -> Iterator[Verdict]:
@@ -84,7 +83,7 @@ class Result:
             "exhibit": self.exhibit,
             "profile": tables.profile,
             "seed": tables.seed,
-            "settings": {k: _plain(v) for k, v in tables.parameters.items()},
+            "settings": plain(tables.parameters),
             "ran": tables.ran,
             "status": self.status,
             "verdicts": [v.as_dict() for v in self.verdicts],
@@ -125,12 +124,8 @@ class Result:
         }
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
 def _rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[list[str], Verdict]]:
-    """What a table shows: verdicts that differ in nothing but their target share a row."""
+    """Group verdicts that differ only in their target: they share a row."""
     for _, alike in itertools.groupby(verdicts, lambda v: replace(v, target="")):
         group = list(alike)
         yield [v.target for v in group], group[0]
@@ -155,5 +150,5 @@ def _row(targets: Iterable[str], verdict: Verdict) -> str:
 
 def _label(target: str) -> str:
     """An exhibit by its place in the paper, a claim or an erratum by its id."""
-    known = registry.exhibits()
-    return known[target].place if target in known else target
+    exhibits = registry.exhibits()
+    return exhibits[target].place if target in exhibits else target

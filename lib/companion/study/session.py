@@ -1,4 +1,4 @@
-"""One reader's session, and the context in which an exhibit is measured."""
+"""A study (profile, seed, data, overrides), and the context in which an exhibit is measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Context", "Study"]
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an exhibit's ``measure`` may depend on; there its name is ``study``.
+    """Everything that an exhibit's ``measure`` may depend on; its argument ``study``.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Context:
 
     def seed_of(self, *key: Any) -> int:
         """Return a 63-bit seed that depends on the study's seed, the exhibit and ``key`` only."""
-        # our own results were recorded under another key: their draws must not change with it
+        # our own results were recorded under another key: their draws must not change
         exhibit = re.sub("^beyond/", "companion/", self.exhibit)
         text = repr((self.seed, exhibit, *key)).encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
@@ -98,7 +98,7 @@ class Context:
 
     @property
     def read_root(self) -> Path | None:
-        """Where data are read from; None for what is bundled."""
+        """Where data are read from; None for the bundled data."""
         return self.data_root if self.own_images or self.profile == "paper" else None
 
     def sweep(
@@ -109,23 +109,23 @@ class Context:
         *,
         threads: int | None = 1,
     ) -> list[Any]:
-        """Return the results of many tasks, in their order: the only way to run many.
+        """Return the results of many tasks, in their order.
 
-        A task that another exhibit of this process has run is not run again; what is finished is
-        kept in ``checkpoints``. See :func:`~companion.study.sweep.run_sweep` for errors.
+        Tasks that another exhibit of this process has run do not run again; ``checkpoints`` keeps
+        finished ones. See :func:`~companion.study.sweep.run_sweep` for errors.
 
         Parameters
         ----------
         function : callable
-            Of a module's top level, from a task (and its seed, if it takes two arguments) to a
-            dict or a list of dicts of what JSON can hold.
+            Defined at the top level of a module; from a task (and its seed, if it takes two
+            arguments) to a dict or a list of dicts that JSON can hold.
         tasks : sequence of mapping
             Values that JSON can hold.
         label : str
-            What the progress bar says beside the exhibit's id.
+            Shown in the progress bar beside the exhibit's id.
         threads : int, optional
-            Threads of a task; None for the processors shared among the workers, on which the last
-            bit of a result may depend.
+            Threads of a task. None shares the processors among the workers; the last bit of a
+            result may then depend on their number.
         """
         name = name_of(function)
         texts = [canonical("task", task) for task in tasks]
@@ -159,30 +159,30 @@ class Study:
     profile : {"quick", "paper"}
         Whose parameters to start from.
     seed : int
-        Non-negative; every random draw derives from it.
+        Non-negative; every random number derives from it.
     device : str
         ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
     data_root : str or Path
         Folder with the papers' data sets; empty for none.
     data : str or Path
-        A user's own images, which take the place of every data set that an exhibit reads: a folder
-        of pictures, with or without class folders, or an ``.npz`` file. Empty for none. What a
-        paper says of its own data is then judged *on the images given*, and no verdict raises.
+        A user's own images, in place of every data set that an exhibit reads: a folder of images,
+        with or without class folders, or an ``.npz`` file. Empty for none. The paper's statements
+        are then judged *on the images given*, and no verdict raises.
     overrides : mapping
         ``{exhibit id: {parameter: value}}``.
     workers : int
         Processes for sweeps.
     scheduler : str, optional
         A Dask cluster for sweeps instead: ``"tcp://host:port"``, ``"local:4"`` for four workers on
-        this machine, or a scheduler file. Empty for none. If None, the environment variable
-        ``RECONRISK_SCHEDULER`` says, unless ``workers`` are asked for.
+        this machine, or a scheduler file. Empty for none. If None, that of the environment variable
+        ``RECONRISK_SCHEDULER``, unless ``workers`` is more than 1.
     checkpoints : str or Path
         Folder for finished tasks of sweeps; empty for none.
 
     Raises
     ------
     ValueError, TypeError, KeyError, FileNotFoundError
-        At once, if anything in it is unknown, mistyped or missing.
+        If an argument is unknown, of the wrong type or missing.
     """
 
     profile: str = "quick"
@@ -214,13 +214,13 @@ class Study:
 
     @property
     def cluster(self) -> str:
-        """The Dask cluster that sweeps use, empty for none."""
+        """The Dask cluster that sweeps use; empty for none."""
         return scheduler_of(self.scheduler, self.workers)
 
     def context(self, exhibit_id: str) -> Context:
-        """Return the context in which an exhibit would be computed."""
+        """Return the context in which an exhibit is measured."""
         exhibit = find_exhibit(exhibit_id)
-        # parameters given for a panel are those of its figure
+        # overrides for a panel apply to its figure
         overrides = {
             name: value
             for key, values in self.overrides.items()
@@ -259,7 +259,7 @@ class Study:
         Raises
         ------
         VerdictError
-            If a verdict comes out otherwise than the study rests on, outside
+            If a verdict has an unexpected outcome, outside
             :func:`~companion.study.verdicts.failures_kept`.
         """
         keep(tables)

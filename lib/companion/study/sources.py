@@ -1,13 +1,10 @@
-"""The sources that code rests on, read without running them.
+"""The source files that a result depends on, found without running them.
 
 A result's record names every file that its module imports (:func:`source_files`). A stored task of
 a sweep carries one hash of the code that can change its result (:func:`code_stamp`): its file and
-those it imports, without comments, docstrings, layout and what only judges and draws. So a
-corrected docstring or a sharper verdict does not throw away hours of finished tasks, and a changed
-formula does.
+those it imports, without comments, docstrings, layout, judging and drawing. So a changed formula
+invalidates finished tasks; a corrected docstring or a sharper verdict does not.
 """
-
-from __future__ import annotations
 
 import ast
 import contextlib
@@ -30,29 +27,29 @@ __all__ = [
     "source_files",
 ]
 
-#: our packages, which stand side by side
+#: our packages, in one folder
 PACKAGES = ("reconrisk", "companion")
-#: of the companion's machinery a task can depend on the data alone. A change elsewhere in it must
-#: not throw away finished tasks; what it does to a result shows when the result is assembled from
-#: them, and parameter values are in the tasks themselves.
+#: what tasks depend on, and what they do not: a change of the companion's machinery must not
+#: invalidate finished tasks. It acts on a result when that is assembled from them, and parameter
+#: values are in the tasks themselves.
 _IN_TASKS = ("reconrisk.datasets",)
 _NOT_IN_TASKS = ("companion.study", "companion.style", "companion.book", "companion.cli")
 
 
 def source_files(module: str) -> dict[str, Path]:
-    """Return the sources a module rests on, by module name, itself and parent packages included.
+    """Return the sources that a module depends on, by module name.
 
-    Imports are read from the syntax tree, wherever in a file they stand; only those within
-    our packages are followed. Modules that are imported by a computed name are not seen.
+    They include the module itself and its parent packages. Imports are read from the syntax tree,
+    anywhere in a file, and only within our packages. Imports by a computed name are not found.
     """
     return _closure(module, parents=True)
 
 
 def code_stamp(function: Callable[..., Any]) -> str:
-    """Return one hash of the code that a task's function can run, the study machinery left out.
+    """Return one hash of the code that a task's function can run, without the study machinery.
 
-    The function's file and every file of ours that it imports, whole, but for comments, docstrings,
-    layout, and what only judges and draws.
+    It covers the function's file and every file of ours that it imports, except for comments,
+    docstrings, layout, judging and drawing.
     """
     files = _closure(function.__module__, parents=False)
     text = "\n".join(
@@ -64,7 +61,7 @@ def code_stamp(function: Callable[..., Any]) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Return the hash of a file's bytes."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -74,7 +71,7 @@ def package_folder() -> Path:
 
 
 def source(module: str) -> Path | None:
-    """Return the file of a module; only modules outside the package need be importable."""
+    """Return the file of a module, None if it has none; ours need not be importable."""
     head, *rest = module.split(".")
     if head not in PACKAGES:
         with contextlib.suppress(ImportError, ValueError):
@@ -96,7 +93,7 @@ def source(module: str) -> Path | None:
 
 
 def dotted(node: ast.expr) -> str:
-    """Return ``a.b.c`` of an attribute chain, for rooms that are reached as attributes."""
+    """Return ``a.b.c`` of an attribute chain, for modules that are reached as attributes."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -122,37 +119,22 @@ def _closure(module: str, *, parents: bool) -> dict[str, Path]:
 
 @functools.lru_cache(maxsize=1024)
 def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
-    """The names of modules of ours that a file imports (``changed`` is part of the key)."""
-    tree = _tree(path, changed)
-    return frozenset(
-        name
-        for node in ast.walk(tree)
-        for name in (
-            {dotted(node)}
-            if isinstance(node, ast.Attribute)
-            else set(_imported(node, _package_of(module, path)).values())
-            | {n.rpartition(".")[0] for n in _imported(node, _package_of(module, path)).values()}
-        )
-        if _is_ours(name)
-    )
-
-
-def _imported(node: ast.AST, package: str) -> dict[str, str]:
-    """What an import statement binds: the local name, and the full name it stands for."""
-    if isinstance(node, ast.Import):
-        return {(a.asname or a.name.partition(".")[0]): a.name for a in node.names}
-    if not isinstance(node, ast.ImportFrom):
-        return {}
-    base = node.module or ""
-    if node.level:
-        anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
-        base = ".".join([*anchor, *filter(None, [base])])
-    # what is imported may be a module itself; names that are none have no file
-    return {(a.asname or a.name): f"{base}.{a.name}" for a in node.names}
-
-
-def _package_of(module: str, path: Path) -> str:
-    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+    """Return the names of ours that a file imports (``changed`` is part of the cache's key)."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: set[str] = set()
+    for node in ast.walk(_tree(path, changed)):
+        if isinstance(node, ast.Attribute):
+            names.add(dotted(node))
+        elif isinstance(node, ast.Import):
+            names |= {name for a in node.names for name in (a.name, a.name.rpartition(".")[0])}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                anchor = package.split(".")[: package.count(".") + 2 - node.level]
+                base = ".".join([*anchor, *filter(None, [base])])
+            # an imported name may be a module itself; other names have no file
+            names |= {base, *(f"{base}.{a.name}" for a in node.names)}
+    return frozenset(filter(_is_ours, names))
 
 
 def _is_ours(name: str) -> bool:
@@ -164,17 +146,17 @@ def _tree(path: Path, changed: int) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-# What a task's code is ----------------------------------------------------------------------------
+# The code of a task -------------------------------------------------------------------------------
 
 _EXHIBITS = "companion.papers."
-#: what an exhibit's file holds besides its experiment: a change of it changes no stored task
+#: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
     {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS"}
 )
 
 
 def counts_in_tasks(module: str) -> bool:
-    """Return whether a change of a module can change what a task gives."""
+    """Return whether a change of a module can change the result of a task."""
     inside = f"{module}.".startswith
     if any(inside(f"{name}.") for name in _IN_TASKS):
         return True
@@ -185,11 +167,11 @@ def counts_in_tasks(module: str) -> bool:
 def _normalised(path: Path, changed: int, exhibit: bool) -> str:
     left_out = _JUDGES_AND_DRAWS if exhibit else frozenset()
     kept = [s for s in _tree(path, changed).body if not (_bound(s) & left_out)]
-    return "\n".join(_plain(statement) for statement in kept)
+    return "\n".join(_code_only(statement) for statement in kept)
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a top-level statement defines."""
+    """Return the names that a top-level statement defines."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {statement.name}
     if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -201,8 +183,8 @@ def _bound(statement: ast.stmt) -> set[str]:
     return set()
 
 
-def _plain(statement: ast.stmt) -> str:
-    """A statement's source without comments, docstrings and layout."""
+def _code_only(statement: ast.stmt) -> str:
+    """Return a statement's source without comments, docstrings and layout."""
     return ast.unparse(_WithoutDocstrings().visit(ast.parse(ast.unparse(statement))))
 
 
@@ -211,14 +193,14 @@ class _WithoutDocstrings(ast.NodeTransformer):
         super().generic_visit(node)
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            kept = [s for s in body if not _is_text(s)]
+            kept = [s for s in body if not _is_string(s)]
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
                 kept = kept or [ast.Pass()]
             node.body = kept  # type: ignore[attr-defined]
         return node
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def _is_string(statement: ast.stmt) -> bool:
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

@@ -1,14 +1,12 @@
-"""The results stored in the notebooks: what the book shows, read without running anything.
+"""The results stored in the notebooks, read without running anything.
 
-An exhibit's cell carries the tag ``exhibit:<id>``; its output holds the result's machine-readable
-part, and the notebook's metadata holds each exhibit's provenance.
+An exhibit's cell carries the tag ``exhibit:<id>``. Its output holds the machine-readable part of
+the result; the notebook's metadata holds the provenance of each exhibit.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ from companion.study.results import RESULT_MIME
 from companion.study.verdicts import STATUSES, Verdict, overall
 
 __all__ = [
+    "EXHIBIT_TAG",
     "Stored",
     "StoredError",
     "StoredResult",
@@ -29,13 +28,15 @@ __all__ = [
     "stored_provenance",
     "stored_results",
     "targets",
+    "unknown_verdicts",
     "verdicts_by_target",
 ]
 
-_TAG = "exhibit:"
-#: the statuses that must say why.
+#: a cell tagged ``exhibit:<id>`` makes that exhibit.
+EXHIBIT_TAG = "exhibit:"
+#: the statuses that need a reason.
 _EXPLAINED = {"differs", "refuted", "not run here"}
-#: statuses that no notebook holds: nothing was judged, or the run should have stopped.
+#: statuses that no notebook may hold: nothing was judged, or the run should have stopped.
 _NEVER_STORED = {"pending", "failed"}
 
 Notebook = TypeVar("Notebook", bound=dict[str, Any])
@@ -56,7 +57,7 @@ class StoredResult:
     notebook : str
         Path relative to the project.
     provenance : mapping or None
-        As attached when the notebook was refreshed.
+        Attached when the notebook was refreshed.
     """
 
     content: Mapping[str, Any]
@@ -70,7 +71,7 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class Stored:
-    """Everything the notebooks store, by exhibit id, and what is wrong with them."""
+    """Everything the notebooks store, by exhibit id, and their faults as sentences."""
 
     results: Mapping[str, StoredResult]
     problems: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Target:
-    """What became of one exhibit, claim or erratum.
+    """One exhibit, claim or erratum with its verdicts.
 
     Attributes
     ----------
@@ -98,7 +99,7 @@ class Target:
     title: str
     status: str = "pending"
     verdicts: tuple[Verdict, ...] = ()
-    notebooks: tuple[str, ...] = field(default=())
+    notebooks: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -131,26 +132,26 @@ def exhibit_cells(nb: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in nb["cells"]:
         ids = [
-            tag.removeprefix(_TAG)
+            tag.removeprefix(EXHIBIT_TAG)
             for tag in cell.get("metadata", {}).get("tags", ())
-            if tag.startswith(_TAG)
+            if tag.startswith(EXHIBIT_TAG)
         ]
         if len(ids) > 1:
             raise StoredError(f"one cell is tagged as several exhibits: {', '.join(ids)}")
         for exhibit_id in ids:
             if exhibit_id in cells:
-                raise StoredError(f"two cells are tagged {_TAG}{exhibit_id}")
+                raise StoredError(f"two cells are tagged {EXHIBIT_TAG}{exhibit_id}")
             cells[exhibit_id] = cell
     return cells
 
 
 def stored_provenance(nb: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the provenances a notebook's metadata holds, by exhibit id."""
+    """Return the provenances in a notebook's metadata, by exhibit id."""
     return nb.get("metadata", {}).get("reconrisk", {}).get("provenance", {})
 
 
 def attach_provenance(nb: Notebook, provenances: Mapping[str, Mapping[str, Any]]) -> Notebook:
-    """Store exhibits' provenances in a notebook's metadata, replacing all it held before.
+    """Store exhibits' provenances in a notebook's metadata, in place of all earlier ones.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def attach_provenance(nb: Notebook, provenances: Mapping[str, Mapping[str, Any]]
 
 
 def read(root: str | Path) -> Stored:
-    """Read every notebook; what is wrong with one is reported and does not hide the others."""
+    """Read every notebook; report the faults of one without hiding the others."""
     root = Path(root)
     results: dict[str, StoredResult] = {}
     problems: list[str] = []
@@ -233,21 +234,25 @@ def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
         raise StoredError(f"the result stored for {exhibit_id} is malformed: {error}") from None
     if shown != exhibit_id:
         raise StoredError(f"the cell of {exhibit_id} stores the result of {shown}")
-    known = targets()
-    for verdict in verdicts:
-        if verdict.target not in known:
-            raise StoredError(f"{exhibit_id}: a verdict on {verdict.target!r}, which no CSV lists")
-        if verdict.status not in STATUSES or verdict.status in _NEVER_STORED:
-            raise StoredError(
-                f"{exhibit_id}: {verdict.target} has the unknown verdict {verdict.status!r}"
-            )
+    for problem in unknown_verdicts(verdicts, _NEVER_STORED):
+        raise StoredError(f"{exhibit_id}: {problem}")
     return content
 
 
-def targets() -> dict[str, Target]:
-    """Return everything that a verdict is owed to, still pending: exhibits, claims and errata.
+def unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> Iterator[str]:
+    """Yield as sentences the verdicts on unknown targets, or of unknown or excluded statuses."""
+    known = targets()
+    for verdict in verdicts:
+        if verdict.target not in known:
+            yield f"a verdict on {verdict.target!r}, which no CSV lists"
+        if verdict.status not in STATUSES or verdict.status in excluded:
+            yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
 
-    Definitions, remarks and assumptions are not among them: there is nothing to compute.
+
+def targets() -> dict[str, Target]:
+    """Return everything that needs a verdict, still pending: exhibits, claims and errata.
+
+    Definitions, remarks and assumptions are left out: there is nothing to compute.
     """
     rows: dict[str, Target] = {
         e.id: Target(e.id, e.kind, e.paper_key, e.place, e.title)
@@ -262,13 +267,13 @@ def targets() -> dict[str, Target]:
 
 
 def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:
-    """Gather verdicts under what they judge.
+    """Group verdicts by target.
 
     Parameters
     ----------
     results : iterable of (str, iterable of Verdict)
         Where verdicts were computed (a notebook's path, or an exhibit's id), and the verdicts. For
-        those stored: ``((r.notebook, r.verdicts) for r in stored_results(root).values())``.
+        stored ones: ``((r.notebook, r.verdicts) for r in stored_results(root).values())``.
 
     Returns
     -------
@@ -278,7 +283,7 @@ def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict
     Raises
     ------
     StoredError
-        If a verdict is on something the registry does not know.
+        If the registry does not list the target of a verdict.
     """
     rows = targets()
     verdicts: dict[str, list[Verdict]] = {}
@@ -290,22 +295,18 @@ def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict
             verdicts.setdefault(verdict.target, []).append(verdict)
             places.setdefault(verdict.target, {})[place] = None
     return {
-        key: Target(
-            row.id,
-            row.kind,
-            row.paper_key,
-            row.place,
-            row.title,
-            overall(verdicts.get(key, ())),
-            tuple(verdicts.get(key, ())),
-            tuple(places.get(key, ())),
+        key: replace(
+            row,
+            status=overall(verdicts.get(key, ())),
+            verdicts=tuple(verdicts.get(key, ())),
+            notebooks=tuple(places.get(key, ())),
         )
         for key, row in rows.items()
     }
 
 
 def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
-    """Yield what contradicts itself among stored results, as sentences."""
+    """Yield the contradictions within stored results, as sentences."""
     for exhibit_id, result in results.items():
         where = f"{result.notebook}: {exhibit_id}"
         verdicts = result.verdicts
@@ -328,6 +329,6 @@ def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
             ("seed", result.content.get("seed")),
             ("parameters", result.content.get("settings")),
         ):
-            said = result.provenance.get(name)
-            if said != ran:
-                yield f"{where}: its provenance says {name} {said!r}, the result {ran!r}"
+            recorded = result.provenance.get(name)
+            if recorded != ran:
+                yield f"{where}: its provenance says {name} {recorded!r}, the result {ran!r}"

@@ -1,6 +1,4 @@
-"""Tables of the quick runs on disk, without verdicts: what tests judge and draw in milliseconds."""
-
-from __future__ import annotations
+"""Tables of the quick runs on disk, without verdicts: tests judge and draw them in milliseconds."""
 
 import contextlib
 import json
@@ -12,21 +10,21 @@ import numpy as np
 import pandas as pd
 
 from companion.study.exhibits import find_exhibit
-from companion.study.parameters import resolve
-from companion.study.records import exact_table, plain
+from companion.study.parameters import plain, resolve
+from companion.study.records import csv_files, exact_table
 from companion.study.sweep import write_atomically
-from companion.study.tables import Tables
+from companion.study.tables import Tables, file_stem
 
 __all__ = ["FOLDER", "VARIABLE", "keep", "read_tables", "write_tables"]
 
-#: where a run keeps the tables of what it judges, if this environment variable names a folder.
+#: environment variable: the folder in which runs keep the tables that they judge.
 VARIABLE = "COMPANION_TABLES"
 #: the folder of the quick runs' tables, in the project
 FOLDER = Path("tests", "tables")
 
 
 def keep(tables: Tables) -> None:
-    """Write tables to the folder that ``COMPANION_TABLES`` names; nothing if it names none."""
+    """Write tables to the folder that ``COMPANION_TABLES`` names; do nothing if it is unset."""
     if os.environ.get(VARIABLE):
         write_tables(tables, Path(os.environ[VARIABLE], tables.exhibit))
 
@@ -36,9 +34,8 @@ def write_tables(tables: Tables, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.csv"):
         old.unlink()
-    for name, table in tables.items():
-        text = table.to_csv(index=False, lineterminator="\n")
-        write_atomically(folder / f"{name.replace(' ', '-')}.csv", text.encode())
+    for name, data in csv_files(tables).items():
+        write_atomically(folder / name, data)
     about = {
         "profile": tables.profile,
         "seed": tables.seed,
@@ -46,7 +43,7 @@ def write_tables(tables: Tables, folder: Path) -> None:
         "ran": tables.ran,
         "exact": list(tables.exact),
         "stand_ins": list(tables.stand_ins),
-        # a CSV file does not say whether 0.5 is a number or a text
+        # a CSV file does not show whether 0.5 is a number or a string
         "texts": {name: texts for name, table in tables.items() if (texts := _texts(table))},
         "images": {name: list(image.shape) for name, image in tables.images.items()},
     }
@@ -55,9 +52,9 @@ def write_tables(tables: Tables, folder: Path) -> None:
 
 
 def read_tables(folder: Path, exhibit_id: str) -> Tables:
-    """Read tables back as ``measure`` gave them, their pictures replaced by grey ramps."""
+    """Read tables back as ``measure`` gave them, with grey ramps in place of pictures."""
     about = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
-    texts = {name.replace(" ", "-"): columns for name, columns in about.get("texts", {}).items()}
+    texts = {file_stem(name): columns for name, columns in about.get("texts", {}).items()}
     exhibit = find_exhibit(exhibit_id)
     return Tables(
         {
@@ -72,12 +69,12 @@ def read_tables(folder: Path, exhibit_id: str) -> Tables:
         profile=about["profile"],
         seed=about["seed"],
         parameters=resolve(exhibit_id, exhibit.parameters, about["profile"], about["parameters"]),
-        shown=tuple(getattr(exhibit.file, "SHOWN", ())),
+        shown=exhibit.shown,
     )
 
 
 def _texts(table: pd.DataFrame) -> list[str]:
-    """The columns that hold texts only, some of which read like numbers."""
+    """Return the columns that hold strings only, some of which look like numbers."""
     return [
         str(name)
         for name, column in table.items()

@@ -1,12 +1,11 @@
-"""Many pure tasks: in this process, in several or on a cluster, on disk as they finish.
+"""Sweeps: many pure tasks, in this process, in several or on a cluster, stored as they finish.
 
 A task is a mapping of parameters that JSON can hold, and a sweep calls one function on each. The
-results do not depend on where tasks run nor on the order in which they finish: each task has a seed
-of its own, derived from the sweep's seed and its parameters, and computes with the same number of
-threads in every case.
+results do not depend on where tasks run nor on the order in which they finish: each task has its
+own seed, derived from the sweep's seed and its parameters, and a fixed number of threads.
 
 With a ``store`` (a folder), each finished task is one file there, complete before the task counts
-as finished, so a killed sweep resumes where it stopped::
+as finished: a killed sweep resumes where it stopped::
 
     rows = run_sweep(tail_row, [{"dimension": n} for n in (10, 100)], seed=0, workers=2,
                      store="checkpoints/tails")
@@ -50,7 +49,7 @@ from reconrisk import arguments
 
 __all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed", "write_atomically"]
 
-#: layout of a stored task; a file of another layout is computed anew.
+#: version of the layout of a stored task; tasks of other versions are computed again.
 SCHEMA = 1
 
 
@@ -71,9 +70,9 @@ def run_sweep(
     Parameters
     ----------
     function : callable
-        Defined at the top level of a module. Takes one task (a dict) and that task's own seed, and
-        returns a dict or a list of dicts that JSON can hold (NumPy numbers and arrays are
-        converted). It must depend on nothing else.
+        Defined at the top level of a module. Takes one task (a dict) and that task's own seed, or
+        the task alone, and returns a dict or a list of dicts that JSON can hold (NumPy numbers and
+        arrays are converted). It must depend on nothing else.
     tasks : iterable of mappings
         Parameters that JSON can hold; tuples arrive as lists. Equal tasks are computed once.
     seed : int
@@ -84,14 +83,14 @@ def run_sweep(
         Folder of finished tasks, made if it does not exist. Tasks found there are not computed
         again, unless their file is damaged or was written by other code.
     progress : bool, optional
-        Show progress on stderr. By default only on a terminal, and only once the sweep has run for
-        a few seconds. Never inside a notebook, whose output is stored.
+        Show progress on stderr. By default only on a terminal, after a few seconds. Never inside a
+        notebook, whose output is stored.
     label : str
         The name of the sweep in progress and errors; the function's name by default.
     threads : int, optional
         Threads of PyTorch and of the linear algebra in each task. The default of 1 makes results
-        equal to the last bit whatever ``workers`` and the machine; ``None`` shares the cores among
-        the worker processes, where rounding may then differ, and is one thread on a cluster.
+        equal to the last bit for every number of workers; ``None`` shares the cores among the
+        worker processes, so that rounding may differ, and is one thread on a cluster.
     scheduler : str
         A Dask cluster to compute on instead, see
         :func:`~companion.study.cluster.check_scheduler`: ``"tcp://host:port"``, ``"local:4"``, a
@@ -106,9 +105,9 @@ def run_sweep(
     ------
     SweepError
         If a task fails (the message names its parameters; tasks that finished are in the store),
-        or if the function is not importable, or if the cluster cannot be used or is lost.
+        the function is not importable, or the cluster cannot be used or is lost.
     TypeError
-        If a task or a result is not made of what JSON can hold.
+        If JSON cannot hold a task or a result.
     ValueError
         If ``scheduler`` names no cluster, or ``workers`` is given with it.
 
@@ -129,14 +128,12 @@ def run_sweep(
     plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
     keys = [task_key(function, task, seed) for task in plain]
     shelf = None if store is None else _Store(Path(store), function, int(seed))
-    texts: dict[str, str] = {} if shelf is None else shelf.load(dict(zip(keys, plain, strict=True)))
+    texts: dict[str, str] = {} if shelf is None else shelf.load(dict.fromkeys(keys))
     found = len(texts)
-    calls = [
-        (i, plain[i], task_seed(plain[i], seed))
-        for key, i in {key: i for i, key in reversed(list(enumerate(keys)))}.items()
-        if key not in texts
-    ]
-    calls.sort(key=lambda call: call[0])
+    first: dict[str, int] = {}  # equal tasks are computed once
+    for i, key in enumerate(keys):
+        first.setdefault(key, i)
+    calls = [(i, plain[i], task_seed(plain[i], seed)) for k, i in first.items() if k not in texts]
     engine = _engine(int(workers), scheduler, len(calls), int(threads))
     failed: list[Outcome] = []
     with (
@@ -159,7 +156,7 @@ def run_sweep(
 
 
 def _processors() -> int:
-    """The threads that this process may use: those of ``OMP_NUM_THREADS``, or one a processor."""
+    """Return the threads that this process may use: ``OMP_NUM_THREADS``, or one per processor."""
     named = os.environ.get("OMP_NUM_THREADS", "")
     return int(named) if named.isdigit() and int(named) else os.cpu_count() or 1
 
@@ -178,7 +175,7 @@ def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.D
     Raises
     ------
     ValueError
-        If a result has a column of the name of a parameter but with another value, or if there are
+        If a result has a column with the name of a parameter and another value, or if there are
         not as many results as tasks.
     """
     rows: list[Row] = []
@@ -196,16 +193,15 @@ def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.D
 
 @contextlib.contextmanager
 def _kept(name: str, texts: Mapping[str, str], shelf: _Store | None) -> Iterator[None]:
-    """Let the loss of a cluster say which sweep it hit and what is left of it."""
+    """Name the sweep and the tasks kept in errors of the cluster."""
     try:
         yield
     except ClusterError as error:
-        raise ClusterError(
-            f"{name}: {error}{_what_is_kept(len(texts), shelf)}"
-        ) from error.__cause__
+        kept = _finished_text(len(texts), shelf)
+        raise ClusterError(f"{name}: {error}{kept}") from error.__cause__
 
 
-def _what_is_kept(finished: int, shelf: _Store | None) -> str:
+def _finished_text(finished: int, shelf: _Store | None) -> str:
     return f" ({finished} finished tasks are kept in {shelf.folder})" if shelf else ""
 
 
@@ -214,19 +210,18 @@ def _raise_failure(
 ) -> None:
     first = min(failed, key=lambda outcome: outcome.position)
     last_line = first.failure.strip().splitlines()[-1]
-    kept = _what_is_kept(finished, shelf)
+    kept = _finished_text(finished, shelf)
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = first.exception or RuntimeError("in a worker process:\n" + first.failure)
-    raise SweepError(f"{name}: task {tasks[first.position]}{more} failed: {last_line}{kept}") from (
-        cause
-    )
+    message = f"{name}: task {tasks[first.position]}{more} failed: {last_line}{kept}"
+    raise SweepError(message) from cause
 
 
 # The store --------------------------------------------------------------------------------------
 
 
 class _Store:
-    """A folder with one file per finished task, named by its key and sealed by a hash."""
+    """A folder with one file per finished task, named by its key, with a hash of its content."""
 
     def __init__(self, folder: Path, function: TaskFunction, seed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -235,12 +230,12 @@ class _Store:
         self.seed = seed
         self.code = code_stamp(function)
 
-    def load(self, wanted: Mapping[str, Row]) -> dict[str, str]:
-        """The stored results, as JSON by key; warns of files that must be computed anew."""
+    def load(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the stored results, as JSON by key; warn of tasks that must be computed again."""
         texts: dict[str, str] = {}
         damaged: list[str] = []
         outdated = 0
-        for key in wanted:
+        for key in keys:
             path = self.folder / f"{key}.json"
             try:
                 body = _unsealed(path.read_bytes(), key)
@@ -268,7 +263,7 @@ class _Store:
         return texts
 
     def save(self, key: str, task: Row, result: str) -> None:
-        """Write one task's file; when this returns, the file is complete and on the disk."""
+        """Write one task's file; on return it is complete and on the disk."""
         body = {
             "schema": SCHEMA,
             "key": key,
@@ -278,11 +273,8 @@ class _Store:
             "code": self.code,
             "result": json.loads(result),
         }
-        sealed = {**body, "sha256": _seal(body)}
-        write_atomically(
-            self.folder / f"{key}.json",
-            json.dumps(sealed, indent=1, ensure_ascii=False).encode() + b"\n",
-        )
+        sealed = json.dumps({**body, "sha256": _seal(body)}, indent=1, ensure_ascii=False)
+        write_atomically(self.folder / f"{key}.json", sealed.encode() + b"\n")
 
 
 def _seal(body: Mapping[str, Any]) -> str:
@@ -304,9 +296,9 @@ def _unsealed(data: bytes, key: str) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, even if the machine stops.
+    """Write a file whole or not at all, even if the machine stops.
 
-    The bytes go to a temporary file beside it, are forced to the disk, and are then renamed.
+    The bytes go to a temporary file beside it, which is flushed to the disk and then renamed.
     """
     handle, temporary = tempfile.mkstemp(prefix=f".{path.stem[:16]}-", dir=path.parent)
     try:
@@ -320,7 +312,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    if os.name == "posix":  # the renaming itself is on the disk only with its folder
+    if os.name == "posix":  # the new name is on the disk only when its folder is
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

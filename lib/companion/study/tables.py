@@ -1,7 +1,5 @@
 """What an exhibit's ``measure`` returns: its tables, and what was measured with which data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ import pandas as pd
 
 from companion.study.parameters import Settings
 
-__all__ = ["MissingTable", "Tables"]
+__all__ = ["MissingTable", "Tables", "file_stem"]
 
 
 class MissingTable(KeyError):
@@ -23,22 +21,22 @@ class MissingTable(KeyError):
 class Tables(Mapping[str, pd.DataFrame]):
     """The tables of one exhibit, read by name: ``tables["success"]``.
 
-    ``measure`` gives the first five; what follows is filled in around it.
+    ``measure`` gives the first five; :func:`~companion.study.exhibits.measurement` adds the rest.
 
     Attributes
     ----------
     frames : mapping of str to DataFrame
-        By name. A record keeps each as a CSV file: only numbers, booleans and texts in it, and a
-        name that can be a file's.
+        By name. A record keeps each as a CSV file: the entries are numbers, booleans and strings,
+        and the name is a valid file name.
     exact : sequence of str
-        Names of the tables that hold no random number: their digests are compared by nbval.
+        Names of the tables that hold no random number; nbval compares their digests.
     images : mapping of str to ndarray
         Pictures (height, width, 3) in [0, 1] before display; records keep none.
     ran : str
         One sentence: what was run, on which data.
     stand_ins : sequence of str
-        What took the place of the paper's data or networks; empty if nothing did. Those that
-        parameters and data show need not be named by ``measure``.
+        What took the place of the paper's data or networks; empty if nothing did. ``measure``
+        need not name those that show in parameters and data.
     exhibit, profile, seed : str, str, int
         As run.
     parameters : Settings
@@ -46,7 +44,12 @@ class Tables(Mapping[str, pd.DataFrame]):
     own_images : bool
         Whether a user's images took the place of every data set.
     shown : sequence of str
-        Names of the tables that are shown as such (the module's ``SHOWN``).
+        Names of the tables that a page prints (the module's ``SHOWN``).
+
+    Raises
+    ------
+    ValueError
+        If the name of a table is not a valid file name.
     """
 
     frames: Mapping[str, pd.DataFrame]
@@ -72,14 +75,13 @@ class Tables(Mapping[str, pd.DataFrame]):
         return bool(self.stand_ins)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        # a record names its files, in which no space stands
-        for known in (name, name.replace(" ", "-")):
-            if known in self.frames:
-                return self.frames[known]
+        for key in (name, file_stem(name)):  # tables of a record are named by their files
+            if key in self.frames:
+                return self.frames[key]
         raise MissingTable(f"{self.exhibit} has no table {name!r}; it has {', '.join(self.frames)}")
 
     def __contains__(self, name: object) -> bool:
-        return name in self.frames or str(name).replace(" ", "-") in self.frames
+        return name in self.frames or file_stem(str(name)) in self.frames
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.frames)
@@ -93,6 +95,11 @@ class Tables(Mapping[str, pd.DataFrame]):
 
         for name in names or self.shown:
             display(as_shown(self[name]), raw=True)
+
+
+def file_stem(name: str) -> str:
+    """Return the name of a table's CSV file, without its ending: hyphens for spaces."""
+    return name.replace(" ", "-")
 
 
 def as_shown(table: pd.DataFrame) -> dict[str, Any]:

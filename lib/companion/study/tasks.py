@@ -1,10 +1,7 @@
-"""What a task of a sweep is: plain parameters, a name, a seed of its own, one call and its outcome.
+"""A task of a sweep: its parameters, key and seed, one call and its outcome.
 
-Nothing here knows where a task runs; :mod:`~companion.study.engines` and
-:mod:`~companion.study.dask_engine` do.
+Where tasks run is up to :mod:`~companion.study.engines` and :mod:`~companion.study.dask_engine`.
 """
-
-from __future__ import annotations
 
 import copy
 import hashlib
@@ -12,7 +9,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -36,7 +33,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
-#: from a task, and its seed if it takes two arguments, to what JSON can hold
+#: from a task, and its seed if it takes two arguments, to a value that JSON can hold
 TaskFunction = Callable[..., Any]
 #: ``(position, parameters, seed)`` of one task.
 Call = tuple[int, dict[str, Any], int]
@@ -52,7 +49,7 @@ class ClusterError(SweepError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one call: the result as JSON, or the traceback of its failure."""
+    """The outcome of one call: the result as JSON, or the traceback of its failure."""
 
     position: int
     result: str | None = None
@@ -60,13 +57,12 @@ class Outcome:
     exception: BaseException | None = None
 
 
-#: maps calls to their outcomes as they finish, in any order: the part of a sweep that knows where
-#: the tasks run.
+#: maps calls to their outcomes as they finish, in any order.
 Engine = Callable[[TaskFunction, Sequence[Call]], Generator[Outcome, None, None]]
 
 
 def task_key(function: TaskFunction, task: Mapping[str, Any], seed: int) -> str:
-    """Return the name under which a task's result is stored: a hash of what determines it."""
+    """Return the name under which a task's result is stored: a hash of function, seed and task."""
     identity = {"function": name_of(function), "seed": int(seed), "task": task}
     return hashlib.sha256(canonical("task", identity).encode()).hexdigest()
 
@@ -74,21 +70,27 @@ def task_key(function: TaskFunction, task: Mapping[str, Any], seed: int) -> str:
 def task_seed(task: Mapping[str, Any], seed: int) -> int:
     """Return a task's own 63-bit seed: it depends on the sweep's seed and the parameters only.
 
-    Where a machine keeps the data (a parameter ``data_root``) is no part of it.
+    It does not depend on the folder of the data (a parameter ``data_root``).
     """
-    text = canonical("task", {"seed": int(seed), "task": _anywhere(task)})
+    text = canonical("task", {"seed": int(seed), "task": _without_folders(task)})
     return int.from_bytes(hashlib.sha256(b"seed " + text.encode()).digest()[:8], "big") >> 1
 
 
-def _anywhere(task: Any) -> Any:
-    """A task with a mark in place of the folder of its data."""
+def _without_folders(task: Any) -> Any:
+    """Return a task with a fixed string in place of the folder of its data."""
     if not isinstance(task, Mapping):
         return task
-    return {k: k if k == "data_root" and v else _anywhere(v) for k, v in task.items()}
+    return {k: k if k == "data_root" and v else _without_folders(v) for k, v in task.items()}
 
 
 def canonical(what: str, value: Any, *, finite: bool = True, ordered: bool = True) -> str:
-    """One text per value: sorted keys, floats by repr (exact), NumPy numbers as Python's."""
+    """Return a value as JSON: sorted keys, exact floats, NumPy numbers as Python's.
+
+    Raises
+    ------
+    TypeError
+        If JSON cannot hold the value; the message begins with ``what``.
+    """
     try:
         _check_keys(value)
         return json.dumps(
@@ -112,7 +114,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _check_keys(value: Any) -> None:
-    # json.dumps would turn the keys 1, True and None into texts without a word
+    # json.dumps would silently turn the keys 1, True and None into strings
     if isinstance(value, Mapping):
         for key, entry in value.items():
             if not isinstance(key, str):
@@ -124,11 +126,17 @@ def _check_keys(value: Any) -> None:
 
 
 def encoded(result: Any) -> str:
-    """A result as JSON; infinities and nan are results too (an exact copy has infinite PSNR)."""
+    """Return a result as JSON, with infinities and nan (an exact copy has infinite PSNR).
+
+    Raises
+    ------
+    TypeError
+        If the result is not a dict or a list of dicts that JSON can hold.
+    """
     rows = result if isinstance(result, list | tuple) else [result]
     if not all(isinstance(row, Mapping) for row in rows):
         raise TypeError(f"a task must return a dict or a list of dicts; got {result!r:.200}")
-    # the keys keep their order: they become the columns of a table
+    # the order of the keys is that of a table's columns
     return canonical("the result of a task", result, finite=False, ordered=False)
 
 
@@ -159,13 +167,13 @@ def check_importable(function: TaskFunction, workers: int) -> None:
 
 
 def _arguments(function: TaskFunction) -> int:
-    """How many of a task and its seed a function takes; one where the task names its draws."""
+    """Return whether a function takes a task alone (1) or a task and its seed (2)."""
     named = [p for p in signature(function).parameters.values() if p.default is Parameter.empty]
     return 1 if len(named) == 1 else 2
 
 
 def attempt(function: TaskFunction, call: Call) -> Outcome:
-    """Make one call; a failure is an outcome too."""
+    """Make one call; return its result, or the exception that it raised, as an outcome."""
     position, task, seed = call
     try:
         given = (copy.deepcopy(task), seed)[: _arguments(function)]
@@ -175,7 +183,6 @@ def attempt(function: TaskFunction, call: Call) -> Outcome:
 
 
 def attempt_remotely(function: TaskFunction, call: Call) -> Outcome:
-    """Make one call whose outcome another process can read."""
-    outcome = attempt(function, call)
-    # not every exception survives the way between processes, its traceback as text does
-    return Outcome(outcome.position, outcome.result, outcome.failure)
+    """Make one call; return an outcome that can be sent to another process."""
+    # not every exception can be pickled
+    return replace(attempt(function, call), exception=None)

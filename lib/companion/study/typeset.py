@@ -1,10 +1,8 @@
-"""Plain-text formulas of the registry and the verdicts, set with the signs a reader expects.
+"""Plain-text formulas of the registry and the verdicts, with mathematical signs.
 
-The registry and the stored outputs stay plain ASCII (they are searched, compared and diffed);
-pages show them through :func:`typeset`.
+The registry and the stored outputs stay ASCII (they are searched, compared and diffed); pages show
+them through :func:`typeset`.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable

@@ -1,13 +1,11 @@
 """Verdicts: a computed comparison of what a paper prints or states with what we compute.
 
-A verdict is made by one of four functions and never typed: :func:`check` (a statement as a
-predicate), :func:`compare` (printed numbers), :func:`refute` (a wrong statement with the corrected
-one), :func:`not_run`. An outcome that is not the one the study rests on makes it *failed*;
-:func:`raise_failed` then stops a notebook, unless its run must end with its tables
-(:func:`failures_kept`) or is on a user's own images (:func:`on_images`).
+One of four functions makes a verdict: :func:`check` (a statement as a predicate), :func:`compare`
+(printed numbers), :func:`refute` (a wrong statement with the corrected one), :func:`not_run`. A
+verdict with an unexpected outcome is *failed*; :func:`raise_failed` then stops a notebook, unless
+the run must end with its tables (:func:`failures_kept`) or is on a user's own images
+(:func:`on_images`).
 """
-
-from __future__ import annotations
 
 import contextlib
 import re
@@ -36,7 +34,7 @@ __all__ = [
     "shared_by",
 ]
 
-#: from best to worst; ``overall`` of several is the worst. No notebook stores the last two.
+#: from best to worst (:func:`overall` returns the worst). No notebook stores the last two.
 STATUSES = (
     "reproduced",
     "holds on stand-in data",
@@ -52,12 +50,12 @@ STANDARD_ERRORS = 4.0
 
 
 class VerdictError(AssertionError):
-    """A check came out otherwise than the study rests on."""
+    """A verdict has an unexpected outcome."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one exhibit, claim or erratum.
+    """The computed verdict on one exhibit, claim or erratum.
 
     Attributes
     ----------
@@ -68,7 +66,7 @@ class Verdict:
     statement : str
         What was checked, in our words.
     ours, paper, tolerance : str
-        The numbers compared (rounded to what they support), and how far apart they may be.
+        The numbers compared (rounded to what they support), and the allowed difference.
     why : str
         For *differs*, *refuted*, *not run here* and *failed*: the reason, or the corrected
         statement.
@@ -83,31 +81,31 @@ class Verdict:
     why: str = ""
 
     def as_dict(self) -> dict[str, str]:
+        """Return the fields by name."""
         return asdict(self)
 
 
 _HOLDS_AFTER_ALL = "holds after all"
 
-#: what becomes of failed verdicts: an error, unless a block says otherwise
-_UNEXPECTED: ContextVar[str] = ContextVar("unexpected", default="")
+#: whether failed verdicts are kept instead of raising
+_KEPT: ContextVar[bool] = ContextVar("kept", default=False)
 
 
 @contextlib.contextmanager
 def failures_kept() -> Iterator[None]:
-    """Keep unexpected verdicts as *failed* in this block instead of raising.
+    """Record unexpected verdicts as *failed* in this block instead of raising.
 
-    For runs that must end with their tables whatever they show; whoever opens the block answers for
-    the verdicts of that status.
+    For runs that must end with their tables; the caller has to look for failed verdicts.
     """
-    token = _UNEXPECTED.set(_UNEXPECTED.get() or "failed")
+    token = _KEPT.set(True)
     try:
         yield
     finally:
-        _UNEXPECTED.reset(token)
+        _KEPT.reset(token)
 
 
 def raise_failed(verdicts: Iterable[Verdict]) -> None:
-    """Raise if a verdict came out otherwise than the study rests on, outside ``failures_kept``.
+    """Raise if a verdict failed, outside ``failures_kept``.
 
     Raises
     ------
@@ -115,7 +113,7 @@ def raise_failed(verdicts: Iterable[Verdict]) -> None:
         Naming the failed verdicts with both values.
     """
     failed = [v for v in verdicts if v.status == "failed"]
-    if failed and not _UNEXPECTED.get():
+    if failed and not _KEPT.get():
         raise VerdictError(
             "; ".join(
                 f"{v.target}: {v.statement}: {v.why} (ours: {v.ours}; paper: {v.paper})"
@@ -125,10 +123,10 @@ def raise_failed(verdicts: Iterable[Verdict]) -> None:
 
 
 def on_images(verdict: Verdict) -> Verdict:
-    """Return a verdict as it stands on a user's own images.
+    """Return the verdict for a run on a user's own images.
 
-    What a paper says of its own data need not hold there. What holds *holds on stand-in data*, also
-    if it was known to differ elsewhere; what does not *differs*, with both values.
+    A paper's statement on its own data need not hold there. If it does, the verdict is *holds on
+    stand-in data*, even where the paper's data were known to differ; if not, *differs*.
     """
     if verdict.status == "reproduced" or verdict.why.startswith(_HOLDS_AFTER_ALL):
         return replace(verdict, status="holds on stand-in data", why="")
@@ -161,8 +159,8 @@ def check(
     stand_in : bool
         True if the data were not the paper's: the verdict is then *holds on stand-in data*.
     differs : str
-        If given, the statement is known not to come out here and this says why; the verdict is
-        *differs* when ``holds`` is false, and *failed* if it suddenly holds.
+        If given, the reason why the statement is known not to hold here; the verdict is *differs*
+        when ``holds`` is false, and *failed* if it is true.
 
     Returns
     -------
@@ -273,29 +271,29 @@ def refute(
     ours: str = "",
     paper: str = "",
 ) -> Verdict:
-    """Judge a statement that is wrong, together with the one that is right.
+    """Judge a wrong statement together with the corrected one.
 
-    Both stand in the registry: the statement in the row of the target (a claim's text, what an
-    erratum says is printed), the corrected one in the erratum's.
+    The registry holds both: the statement in the target's row (a claim's text, or what an erratum
+    says is printed), the corrected one in the erratum's.
 
     Parameters
     ----------
     target : str
         Exhibit, claim or erratum id.
     statement : str
-        Only where the target's row does not say it: an exhibit's, of which one statement is wrong.
+        For an exhibit, whose row does not hold the statement.
     holds, corrected_holds : bool
         Computed: whether the printed statement holds (it must not) and whether the corrected one
         does (it must).
     erratum : str
         Id of the erratum with the corrected statement; by default the target.
     corrected : str
-        The corrected statement, where no erratum has it.
+        The corrected statement, if no erratum has it.
 
     Returns
     -------
     Verdict
-        *failed* if the printed statement holds after all or the corrected one does not.
+        *failed* if the printed statement holds or the corrected one does not.
     """
     statement = statement or _printed_statement(target, erratum)
     if holds or not corrected_holds:
@@ -306,22 +304,21 @@ def refute(
 
 
 def _printed_statement(target: str, erratum: str) -> str:
-    """What a claim says, or what an erratum says is printed."""
+    """Return a claim's text, or what an erratum says is printed."""
     if target in registry.claims():
         return registry.claims()[target].claim
     return registry.errata()[erratum or target].printed
 
 
 def not_run(target: str, statement: str, needs: str) -> Verdict:
-    """State that something was not run here, and what it needs."""
+    """Return the verdict *not run here* on a statement, with what its run needs."""
     return Verdict(target, "not run here", statement, why=needs)
 
 
 def shared_by(verdict: Verdict, *targets: str) -> Iterator[Verdict]:
     """Yield a verdict for its own target and, in the same words, for others.
 
-    For panels and claims that one computation settles; they share a row wherever verdicts are
-    shown.
+    For panels and claims that one computation settles; tables of verdicts show them in one row.
 
     Examples
     --------
