@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -132,13 +133,13 @@ def paired_points(size: int) -> list[Point]:
             # ties must be equal to all digits
             if pairing != "equal capacity":
                 capacity = float(bounds.bayes_capacity_gaussian(DIMENSION, deviation, radius))
-            for mechanism, noise, *orders in (
+            for mechanism, noise, log_capacity, distance in (
                 ("VMF", kappa, vmf_capacity, vmf_signal),
                 ("Gaussian", sigma, capacity, signal),
             ):
                 release = Release(mechanism.lower(), noise, by_layer=by_layer)
-                epsilon = pair.epsilon if pairing == "printed pairs" else orders[1]
-                points.append(Point(pairing, mechanism, release, *orders, epsilon))
+                epsilon = pair.epsilon if pairing == "printed pairs" else distance
+                points.append(Point(pairing, mechanism, release, log_capacity, distance, epsilon))
     return points
 
 
@@ -228,6 +229,7 @@ def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
     gaussian, vmf = (own[own["mechanism"] == m].reset_index(drop=True) for m in ("Gaussian", "VMF"))
     columns = {
         "sigma": gaussian["noise"],
+        "log capacity": gaussian["log capacity"],
         "kappa": vmf["noise"],
         "cosine Gaussian": gaussian["cosine"],
         "cosine VMF": vmf["cosine"],
@@ -343,7 +345,7 @@ def _order_panel(axes: Axes, points: pd.DataFrame, order: str) -> None:
         for pairing, marker in _PAIRINGS.items():
             part = points[(points["mechanism"] == mechanism) & (points["pairing"] == pairing)]
             x = part["signal" if order == "epsilon" else order]
-            look = {"fmt": marker, "ms": 4.5, "color": colour, "elinewidth": 0.7}
+            look: dict[str, Any] = {"fmt": marker, "ms": 4.5, "color": colour, "elinewidth": 0.7}
             look["markerfacecolor"] = "white" if marker == "^" else colour
             x = stretched(x) if order == "cosine" else x
             axes.errorbar(x, part["MSE"], yerr=1.96 * part["error"], **look)

@@ -535,6 +535,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def _over_cosine(axes: Axes, table: pd.DataFrame, name: str, **look: Any) -> None:
+    line: dict[str, Any]
     for mechanism, colour in MECHANISMS.items():
         own = table[table["mechanism"] == mechanism].sort_values("cosine")
         line = {"color": colour, "marker": _MARKERS[mechanism], "ms": 4, "lw": 1.2, "elinewidth": 1}

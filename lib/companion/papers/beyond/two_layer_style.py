@@ -1,6 +1,7 @@
 """Colours of attacks on two-layer networks; panels of errors and of fitted exponents."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -24,7 +25,13 @@ def draw_errors(axes: Axes, over: str, table: pd.DataFrame, looks: Mapping[str, 
     """Draw geometric means with their intervals over a column, on logarithmic scales."""
     for name, (_, colour, marker) in looks.items():
         room = [table[name] - table[f"{name} low"], table[f"{name} high"] - table[name]]
-        line = {"color": colour, "marker": marker, "ms": 4.5, "linewidth": 1.3, "elinewidth": 0.9}
+        line: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "ms": 4.5,
+            "linewidth": 1.3,
+            "elinewidth": 0.9,
+        }
         axes.errorbar(table[over], table[name], yerr=room, capsize=2, **line)
     axes.set(xscale="log", yscale="log")
 

@@ -149,7 +149,7 @@ def as_printed(metric: str, value: float) -> str:
 def cell_by_cell(target: str, both: pd.DataFrame) -> Verdict:
     """Judge every printed number against ours, which differ at the paper's own settings."""
     columns = [[both[f"{m}{suffix}"] for m in DECIMALS] for suffix in ("", " error", " printed")]
-    ours, errors, printed = (np.concatenate(values) for values in columns)
+    ours, errors, printed = (np.concatenate(values).tolist() for values in columns)
     return compare(
         target,
         "the printed MSEs and SSIMs come out one by one",

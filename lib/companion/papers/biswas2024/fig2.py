@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -154,7 +155,7 @@ def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: 
     in_table = rows.set_index(["data", "mechanism"])["printed"]
     consistent = ((quoted - in_table).abs() < 1e-9).all()
     first = table[table["label"] == table.loc[table["label"] > 0, "label"].min()]
-    shown = {
+    shown: dict[str, Any] = {
         "ours": ", ".join(
             f"{row['name']} {row['mechanism']} {rounded(row['mean'], row['error'])}"
             for _, row in first.iterrows()

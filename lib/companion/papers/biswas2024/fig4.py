@@ -1,6 +1,7 @@
 """Figure 4: error over Bayes' capacity, and which of capacity and epsilon orders the error."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,7 +106,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     size = str(tables["ours"]["batch size"].max())
     ours, printed = (at[size, "capacity", source] for source in ("ours", "printed"))
     ordered = printed.max() < -0.999 and ours.max() < -0.9
-    shown = {
+    shown: dict[str, Any] = {
         "ours": ", ".join(f"{ours[which]:.1f}" for which in SETS),
         "paper": ", ".join(f"{printed[which]:.3f}" for which in SETS),
         "stand_in": tables.stand_in,
@@ -208,7 +209,7 @@ def draw(tables: Tables) -> Figure:
 
 def _draw_ranks(axis: Axes, ranks: pd.DataFrame) -> None:
     sizes = list(dict.fromkeys(ranks["batch size"]))
-    styles = {
+    styles: dict[str, dict[str, Any]] = {
         "capacity": {"color": PURPLE, "marker": "o"},
         "epsilon": {"color": GREEN, "marker": "s"},
     }

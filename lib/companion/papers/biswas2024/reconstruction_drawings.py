@@ -1,6 +1,7 @@
 """How the pictures of reconstructions mark data sets, releases, our numbers and printed ones."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -25,7 +26,13 @@ def colour_of(row: str) -> str:
 
 def points(axis: Axes, table: pd.DataFrame, x: str, value: str, colour: str) -> None:
     """Draw ours with 95% intervals."""
-    style = {"capsize": 2, "elinewidth": 1, "marker": "o", "markersize": 4, "linewidth": 1.3}
+    style: dict[str, Any] = {
+        "capsize": 2,
+        "elinewidth": 1,
+        "marker": "o",
+        "markersize": 4,
+        "linewidth": 1.3,
+    }
     error = 1.96 * table[f"{value} error"]
     axis.errorbar(table[x], table[value], yerr=error, color=colour, zorder=3, **style)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -180,8 +181,8 @@ def draw(tables: Tables) -> Figure:
             axis = panel[column]
             for place, row in mine.iterrows():
                 colour, error = drawn.colour_of(row["row"]), 1.96 * row[f"{metric} error"]
-                style = {"color": colour, "marker": "o", "markersize": 5, "capsize": 2}
-                axis.errorbar(row[metric], place, xerr=error, zorder=3, **style)
+                point: dict[str, Any] = {"marker": "o", "markersize": 5, "capsize": 2}
+                axis.errorbar(row[metric], place, xerr=error, zorder=3, color=colour, **point)
                 drawn.hollow(axis, [row[f"{metric} printed"]], [place], colour)
             axis.set_yticks(range(len(mine)), mine["row"] if column == 0 else [""] * len(mine))
             axis.invert_yaxis()

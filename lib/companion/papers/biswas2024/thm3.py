@@ -49,8 +49,8 @@ def measure(study: Context) -> Tables:
             rows.append((dimension, kappa, q, order, *(s[order - 1] for s in sums), removed, added))
     columns = ["p", "kappa", "q", "order", "factor 3", "factor 1", "removed", "added"]
     table = pd.DataFrame(rows, columns=columns)
-    sampled = [privacy.vmf_renyi_sampled(2, k, DIMENSION, SAMPLING_RATE) for k in p.concentrations]
-    first = [(kappa, *orders) for kappa, orders in zip(p.concentrations, sampled, strict=True)]
+    curves = [privacy.vmf_renyi_sampled(2, k, DIMENSION, SAMPLING_RATE) for k in p.concentrations]
+    first = [(kappa, *orders) for kappa, orders in zip(p.concentrations, curves, strict=True)]
     setting = (_EXAMPLE, DIMENSION, DELTA, SAMPLING_RATE, EPOCHS)
     costs = [(f, privacy.vmf_epsilon_by_renyi(*setting, factor=f).epsilon) for f in _FACTORS]
     return Tables(
