@@ -111,7 +111,7 @@ CONTRACTS = {
     "attacks.imprint_thresholds": "N -> count",
     "attacks.infer_labels": "{T K ...} -> K",
     "attacks.invert_gradients": "{_ _} | {P _ _}, {P _ _}, P n, n d | P n d -> Inversion",
-    "attacks.invert_updates": "Released, Knowledge, P n ... -> Inversion",
+    "attacks.invert_updates": "Released, Knowledge, P n ... | P _ -> Inversion",
     "attacks.isolated_share": "*b, () | k -> *b",
     "attacks.james_stein": "*#b N, *#b -> *b N",
     "attacks.known_scale": "Observation -> examples N",

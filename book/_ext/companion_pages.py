@@ -8,6 +8,7 @@
 """
 
 import re
+from collections.abc import Container
 from pathlib import Path
 
 from docutils import nodes
@@ -98,15 +99,38 @@ def corrected(html: str) -> str:
     return _MODULES.sub(_flat_list, html)
 
 
+_BACK = re.compile(r'(<a class="viewcode-back" href="[^"#]*#)([\w.]+)\.(\w+)"')
+
+
+def back_links(html: str, module: str, described: Container[str]) -> str:
+    """Return a module's shown source whose links back lead to names that are described.
+
+    Sphinx remembers one page for a module. Where names of a module are described in two places,
+    as its own and as a package's, links back for the one go to the other.
+    """
+
+    def corrected_link(match: re.Match[str]) -> str:
+        own = f"{module}.{match[3]}"
+        known = f"{match[2]}.{match[3]}" in described
+        return match[0] if known or own not in described else f'{match[1]}{own}"'
+
+    return _BACK.sub(corrected_link, html)
+
+
 def _correct_pages(app, exception) -> None:
     """Rewrite every built page in place once the build has succeeded."""
     if exception is not None or app.builder.format != "html":
         return
-    for page in Path(app.outdir).rglob("*.html"):
+    described = app.env.get_domain("py").objects
+    out = Path(app.outdir)
+    for page in out.rglob("*.html"):
         if "_static" in page.parts:
             continue
         before = page.read_text(encoding="utf-8")
         after = corrected(before)
+        where = page.relative_to(out).with_suffix("").parts
+        if where[0] == "_modules":
+            after = back_links(after, ".".join(where[1:]), described)
         if after != before:
             page.write_text(after, encoding="utf-8")
 

@@ -123,7 +123,7 @@ def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
-        f":alt: {one_line(words.get('alt', ''))}",
+        f":alt: From the recorded run. {one_line(words.get('alt', ''))}",
         "",
         f"{caption} Verdict: {status}.",
         ":::::",

@@ -271,6 +271,9 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
         return
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
+    if unknown := list(unknown_verdicts(verdicts_of(record), ("pending",))):
+        yield from unknown  # of these nothing more can be said
+        return
     yield from _verdict_problems(known, record, judging)
     # failed verdicts and their reasons are problems already
     verdicts = [
@@ -283,9 +286,7 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
 
 
 def _verdict_problems(exhibit: Exhibit, record: Record, judging: Judging) -> Iterator[str]:
-    verdicts = verdicts_of(record)
-    yield from unknown_verdicts(verdicts, ("pending",))
-    judged_targets = {verdict.target for verdict in verdicts}
+    judged_targets = {verdict.target for verdict in verdicts_of(record)}
     if judged_targets != exhibit.targets:
         missing = sorted(exhibit.targets - judged_targets)
         more = sorted(judged_targets - exhibit.targets)

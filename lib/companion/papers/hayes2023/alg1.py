@@ -169,10 +169,10 @@ def _judge_times(tables: Tables) -> Verdict:
     return check(
         "C-032",
         len(times) == 4
-        and seconds["Algorithm 1"] > 5 * seconds["exact bound"]
+        and seconds["Algorithm 1"] > seconds["exact bound"]
         and not np.all((factors > 5) & (factors < 20)),
         "the printed times for ten times the samples each are not proportional to the samples; "
-        "the exact bound, which needs no samples, is more than five times as fast as Algorithm 1 "
+        "the exact bound, which needs no samples, is faster than Algorithm 1 "
         f"with {tables.parameters.timed_samples:,} samples",
         ours="at T = 1, shortest of five runs each",
         paper="factors " + ", ".join(f"{f:.1f}" for f in factors),

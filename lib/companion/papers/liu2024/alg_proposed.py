@@ -219,7 +219,9 @@ def alt(tables: Tables) -> str:
     printed, corrected = _ends(tables)
     return (
         "Three parts. Curves of PSNR over the iterations end at "
-        + ", ".join(f"{value:.0f} dB ({name})" for name, value in last.items())
+        + ", ".join(f"{value:.0f} dB ({name})" for name, value in last.items()).replace(
+            "w/o", "without"
+        )
         + ". Cosines with the true features are on average "
         + ", ".join(f"{value:.1f} ({how})" for how, value in cosines.items())
         + f"; below, the share inside the span goes to {printed['last']:.1f} as printed and to "
