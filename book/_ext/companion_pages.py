@@ -135,8 +135,19 @@ def _correct_pages(app, exception) -> None:
             page.write_text(after, encoding="utf-8")
 
 
+def _let_go_of_the_environment(app, doctree) -> None:
+    """Tie every node to its page.
+
+    Nodes from ``eval-rst`` blocks belong to a document of their own whose settings hold the whole
+    build environment, which would be stored with each page and read again with it: megabytes.
+    """
+    for node in doctree.findall():
+        node.document = doctree
+
+
 def setup(app) -> dict[str, object]:
     """Register both with Sphinx."""
     app.connect("doctree-read", _number_equations)
+    app.connect("doctree-read", _let_go_of_the_environment)
     app.connect("build-finished", _correct_pages)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

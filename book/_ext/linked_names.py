@@ -6,6 +6,7 @@ repository that defines them. Imports are read from the code, without running it
 """
 
 import ast
+import functools
 import importlib.util
 import re
 from html import escape
@@ -57,6 +58,7 @@ def linked(html: str, addresses: dict[str, str]) -> str:
     return _DOTTED.sub(with_link, html)
 
 
+@functools.cache
 def defined_in(qualified: str) -> tuple[str, int] | None:
     """Return the file in the repository and the line that define a name; None if not ours."""
     if not qualified.startswith("companion."):

@@ -4,6 +4,7 @@ Recorded runs are held beside them. Where an exhibit has one, its verdicts count
 """
 
 import base64
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +68,15 @@ class Gallery:
 
     def on(self, target: str) -> list[tuple[Shown, Verdict]]:
         """Return every verdict on one target with the cell that reached it."""
-        return [(s, v) for s in self.shown.values() for v in s.verdicts if v.target == target]
+        return self._judged.get(target, [])
+
+    @functools.cached_property
+    def _judged(self) -> dict[str, list[tuple[Shown, Verdict]]]:
+        judged: dict[str, list[tuple[Shown, Verdict]]] = {}
+        for shown in self.shown.values():
+            for verdict in shown.verdicts:
+                judged.setdefault(verdict.target, []).append((shown, verdict))
+        return judged
 
     def status(self, target: str) -> str:
         """Return the status that counts for a target, *pending* if nothing judges it.
