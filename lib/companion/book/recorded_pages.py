@@ -137,7 +137,7 @@ def _details(
     source: Callable[[str], str],
     about: str,
 ) -> list[str]:
-    """Return the folded part, open where a verdict differs: verdicts, provenance, tables."""
+    """Return the folded parts: verdicts, open where one differs; provenance and tables."""
     rows = [
         (
             escape(v.target),
@@ -149,7 +149,7 @@ def _details(
         for v in verdicts
     ]
     parts = [
-        ":::::{dropdown} Its verdicts, provenance and tables",
+        ":::::{dropdown} Its verdicts",
         ":class-container: exhibit-details",
         *[":open:"] * any(v.status in OPENED for v in verdicts),
         "",
@@ -159,6 +159,11 @@ def _details(
             widths=(12, 12, 40, 18, 18),
             classes="recorded-verdicts",
         ),
+        ":::::",
+        "",
+        ":::::{dropdown} Its provenance and tables",
+        ":class-container: exhibit-details",
+        "",
         about,
         "",
     ]

@@ -160,10 +160,10 @@ def _information(p: Settings) -> Verdict:
 CAPTION = (
     "The paper's prior-aware attack takes the candidate whose clipped gradients have the largest "
     "summed inner product with the residuals of the privatised ones. Left: its success with ten "
-    "candidates, from trials that each train a model and from trials that share a few "
-    "trajectories, with 95% intervals. Right: the inner products of single steps at one epsilon, "
-    "in units of C squared, with the normal densities that the paper states: mean one for the "
-    "target, the cosine of the two gradients for another candidate."
+    "candidates, from trials that each train a model and from trials that share trajectories, with "
+    "95% intervals. Right: inner products of single steps at one epsilon, in units of C squared, "
+    "with the normal densities that the paper states: mean one for the target, the cosine of the "
+    "two gradients for another candidate."
 )
 
 
