@@ -116,17 +116,15 @@ def recorded_block(
 
 def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
     words = described(exhibit.file, tables_of(exhibit.id, record))
-    caption = (
-        f"{escape(words.get('caption', '')).rstrip('.')}. Recorded: "
-        f"{escape(record.result['ran']).rstrip('.')}."
-    )
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
         f":alt: From the recorded run. {one_line(words.get('alt', ''))}",
         "",
-        f"{caption} Verdict: {status}.",
+        f"{escape(words.get('caption', '')).rstrip('.')}. Verdict: {status}.",
         ":::::",
+        "",
+        f"Recorded: {escape(record.result['ran'])}",
     ]
 
 

@@ -222,12 +222,12 @@ def _model_based_fails(
 CAPTION = (
     "Mean squared error of reconstructions without candidates over epsilon: grey images on the "
     "left, colour images with last-layer fine-tuning on the right. The gradient-based attack sees "
-    "every step's gradient, the model-based one only the final model. Horizontal lines: the "
-    "average error between nearest neighbours and between uniform images, as in the paper, and "
-    "that of the mean image. Shaded: where good reconstructions begin according to the paper. "
-    "Guo et al.'s bound is drawn with the DP epsilon, as printed, and with the order-2 Renyi "
-    "divergence, as is correct. Added: the Cramer-Rao error of an unbiased attack on the same "
-    "models, without and with clipping to the pixels' range."
+    "every step's gradient, the model-based one only the final model. Horizontal lines: the error "
+    "between nearest neighbours and between uniform images, as in the paper, and of the mean "
+    "image. Shaded: good reconstructions according to the paper. Guo et al.'s bound is drawn with "
+    "the DP epsilon, as printed, and with the order-2 Renyi divergence, as is correct. Added: the "
+    "Cramer-Rao error of an unbiased attack on the same models, without and with clipping to the "
+    "pixels' range."
 )
 
 
