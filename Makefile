@@ -32,7 +32,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
     tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
     tests/unit/test_records.py tests/property/test_verdicts.py
 
-.PHONY: book html refresh test check lint links clean help
+.PHONY: book html refresh test check lint mutants links package release archive clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -48,7 +48,7 @@ refresh: $(READY) ## run every notebook with its own parameters and store the ou
 # notebook runs whole on one worker (conftest.py), with one thread, so that workers do not compete;
 # --whole-suite fails the run if any group of tests ran nothing.
 test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings; JOBS workers
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk \
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk lib/companion \
 	    -n "$(JOBS)" --doctest-modules --whole-suite \
 	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
 
@@ -61,8 +61,30 @@ lint: $(READY) ## check style, types and which room imports which
 	@$(PY) -m mypy
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
+mutants: $(READY) ## break the methods one by one and store what notices (an hour): JOBS at once
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) tests/mutants/run.py --jobs "$(JOBS)" $(ARGS)
+
 links: $(READY) ## check the book's external links (needs the network)
 	@$(BOOK) links
+
+# The tools of a release have an environment of their own: nothing else needs them.
+RELEASE := _build/release
+RELEASE_TOOLS := build==1.6.1 twine==7.0.0 cffconvert==2.0.0
+package: ## build the library's sdist and wheel into _build/dist and check them (needs an index)
+	@test -x $(RELEASE)/bin/twine || { $(PYTHON) -m venv $(RELEASE) && \
+	    $(RELEASE)/bin/python -m pip install -qq $(RELEASE_TOOLS); }
+	@rm -rf _build/dist build
+	@$(RELEASE)/bin/python -m build --outdir _build/dist . >_build/release.log 2>&1 \
+	    || { tail -20 _build/release.log; exit 1; }
+	@$(RELEASE)/bin/twine check --strict _build/dist/*
+	@$(RELEASE)/bin/cffconvert --validate
+
+release: $(READY) ## write VERSION=0.2.0 and today's date where they stand, then build the packages
+	@$(PY) -m companion.cli release "$(VERSION)"
+	@$(MAKE) --no-print-directory package
+
+archive: $(READY) ## gather what an archive should hold of this commit, with checksums
+	@$(PY) -m companion.cli archive
 
 clean: ## remove what was built; the environment stays
 	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build

@@ -22,9 +22,11 @@ BROADCASTING = {
         advantage bayes_capacity_gaussian bayes_capacity_vmf bayes_success bayes_success_two
         bayes_success_vmf_two cramer_rao_order direction_cosine_gaussian direction_cosine_vmf
         direction_error_gaussian direction_error_scaled_vmf direction_error_vmf expected_mse
-        expected_mse_clipped expected_mse_james_stein expected_mse_sampled expected_mse_shrunk
-        expected_ncc expected_psnr fano_success log_prior_success_box log_prior_success_pixels
-        log_prior_success_pixels_printed mse_density mse_lower_bound mse_lower_bound_renyi
+        expected_mse_clipped expected_mse_james_stein expected_mse_known_norm expected_mse_sampled
+        expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr fano_success
+        information_capacity information_capacity_vmf information_on_sphere information_success
+        log_prior_success_box log_prior_success_pixels log_prior_success_pixels_printed mse_density
+        mse_floor_uniform mse_lower_bound mse_lower_bound_renyi
         mse_of_psnr mse_quantile mse_tail mse_tail_clipped mse_tail_sampled mse_tail_shrunk
         mse_tail_sphere mutual_information_orthogonal ncc_bound_paper psnr_bound_paper psnr_density
         psnr_quantile psnr_tail psnr_tail_sampled rero_box rero_curve rero_gaussian rero_pure
@@ -53,6 +55,9 @@ CONTRACTS = {
     "bounds.expected_mse_clipped_to_range": "..., *b -> *b",
     "bounds.gradient_information": "any -> GradientInformation",
     "bounds.information_trace_limit": "B -> ()",
+    "bounds.mse_floor_gaussian": "*b, N -> *b",
+    "bounds.mse_floor_levels": "*#b, *#b, () | n, n -> *b",
+    "bounds.mse_floor_set": "*b, n N -> *b",
     "bounds.mutual_information_bound": "*#b, () | n, *#b, *#b -> *b",
     "bounds.mutual_information_monte_carlo": "n d, n -> (), ()",
     "bounds.ncc_quantile": "*#b, *#b, *#b, ..., *#b, *#b, *#b -> *b",
@@ -91,21 +96,31 @@ CONTRACTS = {
     "training.train_mini_batches": "N d, N, {_ _} | {K _ _} -> {K _ _}",
     "training.train_under_defences": "N 3 side side, N -> DefendedTraining",
     "training.update_jacobian": "n ..., n, neurons -> q, q _",
+    "attacks.allocate_bits": "*b -> *b",
     "attacks.analytic_attack": "Released, Knowledge -> Inversion",
+    "attacks.average_matched": "T N, T -> _ N",
+    "attacks.bhattacharyya": "-> _",
+    "attacks.binary_mmse": "*b -> *b",
+    "attacks.bit_amplitudes": "-> _",
+    "attacks.bit_energies": "-> _",
+    "attacks.bits_attack": "examples N -> examples N",
     "attacks.candidate_directions": "p, n p -> n p",
     "attacks.class_means": "N d, N -> classes d",
     "attacks.clip_to_range": "*x -> *x",
+    "attacks.coded_attack": "examples N -> examples N, PolarCode",
     "attacks.component_attack": "Released, Knowledge -> Inversion",
     "attacks.conversion_success": "*b -> *b",
     "attacks.decompose_cubes": "B B B -> Cubes",
     "attacks.deep_leakage": "{_ _} | {P _ _}, {P _ _}, P n, n d | P n d -> Inversion",
     "attacks.draw_priors": "pool_size -> trials prior_size",
     "attacks.draw_vmf_scores": "n n, K -> K n",
+    "attacks.expected_mse_of_bits": "_, ... -> ()",
     "attacks.feature_match": "P n -> any",
     "attacks.gaussian_prior_attack": """
         {_ _} | {P _ _}, {P _ _}, P n, classes d, k d, k, () | P -> Inversion""",
     "attacks.generative_attack": "Released, Knowledge, any -> Inversion",
     "attacks.gradient_moments": "-> GradientMoments",
+    "attacks.fit_features": "Released, P n -> FittedFeatures",
     "attacks.greedy_matching": "P n m -> P n",
     "attacks.imprint_attack": "Released, Knowledge -> Inversion",
     "attacks.imprint_thresholds": "N -> count",
@@ -115,17 +130,25 @@ CONTRACTS = {
     "attacks.isolated_share": "*b, () | k -> *b",
     "attacks.james_stein": "*#b N, *#b -> *b N",
     "attacks.known_scale": "Observation -> examples N",
+    "attacks.laplace_cells": "-> _, ()",
     "attacks.layer_ratio": "P rows d, P rows -> P d",
     "attacks.likelihood_score": "StepScores, n | K n -> K n",
     "attacks.linearised_information": "{T ...}, d, () -> d d",
     "attacks.linearised_variance": "{T K ...}, K d, K -> K d",
     "attacks.match_gradients": "{T K ...}, {T K ...}, K, K d -> any",
+    "attacks.match_steps": "T N -> T",
+    "attacks.matching_limit": "_ _ -> ()",
     "attacks.mean_record_mse": "N d -> ()",
     "attacks.minimise_squares": "any, any, q -> q, ()",
     "attacks.nearer_records": "K d, K d, M d -> K",
     "attacks.nearest_neighbour_mse": "N d -> N",
     "attacks.observe": "examples N, N -> Observation",
     "attacks.observe_vmf": "examples N -> Observation",
+    "attacks.pixel_bits": "*b N -> *b _ N",
+    "attacks.pixels_from_bits": "*b _ N -> *b N",
+    "attacks.polar_code": "-> PolarCode",
+    "attacks.polar_decode": "PolarCode, *b blocks n -> *b _",
+    "attacks.polar_encode": "PolarCode, *b _ -> *b blocks n",
     "attacks.printed_likelihood_score": "StepScores, n | K n -> K n",
     "attacks.prior_aware_attack": "n d, n, N d, N, prior_size, {...} -> Guesses",
     "attacks.project_tensor": "GradientMoments, B d -> B B B",
@@ -140,9 +163,15 @@ CONTRACTS = {
     "attacks.refine_updates": "Released, Knowledge, P n ..., NormalLaw -> Inversion",
     "attacks.refine_with_masks": "any -> Refinement",
     "attacks.row_space": "P rows d -> P count d",
+    "attacks.posterior_on_sphere": "*#b N, *#b -> *b N",
     "attacks.scaled_direction": "*#b N, *#b -> *b N",
+    "attacks.send_coded": "examples ..., any -> examples _, PolarCode",
     "attacks.shared_trajectory_attack": "n d, n, N d, N, prior_size, {...} -> Guesses",
+    "attacks.list_posterior": "*b N, n N -> *b n",
+    "attacks.second_moments": "n N -> any",
     "attacks.shrink": "*b N -> *b N",
+    "attacks.wiener_filter": "*b N, SecondMoments -> *b N",
+    "attacks.unbiased_on_sphere": "*#b N, *#b -> *b N",
     "attacks.span_attack": "{_ _} | {P _ _}, {P _ _}, P n, n d | P n d -> Inversion",
     "attacks.stretch": "*b d -> *b d",
     "attacks.success_by_prior_size": "Guesses -> trials _",
@@ -152,6 +181,8 @@ CONTRACTS = {
     "attacks.total_variation": "... _ _ -> ()",
     "attacks.train_linear_reconstructor": "K p, K d -> any",
     "attacks.train_reconstructor": "K p, K d -> any",
+    "attacks.transform_attack": "examples h w c, TransformPrior -> examples h w c, PolarCode",
+    "attacks.transform_prior": "_ h w c -> TransformPrior",
     "attacks.unmix": "P rows d -> Components",
     "attacks.unscaled": "Observation -> examples N",
     "attacks.vmf_attack_success": "n n -> (), ()",
@@ -161,6 +192,9 @@ CONTRACTS = {
 
 #: array fields of the values that functions take and return, and keys of the mappings ``Layers``
 FIELDS = {
+    "PolarCode": {"information": "_"},
+    "SecondMoments": {"mean": "N", "variances": "N", "directions": "N N"},
+    "TransformPrior": {"mean": "h w c", "std": "h w c"},
     "Matching": {"order": "*b n", "signs": "*b n", "errors": "*b n"},
     "GradientInformation": {"matrix": "q q", "pull": "q"},
     "Released": {"gradient": "{P ...}", "visible": "{P ...}", "units": "P neurons"},
@@ -197,9 +231,15 @@ FIELDS = {
         "target": "trials",
         "scores": "{trials prior_size}",
     },
+    "FittedFeatures": {"features": "P n f", "cosine": "P n", "noise": "P n"},
     "Imprints": {"records": "P k d", "strength": "P k", "found": "P k"},
     "Inversion": {"inputs": "P n ...", "loss": "P", "values": "P ..."},
-    "Knowledge": {"labels": "P n", "statistics": "any", "features": "P m f"},
+    "Knowledge": {
+        "labels": "P n",
+        "statistics": "any",
+        "features": "P m f",
+        "cosines": "P n",
+    },
     "LatentSpace": {"known": "N latent"},
     "NormalLaw": {"mean": "d", "covariance": "d d"},
     "Observation": {

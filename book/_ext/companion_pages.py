@@ -13,22 +13,16 @@ from pathlib import Path
 
 from docutils import nodes
 
-LETTERS = {
-    "mean_to_extreme": "A",
-    "ziller2024": "B",
-    "hayes2023": "C",
-    "biswas2024": "D",
-    "liu2024": "E",
-}
+from companion.book.sources import letter
+
 _LABEL = re.compile(r"eq-(?P<paper>[a-z_0-9]+)-(?P<number>[0-9A-Za-z.]+)$")
 
 
 def paper_number(label: str) -> str | None:
     """Return the number to show for an equation's label, None if no paper printed it."""
     match = _LABEL.match(label)
-    if match is None or match["paper"] not in LETTERS:
-        return None
-    return f"{LETTERS[match['paper']]}\N{NO-BREAK SPACE}{match['number']}"
+    mark = letter(match["paper"]) if match else ""
+    return f"{mark}\N{NO-BREAK SPACE}{match['number']}" if match and mark else None
 
 
 def _number_equations(app, doctree) -> None:

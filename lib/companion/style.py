@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from reconrisk.plotting import (
+    BLACK,
     BLUE,
     COLOURS,
     GREEN,
@@ -25,7 +28,10 @@ from reconrisk.plotting import (
 
 __all__ = [
     "ATTACKS",
+    "BEST",
+    "BLACK",
     "BLUE",
+    "BOUND",
     "COLOURS",
     "DEFENCES",
     "GREEN",
@@ -34,14 +40,21 @@ __all__ = [
     "ORANGE",
     "PURPLE",
     "RED",
+    "SCORES",
     "SKY",
     "drawing",
     "legend_above",
+    "legend_below",
     "legend_line",
+    "mark_printed",
     "panels",
     "picture",
+    "printed_entry",
     "styled",
 ]
+
+#: colours of what no attack exceeds, of the best attack there is, and of attacks by their score
+BOUND, BEST, SCORES = BLACK, GREY, {"sum": ORANGE, "top": PURPLE, "likelihood": GREEN}
 
 #: colours of the two mechanisms that Biswas et al. compare
 MECHANISMS = {"Gaussian": BLUE, "VMF": ORANGE}
@@ -51,7 +64,7 @@ ATTACKS = {
     "w/o FM": {"color": RED, "marker": "X"},
     "GradientInversion": {"color": BLUE, "marker": "s"},
     "CPA": {"color": GREEN, "marker": "^"},
-    "Robbing The Fed": {"color": PURPLE, "marker": "D"},
+    "Robbing The Fed": {"color": PURPLE, "marker": "p"},
     "Analytic": {"color": SKY, "marker": "v"},
 }
 #: colours and markers of the defences that Liu et al. compare; the baseline "None" is grey
@@ -59,10 +72,33 @@ DEFENCES = {
     "None": {"color": GREY, "marker": "o"},
     "GradClip": {"color": BLUE, "marker": "s"},
     "GradNoise": {"color": ORANGE, "marker": "^"},
-    "GradDrop": {"color": GREEN, "marker": "D"},
+    "GradDrop": {"color": GREEN, "marker": "p"},
     "GradPrune": {"color": PURPLE, "marker": "v"},
     "LocalAggregation": {"color": SKY, "marker": "P"},
 }
+
+
+#: the mark of a printed number: a hollow diamond, which nothing else is drawn with
+_PRINTED = {"marker": "D", "markerfacecolor": "white", "linestyle": ""}
+
+
+def mark_printed(axes: Axes, x: Any, y: Any, colour: str = BLACK, **more: Any) -> None:
+    """Draw printed numbers; ``more`` is passed to ``Axes.plot``."""
+    look: dict[str, Any] = {"markersize": 4.5, "zorder": 4, **_PRINTED, **more}
+    axes.plot(x, y, color=colour, **look)
+
+
+def printed_entry(label: str = "printed", colour: str = BLACK) -> Line2D:
+    """Return a legend's entry for printed numbers."""
+    return legend_line(label, colour, "", "D", markerfacecolor="white")
+
+
+def legend_below(axes: Axes, columns: int = 2, **more: Any) -> None:
+    """Put a legend below a panel, where it covers nothing; ``more`` is passed to ``legend``."""
+    # the distance is in units of the letters, so that it leaves room for the axis's label
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0)}
+    look = {"borderaxespad": 4.3, "fontsize": 8, "columnspacing": 1.0, "handlelength": 1.8}
+    axes.legend(ncols=columns, **{**place, **look, **more})
 
 
 def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:

@@ -39,17 +39,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"reconrisk.{name}")
     if name == "__version__":
-        return _version()
+        return importlib.import_module("reconrisk._version").__version__
     raise AttributeError(f"module 'reconrisk' has no attribute {name!r}")
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("reconrisk")
-    except PackageNotFoundError:  # a source tree that is not installed
-        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,8 @@ EXTRAS = {
     "PIL": "images",
     "skimage": "images",
     "sklearn": "images",
+    "mlxtend": "images",
+    "foolbox": "images",
     "torch": "train",
     "torchvision": "perceptual",
     "lpips": "perceptual",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["integer", "one_of", "real"]
+__all__ = ["integer", "one_of", "real", "shown"]
 
 
 def real(
@@ -48,7 +48,9 @@ def real(
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a real number or array of them; got {value!r}") from None
+        raise TypeError(
+            f"{name} must be a real number or array of them; got {shown(value)}"
+        ) from None
     above = array > low if low_open else array >= low
     below = array < high if high_open else array <= high
     if not np.all(above & below):
@@ -84,7 +86,7 @@ def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.
     """
     array = real(name, value, low, high)
     if not np.all(array == np.floor(array)) or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be a whole number; got {value!r}")
+        raise ValueError(f"{name} must be a whole number; got {shown(value)}")
     return array
 
 
@@ -97,5 +99,25 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
         If it is not; the message lists the choices.
     """
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(value)}")
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message shows it: a NumPy number as the number that it is.
+
+    >>> import numpy as np
+    >>> shown(np.float64(-1.0)), shown((np.float64(0.5), 2)), shown("x")
+    ('-1.0', '(0.5, 2)', "'x'")
+    """
+    return repr(_plain(value))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is list:
+        return [_plain(one) for one in value]
+    if type(value) is tuple:
+        return tuple(_plain(one) for one in value)
     return value

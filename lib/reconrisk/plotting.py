@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 __all__ = [
+    "BLACK",
     "BLUE",
     "COLOURS",
     "GREEN",
@@ -28,15 +29,17 @@ __all__ = [
     "styled",
 ]
 
-# after Okabe and Ito's palette, ordered so that neighbours also differ in lightness
-BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY = (
+# Okabe and Ito's palette; their sky blue is darkened to a contrast of three to one with white, and
+# a dark red stands for their yellow. Every two stay apart for colour-blind readers
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, BLACK = (
     "#0072B2",
     "#D55E00",
     "#009E73",
-    "#8A4F9E",
-    "#56B4E9",
-    "#B2182B",
+    "#CC79A7",
+    "#3F9BD0",
+    "#7A0A1E",
     "#5F5F5F",
+    "#000000",
 )
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
 
@@ -59,8 +62,11 @@ _STYLE = {
     "axes.axisbelow": True,
     "lines.linewidth": 1.7,
     "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.formatter.min_exponent": 3,
     "mathtext.fontset": "dejavusans",
 }
+#: inches; a wider figure would be shrunk by the book's column, and its letters with it
+_WIDEST = 8.4
 
 
 @contextmanager
@@ -78,7 +84,8 @@ def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> 
     rows, columns : int
         Panels of the figure.
     width, height : float
-        Of each panel, in inches.
+        Of each panel, in inches; narrower where all would not fit into 8.4 inches, the column
+        of a page.
 
     Returns
     -------
@@ -86,9 +93,8 @@ def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> 
     axes : list of list of Axes
         Row by row.
     """
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
-    )
+    size = (min(width * columns, _WIDEST), height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     return figure, [list(row) for row in axes]
 
 

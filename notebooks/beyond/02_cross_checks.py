@@ -163,3 +163,41 @@ multiple = tables["all"].query("p == 13_700 and sigma == 1 and notion == 'mean c
 print(f"in the table, by mean cosine: {multiple.item():.5f} sqrt(p)/sigma")
 tables.show()
 study.judge(matched_vmf, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** How much larger a noise multiplier would paper B's worst case, which gives no credit for sampling, ask for to promise what is certified
+# for the first run of this page?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+promised = bounds.rero(run, 0.1).upper
+needed = brentq(lambda s: float(bounds.rero_gaussian(s, 0.1, steps=30)) - promised, 1.0, 50.0)
+print(f"sigma = {needed:.1f} in the place of {run.noise_multiplier:.1f}")
+print(
+    f"{needed / run.noise_multiplier:.1f} times as large; the sampling rate is {run.sampling_rate}"
+)
+
+# %% [markdown]
+# **Change.** The candidates' gradients were orthogonal. Let every two have a cosine of one half, or let them lie as far apart as twenty vectors
+# can. What does the best attack gain?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for name, cosine in (("one half", 0.5), ("zero", 0.0), ("-1/19", -1 / 19)):
+    gain = 20 * bounds.bayes_success(1.0, 20, cosine)
+    print(f"cosine {name}: gain {gain:.2f} of {allowed:.2f} that ReRo allows")
+print("the bound does not know the candidates; similar ones are harder to tell apart")
+
+# %% [markdown]
+# **Prove.** Candidates of length $\ell$ whose pairwise cosines are all $c$, with $0\le c<1$, are told apart exactly as well as orthogonal ones of length
+# $\ell\sqrt{1-c}$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Choose orthonormal $u,e_1,\dots,e_n$, and take $x_i=\ell(\sqrt c\,u+\sqrt{1-c}\,e_i)$: these have length $\ell$ and cosines $c$, and all such sets
+# are rotations of each other, under which Gaussian noise keeps its law. The release is $x_i+\sigma\xi$. Its component along $u$ is
+# $\ell\sqrt c$ plus noise, whichever $i$ it is, and that noise is independent of the noise in the other directions. So the attacker loses nothing by
+# dropping it, and what is left is the release of $\ell\sqrt{1-c}\,e_i$.
+# ```

@@ -81,9 +81,9 @@ print(f"sigma = {run.noise_multiplier:g}, q = {run.sampling_rate:g}, T = {run.st
 # %% [markdown]
 # ## Assess it
 #
-# The error of a prior-free reconstruction depends on three facts about the records: the number of values, their
+# The error that a linear layer in front leaves depends on three facts about the records: the number of values, their
 # range, and the smallest norm, because the noise in a reconstruction is proportional to the norm. A sample of the
-# data gives all three.
+# data gives all three. What other networks can leave at best is in the entries *every network*.
 
 # %%
 record = risk.record(sample=digits.inputs, data_range=1.0)
@@ -102,6 +102,14 @@ chosen = (
 for key in chosen:
     entry = report[key]
     print(f"{entry.title:<45} {entry.value:8.3g}  {entry.unit}, {entry.direction}")
+
+# %% [markdown]
+# In plain words, with the numbers in sentences: `report` on a line of its own shows them, with the warnings and tables.
+# Here are the questions and verdicts alone; {doc}`../../book/api/risk` has the rules behind them.
+
+# %%
+for judgement in report.judgements:
+    print(judgement.question, judgement.verdict)
 
 # %% [markdown]
 # Every entry also has its assumptions, the place of its proof, and what is known about its tightness.
@@ -135,3 +143,47 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     theirs = engine.get_epsilon(1e-5)
 print(f"Opacus: epsilon <= {theirs:.2f}; certified: epsilon <= {report['epsilon'].value:.2f}")
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** How long must the list of candidates be before no attacker can name the record in more than a tenth of all cases?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+import numpy as np
+
+from reconrisk import DPSGD, bounds
+
+settings = DPSGD(run.noise_multiplier, sampling_rate=run.sampling_rate, steps=run.steps)
+sizes = np.arange(10, 1001)
+upper = bounds.rero_curve(settings, 1 / sizes)[1]
+enough = np.argmax(upper <= 0.1)
+print(f"{sizes[enough]} candidates; guessing alone needs ten")
+print(f"the attacker is {upper[enough] * sizes[enough]:.0f} times as good as guessing there")
+
+# %% [markdown]
+# **Change.** Train with a clipping norm of 0.1 instead of 1, and the same noise multiplier. Which entries of the report change?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+import dataclasses
+
+smaller = risk.assess(dataclasses.replace(run, max_grad_norm=0.1), record, report.questions)
+changed = [
+    old.title
+    for old, new in zip(report.entries, smaller.entries, strict=True)
+    if (old.lower, old.upper) != (new.lower, new.upper)
+]
+print("entries that change:", changed or "none")
+print("the noise shrinks with the clipping norm, so what an attacker can see of it stays the same")
+
+# %% [markdown]
+# **Prove.** If every example's gradient is longer than both $C$ and $C'$, training with clipping norm $C$ and learning rate $\lambda$ gives the same weights as
+# training with $C'$ and $\lambda C/C'$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# A step with norm $C$ and noise multiplier $\sigma$ moves the weights by $-\lambda$ times $\sum_i C\,g_i/\lVert g_i\rVert+C\sigma\xi$, which is
+# $C$ times something that does not contain $C$. With $C'$ and $\lambda C/C'$ the movement is the same for the same batch and the same $\xi$. The
+# weights therefore agree after every step, and so do the next gradients. (Dividing by the batch size changes nothing.) Where a gradient is shorter than
+# $C$ the argument fails: it is not scaled up, and the larger norm adds more noise to it.
+# ```

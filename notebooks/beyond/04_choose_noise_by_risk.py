@@ -100,3 +100,39 @@ for noise in (0.5, 2.0, 8.0):
     rates[noise] = float(accuracy(models, *unseen).mean())
 print("accuracy falls with the noise:", rates[0.5] > rates[2.0] > rates[8.0])
 print({noise: round(rate, 1) for noise, rate in rates.items()})
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** A colleague trains with the noise that limits an attacker with ten candidates to one success in four. Which $\varepsilon$ do they report?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from reconrisk import privacy
+
+sigma = found["one of ten found at most one time in four"].noise_multiplier
+same = DPSGD(sigma, sampling_rate=run.sampling_rate, steps=run.steps)
+print(f"sigma = {sigma:.3f}, epsilon = {privacy.epsilon(same, 1e-5).upper:.1f} at delta = 1e-5")
+print(f"the noise for epsilon = 8 would be {found['epsilon at most 8'].noise_multiplier:.3f}")
+
+# %% [markdown]
+# **Change.** Train for 60 epochs instead of 15. How much more noise does the limit on ten candidates ask for, and how much the one on the error of a
+# prior-free attacker?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+longer = risk.training_run(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=60)
+for name in ("one of ten found at most one time in four", "prior-free MSE at least 9.2^2/784"):
+    kind, limit, at = limits[name]
+    again = risk.least_noise(kind, limit, longer, record, at=at).noise_multiplier
+    print(f"{name}: {again / found[name].noise_multiplier:.1f} times as much")
+print("who knows the steps averages four times as many copies; who does not gains less from them")
+
+# %% [markdown]
+# **Prove.** The certified success falls as the noise grows: no attacker gains from noise that is added to what they see.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Success is bounded by the best test between the two laws that dominate a run: for each step, $\mathcal N(0,\sigma^2)$ without the record, and the mixture
+# of $\mathcal N(0,\sigma^2)$ and $\mathcal N(1,\sigma^2)$ with it, all steps independent. Let $\sigma'>\sigma$. Adding independent $\mathcal N(0,\sigma'^2-\sigma^2)$
+# to every step turns both laws for $\sigma$ into those for $\sigma'$. So every test at $\sigma'$ is also a test at $\sigma$, a randomised one, with the same
+# two error rates: the best test at $\sigma$ is at least as good, and the bound at least as large.
+# ```

@@ -48,7 +48,8 @@ print((template / "data" / "table1.csv").read_text())
 # %% [markdown]
 # ## The exhibit
 #
-# One file, named by the exhibit's id. `measure` gets a context (parameters, seed, data) and returns tables; `judge` gets tables,
+# One file, named by the exhibit's id. `FALSIFIERS` are altered tables, worlds in which the claim is false; a test wants the verdict
+# to come out otherwise in each, and a page prints the smallest effect that it notices. `measure` gets a context (parameters, seed, data) and returns tables; `judge` gets tables,
 # live or recorded, and yields verdicts; `draw` makes the picture from the same tables. Verdicts are computed, never typed:
 # `compare` compares numbers to the printed digits, `check` evaluates a predicate, and `refute` requires that the printed
 # statement fails and the corrected one holds.
@@ -80,6 +81,6 @@ except VerdictError as error:
 # %% [markdown]
 # ## What the tests require of a new paper
 #
-# A test fails if an exhibit, a claim or an erratum has no verdict, if a statement has no place on the paper's page, if a number
+# A test fails if an exhibit, a claim or an erratum has no verdict, if a verdict has no falsifier or does not notice one, if a statement has no place on the paper's page, if a number
 # was compared more loosely than it is printed, if a picture has no alternative text, or if an import violates the order of the
 # packages. {doc}`../../book/developer` has the list.

@@ -51,9 +51,8 @@ study = Study(
 #
 # The closed form ({prf:ref}`Proposition 1 <prf-biswas2024-prop1>`) against quadrature over the
 # circle and the sphere, with SciPy's density, and over the latitudes in the paper's dimension. It
-# grows with the angle, as footnote 3 says. That is not enough for $(\varepsilon,\delta)$: two laws
-# can be ordered by every Rényi divergence and not by $\delta$. What is needed is that every
-# hockey-stick divergence grows with the angle. It does; the proof is in {doc}`the companion
+# grows with the angle, as footnote 3 says. For $(\varepsilon,\delta)$ every hockey-stick divergence
+# must grow with the angle as well. It does; the proof is in {doc}`the companion
 # </book/papers/beyond>`.
 
 # %% tags=["exhibit:biswas2024/prop1"]
@@ -92,10 +91,11 @@ study.judge(prop2, tables)
 # %% [markdown]
 # ### Proposition 3: one vector is best
 #
-# At one concentration for every block this is true but says little ({prf:ref}`Proposition 3
-# <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ has almost no noise. With the same
-# angular noise in every block, cutting the gradient makes no material difference, and at order one
-# the cut gradient leaks even less.
+# At one concentration for every block this is true ({prf:ref}`Proposition 3
+# <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ has almost no noise. The paper
+# concludes that the gradient should be flattened first ({ref}`E-D-12 <erratum-e-d-12>`). But with
+# the same angular noise in every block, cutting the gradient makes no material difference, and at
+# order one the cut gradient leaks even less.
 
 # %% tags=["exhibit:biswas2024/prop3"]
 from companion.papers.biswas2024 import prop3
@@ -136,9 +136,9 @@ study.judge(thm2, tables)
 # %% [markdown]
 # ### Theorem 3: Poisson sampling
 #
-# The bound's factor three covers mechanisms whose odd moments may be negative ({prf:ref}`Theorem 3
-# <prf-biswas2024-thm3>`). Those of VMF noise are positive: with factor one the sum is the exact
-# divergence.
+# The theorem is a bound ({prf:ref}`Theorem 3 <prf-biswas2024-thm3>`). Its factor three covers
+# mechanisms whose odd moments may be negative. Those of VMF noise are positive: with factor one the
+# sum is the exact divergence.
 
 # %% tags=["exhibit:biswas2024/thm3"]
 from companion.papers.biswas2024 import thm3
@@ -237,10 +237,11 @@ study.judge(table1, tables)
 # $\varepsilon$ ({ref}`E-D-01 <erratum-e-d-01>`): the concentration costs more. At 1,407 the second
 # approach, whose lowest order is two, is vacuous beyond $\kappa=175$; the certified values are not.
 #
-# All of this treats $\sigma$ as the noise multiplier, as the paper's accountant does. But the paper
-# clips each of three layers to length one, so that a record moves the sum by up to $\sqrt3$
-# ({ref}`E-D-19 <erratum-e-d-19>`). On this count the Gaussian's half of every column costs more
-# than the other (last column), and its $\varepsilon$ is two to five times what is printed.
+# All of this treats $\sigma$ as the noise multiplier, as the paper's accountant and Opacus do.
+# Clipped layer by layer, a record moves the sum by up to $\sqrt3$, for which Opacus scales the
+# noise. If instead $\sigma$ is the noise on every coordinate, as Theorem 5 says, then the Gaussian's
+# half of every column costs more than the other (last column), and its $\varepsilon$ is two to five
+# times what is printed. The members of a column differ either way.
 
 # %%
 from reconrisk import DPSGD, privacy
@@ -291,9 +292,9 @@ study.judge(vmf_accountant, tables)
 #
 # In many dimensions that coordinate is close to normal, and VMF noise behaves as Gaussian noise of
 # multiplier $\sqrt p/(2\kappa)$ ({func}`reconrisk.privacy.vmf_noise_multiplier`). The certified
-# root lies next to it; every printed concentration is larger. For the network as it was trained,
-# clipped layer by layer, all of them are smaller than the $\sqrt3$ times larger fair ones. The last
-# columns give the cosine of a release with the true gradient. One record's gradient keeps twice the
+# root lies next to it; every printed concentration is larger. If $\sigma$ is the noise on every
+# coordinate of three layers clipped one by one, the fair concentrations are $\sqrt3$ times larger,
+# and every printed one is smaller. The last columns give the cosine of a release with the true gradient. One record's gradient keeps twice the
 # cosine under Gaussian noise, because there the record may be present or absent, while here it may
 # reverse the whole vector. And the Gaussian's noise is divided by the batch size and VMF's is not:
 # with 128 records that agree, Gaussian noise keeps most of the direction and VMF noise almost
@@ -318,3 +319,39 @@ print(f"in the table: kappa = {row['closed form']:.2f}, epsilon {row['epsilon of
 tables.show()
 display(fair_pairs.draw(tables))
 study.judge(fair_pairs, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** The printed 0.49 at $\kappa=75$ counts three compositions; an epoch has 469 releases.
+# How far into the first of three epochs does the certified cost pass 0.49?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for steps in (3, 469 // 2, 469 * 3 // 4):
+    cost = privacy.vmf_epsilon(75.0, 13_700, 1 / 60_000, 128 / 60_000, steps, tolerance=0.01)
+    print(f"{steps:3d} releases: epsilon {cost.lower:.2f} to {cost.upper:.2f}")
+print("three releases cost a fifth of the printed 0.49; the first epoch alone costs more than it")
+
+# %% [markdown]
+# **Change.** Train a network with ten times as many weights at the same $\kappa=75$. What happens to
+# $\varepsilon$, and which concentration costs what it did before?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for weights, kappa in ((13_700, 75.0), (137_000, 75.0), (137_000, 75.0 * 10**0.5)):
+    cost = privacy.vmf_epsilon(kappa, weights, 1 / 60_000, 128 / 60_000, 1407)
+    print(f"p = {weights:,}, kappa = {kappa:.0f}: epsilon {cost.upper:.2f}")
+print("kappa over the root of p decides: a concentration without its dimension says nothing")
+
+# %% [markdown]
+# **Prove.** One release is $(2\kappa,0)$-private in every dimension, and $(\varepsilon,0)$-private for no
+# smaller $\varepsilon$. Why does the page not charge $2\kappa=150$ at $\kappa=75$?
+
+# %% [markdown]
+# ```{dropdown} Solution
+# The densities around $x$ and $x'$ have the ratio $e^{\kappa\langle x-x',y\rangle}$, at most
+# $e^{\kappa\lVert x-x'\rVert}\le e^{2\kappa}$. For $x'=-x$ it is $e^{2\kappa}$ at $y=x$ and, being continuous,
+# larger than $e^{\varepsilon}$ on a cap around $x$ if $\varepsilon<2\kappa$; the cap has a positive probability,
+# so $(\varepsilon,0)$ fails. But in $p$ dimensions $\langle x,y\rangle$ is about $\kappa/p\pm1/\sqrt p$ under
+# the noise around $x$: a ratio near $e^{2\kappa}$ needs a cosine near 1, which practically never
+# happens at $p=13\,700$. A $\delta>0$ pays for such outputs; what remains is of the order of $\kappa/\sqrt p$.
+# ```

@@ -110,8 +110,10 @@ study.judge(lem3, tables)
 # mechanism is some batch's gradient. The paper then takes a whole ball for those inputs. There are
 # finitely many batches, so the risk is smaller: as a disc fills up with gradients, the capacity
 # approaches the disc's from below. At the paper's size, the number of batches of 128 that can be
-# drawn from 60,000 records is astronomically smaller than any of its Gaussian capacities. Attackers
-# with other priors or gains, who do not guess the secret exactly under a uniform prior, gain less.
+# drawn from 60,000 known records is astronomically smaller than any of its Gaussian capacities.
+# Section V calls the capacity a tight bound on attackers with any other prior or aim. So it is: for
+# every prior that excludes nothing there is an aim that attains it, a right guess paid by the
+# inverse of the secret's probability; random aims gain less.
 
 # %% tags=["exhibit:biswas2024/thm4"]
 from companion.papers.biswas2024 import thm4
@@ -204,3 +206,45 @@ print(f"in the figure: {row['Gaussian']:,.1f} and {row['VMF']:.3f} nats")
 tables.show()
 display(fig5.draw(tables))
 study.judge(fig5, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** An attacker who holds $n$ equally likely batches is right with probability at most
+# $\mathcal C/n$. From how many batches on does that say anything about one VMF release at $\kappa=75$?
+# What does {func}`reconrisk.bounds.rero_vmf_one_release` say of ten?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+log_capacity = float(bounds.bayes_capacity_vmf(13_700, 75.0))
+print(f"capacity says nothing up to 10^{log_capacity / np.log(10):.1f} batches")
+ten = float(bounds.rero_vmf_one_release(75.0, 13_700, 1 / 10))
+print(f"the right one of ten batches is named at most {ten:.2f} of the time, by the other bound")
+
+# %% [markdown]
+# **Change.** Release one number from $[-1,1]$ with other noise than Gaussian, Laplace and uniform, all
+# of standard deviation 1. Which has the least capacity? Would you use it?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+y = np.linspace(-30, 30, 600_001)
+far = np.maximum(np.abs(y) - 1, 0)  # distance of the output from the nearest input
+normal = np.exp(-(far**2) / 2) / (2 * np.pi) ** 0.5
+laplace = np.exp(-far * 2**0.5) / 2**0.5
+uniform = (far <= 3**0.5) / (2 * 3**0.5)
+for name, density in (("Gaussian", normal), ("Laplace", laplace), ("uniform", uniform)):
+    print(f"{name}: {np.trapezoid(density, y):.2f}")
+print(f"Theorem 5: {np.exp(bounds.bayes_capacity_gaussian(1, 1.0, 1.0)):.2f}")
+print("uniform noise has the least capacity, and at small delta no finite epsilon at all")
+
+# %% [markdown]
+# **Prove.** Release the same secret $T$ times with independent noise. Show that the capacity is at
+# most $\mathcal C^T$, and that for Gaussian noise it is that of *one* release with noise $\sigma/\sqrt T$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# $\int\sup_x\prod_tf(y_t\mid x)\,dy\le\int\prod_t\sup_xf(y_t\mid x)\,dy=\mathcal C^T$, because a supremum of
+# products of positive numbers is at most the product of the suprema. For Gaussian noise the mean
+# $\bar y$ is sufficient: $\prod_tf(y_t\mid x)=h(y\mid\bar y)\,g(\bar y\mid x)$, where $h$ is a density that
+# does not depend on $x$ and $g$ that of noise $\sigma/\sqrt T$. Integrate $h$ first: what remains is
+# $\int\sup_xg(\bar y\mid x)\,d\bar y$. In many dimensions the log capacity is about $\sqrt p/\sigma$
+# ({prf:ref}`prf-beyond-capacity-epsilon`), so it grows like $\sqrt T$ and not like $T$.
+# ```

@@ -53,9 +53,10 @@ study = Study(
 # attack takes the best guess at each output, and the tightest dominating curve is the concave hull
 # of all candidates' curves; so hundreds of random mechanisms can test the theorem.
 #
-# The text below the theorem uses pure privacy in the wrong direction: $\mathbb P_\nu[E]\le
+# The text below the theorem has exchanged two subscripts: $\mathbb P_\nu[E]\le
 # e^\varepsilon\,\mathbb P_\mu[E]$ implies nothing about $\gamma$. The other inequality gives
-# $\gamma=\kappa e^\varepsilon$, and both together give a smaller bound, which is attained.
+# $\gamma=\kappa e^\varepsilon$, as the paper says, and both together give a smaller bound, which is
+# attained.
 
 # %% tags=["exhibit:hayes2023/thm2"]
 from companion.papers.hayes2023 import thm2
@@ -84,8 +85,8 @@ study.judge(thm7, tables)
 # ### Lemma 8: trade-off functions are convex
 #
 # Here the infimum is over randomised tests, each value a linear program. The infimum over
-# events alone is not convex. {prf:ref}`Remark 3 <prf-hayes2023-rem3>` defines the trade-off function
-# with the wrong probability: as printed it is zero.
+# events alone is not convex. In {prf:ref}`Remark 3 <prf-hayes2023-rem3>` the trade-off function has
+# lost a "one minus": as printed it is zero.
 
 # %% tags=["exhibit:hayes2023/lem8"]
 from companion.papers.hayes2023 import lem8
@@ -125,7 +126,7 @@ study.judge(lem11, tables)
 # ### Lemma 12: the blow-up from total variations
 #
 # The infimum is right once $\min\{0,\dots\}$ is $\min\{1,\dots\}$ and the first term's arguments are
-# exchanged. As printed it is zero everywhere.
+# exchanged. Our text of the paper may have lost both in extraction.
 
 # %% tags=["exhibit:hayes2023/lem12"]
 from companion.papers.hayes2023 import lem12
@@ -168,8 +169,10 @@ study.judge(cor4, tables)
 # ### Algorithm 1: $\gamma$ by sampling
 #
 # {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` averages the largest likelihood ratios. With the printed
-# factor $1/N'$ that estimates $\gamma/\kappa$; with $1/N$ it estimates $\gamma$. The paper's standard
-# deviations at $\varepsilon=10$ belong to a third estimate, divided by the sum of all ratios.
+# factor $1/N'$ that estimates $\gamma/\kappa$; with $1/N$ it estimates $\gamma$. Two more estimates
+# have the same limit, because the ratios' mean is one: the sum of the largest over the sum of all,
+# and the *complement*, one minus $1/N$ times the sum of the others. The paper's standard deviations
+# at $\varepsilon=10$ hold for these two, with room for the complement.
 
 # %%
 import numpy as np
@@ -201,10 +204,10 @@ study.judge(alg1, tables)
 #
 # The estimate is consistent ({prf:ref}`Proposition 5 <prf-hayes2023-prop5>`); the question is how many
 # samples that takes. The ratio's variance is $e^{T/\sigma^2}-1$ in the full batch. At
-# $\varepsilon=10$ a million samples leave an error beyond the promised 0.01, and at
-# $\varepsilon=100$ no sample falls into the event that matters: the estimate is near zero where
-# $\gamma$ is near one. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where
-# this begins.
+# $\varepsilon=100$ no sample falls into the event that matters: the sum of the largest ratios over
+# $N$ is near zero where $\gamma$ is near one. The complement stays at $\gamma$, with an error below
+# the promised 0.01 for up to about a hundred candidates; with the 2,048 of Figure 3 it can be
+# larger. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where the collapse begins.
 
 # %% tags=["exhibit:hayes2023/prop5"]
 from companion.papers.hayes2023 import prop5
@@ -233,9 +236,9 @@ study.judge(prop6, tables)
 # ### Table 2
 #
 # Appendix H compares with bounds on the mutual information and Fano's inequality. The closed rows
-# agree to the printed digit, for orthogonal candidates. The rows called *ours* are sampled although
-# exact values are available. Half of them lie below these, and they scatter too much for the stated
-# number of samples.
+# agree to the printed digit, for orthogonal candidates. The rows called *ours* are sampled, although
+# exact values are available, and agree with these within the noise of the stated number of samples
+# if they are complements of the smallest ratios; the sum of the largest would scatter more.
 
 # %%
 from reconrisk import DPSGD, bounds
@@ -292,3 +295,47 @@ from companion.papers.hayes2023 import table1
 tables = table1.measure(study)
 tables.show()
 study.judge(table1, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** At (4, 1e-5)-DP no attacker can name the right one of ten candidates in more than 36% of
+# the cases. How long must the list be before no attacker can do so in one case of a hundred?
+# (Solve the closed form of {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` for $\kappa$, at $q=1$.)
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.special import ndtr, ndtri
+
+signal = 100**0.5 / privacy.noise_for_epsilon(4.0, 1e-5, steps=100)
+smallest = ndtr(ndtri(0.01) - signal)  # gamma = Phi(Phi^-1(kappa) + signal) = 0.01
+print(f"{1 / smallest:,.0f} candidates: naming one is then {0.01 / smallest:.0f} times a guess")
+
+# %% [markdown]
+# **Change.** Release one number with Laplace instead of Gaussian noise, of the same standard
+# deviation 1; a record moves it by 1. Which noise allows the larger blow-up at $\kappa=1/10$, and
+# which for a record that is one in ten thousand?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy import stats
+
+scale = 0.5**0.5  # a Laplace distribution of this scale has the standard deviation 1
+for guess in (1 / 10, 1 / 10_000):
+    # the likelihood ratio grows with the output, so the best event is a half-line
+    laplace = stats.laplace.sf(stats.laplace.isf(guess, scale=scale) - 1, scale=scale)
+    normal = float(bounds.rero_gaussian(1.0, guess))
+    print(f"kappa = {guess:g}: Laplace {laplace:.5f}, Gaussian {normal:.5f}")
+print("Laplace noise caps the gain at e^(1/scale) = 4.1; Gaussian noise caps it nowhere")
+
+# %% [markdown]
+# **Refute.** "For every mechanism, $\sup\{\mathbb P_\mu[E]:\mathbb P_\nu[E]\le\kappa\}$ over events
+# $E$ bounds every attack." Find a counter-example with two outputs, and repair the statement.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Let the output be one of two values, $\nu=(\frac12,\frac12)$ without the record and
+# $\mu=(\frac14,\frac34)$ with it, whichever of three equally likely candidates it is. The only event
+# with $\mathbb P_\nu[E]\le\kappa=\frac13$ is empty, so the supremum is 0. But a blind guess is right
+# in a third of the cases. The pair is not *testable*: no event has the level $\frac13$. Let the
+# test toss a coin, and it is: accept the second output with probability $\frac23$. This has the
+# level $\frac12\cdot\frac23=\frac13$ and the power $\frac34\cdot\frac23=\frac12$, which is a bound.
+# ```

@@ -17,8 +17,8 @@
 # records but one, sees every privatised gradient and has $n$ candidates, one of which is the record.
 # Which one is it? {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` bounds how often any attack can be
 # right. Here the attacks are run: every trial draws a prior and a target, trains a model on it by
-# DP-SGD, and attacks its gradients. The paper trains on MNIST; the quick profile trains the same
-# network on small handwritten digits.
+# DP-SGD, and attacks its gradients. The paper trains on MNIST; so does the quick profile, with the
+# paper's network, on images from 5,000 of MNIST's.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -62,13 +62,13 @@ from reconrisk import DPSGD, datasets, privacy
 from reconrisk.attacks import prior_aware_attack
 from reconrisk.models import Classifier
 
-digits, draws = datasets.classified("digits", split="all"), torch.Generator().manual_seed(0)
-order = torch.randperm(1797, generator=draws)
-x, y = torch.as_tensor(digits.inputs)[order], torch.as_tensor(digits.labels)[order]
+mnist, draws = datasets.classified("MNIST-5000"), torch.Generator().manual_seed(0)
+order = torch.randperm(len(mnist), generator=draws)
+x, y = torch.as_tensor(mnist.inputs)[order], torch.as_tensor(mnist.labels)[order]
 run = DPSGD(privacy.noise_for_epsilon(10, 1e-5, steps=100), steps=100, max_grad_norm=0.1)
 attack = {"prior_size": 10, "trials": 60, "learning_rate": 5.0, "generator": draws}
 guesses = prior_aware_attack(
-    Classifier(64, 10), run, x[:499], y[:499], x[499:1099], y[499:1099], **attack
+    Classifier(784, 10), run, x[:249], y[:249], x[249:849], y[249:849], **attack
 )
 right = guesses.correct("sum").double()
 print(f"by hand: {right.mean():.1f}")
@@ -111,10 +111,12 @@ study.judge(alg3, tables)
 #
 # Given the earlier steps, the residual of a privatised gradient has a mixture of two normal
 # distributions. Its likelihood is therefore known, and is the best possible score
-# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). The printed formula has a wrong sign and cannot
-# work in the dimension of a network; and with a prior its logarithm must be added. The corrected
-# score also works without clipped gradients, because it subtracts half of each squared norm: a limit
-# that the paper's Appendix K ascribes to every attack is only the sum's.
+# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). In our text of the paper its formula has a plus
+# where a minus must be, and cannot work in the dimension of a network; the text may have lost the
+# sign ({ref}`E-C-02 <erratum-e-c-02>`). With a prior its logarithm must be added
+# ({ref}`E-C-03 <erratum-e-c-03>`). The likelihood also loses less where gradients are not clipped,
+# because it subtracts half of each squared norm: part of the limit that the paper's Appendix K
+# conjectures for every attack is the sum's.
 
 # %%
 import numpy as np
@@ -122,7 +124,7 @@ import numpy as np
 from reconrisk import privacy
 from reconrisk.models import Classifier
 
-q, steps, size = 0.1, 100, Classifier(64, 10).parameter_count
+q, steps, size = 0.1, 100, Classifier(784, 10).parameter_count
 sigma = privacy.noise_for_epsilon(32, 1e-5, sampling_rate=q, steps=steps)
 # the printed exponent is minus the squared length of the noise, in every coordinate of the network
 noise = sigma**2 * np.random.default_rng(0).chisquare(size, (steps, 10))
@@ -147,6 +149,11 @@ study.judge(appG_attack, tables)
 # candidates are. Where both kinds of trials were run they agree. They would not with few known
 # records and little noise: the trajectory then depends on the target, and the shortcut is too
 # optimistic.
+#
+# At large $\varepsilon$ the gap between bound and attack widens with the prior, as the paper reports. At
+# small $\varepsilon$ it narrows, because both vanish, while their ratio grows. With orthogonal gradients
+# the gap would stay small at every $\varepsilon$: what widens it is that images of one class have
+# similar gradients.
 #
 # The paper chose its learning rates by accuracy and does not print them. It also reports that with
 # $C = 0.1$ every gradient is clipped (Figure 13). Here that holds up to a learning rate of about 5,
@@ -201,3 +208,45 @@ agree = abs(row["top"] - right.mean()) < 4 * error
 print(f"in the figure: {row['top']:.2f} (within 4 standard errors: {agree})")
 display(fig4.draw(tables))
 study.judge(fig4, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Images of one class have similar gradients. Let all be clipped, and let each pair of
+# ten candidates have the same cosine $\rho$ at every step. At (10, 1e-5)-DP the best attack names
+# about two in three if $\rho=0$. From which $\rho$ on is it right less than half of the time?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+signal = 100**0.5 / privacy.noise_for_epsilon(10, 1e-5, steps=100)
+half = brentq(lambda rho: bounds.bayes_success(signal, 10, rho) - 0.5, 0, 0.99)
+print(f"from rho = {half:.2f} on; at rho = 0.9: {bounds.bayes_success(signal, 10, 0.9):.2f}")
+print("(the cosine acts as noise that is 1 / sqrt(1 - rho) times as large)")
+
+# %% [markdown]
+# **Change.** Algorithm 3 keeps $qT$ inner products, here 20 of 1,000. Keep fewer or more of those
+# drawn for Figure 4. Can another number make up what is lost to the likelihood?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for kept in (5, 20, 80, 320, 1000):
+    sums = np.partition(products, steps - kept, axis=1)[:, steps - kept :].sum(axis=1)
+    print(f"{kept:4d} kept: right {np.mean(sums.argmax(axis=1) == 0):.2f} of the time")
+best = bounds.bayes_success_subsampled(DPSGD(sigma, sampling_rate=q, steps=steps), 10)
+print(f"the likelihood: {best:.2f}; a few times qT comes near it (standard errors 0.02)")
+
+# %% [markdown]
+# **Prove.** Two equally likely candidates have orthogonal gradients at $q=1$, one of length $C$, the
+# other of length $aC$ with $0<a<1$. How often is Algorithm 2 right, how often the likelihood? Show
+# that the likelihood is strictly better.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Take $C=1$ and let $s_i$ be candidate $i$'s sum of inner products over $T$ steps. The noise in
+# $s_1-s_2$ has the standard deviation $\sigma\sqrt{T(1+a^2)}$; the mean is $T$ if the long gradient
+# took part and $-a^2T$ if the short one did. With $u=\sqrt T/(\sigma\sqrt{1+a^2})$ Algorithm 2 is right
+# with probability $\frac12[\Phi(u)+\Phi(a^2u)]$: it favours the long gradient. The likelihood
+# subtracts half of each squared length, which moves both means to $\pm\frac12(1+a^2)T$, and is right
+# with probability $\Phi\big(\frac12(1+a^2)u\big)$. That is $\Phi$ at the mean of $u$ and $a^2u$, and
+# $\Phi$ is strictly concave on positive numbers: it exceeds the mean of the two values.
+# ```

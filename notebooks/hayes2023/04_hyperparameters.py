@@ -49,7 +49,13 @@ study = Study(
 #
 # With ten candidates and $\varepsilon=4$ the bound rises from about 0.19 to 0.36 between $q=0.01$ and
 # $q=0.99$. The paper gives about 0.20 and 0.35. More steps at the same $\varepsilon$ raise
-# the bound too, up to that of the full batch, which depends on neither $q$ nor $T$.
+# the bound too: with both it approaches that of the full batch, 0.3607, which depends on neither
+# $q$ nor $T$.
+#
+# This holds for the prior sizes of the figures. Where the prior success is far below $\delta$, the
+# order turns: at $\kappa=10^{-9}$ the left end of the curve has a bound of $4.6\times10^{-7}$, the
+# full batch one of $2.0\times10^{-7}$. Runs of equal $(\varepsilon,\delta)$ are equal at one point
+# of the trade-off between errors only, and sub-sampled ones have the heavier tail of privacy loss.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy
@@ -116,3 +122,45 @@ point = tables["bound"].query("epsilon == 32 and q == 0.01 and n == 100").iloc[0
 print(f"in the figure: {point['gamma to']:.4f}")
 display(fig15.draw(tables))
 study.judge(fig15, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** With ten candidates the left end of Figure 5's curve is safer than the full batch.
+# The page says that the order turns for very small priors. At which power of ten has it turned?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+import numpy as np
+
+priors = 10.0 ** -np.arange(1, 10)
+left = DPSGD(0.5906, sampling_rate=0.01, steps=100)  # the noise of the first point by hand
+sampled = bounds.rero_curve(left, priors)[1]
+full = bounds.rero_gaussian(privacy.noise_for_epsilon(4.0, 1e-5), priors)
+turned = 1 + int(np.argmax(sampled > full))
+print(f"the sub-sampled run allows more from kappa = 10^-{turned} on, far below delta")
+
+# %% [markdown]
+# **Change.** $\delta=10^{-5}$ is a convention. Keep $\varepsilon=4$ and ten candidates, and calibrate
+# the full batch at $\delta=10^{-3}$ and at $\delta=10^{-9}$. How much of the risk is the convention's?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for delta in (1e-3, 1e-5, 1e-9):
+    noise = privacy.noise_for_epsilon(4.0, delta)
+    print(f"delta = {delta:g}: at most {bounds.rero_gaussian(noise, 1 / 10):.2f}")
+print("at one epsilon delta moves the bound about as much as q does in Figure 5")
+
+# %% [markdown]
+# **Prove.** Why does the bound of the full batch depend on $(\varepsilon,\delta)$ and $\kappa$ only, and
+# not on the number of steps? (The smallest $\delta$ at $\varepsilon$ is
+# $\Phi(\frac\mu2-\frac\varepsilon\mu)-e^\varepsilon\,\Phi(-\frac\mu2-\frac\varepsilon\mu)$ with
+# $\mu=\sqrt T/\sigma$.)
+
+# %% [markdown]
+# ```{dropdown} Solution
+# The bound is $\Phi(\Phi^{-1}(\kappa)+\mu)$, so it is enough that $(\varepsilon,\delta)$ determines
+# $\mu$: that $\delta$ grows strictly with $\mu$. Because
+# $e^\varepsilon\varphi(\frac\mu2+\frac\varepsilon\mu)=\varphi(\frac\mu2-\frac\varepsilon\mu)$, its derivative is
+# $\varphi(\frac\mu2-\frac\varepsilon\mu)\big[(\frac12+\frac\varepsilon{\mu^2})-(-\frac12+\frac\varepsilon{\mu^2})\big]
+# =\varphi(\frac\mu2-\frac\varepsilon\mu)>0$. Steps and noise enter through $\mu$ alone. With $q<1$ the
+# law of the privacy loss has more than one parameter, and one $(\varepsilon,\delta)$ does not fix it.
+# ```

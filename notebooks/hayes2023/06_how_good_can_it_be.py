@@ -137,3 +137,47 @@ row = tables["curves"].query("d == 784 and share == 0.6 and epsilon == 1").iloc[
 print(f"in the figure: 10^{row['bound']:.3f}, a blind guess 10^{row['prior']:.3f}")
 display(small_priors.draw(tables))
 study.judge(small_priors, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** What does the gap cost? You want nobody to name one of eight candidates more than half
+# of the time. How much more noise does the bound demand than the best attack on orthogonal
+# candidates does?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+attack = brentq(lambda signal: bounds.bayes_success(signal, 8) - 0.5, 0.1, 9)
+bound = brentq(lambda signal: bounds.rero_gaussian(1 / signal, 1 / 8) - 0.5, 0.1, 9)
+print(f"signal sqrt(T) / sigma at most {attack:.2f} by the attack, {bound:.2f} by the bound")
+print(f"{attack / bound - 1:.0%} more noise: the price of not knowing the candidates' geometry")
+
+# %% [markdown]
+# **Change.** Spread the candidates' gradients as far apart as is possible: a regular simplex, where
+# each pair has the cosine $-1/(n-1)$. How much of the gap to the bound does that close, at
+# $\varepsilon=10$, for 2, 8 and 64 candidates?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+noise = privacy.noise_for_epsilon(10.0, 1e-5, steps=100)
+for n in (2, 8, 64):
+    flat, spread = bounds.bayes_success(100**0.5 / noise, n, np.array([0.0, -1 / (n - 1)]))
+    bound = bounds.rero_gaussian(noise, 1 / n, steps=100)
+    print(f"n = {n}: orthogonal {flat:.2f}, simplex {spread:.2f}, bound {bound:.2f}")
+print("all of it for two candidates, hardly any for many: far apart is then nearly orthogonal")
+
+# %% [markdown]
+# **Prove.** With more orthogonal candidates the best attack is right less often. Show that its factor
+# over a blind guess, $n\,P_n(m,0)$, nevertheless grows with $n$, for every signal $m>0$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# By {prf:ref}`prf-beyond-bayes` $P_n(m,0)=\int\varphi(x-m)\Phi(x)^{n-1}dx$, which falls with $n$ because
+# $\Phi(x)<1$. Let $M_n$ be the largest of $n$ standard normal numbers; its density is
+# $n\,\varphi(x)\Phi(x)^{n-1}$. With $\varphi(x-m)=\varphi(x)\,e^{mx-m^2/2}$
+#
+# $$n\,P_n(m,0)=e^{-m^2/2}\;\mathbb E\,e^{mM_n}.$$
+#
+# A further number can only raise the largest one, so the right side grows with $n$; and because
+# $M_n\to\infty$ it grows beyond every limit. Small priors make success rare and the gain large.
+# ```

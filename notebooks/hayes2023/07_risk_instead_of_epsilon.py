@@ -76,11 +76,12 @@ study.judge(certified, tables)
 #
 # {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` draws outputs without the record and weighs them by
 # likelihood ratios. Their variance grows like $\exp(T/\sigma^2)$: past $\sqrt T/\sigma$ of about
-# three, most of $\gamma$ sits in outcomes that a million draws do not contain, and the estimate is
-# almost always too small. An upper bound on the risk must not fail in that direction. Taking the
-# threshold from draws without the record and the power from draws with it needs no weights, and
-# gives an interval that holds with the stated probability
-# ({func}`reconrisk.bounds.rero_monte_carlo`).
+# three, most of $\gamma$ sits in outcomes that a million draws do not contain, and $1/N$ times the
+# sum of the largest ratios is almost always too small. An upper bound on the risk must not fail in
+# that direction. One minus $1/N$ times the sum of the other ratios stays at $\gamma$; the paper's
+# Table 2 scatters as this complement does. Taking the threshold from draws without the record and
+# the power from draws with it needs no weights either, and gives an interval that holds with the
+# stated probability ({func}`reconrisk.bounds.rero_monte_carlo`).
 
 # %%
 import numpy as np
@@ -159,3 +160,44 @@ row = tables["choices"].query("epsilon == 4 and share == 0.5 and T == 1 and kapp
 print(f"in the figure: q = {row['q']:.3f}, gamma = {row['gamma']:.3f}")
 display(risk_choice.draw(tables))
 study.judge(risk_choice, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Two teams train on the same records, each with the run calibrated above: at most half
+# of all attacks at $\kappa=1/10$ succeed, $q=0.1$, $T=100$. An attacker sees both runs. What is the
+# risk now, and how much more noise would both need to keep one half together?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+both = bounds.rero(DPSGD(sigma, 0.1, 200), 0.1)
+needed = privacy.noise_for_success(0.5, 0.1, sampling_rate=0.1, steps=200)
+print(f"both runs: {both.upper:.2f}; one half again with {needed / sigma:.2f} times the noise")
+print("two halves do not make one: risks compose through the trade-off curve")
+
+# %% [markdown]
+# **Change.** Three runs have the same risk of one half at $\kappa=1/10$: one full-batch step, the run
+# above, and 50 steps with $q=0.02$. Change the prior: which is the riskiest for membership
+# ($\kappa=1/2$), and which for a record that is one in ten thousand?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+settings = {"full batch": (1.0, 1), "q = 0.1": (0.1, 100), "q = 0.02": (0.02, 50)}
+for name, (q, steps) in settings.items():
+    noise = privacy.noise_for_success(0.5, 0.1, sampling_rate=q, steps=steps)
+    rare, member = bounds.rero_curve(DPSGD(noise, q, steps), [1e-4, 0.5])[1]
+    print(f"{name:10}: kappa = 1/2 {member:.2f}, kappa = 1e-4 {rare:.3f}")
+print("the order is reversed: name the prior before you compare")
+
+# %% [markdown]
+# **Prove.** A run is calibrated to $\gamma_0$ at one prior $\kappa_0$. What does that say about other
+# priors? Show that the curve $\gamma(\kappa)$ lies between two straight lines through
+# $(\kappa_0,\gamma_0)$: the one through $(0,0)$ and the one through $(1,1)$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# $\gamma$ is concave ({prf:ref}`Lemma 9 <prf-hayes2023-lem9>`) with $\gamma(0)\ge0$ and $\gamma(1)=1$. A concave
+# curve lies above its chords and below their continuations. For $\kappa<\kappa_0$ the chord from
+# $(0,0)$ gives $\gamma(\kappa)\ge\gamma_0\,\kappa/\kappa_0$, and the chord from $(\kappa_0,\gamma_0)$ to $(1,1)$,
+# continued to the left, $\gamma(\kappa)\le\gamma_0-(\kappa_0-\kappa)\frac{1-\gamma_0}{1-\kappa_0}$. For
+# $\kappa>\kappa_0$ the two change places. So $\gamma(\kappa)/\kappa$ never grows with $\kappa$, and from
+# one half at $\kappa_0=1/10$ follows only that it lies between $0.0005$ and $0.445$ at $\kappa=10^{-4}$.
+# ```

@@ -131,8 +131,8 @@ study.judge(thm3_1, tables)
 # ### Theorem B.6: with all factors
 #
 # {prf:ref}`The full statement <prf-liu2024-thmB6>` has $\pi_{\min}$, the records' smallest singular value,
-# squared in the denominator, and requires batches of at most some $d^{1/4}$, far smaller than those of the
-# paper's experiments. Our error does not change when we leave that range.
+# squared in the denominator, and requires batches of order $d^{1/4}$ at most, with a hidden constant: with a
+# constant of one, less than five records of 512 features. The orders that we find are the same beyond that.
 
 # %% tags=["exhibit:liu2024/thmB6"]
 from companion.papers.liu2024 import thmB6
@@ -148,8 +148,8 @@ study.judge(thmB6, tables)
 # ({func}`reconrisk.bounds.cramer_rao_error`), the subject of {doc}`the next page <02_lower_bounds>`. Look for
 # two things in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls with the
 # width, because the gradient's norm grows as $\sqrt m$, which cancels the factor $\sqrt{1/m}$. And the rows
-# match in $d$ and $m$ only. In $B$ they differ, and without noise the lower bound is zero, which the tensor
-# attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.
+# match in $d$ and $m$, as the abstract says. In $B$ they differ, and without noise the lower bound is zero,
+# which the tensor attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.
 #
 # One exponent by hand: the exact lower bound without a defence, at two widths.
 
@@ -182,8 +182,8 @@ study.judge(table1, tables)
 # ### Local aggregation
 #
 # Two local steps leave the orders unchanged ({prf:ref}`Proposition 3.1 <prf-liu2024-prop3_1>`,
-# {prf:ref}`C.1 <prf-liu2024-propC1>`). At the proposition's learning rates this is trivial, because the second
-# gradient equals the first. We also try rates that halve the residuals, for which it is a result. Two steps on
+# {prf:ref}`C.1 <prf-liu2024-propC1>`). At the proposition's learning rates the second gradient
+# equals the first, as Section 3.1 says. We also try rates that halve the residuals, for which it is a result. Two steps on
 # two parts of a batch act as one step on the whole ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
 
 # %% tags=["exhibit:liu2024/prop3_1"]
@@ -208,8 +208,8 @@ study.judge(propC2, tables)
 # ### Clipping and noise
 #
 # {prf:ref}`Clipping <prf-liu2024-propC11>` multiplies both moments by one number, and the attack returns
-# the same records. {prf:ref}`Noise <prf-liu2024-propC12>` adds in squares to the noise of the moments
-# themselves. {prf:ref}`Both together <prf-liu2024-propC13>` act as noise that is $\|G\|/C$ times as large,
+# the same records. {prf:ref}`Noise <prf-liu2024-propC12>` adds to the noise of the moments themselves;
+# where it dominates, the error grows in proportion to it. {prf:ref}`Both together <prf-liu2024-propC13>` act as noise that is $\|G\|/C$ times as large,
 # which is what {prf:ref}`Proposition 3.3 <prf-liu2024-prop3_3>` says of DP-SGD.
 
 # %% tags=["exhibit:liu2024/propC11"]
@@ -328,3 +328,50 @@ from companion.papers.liu2024 import lemC10
 
 tables = lemC10.measure(study)
 study.judge(lemC10, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** ReLU becomes softplus, its smooth version. How many times as wide must the network be for the same error of the tensor attack, by the order
+# of {prf:ref}`Theorem 3.1 <prf-liu2024-thm3_1>` with the coefficients of the two moments?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from reconrisk import special
+
+least = {}
+for name in ("relu", "softplus"):
+    orders = special.tensor_orders(name)
+    least[name] = min(abs(special.hermite_coefficient(name, order)) for order in orders)
+    print(f"{name}: orders {orders}, smaller coefficient {least[name]:.3f}")
+print(
+    f"{(least['relu'] / least['softplus']) ** 2:.0f} times: the error goes with 1 / coefficient / sqrt(m)"
+)
+
+# %% [markdown]
+# **Change.** Let the two records of a batch, of the same label, resemble each other instead of being orthonormal. What happens to the attack on a network of the same
+# width?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for cosine in (0.0, 0.9):
+    pair, errors = np.eye(8)[:2], []
+    pair[1] = cosine * pair[0] + np.sqrt(1 - cosine**2) * pair[1]
+    for number in (1, 2, 3):
+        network = TwoLayer(8, 65_536, "relu_shifted", seed=number)
+        gradient = release_output_gradient(network, pair, np.array([1.0, 1.0]))
+        found = tensor_attack(network, gradient, 2)
+        errors.append(np.sqrt(match(pair, found.inputs).mse.mean() * 8))
+    smallest = np.linalg.svd(pair)[1][-1]
+    print(f"cosine {cosine}: error {np.mean(errors):.2f}, smallest singular value {smallest:.2f}")
+print("this is the factor that the bound's smallest singular value stands for")
+
+# %% [markdown]
+# **Prove.** The mean of the first moment for one record $x$ of norm one and residual $r$, $\mathbb E\,r\varphi(w^\top x)(ww^\top-I)$, is
+# $r\,\mathbb E[\varphi(z)(z^2-1)]\,xx^\top$ with $z$ standard normal, for every activation $\varphi$, with derivatives or not.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Write $w=zx+u$ with $z=w^\top x$ and $u\perp x$; $z$ and $u$ are independent, $\mathbb Eu=0$ and $\mathbb Euu^\top=I-xx^\top$. Then
+# $ww^\top-I=(z^2-1)\,xx^\top+z\,(xu^\top+ux^\top)+(uu^\top-(I-xx^\top))$. Multiplied by $\varphi(z)$, the second and third terms have mean zero,
+# since $u$ is independent of $z$. What is left is $\mathbb E[\varphi(z)(z^2-1)]\,xx^\top$, one direction alone, which Stein's lemma calls
+# $\mathbb E\varphi''(z)\,xx^\top$ where $\varphi$ has derivatives.
+# ```

@@ -46,7 +46,7 @@ study = Study(
 # ## The price of differential privacy
 #
 # {prf:ref}`Proposition 2.1 <prf-liu2024-prop2_1>` says how much noise differential privacy requires, to argue
-# that it is too much. The formula is garbled in our text of the paper. Minimised, the expression in the proof
+# that it is too much. The power of $\epsilon$ is lost in our text of the paper. Minimised, the expression in the proof
 # gives a variance of $2\Delta^2\log(1/\delta)/\epsilon^2$ for small $\epsilon$; at the measured sensitivity
 # $\Delta$ an accountant confirms that this is private, by a small margin. Noise that leaves no unbiased attack
 # on one record better than guessing zero is smaller by orders of magnitude. The paper's other example, a linear
@@ -116,7 +116,8 @@ study.judge(thm3_2, tables)
 # The {prf:ref}`full version <prf-liu2024-thmD7>` covers any batch size. The table has, in units of
 # $\sigma\sqrt{d/m}$, the loosened bound, the exact one, and the exact one for attackers who know the norms
 # or do not know the labels, for each batch size and each defence. The last column is the loss by loosening.
-# Remark D.4 counts ReLU among the activations with two derivatives.
+# Remark D.4 counts ReLU among the activations with two derivatives; it has them almost everywhere, and its
+# trace tends to the same limit.
 
 # %% tags=["exhibit:liu2024/thmD7"]
 from companion.papers.liu2024 import thmD7
@@ -215,7 +216,7 @@ tables.show()
 study.judge(prop3_4, tables)
 
 # %% [markdown]
-# ### Lemma E.3 and Remark E.4: a predicted jump
+# ### Lemma E.3 and Remark E.4: a predicted increase
 #
 # Pruning by size removes the inner weights' entries first, and {prf:ref}`the bound <prf-liu2024-lemE3>` should
 # "greatly increase" once they are gone. It does increase, but without a jump: the next entries are small
@@ -228,3 +229,54 @@ from companion.papers.liu2024 import lemE3
 tables = lemE3.measure(study)
 display(lemE3.draw(tables))
 study.judge(lemE3, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** The proof's variance $2\log(1/\delta)/\epsilon^2$, in units of $\Delta^2$, is enough for small $\epsilon$. Up to which $\epsilon$, at
+# $\delta=10^{-5}$?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+import numpy as np
+from scipy.optimize import brentq
+
+logarithm = np.log(1e5)
+
+
+def excess(epsilon):
+    """Logarithm of delta over what is allowed, under the proof's noise."""
+    return privacy.log_delta_gaussian(np.sqrt(2 * logarithm) / epsilon, epsilon) + logarithm
+
+
+print(
+    f"up to epsilon = {brentq(excess, 1, 50):.2f}; beyond, noise may only fall as 1 / sqrt(epsilon)"
+)
+
+# %% [markdown]
+# **Change.** Add Laplace or logistic noise of the same variance to the entries. What happens to the least error of an unbiased attack?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy import integrate, stats
+
+for law in (stats.norm, stats.logistic, stats.laplace):
+    noise = law(scale=1 / law.std())  # variance one
+
+    def score_squared(x, noise=noise):
+        slope = (noise.logpdf(x + 1e-5) - noise.logpdf(x - 1e-5)) / 2e-5
+        return slope**2 * noise.pdf(x)
+
+    information = 2 * integrate.quad(score_squared, 1e-4, 30)[0]
+    print(f"{law.name}: the Cramer-Rao bound is {information**-0.5:.2f} times that of normal noise")
+print("at equal variance the attacker gains from the peak of the other two")
+
+# %% [markdown]
+# **Prove.** Of all noises of the same variance with a smooth density, normal noise hides most from unbiased attacks: no other has less Fisher
+# information.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Let $f$ be the density, with mean zero and variance $s^2$. Integrated by parts, $\int x\,f'(x)\,dx=-1$, which is
+# $\mathbb E[X\cdot f'(X)/f(X)]=-1$. By the inequality of Cauchy and Schwarz
+# $1\le\mathbb E X^2\cdot\mathbb E(f'/f)^2=s^2 I$, so $I\ge1/s^2$, with equality only if $f'/f$ is proportional to $x$: the normal density. Records enter
+# through the entries' means, so their information is the Jacobian's with this $I$ for each entry, and the bound on the error goes with $I^{-1/2}$.
+# ```

@@ -15,7 +15,7 @@
 #
 # Liu et al. measure defences of two-layer networks by the tensor attack ({prf:ref}`Theorem 3.1
 # <prf-liu2024-thm3_1>`) and by a lower bound that falls with the noise
-# ({prf:ref}`Theorem 3.2 <prf-liu2024-thm3_2>`). They conclude that both match and that pruning, for which no
+# ({prf:ref}`Theorem 3.2 <prf-liu2024-thm3_2>`). They conclude that both match in dimension and width, and that pruning, for which no
 # upper bound is known, is the better defence ({doc}`01_upper_bounds`, {doc}`02_lower_bounds`). The attack uses
 # two moments of a gradient that has one entry for each neuron. This page uses the entries. First it removes
 # the low Hermite orders, which are pure noise in the moments ({func}`reconrisk.attacks.tensor_attack`); then
@@ -98,7 +98,7 @@ study.judge(two_layer_refinement, tables)
 # that is loosened twice, to a trace and to an order. A small factor of the gap is the slack of the bound, which
 # grows with the batch because a trace does not show that records can be confused; most of it is the attack's.
 # As the noise goes to zero so does the lower bound, which is attained, while the upper bound does not change:
-# they do not match, and the dotted lines, the printed orders, separate for noise below the batch size.
+# in the noise they do not match, and the dotted lines, the printed orders, separate for noise below the batch size.
 #
 # For the defences this means that dropout and pruning raise the exact bound by about the same factor at the
 # same share, until pruning begins to remove information. That a pruned gradient defeats the tensor attack is a
@@ -189,3 +189,48 @@ power = fits["clipping and noise", "norm"]
 print(f"in the figure, the gradient's norm grows with the power {power:.1f} of the width")
 display(two_layer_clip_noise.draw(tables))
 study.judge(two_layer_clip_noise, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** To what does the slack of the loosened bound tend as the batch grows, and for which activation is it largest?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+slack = {}
+for name, phi in special.ACTIVATIONS.items():
+    square = special.normal_mean(lambda z, phi=phi: phi.slope(z) ** 2, phi.kinks)
+    mean = special.normal_mean(phi.slope, phi.kinks)
+    slack[name] = (1 / (1 - mean**2 / square)) ** 0.5
+print({name: round(slack[name], 2) for name in ("relu", "elu", "tanh", "sigmoid")})
+print(
+    f"largest: {max(slack, key=slack.get)}, nearly linear, so that it shows little but the records' sum"
+)
+
+# %% [markdown]
+# **Change.** Let the two records of a batch resemble each other, with labels of one sign. How do the exact bound and the loosened one change?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+network = TwoLayer(16, 16_384, "elu", 1)
+for cosine in (0.0, 0.9, 0.99):
+    pair = np.eye(16)[:2]
+    pair[1] = cosine * pair[0] + np.sqrt(1 - cosine**2) * pair[1]
+    released = release_output_gradient(network, pair, [1.0, 1.0])
+    information = bounds.gradient_information(gradient_jacobians(network, pair, released))
+    exact = bounds.cramer_rao_error(information, 1.0, pair)
+    loose = bounds.cramer_rao_error_loosened(information, 1.0, pair)
+    first = (exact, loose) if cosine == 0 else first
+    print(f"cosine {cosine}: exact {exact / first[0]:.1f}, loosened {loose / first[1]:.1f} times")
+print("a trace cannot show that similar records are confused")
+
+# %% [markdown]
+# **Prove.** For $B$ orthogonal records with residuals of $\pm1$ the squared slack tends to
+# $\frac{a}{B}\bigl(\frac{B-1}{a-b}+\frac1{a+(B-1)b}\bigr)$ in high dimension, with $a=\mathbb E\varphi'(z)^2$ and $b=(\mathbb E\varphi'(z))^2$.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# In a direction orthogonal to all records the weights are independent of the responses, so there the information on the $B$ coordinates is the matrix
+# $M_{ik}=r_ir_k\,\mathbb E[\varphi'(z_i)\varphi'(z_k)]$ with $z_1,\dots,z_B$ independent: $a$ on the diagonal, $r_ir_kb$ off it. With $R$ the diagonal matrix of
+# the residuals, $RMR=(a-b)I+b\,\mathbf1\mathbf1^\top$ has the eigenvalue $a-b$ in $B-1$ directions and $a+(B-1)b$ in one. All but $B$ of the
+# dimensions are such directions. The exact squared error is proportional to $\operatorname{tr}M^{-1}$, the loosened one to $B^2/\operatorname{tr}M=B/a$; divide.
+# As $B\to\infty$ it tends to $a/(a-b)$.
+# ```

@@ -85,3 +85,40 @@ print(
 )
 display(one_scale.draw(tables))
 study.judge(one_scale, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** At the noise of $\epsilon=10$ an attacker with eight candidates succeeds in up to four cases of five. How many candidates does it take until nobody succeeds in more than one
+# case of a hundred?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy import stats
+
+# success is Phi(Phi^-1(1/n) + sqrt(T)/sigma) for full batches
+signal = 20**0.5 / sigma
+needed = 1 / stats.norm.cdf(stats.norm.ppf(0.01) - signal)
+print(f"{needed / 1000:.0f} thousand candidates, at a signal of {signal:.1f} standard deviations")
+print(f"check: success {bounds.rero_gaussian(sigma, 1 / needed, steps=20):.3f}")
+
+# %% [markdown]
+# **Change.** Draw the batches at a rate of one tenth instead of taking all records in each step, at the same $\epsilon=10$. Does the certified success change?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+noise = privacy.noise_for_epsilon(10.0, 1e-5, sampling_rate=0.1, steps=20)
+sampled = bounds.rero(DPSGD(noise, sampling_rate=0.1, steps=20), prior_success=1 / 8)
+print(f"sigma {noise:.3f} instead of {sigma:.3f}")
+print(
+    f"success at most {sampled.upper:.2f} instead of {certified.upper:.2f}: one epsilon, two risks"
+)
+
+# %% [markdown]
+# **Refute.** *Where the Cramér-Rao bound exceeds the range of a pixel, the record is safe.*
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Let the record be a picture of $N=784$ pixels that is either black or white, released with noise of standard deviation $\sigma=2$ in each pixel. Every
+# unbiased reconstruction errs by at least 2 in each pixel, twice their range. The attacker who knows that there are two candidates averages all pixels: the average
+# is 0 or 1 with noise of $2/28$, and a threshold at one half errs with probability $\Phi(-7)\approx10^{-12}$, and with it in every pixel. The bound
+# speaks of each pixel alone and of attackers without a prior; what candidates have in common adds up over all pixels.
+# ```

@@ -88,7 +88,8 @@ study.judge(propB1, tables)
 # More rows give more copies of the record to average, but a longer gradient and hence more clipping
 # ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to
 # $\sigma^2\lVert X\rVert^2$ from above. If the layer keeps its bias, the limit is
-# $\sigma^2(\lVert X\rVert^2 + 1)$.
+# $\sigma^2(\lVert X\rVert^2 + 1)$. Other components need not harm: a branch that is fed
+# $X - \tfrac12$ lowers the variance.
 
 # %% tags=["exhibit:mean_to_extreme/propB2"]
 from companion.papers.mean_to_extreme import propB2
@@ -154,7 +155,9 @@ study.judge(lemB1, tables)
 # ## Expected error
 #
 # {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>`: the estimator is unbiased with expected MSE
-# $\sigma^2\lVert X\rVert^2$, and an older bound from Rényi privacy lies far below it.
+# $\sigma^2\lVert X\rVert^2$, and an older bound from Rényi privacy lies far below it. It is not the
+# unbiased one of least variance: who knows the scale knows the norm, and two unbiased estimators
+# that use it vary less.
 
 # %% tags=["exhibit:mean_to_extreme/prop2"]
 from companion.papers.mean_to_extreme import prop2
@@ -166,7 +169,7 @@ study.judge(prop2, tables)
 # ## The best achievable reconstruction?
 #
 # {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls the estimator the best achievable one. Four
-# other reconstructions of the same handwritten digits from the same gradients show that it is not.
+# other reconstructions of the same MNIST images from the same gradients show that it is not.
 
 # %% tags=["exhibit:mean_to_extreme/thm1"]
 from companion.papers.mean_to_extreme import thm1
@@ -185,3 +188,41 @@ from companion.papers.mean_to_extreme import cor1
 
 tables = cor1.measure(study)
 study.judge(cor1, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Someone reads Figure 1 and lowers $C$ from 5,000 to 1 to make the attack harder, with the same $\sigma$. How
+# large is the noise per pixel of the *one-row* copy now?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for clipping in (5e3, 1.0):
+    run = DPSGD(5e-4, max_grad_norm=clipping)
+    rebuilt = known_scale(observe(grey, run, torch.Generator().manual_seed(1), rows=1))
+    noise = float((rebuilt - grey).std())
+    print(
+        f"C = {clipping:g}: {noise:.2f} per pixel, of which sigma ||X|| is {5e-4 * grey.norm():.2f}"
+    )
+print("the smaller C helps: the noise shrinks with C, and the picture is scaled back")
+
+# %% [markdown]
+# **Change.** Add Laplace noise of the same variance instead of Gaussian noise. Is the mean of the rows still the estimator to
+# take?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+rows = np.random.default_rng(1).laplace(scale=0.5**0.5, size=(1000, 1000))  # variance one
+spread = {"mean": rows.mean(axis=0).var(), "median": np.median(rows, axis=0).var()}
+print(f"median over mean, variance of the error: {spread['median'] / spread['mean']:.1f}")
+print("the mean is best for normal noise only; under Laplace noise the median needs half the rows")
+
+# %% [markdown]
+# **Prove.** A fixed offset $c$ lowers the variance to $\sigma^2\lVert X-c\rVert^2$. Which $c$ is best on average over records of mean $\mu$ and
+# covariance $\Sigma$, and what error does it leave?
+
+# %% [markdown]
+# ```{dropdown} Solution
+# For every $c$, $\mathbb E\lVert X-c\rVert^2=\mathbb E\lVert X-\mu\rVert^2+\lVert\mu-c\rVert^2$, since the mixed term
+# $2\,\mathbb E(X-\mu)^\top(\mu-c)$ is zero. So $c=\mu$ is best and leaves $\sigma^2\operatorname{tr}\Sigma$ on average, where
+# $\hat X$ has $\sigma^2(\operatorname{tr}\Sigma+\lVert\mu\rVert^2)$: what all records have in common costs the attacker nothing.
+# Grey, $c=\frac12$, helps exactly if $\lVert\mu-\frac12\rVert<\lVert\mu\rVert$.
+# ```

@@ -173,3 +173,40 @@ mse = tables["errors"].set_index("scale")["MSE"]
 print(f"root of the MSEs' ratio, in the figure: {np.sqrt(mse['scaled'] / mse['original']):.1f}")
 display(fig5.draw(tables))
 study.judge(fig5, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** How far apart are the noise at which a reconstruction succeeds 99 times in 100 and the noise at which it
+# succeeds once in 100, for a digit of 784 values and for a photograph of 150,528?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for values in (784, 150_528):
+    likely, unlikely = (bounds.mse_quantile(p, values, 1.0, 1.0) for p in (0.99, 0.01))
+    print(
+        f"N = {values:,}: the noise grows by a factor of {(likely / unlikely) ** 0.5:.3f} in between"
+    )
+print("for a picture the success drops at one noise; there is hardly a partial risk")
+
+# %% [markdown]
+# **Change.** Take Laplace noise of the same variance. How much wider does the law of the MSE become at $N = 64$, from one row and from the
+# average of sixteen?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+rng = np.random.default_rng(1)
+for rows in (1, 16):
+    noise = rng.laplace(scale=0.5**0.5, size=(4000, rows, 64)).mean(axis=1) * rows**0.5
+    spread = np.mean(noise**2, axis=1).std() / (2 / 64) ** 0.5
+    print(f"{rows} rows: the MSE deviates {spread:.2f} times as much as under normal noise")
+print("averaging makes the noise normal, and Theorem 2 holds again")
+
+# %% [markdown]
+# **Prove.** For $s<1$, the probability of an MSE of at most $s$ times its mean is at most $(s\,e^{1-s})^{N/2}$: it falls exponentially in
+# the dimension.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# By {prf:ref}`Theorem 2 <prf-mean_to_extreme-thm2>` it is $P(\chi^2_N\le sN)$. For every $t>0$, Markov's inequality gives
+# $P(\chi^2_N\le sN)\le e^{tsN}\,\mathbb E e^{-t\chi^2_N}=e^{tsN}(1+2t)^{-N/2}$. The exponent is least at $1+2t=1/s$, that is at
+# $t=(1/s-1)/2>0$, where the bound is $e^{(1-s)N/2}\,s^{N/2}$. At $s=\frac12$ and $N=784$ it is below $10^{-32}$.
+# ```

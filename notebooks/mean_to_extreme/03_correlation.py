@@ -73,20 +73,21 @@ study.judge(propB4, tables)
 # \qquad \delta = \frac{\lVert x-\bar x\rVert}{\sigma\lVert X\rVert} \le \frac1\sigma ,
 # $$ (eq-beyond-ncc-law)
 #
-# a non-central $t$ variable. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
+# a non-central $t$ variable: that of the slope in a regression with fixed design. Its tail is an $(\eta,\gamma)$-ReRo statement for the NCC, and with
 # $\delta = 1/\sigma$ one that needs no data: {py:func}`reconrisk.bounds.ncc_tail`.
 
 # %%
 from reconrisk import bounds
 
-print(f"by hand: {bounds.ncc_tail(0.55, 64, 0.5):.6f}")  # whatever the data
+log_tail = bounds.ncc_tail(0.55, 784, 0.5, log=True)  # whatever the data
+print(f"logarithm of the tail by hand: {log_tail:.4f}")
 
 # %% tags=["exhibit:beyond/ncc_law"]
 from companion.papers.beyond import ncc_law
 
 tables = ncc_law.measure(study)
 row = tables["data-free"].query("0.54 < threshold < 0.56").iloc[0]
-print(f"in the exhibit: {row['tail']:.6f}")
+print(f"logarithm of the tail in the exhibit: {row['log tail']:.4f}")
 display(ncc_law.draw(tables))
 study.judge(ncc_law, tables)
 
@@ -111,3 +112,44 @@ row = tables["exceedance"].query("N == 10 and sigma == 1").iloc[0]
 print(f"in the figure: {row['share above']:.6f}")
 display(ncc_exceedance.draw(tables))
 study.judge(ncc_exceedance, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Which noise keeps the NCC of *every* record of 784 values below one half in 99 of 100 releases? Which noise would
+# the printed bound ask for?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+exact = brentq(lambda noise: float(bounds.ncc_tail(0.5, 784, noise)) - 0.01, 0.01, 1.0)
+printed = brentq(lambda noise: float(bounds.ncc_bound_paper(784, noise)) - 0.5, 0.01, 1.0)
+print(f"sigma = {exact:.4f} by the exact law, {printed:.4f} by the printed bound")
+print(
+    f"at the latter {100 * bounds.ncc_tail(0.5, 784, printed):.0f} of 100 releases exceed one half"
+)
+
+# %% [markdown]
+# **Change.** Subtract its mean from every picture before training, as input normalisation does. Does this help the attacker
+# or the defender?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from reconrisk import datasets
+
+picture = datasets.pictures(32, 1)[0].ravel()
+for name, signal in (("as it is", picture), ("centred", picture - picture.mean())):
+    contrast = bounds.contrast_of(signal)
+    expected = bounds.expected_ncc(signal.size, 0.02, contrast)
+    print(f"{name}: contrast {contrast:.2f}, expected NCC {expected:.2f} at sigma = 0.02")
+print("the attacker: the noise follows the norm, of which brightness is then no part")
+
+# %% [markdown]
+# **Refute.** *The expected NCC is at most $1/\sqrt{1+N\sigma^2}$.*
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Take $N=2$ and $X=(1,-1)$. Both centred pictures lie on one line, so the NCC is $1$ if $X$ and its copy point the same way and $-1$ if
+# not. Along the unit vector $X/\sqrt2$ the copy is $\sqrt2\,(1+\sigma\xi)$ with $\xi$ standard normal. So the NCC is 1 with
+# probability $P(1+\sigma\xi>0)=\Phi(1/\sigma)$, and its expectation is $2\Phi(1/\sigma)-1$. At $\sigma=\frac12$ that is $.954$, and the
+# bound is $1/\sqrt{1.5}=.816$.
+# ```

@@ -14,8 +14,8 @@
 # # Reconstructions measured over the theory
 #
 # *From Mean to Extreme*, Section 5 and Appendix C: Figures 2, 4 and 6. Every point is one step of
-# DP-SGD through the manipulated network. In the quick profile the photographs are those that
-# scikit-image ships, not ImageNet.
+# DP-SGD through the manipulated network. The photographs are ImageNet's: in the quick profile the
+# first of twenty that come with a package.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -67,9 +67,11 @@ study.judge(fig2, tables)
 # %% [markdown]
 # ## Figure 4: six similarities
 #
-# NMI, SSIM and a perceptual loss have no bound. Do they follow the metrics that have one? LPIPS
-# needs pretrained weights. Where these cannot be loaded, the same code runs on an untrained
-# network, and the axis says so.
+# NMI, SSIM and a perceptual loss have no bound. Do they follow the metrics that have one, the NCC
+# above all? NMI and SSIM are lost at far less noise. Of the perceptual loss it depends on the
+# network: LPIPS needs trained weights ({ref}`how to get them <stand-in-data>`). Where they are
+# missing, the same code runs on an untrained network, the axis says so, and nothing is concluded
+# about the paper's.
 
 # %%
 import numpy as np
@@ -123,3 +125,49 @@ mse = tables["metrics"].query("sigma == 0.001").set_index("scenario")["mse"]
 print(f"MSE in units of 255 over that in units of 1, in the figure: {mse[2] / mse[1]:.0f}")
 display(fig6.draw(tables))
 study.judge(fig6, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Say that a picture is lost where its expected NCC is one half. How much more noise does it take to lose a picture of
+# 32 pixels a side than one of 224?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+
+def lost(side):
+    """Noise at which the expected NCC is one half."""
+    return brentq(lambda s: float(bounds.expected_ncc(3 * side**2, s)) - 0.5, 1e-4, 1.0)
+
+
+print(f"sigma = {lost(32):.4f} at 32 pixels, {lost(224):.4f} at 224")
+print(f"{lost(32) / lost(224):.1f} times as much: no one noise is safe for all resolutions")
+
+# %% [markdown]
+# **Change.** Let the attacker blur the copy of a photograph before you measure it: average over 9 by 9 pixels. What do the metrics say at
+# $\sigma=.005$?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.ndimage import uniform_filter
+from reconrisk import datasets
+
+photograph = datasets.pictures(224, 1)[0]
+noise = np.random.default_rng(1).standard_normal(photograph.shape)
+copy = photograph + 0.005 * np.linalg.norm(photograph) * noise
+for name, seen in (("copy", copy), ("blurred", uniform_filter(copy, (9, 9, 1)))):
+    both = photograph.ravel(), seen.ravel()
+    print(f"{name}: PSNR {metrics.psnr(*both, 1.0):.0f} dB, NCC {metrics.ncc(*both):.1f}")
+print("the metrics judge an attack, not a release: smoothness is a prior that every picture obeys")
+
+# %% [markdown]
+# **Prove.** An attacker may change brightness and contrast of a copy $y$. The best $ay+b$ has the MSE $v\,(1-r^2)$, with $v$ the
+# variance of the picture's values and $r$ the NCC.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# For fixed $a$ the best $b$ makes the means equal, so centre both. Then
+# $\overline{(x-ay)^2}=v-2a\,\overline{xy}+a^2\,\overline{y^2}$ is least at $a=\overline{xy}/\overline{y^2}$, where it is
+# $v-\overline{xy}^2/\overline{y^2}=v\,(1-r^2)$. So a threshold on the NCC is one on the MSE, relative to the picture's own
+# variance, for attackers who do not know the scale; one on the MSE itself means another thing for every picture.
+# ```

@@ -77,3 +77,74 @@ row = tables["mixture"].query("T == 1000 and `|D|` == 100").iloc[0]
 print(f"in the figure: {row['P(MSE <= eta)']:.6f}")
 display(many_steps.draw(tables))
 study.judge(many_steps, tables)
+
+# %% [markdown]
+# ## Steps without labels
+#
+# The mixture grants the attacker to know which steps drew the record. The paper calls that naive and
+# leaves a strategy "for future work". The plainest is clustering: project the releases on
+# their leading principal components and run k-means
+# ({py:func}`reconrisk.attacks.match_steps`). With $|D|$ records drawn equally often, a principal
+# component stands out of the noise as long as
+#
+# $$
+# (C\sigma)^2 < L\,\sqrt{T/N},
+# $$ (eq-beyond-matching)
+#
+# with $L$ the largest eigenvalue of the records' covariance; above it none does
+# {cite:p}`baik2005phase`. Look at how far below that limit clustering still finds the labels: up to
+# there the averages are as good as with labels, although a single release shows nothing. The limit
+# grows with the fourth root of the number of steps only.
+
+# %%
+import numpy as np
+from reconrisk import attacks, datasets
+
+records = datasets.pictures(32, 8).reshape(8, -1)
+clipping = np.linalg.norm(records, axis=1).max()  # no gradient is clipped
+print(f"by hand: {attacks.matching_limit(records, steps=400) / clipping:.4f}")
+
+# %% tags=["exhibit:beyond/unlabelled_steps"]
+from companion.papers.beyond import unlabelled_steps
+
+tables = unlabelled_steps.measure(study)
+row = tables["matching"].query("T == 400 and `sigma over limit` == 1").iloc[0]
+print(f"in the table: {row['sigma']:.4f}")
+display(unlabelled_steps.draw(tables))
+study.judge(unlabelled_steps, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** In the setting of the mixture by hand, an average of eight selections has the expected error that counts as a success.
+# How many steps does it take until a success is as likely as not, and until it has probability .95?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+steps = np.arange(1, 3001)
+success = bounds.mse_tail_sampled(0.02 / 64, 64, 0.05, 1.0, steps, 1 / 100)
+for wanted in (0.5, 0.95):
+    print(f"success {wanted:g} after {steps[success >= wanted][0]} steps")
+print("eight selections are expected after 800 steps; luck makes the second number much larger")
+
+# %% [markdown]
+# **Change.** Draw without replacement: every record exactly once in each epoch of 100 steps. How does the success after 1,000 steps
+# change, at the same threshold and at half of it?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+for threshold in (0.02 / 64, 0.01 / 64):
+    drawn = bounds.mse_tail_sampled(threshold, 64, 0.05, 1.0, 1000, 1 / 100)
+    epochs = bounds.mse_tail(threshold, 64, 0.05, 1.0, repeats=10)
+    print(f"error at most {threshold:.1e}: {epochs:.4f} by epochs, {drawn:.4f} by random draws")
+print("epochs make the usual success more certain, random draws the unusual one more likely")
+
+# %% [markdown]
+# **Prove.** For small enough $\eta$ random draws make $\mathrm{MSE}\le\eta$ more likely than a schedule with the same mean number
+# $k$ of selections does.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# The error of an average of $k$ is that of one release divided by $k$, so $F_k(\eta)=F_1(k\eta)$, and $F_1$, the
+# distribution function of a scaled $\chi^2_N$, is $c\,\eta^{N/2}(1+o(1))$ near zero. With $K$ selections at random, at most $T$ of them, the ratio of the
+# two probabilities tends to $\mathbb E[K^{N/2}]/k^{N/2}$ as $\eta\to0$; the term $K=0$ is zero in both. Since $z^{N/2}$ is strictly convex
+# for $N>2$ and $\mathbb EK=k$, Jensen's inequality makes it larger than one.
+# ```

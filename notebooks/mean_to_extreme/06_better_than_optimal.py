@@ -47,7 +47,8 @@ study = Study(
 #   fixed factor is best for all records. Needs $\sigma$ and $N$.
 # - **James-Stein**: needs the noise's standard deviation, which follows from the known scale.
 # - **Clipped** to the range of the values: needs the range.
-# - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer.
+# - **Offset**: feed $X - c$ instead of $X$. Needs a typical value $c$, and one more fixed layer; a
+#   grey $c = 1/2$ suits photographs and not MNIST, whose images are mostly black.
 
 # %%
 import numpy as np
@@ -97,6 +98,36 @@ tables.show()
 study.judge(minimax, tables)
 
 # %% [markdown]
+# ## If the norm is known
+#
+# The paper grants the scale of the clipped gradient, and who has the scale has the norm. What is left to estimate is
+# a direction, and the posterior mean under a direction spread evenly has the least worst error
+# ({prf:ref}`our own statement <prf-beyond-known-norm>`), the same at every record of the norm. Divided by
+# $\mathbb E A^2$ it is unbiased, with a smaller error than $\hat X$ at every record: the minimum variance that
+# {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>` claims for $\hat X$ is not even the least of those that turn
+# with the record. Look for how little the norm is worth from 64 values on.
+
+# %%
+import numpy as np
+from scipy import special, stats
+
+dimension, sigma = 4, 0.3  # E A^2 over the law of |X_hat|, whose square is non-central chi-squared
+squares = stats.ncx2(dimension, sigma**-2).ppf((np.arange(100_000) + 0.5) / 100_000)
+z = np.sqrt(squares) / sigma
+mean = np.mean((special.ive(dimension / 2, z) / special.ive(dimension / 2 - 1, z)) ** 2)
+noise = dimension * sigma**2
+print(f"by hand: {(1 - mean) / noise:.4f}, {(1 / mean - 1) / noise:.4f}")
+
+# %% tags=["exhibit:beyond/known_norm"]
+from companion.papers.beyond import known_norm
+
+tables = known_norm.measure(study)
+rows = tables["errors"].query("N == 4 and sigma == 0.3").groupby("reconstruction")["theory"].first()
+print(f"in the figure: {rows['posterior mean']:.4f}, {rows['best unbiased']:.4f}")
+display(known_norm.draw(tables))
+study.judge(known_norm, tables)
+
+# %% [markdown]
 # ## The corrected ReRo statement
 #
 # For a *fixed* record no bound on every attack can exist: the attack that always returns that
@@ -131,10 +162,43 @@ from companion.papers.beyond import corrected_rero
 tables = corrected_rero.measure(study)
 own = tables["simulated"].query("N == 64 and relative == 0.6").set_index("reconstruction")
 row = own.loc["scaled direction"]
-within = abs(row["share"] - row["sphere bound"]) < 4 * row["error"]
+within = abs(row["share"] - row["sphere bound"]) < 4 * row["standard error"]
 print(f"in the figure: {row['sphere bound']:.6f}; simulated within 4 standard errors: {within}")
 display(corrected_rero.draw(tables))
 study.judge(corrected_rero, tables)
+
+# %% [markdown]
+# ## Every network, in nats
+#
+# The linear layer is one choice of a server that may send any network. Whatever it sends, the clipped gradient is a
+# function of the record that is at most $C$ long, with noise: a Gaussian channel, which says at most $1/(2\sigma^2)$
+# nats a step ({prf:ref}`our own statement <prf-beyond-any-network>`), and no reconstruction beats the error that
+# rate-distortion theory allows at that many nats. Look for three things: where the linear layer says less than it
+# could (left), how near its error comes to the floor under heavy noise and how far from it under little (middle), and
+# that floors depend on what the records are (right).
+
+# %%
+import numpy as np
+from reconrisk import bounds
+
+dimension = 784
+sigma = np.sqrt(0.5 / dimension)  # one nat for each value
+nats = 1 / (2 * sigma**2)
+floor = np.exp(-2 * nats / dimension) / (2 * np.pi * np.e)
+linear = bounds.expected_mse_shrunk(dimension, sigma, np.sqrt(dimension / 12))
+print(f"by hand: {nats:.0f} nats, an MSE of {floor:.6f} or more; linear layer {linear:.6f}")
+
+# %% tags=["exhibit:beyond/any_network"]
+from companion.papers.beyond import any_network
+
+tables = any_network.measure(study)
+row = tables["floors"].query("`nats per value` == 1").iloc[0]
+print(
+    f"in the figure: {row['every network']:.0f} nats, {row['floor']:.6f}; "
+    f"linear layer {row['linear layer']:.6f}"
+)
+display(any_network.draw(tables))
+study.judge(any_network, tables)
 
 # %% [markdown]
 # ## The price of not knowing the scale
@@ -153,13 +217,13 @@ study.judge(corrected_rero, tables)
 # %%
 import numpy as np
 import torch
-from reconrisk import DPSGD, metrics
+from reconrisk import DPSGD, datasets, metrics
 from reconrisk.attacks import observe, with_estimated_scale
 
-records = np.random.default_rng(1).random((20_000, 64))
+records = datasets.classified("MNIST-5000", split="all").inputs[:200].astype(float)
 norms, sigma = np.linalg.norm(records, axis=1), 0.001
 run, generator = DPSGD(sigma, max_grad_norm=1e-3), torch.Generator().manual_seed(1)
-scale = 2.83 / np.median(norms)  # a ||X|| = N^(1/4)
+scale = 5.29 / np.median(norms)  # a ||X|| = N^(1/4)
 update = observe(torch.as_tensor(records), run, generator, rows=4, bias=True, input_scale=scale)
 ratio = metrics.mse(records, with_estimated_scale(update).numpy()) / (sigma * norms) ** 2
 print(f"by hand: {ratio.mean():.2f}")
@@ -168,7 +232,91 @@ print(f"by hand: {ratio.mean():.2f}")
 from companion.papers.beyond import unknown_scale
 
 tables = unknown_scale.measure(study)
-row = tables["price"].query("sigma == 0.001 and `a ||X||` == 2.83").iloc[0]
+row = tables["price"].query("sigma == 0.001 and `a ||X||` == 5.29").iloc[0]
 print(f"in the figure: {row['first order']:.2f}")
 display(unknown_scale.draw(tables))
 study.judge(unknown_scale, tables)
+
+# %% [markdown]
+# ## A layer that sends bits
+#
+# So far the layer was linear. But an attacker who may choose the architecture may let the network
+# compute anything in front of the last layer: with $f(X) = W\varphi(X)$ and a summed loss the
+# gradient is $\varphi(X)$, and DP-SGD bounds its length alone. Three such $\varphi$, at the same
+# clipping norm and noise, in real DP-SGD steps:
+#
+# - **bits**: threshold units emit the eight bits of every value as $\pm a_j$. The energies $a_j^2$
+#   follow from the noise alone ({prf:ref}`how <prf-beyond-bits>`), and no more is known of a picture
+#   than its format;
+# - **coded bits**: the same bits through a polar code, with a proven bound on the chance that any
+#   of them is wrong;
+# - **transform coefficients** of the picture, quantised and coded. This uses a prior: their
+#   variances over *other* photographs.
+#
+# Look at the first row, the noise of the paper's Figure 1. The linear copy is grainy; the coded one
+# is not a good copy but the original, to the last bit. In the rows below, at noises of Figure 6,
+# single bits end where a value's energy $1/(N\sigma^2)$ falls below one, and the code earlier, since
+# it leaves out what it cannot carry without error. The prior goes on: at $\sigma = 0.004$ some
+# 20,000 bits for the whole picture keep the dog.
+
+# %%
+import numpy as np
+import torch
+from reconrisk import DPSGD, datasets
+from reconrisk.attacks import bit_energies, coded_attack, expected_mse_of_bits
+
+photograph = np.round(255 * datasets.pictures(224, 1)[0]) / 255
+sigma = 5e-4
+energies = bit_energies(1 / (photograph.size * sigma**2))
+print(f"by hand: {expected_mse_of_bits(energies, photograph):.2e} expected of single bits")
+record = torch.as_tensor(photograph.reshape(1, -1), dtype=torch.float32)
+copy, code = coded_attack(record, DPSGD(sigma), torch.Generator().manual_seed(1))
+wrong = ((255 * copy).round() != (255 * record).round()).sum()
+print(f"with a code: {wrong} of {record.numel()} values wrong, chance {code.error_bound:.0e}")
+
+# %% tags=["exhibit:beyond/bit_layer"]
+from companion.papers.beyond import bit_layer
+
+tables = bit_layer.measure(study)
+own = tables["errors"].query("picture == 0 and sigma == 0.0005").set_index("layer")
+print(f"in the table: {own.loc['bits', 'expected MSE']:.2e} expected of single bits")
+print(f"with a code: {own.loc['coded', 'wrong values']:.0f} values wrong")
+display(bit_layer.draw(tables))
+study.judge(bit_layer, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** Up to what noise could *any* layer send all eight bits of every value of the photograph? How far is the noise of the last
+# exhibit from it?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+bits = 8 * photograph.size
+limit = (1 / (2 * np.log(2) * bits)) ** 0.5  # 1 / (2 sigma^2) nats for so many bits
+print(f"sigma = {limit:.1e} for {bits:,} bits")
+print(f"at sigma = {sigma:g} they take {100 * (sigma / limit) ** 2:.0f} per cent of the capacity")
+
+# %% [markdown]
+# **Change.** The offset $c=\frac12$ does not suit MNIST. Take the mean of other digits. What is then left of the error of $\hat X$?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+digits = datasets.classified("MNIST-5000", split="all").inputs.astype(float)
+records, others = digits[:200], digits[200:]
+plain = np.sum(records**2, axis=1).mean()  # in units of sigma^2
+for name, offset in (("grey", 0.5), ("mean of others", others.mean(axis=0))):
+    share = np.sum((records - offset) ** 2, axis=1).mean() / plain
+    print(f"offset {name}: {share:.2f} of the error of X_hat, without any bias")
+print("what all digits have in common need not be sent")
+
+# %% [markdown]
+# **Prove.** Whatever closed convex set is known to hold the record (values in [0, 1], a bounded total variation): projecting a copy onto
+# it never raises the error, whatever the noise.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Let $y$ be the copy, $p$ its projection onto the set $K$, and $x\in K$ the record. For every $t\in[0,1]$ the point $p+t(x-p)$ is in
+# $K$ and not nearer to $y$ than $p$: $\lVert y-p\rVert^2\le\lVert y-p\rVert^2-2t\,(y-p)^\top(x-p)+t^2\lVert x-p\rVert^2$, so
+# $(y-p)^\top(x-p)\le0$ as $t\to0$. Hence
+# $\lVert y-x\rVert^2=\lVert y-p\rVert^2+2\,(y-p)^\top(p-x)+\lVert p-x\rVert^2\ge\lVert p-x\rVert^2$, in every single draw. The
+# clipped copy is the case $K=[0,1]^N$.
+# ```

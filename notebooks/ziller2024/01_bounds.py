@@ -48,9 +48,9 @@ study = Study(
 #
 # With the projection's output as the loss, the gradient with respect to the weights is the record
 # ({prf:ref}`Eqs. (1)-(3) (the attack) <prf-ziller2024-alg_linear_attack>`). The paper says that the
-# attack needs the fewest parameters and concludes that fewer parameters are better under
-# differential privacy. The first is a count. The second depends on the further parameters: rows
-# that are averaged do no harm, and help where $\lVert X\rVert < C$.
+# attack needs the fewest parameters, and that the gradient's norm and the total noise grow with
+# their number. Both come out. (They do not make fewer parameters better for the attacker: rows that
+# are averaged lose nothing, and help where $\lVert X\rVert < C$; see paper A.)
 
 # %%
 import torch
@@ -81,7 +81,7 @@ study.judge(alg_linear_attack, tables)
 # ### Proposition 1: the MSE
 #
 # Clipping adds a bias, noise adds $C^2\sigma^2$ ({prf:ref}`Proposition 1 <prf-ziller2024-prop1>`); so the
-# expectation is *at least* $C^2\sigma^2$. Equation (21) in the proof prints *at most*.
+# expectation is *at least* $C^2\sigma^2$. Equation (21) in the proof prints *at most*, a misprint.
 
 # %% tags=["exhibit:ziller2024/prop1"]
 from companion.papers.ziller2024 import prop1
@@ -122,8 +122,7 @@ study.judge(prop3, tables)
 # ### Proposition 4: many steps
 #
 # Averaging $T$ reconstructions divides the variance by $T$ ({prf:ref}`Proposition 4 <prf-ziller2024-prop4>`). To
-# undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`Remark 1 <prf-ziller2024-rem1>`); Section 3.2 divides
-# by $\sqrt T$ and calls it an increase.
+# undo that, $\sigma$ has to grow by $\sqrt T$ ({prf:ref}`Remark 1 <prf-ziller2024-rem1>`).
 
 # %% tags=["exhibit:ziller2024/prop4"]
 from companion.papers.ziller2024 import prop4
@@ -150,8 +149,8 @@ study.judge(prop5, tables)
 # ### Proposition 6: a bound without the data
 #
 # Dropping the bias can only raise $\mathbb P(\mathrm{MSE}\le\eta)$
-# ({prf:ref}`Proposition 6 <prf-ziller2024-prop6>`). The bound holds; the variable that attains it lies below the
-# MSE, not above as printed.
+# ({prf:ref}`Proposition 6 <prf-ziller2024-prop6>`). The bound holds; that the variable which attains it lies
+# above the MSE, as printed, is a slip: it lies below.
 
 # %% tags=["exhibit:ziller2024/prop6"]
 from companion.papers.ziller2024 import prop6
@@ -211,8 +210,9 @@ study.judge(fig2, tables)
 #
 # The worst case is the closed form $\Phi(\Phi^{-1}(\kappa) + \sqrt T/\sigma)$; the other columns
 # are {eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6` and {eq}`eq-ziller2024-8` at $\sigma/\sqrt T$.
-# All 68 numbers are as printed. The *names* of the columns are not right: "Min" and "Max" refer to
-# one estimator, and a constant grey picture is better in most rows.
+# All 68 numbers are as printed. The *names* of the columns claim more: "Min" and "Max" refer to one
+# estimator. Divided by $1 + N\sigma^2$, which needs neither data nor prior, it is a thousand times
+# better in the first row, and a constant grey picture is better in most rows.
 
 # %%
 from reconrisk import bounds
@@ -248,3 +248,46 @@ from companion.papers.ziller2024 import propC1
 tables = propC1.measure(study)
 display(propC1.draw(tables))
 study.judge(propC1, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** A provider chooses $\sigma$ for photographs of $N=150{,}528$ values so that the largest expected NCC of Table 1 is 10 %. What
+# is the worst-case success with $\kappa=10$ % then?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+values = 150_528
+sigma = (99 / values) ** 0.5  # 1 / sqrt(1 + N sigma^2) = 0.1
+print(
+    f"sigma = {sigma:.4f}: the largest expected NCC is {bounds.ncc_bound_paper(values, sigma):.2f}"
+)
+print(f"worst-case success {100 * bounds.rero_gaussian(sigma, 0.1):.2f}%, at sigma = 1 still 61%")
+print("noise that spoils a picture for the eye hides nothing from who knows the candidates")
+
+# %% [markdown]
+# **Change.** Two steps release the same record with different noise, $\sigma=1$ and $\sigma=3$ at $C=1$. Is averaging them
+# ({prf:ref}`Proposition 4 <prf-ziller2024-prop4>`) still the thing to do?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+import numpy as np
+
+rng = np.random.default_rng(1)
+first, second = rng.standard_normal(100_000), 3 * rng.standard_normal(100_000)
+weighted = (first + second / 9) / (1 + 1 / 9)
+for name, noise in (("first", first), ("average", (first + second) / 2), ("weighted", weighted)):
+    print(f"{name}: MSE {np.mean(noise**2):.1f}")
+print("no: the average is worse than the first alone; weights of one over the variance use both")
+
+# %% [markdown]
+# **Prove.** Where nothing is clipped, the printed bound on the PSNR lies below the expectation by between $4.34/N$ and $8.69/N$ dB.
+
+# %% [markdown]
+# ```{dropdown} Solution
+# There the MSE is $C^2\sigma^2\chi^2_N/N$. With $\mathbb E\ln\chi^2_N=\psi(N/2)+\ln2$, $\psi$ the digamma function, the expected PSNR
+# exceeds $10\log_{10}$ of $(\text{range})^2/\mathbb E\,\mathrm{MSE}$ by
+# $$
+# -\frac{10}{\ln10}\,\mathbb E\ln\frac{\chi^2_N}{N}=\frac{10}{\ln10}\bigl(\ln\tfrac N2-\psi(\tfrac N2)\bigr).
+# $$
+# Since $\frac1{2z}<\ln z-\psi(z)<\frac1z$ for every $z>0$, at $z=N/2$ this lies between $4.34/N$ and $8.69/N$. It is never
+# negative, so the statement can only be saved as a lower bound.
+# ```

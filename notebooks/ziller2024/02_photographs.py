@@ -16,8 +16,8 @@
 # Ziller et al., Section 3 and Appendix B. The projection attack on photographs, one DP-SGD step
 # for every picture, clipping norm $C$ and noise multiplier $\sigma$. The paper prints neither its
 # values of $C$ nor those of $\sigma$; here $C$ is set relative to the pictures' norms, below, at
-# and above them. The quick profile uses the photographs that come with scikit-image; the paper
-# profile reads an ImageNet-style folder from `data_root`. The laws that the measurements follow
+# and above them. The quick profile uses the first of twenty ImageNet photographs that come
+# with a package; the paper profile reads an ImageNet-style folder from `data_root`. The laws that the measurements follow
 # are on {doc}`the page before <01_bounds>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -81,7 +81,9 @@ study.judge(fig1, tables)
 # %% [markdown]
 # ### Figure 4: NMI, SSIM and a perceptual distance
 #
-# The same reconstructions, measured by metrics without a bound. LPIPS needs a pretrained network;
+# The same reconstructions, measured by metrics without a bound. The NMI orders all settings as the
+# NCC does and tends to one, as the paper says; its curve over $\sigma$ has another shape and falls
+# where the NCC still stands near one. LPIPS needs a pretrained network;
 # where its weights are not available, the same code runs on an untrained one, which orders noise
 # levels but does not give LPIPS values.
 
@@ -240,3 +242,55 @@ lowest = tables["grid"].query("size == 32 and sigma == 1e-5").iloc[0]
 print(f"noise per value over C at sigma = 1e-5, in the figure: {lowest['noise'] / lowest['C']:.0e}")
 display(fig8.draw(tables))
 study.judge(fig8, tables)
+
+# %% [markdown]
+# ## Try it
+#
+# **Compute.** At $\sigma=.005$ the bound {eq}`eq-ziller2024-8` on the NCC of a clipped picture of 224 pixels a side is about one half. Average the
+# released photograph over blocks of 7 by 7 pixels. What is the NCC with the picture at 32 pixels?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from reconrisk import datasets
+
+photograph = datasets.pictures(224, 1)[0]
+noise = np.random.default_rng(1).standard_normal(photograph.shape)
+copy = photograph + 0.005 * np.linalg.norm(photograph) * noise
+
+
+def blocks(pixels):
+    """Average over blocks of 7 by 7 pixels."""
+    return pixels.reshape(32, 7, 32, 7, 3).mean(axis=(1, 3)).ravel()
+
+
+whole = metrics.ncc(photograph.ravel(), copy.ravel())
+small = metrics.ncc(blocks(photograph), blocks(copy))
+print(
+    f"NCC at 224 pixels {whole:.1f}, at 32 pixels {small:.1f}: the same release, looked at from afar"
+)
+
+# %% [markdown]
+# **Change.** Clip every *value* at $c$ instead of the whole gradient's norm, with $c$ such that the norm is one twentieth of the
+# photograph's. What can be read without noise?
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
+from scipy.optimize import brentq
+
+size = np.linalg.norm(photograph)
+level = brentq(lambda c: np.linalg.norm(np.minimum(photograph, c)) - size / 20, 0, 1)
+by_value, by_norm = np.minimum(photograph, level), photograph / 20
+for name, clipped in (("by value", by_value), ("by norm", by_norm)):
+    print(
+        f"clipped {name}: NCC {metrics.ncc(photograph.ravel(), clipped.ravel()):.1f} without noise"
+    )
+print("the norm's clipping loses one number, the values' nearly all of the picture")
+
+# %% [markdown]
+# **Refute.** *A higher resolution protects a picture, because the bound {eq}`eq-ziller2024-8` falls with $N$.*
+
+# %% [markdown]
+# ```{dropdown} Solution
+# Enlarge a picture $x$ by repeating every pixel in blocks of $k$ by $k$: $X$, of norm $\lVert X\rVert=k\lVert x\rVert$. Let both be clipped, and
+# divided by their known factors. The copy of $X$ has noise of standard deviation $\sigma k\lVert x\rVert$ in every value. Averages over its
+# blocks are $x$ with noise of $\sigma k\lVert x\rVert/k=\sigma\lVert x\rVert$: exactly the law of the copy of the small picture, although the
+# bound on the NCC of the large one has $k^2N$ in the place of $N$. The larger picture shows what the small one shows, and perhaps more.
+# ```

@@ -173,7 +173,8 @@ def test_ledger_filters(address, page) -> None:
     page.select_option("form.ledger-filter select", "refuted")
     refuted = page.locator("table.ledger tbody tr:visible")
     assert 0 < refuted.count() < every
-    assert set(refuted.locator(".verdict").all_inner_texts()) == {"refuted"}
+    counting = [row.locator(".verdict").first.inner_text() for row in refuted.all()]
+    assert set(counting) == {"refuted"}
 
 
 def test_ledger_is_whole_without_scripts(address, browser) -> None:
@@ -183,6 +184,42 @@ def test_ledger_is_whole_without_scripts(address, browser) -> None:
     assert page.locator("table.ledger tbody tr:visible").count() > 200
     assert page.locator("form.ledger-filter:visible").count() == 0
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "what"),
+    [
+        (MATH, "article a[href*='references.html#id']", ".citation"),
+        (MATH, "article a[href*='#equation-eq-']:not(.headerlink)", "mjx-container"),
+        (MATH, "article a[href*='glossary.html#term-']", "dd, p"),
+        (MATH, "article a[href*='#prf-']:not(.headerlink)", ".admonition, .proof"),
+        (MATH, "article a[href*='#exhibit-']", "img"),
+        ("book/generated/errata.html", "article a[href*='#exhibit-']", "p"),
+    ],
+)
+def test_links_show_what_they_lead_to(address, desk, name, link, what) -> None:
+    """Nothing but this book is asked for it; Escape puts it away; it hides no second id."""
+    page = desk.new_page()
+    asked = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.goto(f"{address}/{name}", wait_until="load")
+    found = page.locator(link).first
+    assert found.count() == 1, link
+    found.evaluate("link => link.closest('details')?.setAttribute('open', '')")
+    found.scroll_into_view_if_needed()
+    found.hover()
+    preview = page.locator(".popover.preview")
+    preview.locator(what).first.wait_for(state="attached", timeout=15_000)
+    preview.wait_for(state="visible")
+    assert preview.count() == 1
+    assert preview.inner_text().strip() or preview.locator("img, mjx-container").count()
+    assert preview.locator("[id]").count() == preview.locator("mjx-container [id]").count()
+    assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {
+        urlsplit(address).netloc
+    }
+    page.keyboard.press("Escape")
+    preview.wait_for(state="hidden")
+    page.close()
 
 
 def test_exhibit_details_open(address, page, book) -> None:

@@ -187,6 +187,30 @@ def test_enclosures_are_as_narrow_as_the_page_says(library) -> None:
         assert found["membership_advantage"]["upper"] >= truth.lower
 
 
+def test_wide_enclosures_are_admitted(library) -> None:
+    """At small rates the page either agrees with the library or says that it does not know."""
+    for sigma, q, steps in [(0.7, 1e-4, 10_000), (0.53, 2.9e-5, 87_000), (1.0, 1e-3, 1000)]:
+        entry = {"sigma": sigma, "q": q, "steps": steps, "surprise": 3, "delta": 1e-6}
+        found = library.evaluate("s => reconriskExplorer.report.composed(s)", entry)
+        wide = library.evaluate("e => reconriskExplorer.report.tooWide(e)", found)
+        truth, epsilon = privacy.epsilon(DPSGD(sigma, q, steps), 1e-6), found["epsilon"]
+        assert epsilon["lower"] <= truth.upper and truth.lower <= epsilon["upper"]
+        assert wide or epsilon["upper"] - epsilon["lower"] <= 0.05 * epsilon["upper"]
+
+
+def test_epsilon_is_narrow_at_small_rates(library) -> None:
+    """Rare large losses are treated apart, as in the library."""
+    runs = [(0.7, 1e-4, 10_000), (0.53, 2.9e-5, 87_000), (0.6, 1e-4, 30_000), (0.9, 1e-6, 100_000)]
+    for sigma, q, steps in runs:
+        mechanism = {"a": 1 / sigma, "q": q, "steps": steps}
+        low, high = library.evaluate(
+            "m => reconriskExplorer.accountant.epsilon(m, 1e-6, 1e-3)", mechanism
+        )
+        truth = privacy.epsilon(DPSGD(sigma, q, steps), 1e-6)
+        assert low <= truth.upper and truth.lower <= high
+        assert high - low <= max(1e-3 * high, 2e-5)
+
+
 def test_curves_pass_through_the_library(library) -> None:
     """Points of the curves, full batch and sub-sampled."""
     for q, steps in ((1.0, 100), (0.05, 200)):
@@ -327,10 +351,40 @@ def test_bad_input_is_named_and_changes_nothing(page, address) -> None:
         assert page.get_attribute("#explorer-sigma-number", "aria-invalid") == "true"
         assert "from 0.01 to 10000" in page.inner_text("#explorer-sigma-problem")
         assert page.evaluate("() => reconriskExplorer.setting()") == before
+    for name, wrong, right in (
+        ("q", "1.5", "A number from 1e-7 to 1, please."),
+        ("steps", "2.5", "A whole number from 1 to"),
+        ("steps", "", "A whole number from 1 to"),
+    ):
+        page.fill(f"#explorer-{name}-number", wrong)
+        page.press(f"#explorer-{name}-number", "Enter")
+        assert right in page.inner_text(f"#explorer-{name}-problem").replace("⁻", "-")
+        assert page.evaluate("() => reconriskExplorer.setting()") == before
     page.fill("#explorer-surprise-number", "1/500")
     page.press("#explorer-surprise-number", "Enter")
     _settled(page)
     assert page.locator("[data-title='rero']").inner_text() == "Success with 500 candidates"
+
+
+def test_what_is_out_of_date_is_pale(page, address) -> None:
+    _open(page, f"{address}/{PAGE}#sigma=1.1&q=0.01&T=2000")
+    assert page.locator(".explorer-stale").count() == 0
+    pale = page.evaluate(
+        "() => { const slider = document.getElementById('explorer-sigma'); slider.value = '600';"
+        " slider.dispatchEvent(new Event('input'));"
+        " return document.querySelectorAll('[data-value].explorer-stale').length; }"
+    )
+    assert pale == len(SHOWN)
+    _settled(page)
+    assert page.locator(".explorer-stale").count() == 0
+
+
+def test_an_address_that_no_run_has_is_admitted(page, address) -> None:
+    _open(page, f"{address}/{PAGE}#sigma=-1&q=2&T=3")
+    said = page.inner_text("#explorer-said")
+    assert "sigma = -1, q = 2," in said
+    assert "T =" not in said
+    assert page.evaluate("() => reconriskExplorer.setting().q") == 1
 
 
 def test_a_paper_s_setting_is_the_paper_s(page, address) -> None:

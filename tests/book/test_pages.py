@@ -7,7 +7,9 @@ import re
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 
+from companion.book import sources
 from companion.study import registry, stored
 
 ROOT = registry.project_root()
@@ -110,6 +112,37 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
         anchor = _html_id(registry.exhibit(exhibit_id).anchor)
         assert page.find(id=anchor) is not None, exhibit_id
         assert f"companion run {exhibit_id} --profile" in " ".join(page.get_text().split())
+
+
+def test_exhibits_lead_to_their_papers(book) -> None:
+    """Heading and caption name the paper's figure and link to the paper."""
+    for exhibit_id, result in stored.stored_results(ROOT).items():
+        row = registry.exhibit(exhibit_id)
+        where = sources.address(row.paper_key)
+        assert bool(where) == (row.paper_key != "beyond")
+        if where:
+            page = book.pages[result.notebook.replace(".ipynb", ".html")]
+            name = _html_id(f"fig-{exhibit_id}")
+            for place in filter(None, (page.find(id=_html_id(row.anchor)), page.find(id=name))):
+                # where a heading has several labels, all but one are spans in it
+                link = (place.parent if place.name == "span" else place).find("a", href=where)
+                assert link is not None, (exhibit_id, place.name)
+                assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
+
+
+def test_every_reference_can_be_clicked(book) -> None:
+    entries = book.pages["book/references.html"].select(".citation")
+    assert len(entries) > 80
+    assert [e.get_text()[:60] for e in entries if e.select_one("a.external") is None] == []
+
+
+def test_previews_are_of_this_book_only(book) -> None:
+    scripts = list((book.folder / "_static" / "tippy").rglob("*.js"))
+    assert len(scripts) >= len([p for p in (ROOT / "notebooks").rglob("*.ipynb")])
+    for script in scripts:
+        shown = BeautifulSoup(script.read_text(), "html.parser")
+        assert not [i for i in shown.find_all("img") if "://" in i.get("src", "")], script
+    assert not [p for p in book.pages.values() if p.find("script", src=re.compile("unpkg"))]
 
 
 def test_names_in_an_exhibits_source_lead_to_where_they_are_described(book) -> None:

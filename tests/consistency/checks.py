@@ -232,6 +232,51 @@ def volatile(name: str, notebook: Notebook) -> list[str]:
     return problems
 
 
+#: what every notebook with exhibits asks of its reader at its end, and how an answer is marked
+ASKED = ("Compute", "Change", "Prove or Refute")
+SOLUTION = "Solution"
+
+
+def exercises(name: str, notebook: Notebook) -> list[str]:
+    """What is wrong with the section ``Try it``: its place, its three kinds, their solutions.
+
+    The first two are solved by a folded cell that prints, the third by a folded text.
+    """
+    cells = notebook["cells"]
+    headings = [
+        (number, heading)
+        for number, cell in enumerate(cells)
+        if cell["cell_type"] == "markdown"
+        for heading in re.findall(r"^## (.+)$", cell["source"], re.M)
+    ]
+    if not headings or headings[-1][1] != "Try it":
+        return [f"{name}: does not end with a section 'Try it'"]
+    section = cells[headings[-1][0] :]
+    marks = [re.search(r"^\*\*(\w+)\.\*\*", c["source"], re.M) for c in section]
+    asked = [(m[1], section[i + 1 :][:1]) for i, m in enumerate(marks) if m]
+    kinds = tuple(kind for kind, _ in asked)
+    if len(kinds) != 3 or kinds[:2] != ASKED[:2] or kinds[2] not in ASKED[2].split(" or "):
+        return [f"{name}: asks {kinds}, not {ASKED}"]
+    solved = [_computed_solution(asked[0][1]), _computed_solution(asked[1][1])]
+    solved.append(
+        bool(asked[2][1]) and asked[2][1][0]["source"].startswith(f"```{{dropdown}} {SOLUTION}\n")
+    )
+    return [
+        f"{name}: {kind} has no folded solution"
+        for kind, done in zip(kinds, solved, strict=True)
+        if not done
+    ]
+
+
+def _computed_solution(cells: Sequence[Mapping[str, Any]]) -> bool:
+    if not cells or cells[0]["cell_type"] != "code":
+        return False
+    metadata = cells[0]["metadata"]
+    shown = metadata.get("mystnb", {}).get("code_prompt_show")
+    folded = "hide-cell" in metadata.get("tags", ()) and shown == SOLUTION
+    return folded and "print(" in cells[0]["source"]
+
+
 # --- tolerances -------------------------------------------------------------------------------
 
 _PRINTED = re.compile(

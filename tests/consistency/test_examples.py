@@ -35,6 +35,7 @@ PUBLIC_FACE = [
     risk.training_run,
     risk.from_opacus,
     risk.from_dp_event,
+    risk.from_guarantee,
 ]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from companion.study import registry
+from companion.study import registry, stored
 from consistency import checks
 
 ROOT = registry.project_root()
 NOTEBOOKS = checks.notebooks(ROOT)
+#: those with exhibits: at the end of each the reader has something to do
+WITH_EXHIBITS = [name for name, notebook in NOTEBOOKS.items() if stored.exhibit_cells(notebook)]
 
 
 def test_there_are_notebooks() -> None:
@@ -53,6 +55,18 @@ def test_nothing_is_silenced_without_a_reason(name: str) -> None:
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_nothing_of_one_machine_is_stored(name: str) -> None:
     assert checks.volatile(name, NOTEBOOKS[name]) == []
+
+
+@pytest.mark.parametrize("name", WITH_EXHIBITS)
+def test_it_ends_with_three_exercises_and_their_solutions(name: str) -> None:
+    assert checks.exercises(name, NOTEBOOKS[name]) == []
+
+
+def test_a_missing_exercise_or_solution_is_reported() -> None:
+    name = "notebooks/beyond/00_fifteen_minutes.ipynb"
+    cells = NOTEBOOKS[name]["cells"]
+    for lost in range(len(cells) - 6, len(cells)):
+        assert checks.exercises(name, {"cells": cells[:lost] + cells[lost + 1 :]}), lost
 
 
 def test_tolerances_are_those_of_the_printed_digits() -> None:

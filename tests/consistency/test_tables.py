@@ -32,9 +32,9 @@ def test_every_exhibit_has_its_tables(results):
 def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
     tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
     content = results[exhibit_id].content
-    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == content[
-        "verdicts"
-    ]
+    # what a verdict would have noticed takes a second to compute; nbval compares it
+    told = [verdict | {"notices": ""} for verdict in content["verdicts"]]
+    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == told
     assert {name: digest(tables[name]) for name in tables.exact} == content["digests"]
     assert tables.ran == content["ran"]
 
@@ -42,6 +42,7 @@ def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
 @pytest.mark.parametrize("exhibit_id", [e for e in EXHIBITS if find_exhibit(e).is_drawn])
 def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     from matplotlib import pyplot as plt
+    from matplotlib.text import Text
 
     exhibit = find_exhibit(exhibit_id)
     tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
@@ -49,6 +50,9 @@ def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     figure = exhibit.draw(tables)
     figure.canvas.draw()  # what is wrong with a text or an axis shows here
     assert plt.get_fignums() == before, "a figure is left open, and a notebook would show it twice"
+    assert figure.get_size_inches()[0] < 8.41, "it is wider than the page, which would shrink it"
+    sizes = {t.get_fontsize() for t in figure.findobj(Text) if t.get_text() and t.get_visible()}
+    assert min(sizes, default=8) > 7.9, "letters too small to read"
     words = described(exhibit.file, tables)
     assert len(words["alt"].split()) > 8 and words["alt"].endswith(".")
     assert len(words["caption"]) > 40 and "nan" not in words["alt"].split()

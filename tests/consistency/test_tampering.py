@@ -26,14 +26,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the project's notebooks and data, which the registry reads instead."""
     for folder in ("notebooks", "data"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    readers = (registry.exhibits, registry.claims, registry.errata, registry.printed)
     with monkeypatch.context() as patch:
         patch.setenv("RECONRISK_ROOT", str(tmp_path))
-        for reader in readers:
-            reader.cache_clear()
+        registry.forget()
         yield tmp_path
-    for reader in readers:
-        reader.cache_clear()
+    registry.forget()
 
 
 def change(path: Path, edit: Callable[[nbformat.NotebookNode], None]) -> None:

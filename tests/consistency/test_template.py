@@ -88,20 +88,39 @@ def test_it_fails_when_a_printed_number_is_changed(checkout):
     assert "2 of 3 agree" in said and "0.75" in said
 
 
-ALTERED = """
+@pytest.mark.parametrize("changed", ["0.75,0.73", "0.73,0.75"])
+def test_it_fails_when_one_column_of_a_number_is_changed(checkout, changed):
+    numbers = checkout / "data/paper/example2026/table1.csv"
+    right = numbers.read_text()
+    try:
+        numbers.write_text(right.replace("0.73,0.73", changed))
+        done = run(checkout, "--no-figure")
+    finally:
+        numbers.write_text(right)
+    assert done.returncode != 0
+    printed, value = changed.split(",")
+    assert f"printed {printed}, but its value is {value}" in done.stdout + done.stderr
+
+
+FALSIFIED = """
 from companion.papers.example2026 import table1
 from companion.study import Study
+from companion.study.falsifiers import falsifiers_of, noticed, unmoved
 
 tables = table1.measure(Study())
 print(*(v.status for v in table1.judge(tables)))
-tables["simulated"].loc[lambda t: t["epsilon"] == 1, "share"] += 0.03
-print(*(v.status for v in table1.judge(tables)))
+print(*(unmoved(table1, tables, f) or "noticed" for f in falsifiers_of(table1)))
+print(noticed(table1, tables)["X-001"])
 """
 
 
-def test_its_claim_fails_where_more_answers_are_true(checkout):
-    done = python(checkout, "-c", ALTERED)
-    assert done.stdout.splitlines() == ["reproduced reproduced", "reproduced failed"], done.stderr
+def test_its_verdicts_come_out_otherwise_where_they_are_false(checkout):
+    done = python(checkout, "-c", FALSIFIED)
+    statuses, moved, words = done.stdout.splitlines()
+    assert statuses == "reproduced reproduced", done.stderr
+    assert moved == "noticed noticed noticed"
+    fewer, more = re.fullmatch(r"([\d.]+)% fewer.*; ([\d.]+)% more true answers", words).groups()
+    assert float(fewer) < 5 and float(more) < 3
 
 
 def test_it_is_added_once_only(checkout):

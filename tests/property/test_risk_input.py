@@ -65,8 +65,14 @@ def flag_of(field: str) -> str:
 
 
 def base(field: str) -> list[str]:
-    noise = [] if field in ("noise_multiplier", "concentration") else ["-s", "1"]
-    return noise + (["--dataset-size", "100"] if field == "batch_size" else [])
+    given = [] if field in ("noise_multiplier", "concentration") else ["-s", "1"]
+    given += [] if field in ("steps", "epochs") else ["-t", "1"]
+    given += [] if field in ("sampling_rate", "batch_size") else ["-q", "1"]
+    return given + (["--dataset-size", "100"] if field == "batch_size" else [])
+
+
+#: a full batch in one step, for settings that are about something else
+ONCE = ["-q", "1", "-t", "1"]
 
 
 def plain(value) -> bool:
@@ -89,7 +95,10 @@ def test_every_flag_refuses_what_is_no_number(field):
 def test_every_field_of_a_file_refuses_other_types(field, tmp_path):
     file = tmp_path / "run.json"
     for value in (True, False, "x", "1", {"a": 1}, [[1]], ["x"], [True], [None], 10**400, 1e999):
-        fields = {"noise_multiplier": 1.0, "dataset_size": 100, field: value}
+        fields = {"noise_multiplier": 1.0, "dataset_size": 100, "sampling_rate": 1.0, "steps": 1}
+        for other in {"batch_size": ["sampling_rate"], "epochs": ["steps"]}.get(field, []):
+            del fields[other]
+        fields[field] = value
         if field == "concentration":
             del fields["noise_multiplier"]
         text = json.dumps(fields).replace("Infinity", "1e999")
@@ -152,9 +161,18 @@ BROKEN = {
     "misspelt.yaml": (b"noise_multiplyer: 1\n", "did you mean noise_multiplier?"),
     "unknown.yaml": (b"zzz: 1\n", "there are noise_multiplier, concentration"),
     "merge.yaml": (b"<<: {steps: 1}\n", "unknown field '<<'"),
-    "model.yaml": (b"noise_multiplier: 1\nmodel: 3\n", "model must hold fields of its own"),
-    "depth.yaml": (b"noise_multiplier: 1\nmodel: {widht: 3}\n", "did you mean width?"),
-    "width.yaml": (b"noise_multiplier: 1\nmodel: {batch_size: 3}\n", "width must be"),
+    "model.yaml": (
+        b"noise_multiplier: 1\nsteps: 1\nsampling_rate: 1\nmodel: 3\n",
+        "model must hold fields of its own",
+    ),
+    "depth.yaml": (
+        b"noise_multiplier: 1\nsteps: 1\nsampling_rate: 1\nmodel: {widht: 3}\n",
+        "did you mean width?",
+    ),
+    "width.yaml": (
+        b"noise_multiplier: 1\nsteps: 1\nsampling_rate: 1\nmodel: {batch_size: 3}\n",
+        "width must be",
+    ),
     "image.yaml": (b"noise_multiplier: 1\nimage: 28xx28\n", "image must be height x width"),
     "data.yaml": (b"noise_multiplier: 1\ndata: [1]\n", "data must be the path"),
     "empty.yaml": (b"", "the run must be described"),
@@ -253,12 +271,22 @@ def test_any_fields_are_a_setting_or_refused(fields):
     [
         ["-s", "1e-6", "-q", "0.01", "-t", "1e9"],
         ["-s", "1e6", "-q", "1e-9", "-t", "1e9"],
-        ["-s", "1e6", "--image", "1000000x1000", "--data-norm", "1e12", "--data-range", "1e12"],
-        ["-s", "1e-6", "--dimension", "1", "--data-norm", "1e-9", "--data-range", "1e-9"],
-        ["-s", "1", "-t", "1e9", "--log-prior-success=-4260", "--prior-size", "1e300"],
+        [
+            *ONCE,
+            "-s",
+            "1e6",
+            "--image",
+            "1000000x1000",
+            "--data-norm",
+            "1e12",
+            "--data-range",
+            "1e12",
+        ],
+        [*ONCE, "-s", "1e-6", "--dimension", "1", "--data-norm", "1e-9", "--data-range", "1e-9"],
+        ["-s", "1", "-q", "1", "-t", "1e9", "--log-prior-success=-4260", "--prior-size", "1e300"],
         ["--concentration", "1e5", "--parameters", "2", "-t", "1e9", "-q", "1e-9"],
-        ["--concentration", "1e-6", "--parameters", "1e9", "--dimension", "1e9"],
-        ["-s", "1", "--model-width", "1e12", "--dimension", "1e9", "--parameters", "1e9"],
+        [*ONCE, "--concentration", "1e-6", "--parameters", "1e9", "--dimension", "1e9"],
+        [*ONCE, "-s", "1", "--model-width", "1e12", "--dimension", "1e9", "--parameters", "1e9"],
         ["-s", "1", "--delta", "1e-100", "-q", "0.5", "-t", "100"],
     ],
 )
@@ -281,7 +309,7 @@ def test_extreme_settings_answer_or_say_why(arguments):
         ["-s", "1e-6", "-q", "0.01", "-t", "1e9"],
         ["-s", "1e6", "-q", "1e-9", "-t", "1e9", "--dimension", "1e9", "--data-norm", "1e12"],
         ["--concentration", "1e5", "--parameters", "2", "-t", "1e9", "-q", "1e-9"],
-        ["-s", "1", "--log-prior-success=-4260", "--prior-size", "1e300"],
+        [*ONCE, "-s", "1", "--log-prior-success=-4260", "--prior-size", "1e300"],
     ],
 )
 def test_extreme_settings_are_drawn_or_left_out(arguments):
@@ -313,7 +341,8 @@ def test_extreme_settings_are_drawn_or_left_out(arguments):
     ],
 )
 def test_options_that_do_not_fit_are_refused(arguments, why):
-    assert why in refused(call("-s", "1", *arguments))
+    rate = [] if "--batch-size" in arguments else ["-q", "1"]
+    assert why in refused(call("-s", "1", "-t", "1", *rate, *arguments))
 
 
 def test_the_fields_are_those_of_the_library():

@@ -70,7 +70,7 @@ def measure(study: Context) -> Tables:
         raise ValueError(f"scale must not be unlucky; got {p.scale}")
     draws = p.scale * study.rng("noise").standard_normal(p.samples)
     table = pd.DataFrame({"draw": range(p.samples), "value": draws})
-    return Tables({"draws": table}, ran=f"{p.samples} draws.")
+    return Tables({"draws": table}, ran=f"{p.samples} draws.", stand_ins=("draws",))
 
 
 def judge(tables):
@@ -202,6 +202,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
         "data/companion/exhibits.csv": EXHIBITS.splitlines()[0] + "\n",
         "data/companion/claims.csv": CLAIMS.splitlines()[0] + "\n",
         "data/companion/errata.csv": ERRATA,
+        "data/companion/defences.csv": "id,reading,defence,stands_because\n",
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -222,15 +223,16 @@ def fresh_papers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget which papers there are, before and after."""
     from companion.study import exhibits, registry
 
-    cached = [registry.exhibits, registry.claims, registry.errata, registry.costs, registry.printed]
-    cached += [exhibits.file_of, exhibits.find_file_exhibit]
+    cached = [exhibits.file_of, exhibits.find_file_exhibit]
     for name in [m for m in sys.modules if m.startswith("companion.papers.")]:
         monkeypatch.delitem(sys.modules, name)
+    registry.forget()
     for function in cached:
         function.cache_clear()
     yield
     for name in [m for m in sys.modules if m.startswith("companion.papers.")]:
         del sys.modules[name]
+    registry.forget()
     for function in cached:
         function.cache_clear()
 

@@ -11,7 +11,7 @@ import torch
 
 from companion.experiments.clients import Setting
 from companion.papers.beyond import aware_attackers, strongest_attack
-from made_tables import failed, made, statuses, with_column
+from made_tables import made
 from reconrisk import bounds
 from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
 from reconrisk.convnets import ConvNet
@@ -228,30 +228,6 @@ def aware_tables():
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "change", "where", "targets"),
-    [
-        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradDrop p=0.9'",
-         {"aware_attackers", "O-045", "E-E-42"}),
-        ("lowest errors", "aware RMSE", 0.3, "defence == 'LocalAggregation'",
-         {"aware_attackers", "O-045", "E-E-42"}),
-        ("lowest errors", "aware RMSE", 0.39, "setting == 'GradNoise sigma0=0.05'",
-         {"aware_attackers", "O-045", "E-E-42"}),
-        ("lowest errors", "aware RMSE", 0.1, "setting == 'GradPrune p=0.9'", {"O-046"}),
-        ("lowest errors", "oblivious RMSE", 0.36, "setting == 'GradPrune p=0.9'", {"O-046"}),
-        ("gains by defence", "gain", 0.1, "defence == 'None'", {"aware_attackers", "O-045"}),
-        ("gains by defence", "gain", 1.9, "defence == 'GradDrop'", {"aware_attackers", "O-045"}),
-        ("gains by defence", "gain", 0.9, "defence == 'LocalAggregation'",
-         {"aware_attackers", "O-045"}),
-    ],
-)  # fmt: skip
-def test_attackers_who_know_no_more_are_noticed(table, column, change, where, targets):
-    tables = aware_tables()
-    assert set(statuses(aware_attackers, tables).values()) == {"reproduced", "refuted"}
-    found = failed(aware_attackers, with_column(tables, table, column, change, where))
-    assert {name.removeprefix("beyond/") for name in found} == targets
-
-
 def test_gains_and_their_intervals():
     tables = aware_tables()
     gains = tables["gains by defence"].set_index("defence")
@@ -288,33 +264,6 @@ def strongest_tables():
         strongest_attack,
         {"leads": {"lead": [0.1, 0.0]}, "fits": fits, "ranks": ranks, "two layers": layers},
     )
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "change", "where", "targets"),
-    [
-        ("fits", "largest", 0.1, "setting == 'GradClip C=2'", {"strongest_attack", "O-048"}),
-        ("fits", "largest", 0.1, "setting == 'GradPrune p=0.9'",
-         {"strongest_attack", "O-048", "E-E-43"}),
-        ("fits", "oblivious inversion", 1e-7, "setting == 'GradPrune p=0.9'", {"E-E-43"}),
-        ("fits", "determined", True, "setting == 'GradPrune p=0.99'",
-         {"strongest_attack", "O-049"}),
-        ("fits", "van Trees", 0.0, "noise == 0.01", {"strongest_attack", "O-050"}),
-        ("fits", "Cramer-Rao", 0.0, "noise == 0.01", {"strongest_attack"}),
-        ("fits", "least squares", 0.25, "noise == 0.1", {"O-050", "E-E-44"}),
-        ("fits", "least squares", 0.18, "noise == 0.1", {"E-E-44"}),
-        ("leads", "lead", -0.1, None, {"O-047"}),
-        ("two layers", "floor without noise", 0.1, None, {"O-047"}),
-        ("ranks", "determined", 1.0, "share == 0.99", {"O-049"}),
-        ("ranks", "rank", 400, "share == 0.9", {"O-049"}),
-    ],
-)  # fmt: skip
-def test_what_is_hidden_or_gone_otherwise_is_noticed(table, column, change, where, targets):
-    tables = strongest_tables()
-    assert set(statuses(strongest_attack, tables).values()) == {"reproduced", "refuted"}
-    found = failed(strongest_attack, with_column(tables, table, column, change, where))
-    assert {name.removeprefix("beyond/") for name in found} == targets
-    assert "in 5 of 6 settings" in strongest_attack.alt(tables)
 
 
 def test_pictures_of_the_strongest_attack():

@@ -14,7 +14,7 @@ from companion.papers.beyond import (
     two_layer_refinement,
 )
 from companion.papers.beyond import two_layer_attacks as runs
-from made_tables import failed, made, statuses, with_column
+from made_tables import made
 from reconrisk.attacks import (
     Refinement,
     refine_in_span,
@@ -240,7 +240,7 @@ def test_slack_in_closed_form():
     assert two_layer_floor.confusion_slack("relu", 10**6) == pytest.approx(np.sqrt(2), rel=1e-5)
 
 
-# Verdicts ----------------------------------------------------------------------------------------
+# Pictures ----------------------------------------------------------------------------------------
 
 
 def refined_tables():
@@ -277,30 +277,6 @@ def refined_tables():
     by_defence = runs.groupby("defence", sort=False)
     summary = [two_layer_refinement.summary_of_defence(own) for _, own in by_defence]
     return made(two_layer_refinement, {"runs": runs, "summary": summary})
-
-
-@pytest.mark.parametrize(
-    ("column", "change", "where", "targets"),
-    [
-        ("how", "not", "defence == 'noise .1'", {"beyond/two_layer_refinement"}),
-        ("how", "not", "family == 'without noise' and network == 0",
-         {"O-037"}),
-        ("tensor", 0.1, "family == 'without noise'", {"O-037"}),
-        ("how", "undetermined", "defence == 'pruning .9, labels same'", {"O-038"}),
-        ("tensor", 0.3, "defence == 'pruning .9, labels same'", {"O-038"}),
-        ("unit floor", 0.3, "defence == 'pruning .99, 2 records, labels same'", {"O-038"}),
-        ("unit loosened", np.inf, "defence == 'pruning .99, 2 records, labels same'", {"O-038"}),
-        ("least squares", 1e-12, "defence == 'pruning .99, 2 records, labels same'", {"O-038"}),
-        ("least squares", 0.1, "defence == 'dropout by record .5'", {"O-044"}),
-        ("without masks", 1e-3, "defence == 'dropout by record .5'", {"O-044"}),
-    ],
-)  # fmt: skip
-def test_records_that_are_left_are_noticed(column, change, where, targets):
-    tables = refined_tables()
-    assert set(statuses(two_layer_refinement, tables).values()) == {"reproduced"}
-    altered = with_column(tables, "runs", column, change, where)
-    assert targets <= failed(two_layer_refinement, altered)
-    assert failed(two_layer_refinement, altered) <= targets | {"beyond/two_layer_refinement"}
 
 
 def test_pictures_of_the_refinement():
@@ -346,24 +322,6 @@ def floor_tables():
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "change", "target"),
-    [
-        ("noisy", "floor", lambda v: 0.8 * v, "O-039"),
-        ("batches", "slack", 1.0, "O-039"),
-        ("curves", "tensor", 0.01, "two_layer_floor"),
-        ("curves", "floor", 0.01, "two_layer_floor"),
-        ("gaps", "without least squares", 0.5, "O-043"),
-        ("gaps", "least squares", 1.3, "O-043"),
-    ],
-)
-def test_a_wrong_floor_is_noticed(table, column, change, target):
-    tables = floor_tables()
-    assert set(statuses(two_layer_floor, tables).values()) == {"reproduced"}
-    (found,) = failed(two_layer_floor, with_column(tables, table, column, change))
-    assert found.endswith(target)
-
-
 def test_pictures_of_the_floor():
     tables = floor_tables()
     assert "factors of 20 to 20" in two_layer_floor.alt(tables)
@@ -403,26 +361,8 @@ def batch_tables():
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "change", "where", "target"),
-    [
-        ("exponents", "low", -0.01, "quantity == 'floor'", "two_layer_batch"),
-        ("exponents", "exponent", 0.4, "quantity == 'tensor'", "two_layer_batch"),
-        ("exponents", "high", 0.8, "quantity == 'tensor span'", "O-040"),
-        ("kinds", "unit floor", 0.01, "records == 'digits'", "O-042"),
-        ("pi exponents", "low", -0.1, "quantity == 'unit floor'", "O-042"),
-        ("pi exponents", "high", 2.0, None, "O-042"),
-    ],
-)
-def test_another_growth_with_the_batch_is_noticed(table, column, change, where, target):
-    tables = batch_tables()
-    assert set(statuses(two_layer_batch, tables).values()) == {"reproduced"}
-    (found,) = failed(two_layer_batch, with_column(tables, table, column, change, where))
-    assert found.endswith(target)
-    assert "between 0.2 and 0.5" in two_layer_batch.alt(tables)
-
-
 def test_pictures_of_the_batch():
+    assert "between 0.2 and 0.5" in two_layer_batch.alt(batch_tables())
     assert len(two_layer_batch.draw(batch_tables()).axes) == 6
 
 
@@ -446,24 +386,6 @@ def width_tables():
         for width in (1000, 2000)
     ]  # fmt: skip
     return made(two_layer_clip_noise, {"errors": errors, "exponents": fits})
-
-
-@pytest.mark.parametrize(
-    ("where", "change", "target"),
-    [
-        ("defence == 'clipping and noise' and quantity == 'norm'", 0.0, "two_layer_clip_noise"),
-        ("defence == 'noise' and quantity == 'floor'", 0.0, "two_layer_clip_noise"),
-        ("defence == 'noise' and quantity == 'least squares'", 0.0, "two_layer_clip_noise"),
-        ("defence == 'clipping and noise' and quantity == 'floor'", -0.5, "O-041"),
-        ("defence == 'clipping and noise' and quantity == 'least squares'", -0.5, "O-041"),
-    ],
-)
-def test_another_growth_with_the_width_is_noticed(where, change, target):
-    tables = width_tables()
-    assert set(statuses(two_layer_clip_noise, tables).values()) == {"reproduced"}
-    altered = with_column(tables, "exponents", "exponent", change, where)
-    (found,) = failed(two_layer_clip_noise, altered)
-    assert found.endswith(target)
 
 
 def test_pictures_of_clipping_with_noise():

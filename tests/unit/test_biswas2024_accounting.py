@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import itertools
@@ -15,13 +14,11 @@ from scipy.special import logsumexp
 from companion.experiments import fair_pairs as fair
 from companion.experiments import federated
 from companion.papers.biswas2024 import (
-    alg_accounting1,
     alg_accounting2,
     opacus_accounting,
     prop1,
     prop4,
     sphere_quadrature,
-    table1,
     table4,
     thm1,
     thm2,
@@ -60,15 +57,6 @@ def measured(name: str, seed: int = 11) -> Tables:
         return tables_of(exhibit, read_record(folder))
     overrides = {f"{KEY}/{name}": SMALL[name]} if name in SMALL else {}
     return module_of(name).measure(Study(seed=seed, overrides=overrides))
-
-
-def with_column(tables: Tables, name: str, column: str, change, where: str = "") -> Tables:
-    """The tables with one column changed, in some rows."""
-    frame = tables[name].copy()
-    rows = frame.query(where).index if where else frame.index
-    frame.loc[rows, column] = [change(v) for v in frame.loc[rows, column]]
-    key = name if name in tables.frames else name.replace(" ", "-")
-    return dataclasses.replace(tables, frames={**tables.frames, key: frame})
 
 
 def failed(name: str, tables: Tables) -> set[str]:
@@ -215,7 +203,7 @@ def test_every_target_is_settled_once():
     settled = [target for name in EXHIBITS for target in targets_of(module_of(name))]
     assert len(settled) == len(set(settled))
     mine = {"D-001", *(f"D-{i:03}" for i in range(3, 11))}
-    mine |= {f"E-D-{i:02}" for i in (1, 2, 3, 4, 12, 13, 14)}
+    mine |= {f"E-D-{i:02}" for i in (1, 2, 3, 4, 12)}
     assert {target for target in settled if "/" not in target} == mine
     for name in EXHIBITS:
         for target in targets_of(module_of(name)) & set(registry.errata()):
@@ -225,120 +213,6 @@ def test_every_target_is_settled_once():
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_statements_hold_for_another_seed(name):
     assert failed(name, measured(name)) == set()
-
-
-def times(factor):
-    return lambda value: factor * value
-
-
-WRONG = [
-    # a divergence of half the concentration, at opposite centres of the paper's dimension
-    ("prop1", "two routes", "closed form", times(0.25), "", {"prop1"}),
-    ("prop1", "latitudes", "closed form", times(1 + 1e-6), "kappa == 75", {"prop1"}),
-    ("prop1", "growth", "least rise", times(-1), "order == 0.1 and p == 3", {"D-004"}),
-    ("prop1", "hockey sticks", "least rise", lambda v: -1e-9, "p == 3", {"E-D-13"}),
-    ("prop1", "two coins", "delta of the first", times(0.5), "", {"E-D-13"}),
-    (
-        *("prop1", "two coins", "least excess of the second's divergence", times(-1), ""),
-        {"E-D-13"},
-    ),
-    ("thm1", "monotonicity", "largest rise with p", times(-1), "order == 2", {"thm1", "D-003"}),
-    ("thm1", "monotonicity", "least rise with kappa", times(-1), "order > 9", {"thm1", "D-003"}),
-    ("thm1", "monotonicity", "slope error", lambda v: 1e-5, "order == 2", {"thm1"}),
-    ("thm1", "monotonicity", "fall to the next p", times(-1), "order < 1", {"thm1"}),
-    ("prop2", "two blocks", "sum", times(1 + 1e-8), "order == 2", {"prop2"}),
-    ("prop2", "blocks", "sum", times(1.1), "order == 0.5", {"prop2"}),
-    ("prop3", "ratios", "equal kappa", times(1e-4), "", {"prop3", "D-005", "E-D-12"}),
-    ("prop3", "ratios", "equal cosine", lambda v: 1.001, "", {"E-D-12"}),
-    ("prop3", "ratios", "kappa by size", times(1.01), "cut == 'two halves'", {"E-D-12"}),
-    ("prop4", "conversions", "converted", times(0.5), "kappa == 25", {"prop4"}),
-    ("prop4", "stationary points", "stationary", times(1 + 1e-5), "kappa == 75", {"prop4"}),
-    ("prop4", "constants", "supremum", times(1.001), "order == 2", {"prop4"}),
-    ("prop4", "convexity", "least bend", times(-1), "epsilon == 9", {"prop4"}),
-    # a composition that forgets a step, or never beats the plain sum
-    ("thm2", "compositions", "delta of the bound", times(2 / 3), "T == 3", {"thm2"}),
-    ("thm2", "compositions", "plain", lambda v: True, "T == 1407", {"thm2"}),
-    ("thm2", "compositions", "plain", lambda v: False, "T == 3", {"thm2"}),
-    ("thm2", "compositions", "exact", times(0.99), "slack == 0", {"thm2"}),
-    ("thm3", "divergences", "factor 3", times(0.9), "", {"thm3"}),
-    ("thm3", "divergences", "factor 1", times(0.9), "order > 2", {"E-D-14"}),
-    ("thm3", "divergences", "added", times(3), "order == 3", {"thm3", "E-D-14"}),
-    ("thm3", "first orders", "order 1", times(0), "", {"E-D-14"}),
-    ("alg_accounting1", "steps", "epsilon", times(1.001), "", {"alg_accounting1"}),
-    ("alg_accounting1", "slack", "slack", lambda v: 1e-7, "", {"alg_accounting1"}),
-    ("alg_accounting1", "approaches", "approach 1", times(1.2), "", {"alg_accounting1", "E-D-03"}),
-    ("alg_accounting1", "approaches", "approach 1", times(1.03), "kappa == 100", {"E-D-03"}),
-    ("alg_accounting2", "printed", "approach 2", times(1.01), "kappa > 190", {"alg_accounting2"}),
-    ("alg_accounting2", "printed", "approach 1", times(0.1), "kappa == 200", {"D-006"}),
-    ("alg_accounting2", "crossings", "kappa", times(1.5), "", {"D-006"}),
-    ("table1", "table", "approach 1", times(1.05), "kappa == 75", {"table1", "D-007", "D-008"}),
-    ("table1", "table", "approach 2", times(1.03), "kappa == 200", {"table1", "D-007", "D-008"}),
-    ("table1", "table", "approach 2", times(0.97), "kappa == 150", {"E-D-02"}),
-    ("table1", "straight line", "exact", times(0.1), "", {"E-D-02"}),
-    ("table4", "columns", "VMF, T = 3", times(0.98), "kappa == 400", {"table4", "D-009"}),
-    ("table4", "columns", "searched sigma", times(1.004), "kappa == 250", {"table4"}),
-    ("table4", "columns", "searched sigma", times(1.004), "kappa == 75", {"table4", "D-010"}),
-    ("table4", "columns", "Gaussian, T = 1407", times(0.9), "", {"table4", "D-009"}),
-    ("table4", "columns", "VMF, T = 1407", times(0.2975), "kappa == 75", {"D-009"}),
-    ("table4", "certified", "VMF certified, T = 1407", times(0.5), "", {"E-D-01"}),
-    ("table4", "certified", "VMF certified, T = 1407", times(-1), "kappa == 75", {"E-D-01"}),
-    ("table4", "certified", "Gaussian certified by layer", times(0.5), "", {"E-D-01"}),
-    ("table4", "certified", "Gaussian certified, T = 1407", times(2), "", {"E-D-01", "E-D-04"}),
-    ("table4", "certified", "Gaussian certified, T = 1407", lambda v: 0.1, "", {"D-001"}),
-    ("table4", "columns", "kappa", lambda v: 75.0, "", {"D-001"}),
-]
-
-
-@pytest.mark.parametrize(("name", "table", "column", "change", "where", "noticed"), WRONG)
-def test_a_wrong_value_is_noticed(name, table, column, change, where, noticed):
-    tables = with_column(measured(name), table, column, change, where)
-    assert noticed <= failed(name, tables)
-
-
-def test_noise_multipliers_that_give_the_printed_epsilon_settle_the_erratum():
-    tables = measured("table4")
-    target = tables["columns"]["epsilon"]
-    frame = tables["columns"].assign(**{"Gaussian, T = 1407": target})
-    exact = dataclasses.replace(tables, frames={**tables.frames, "columns": frame})
-    assert failed("table4", exact) == {"E-D-04"}
-
-
-def printed_otherwise(monkeypatch, exhibit: str, kappa: str, metric: str, text: str) -> None:
-    """Print another number in the place of one."""
-    honest = registry.printed
-    table = honest(f"{KEY}/{exhibit}").copy()
-    at = table["kappa_vmf"].astype(float) == float(kappa)
-    row = table.index[at & (table["metric"] == metric)]
-    assert len(row) == 1
-    table.loc[row, ["value", "printed"]] = text, text
-    monkeypatch.setattr(
-        registry, "printed", lambda name: table if name.endswith(exhibit) else honest(name)
-    )
-    for name in ("printed_table1", "printed_table4", "printed_epsilons"):
-        fresh = functools.cache(getattr(vmf_accounts, name).__wrapped__)
-        for module in (vmf_accounts, alg_accounting1, alg_accounting2, table1, table4):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, fresh)
-
-
-@pytest.mark.parametrize(
-    ("exhibit", "kappa", "metric", "text", "judged_by", "noticed"),
-    [
-        ("table1", "75", "epsilon", "0.47", "table1", {"table1", "D-007", "D-008"}),
-        ("table1", "200", "epsilon", "11.2", "table1", {"table1", "D-007", "D-008"}),
-        # the corrected row, and the right winner, would settle the errata
-        ("table1", "300", "epsilon", "51.36", "table1", {"E-D-02"}),
-        ("table1", "100", "best_approach", "1", "alg_accounting1", {"E-D-03"}),
-        ("table4", "400", "epsilon", "113.9", "table4", {"table4"}),
-        ("table4", "250", "sigma_gauss", ".322", "table4", {"table4"}),
-    ],
-)
-def test_another_printed_number_is_noticed(
-    monkeypatch, exhibit, kappa, metric, text, judged_by, noticed
-):
-    tables = measured(judged_by)
-    printed_otherwise(monkeypatch, exhibit, kappa, metric, text)
-    assert noticed <= failed(judged_by, tables)
 
 
 def test_table_4_is_reproduced_and_refuted():

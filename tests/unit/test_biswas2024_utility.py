@@ -14,10 +14,9 @@ import torch
 from companion import study
 from companion.experiments import federated
 from companion.experiments import utility_runs as runs
-from companion.papers.biswas2024 import alg1, alg2, fig2, label_accuracies, table5
 from companion.papers.biswas2024 import algorithm_lines as lines
+from companion.papers.biswas2024 import fig2, label_accuracies, table5
 from companion.study.exhibits import id_of, judged
-from companion.study.parameters import Settings
 from companion.study.recorded import RECORDED, tables_of
 from companion.study.records import read_record
 from companion.study.tables import Tables
@@ -48,7 +47,9 @@ def _recorded(module) -> Tables:
 def _statuses(module, tables: Tables, stand_in: bool = False, **altered: pd.DataFrame):
     """The worst status of each target when some tables are replaced."""
     tables = dataclasses.replace(
-        tables, frames={**tables.frames, **altered}, stand_ins=("other data",) * stand_in
+        tables,
+        frames={**tables.frames, **altered},
+        stand_ins=("digits = a", "garments = b") * stand_in,
     )
     verdicts = judged(module, tables)
     return {v.target: overall(w for w in verdicts if w.target == v.target) for v in verdicts}
@@ -63,8 +64,8 @@ def test_every_line_holds(seed):
     batch = _batch(seed=seed)
     first = lines.algorithm1_lines(batch, 1.23, 0.05, generator)
     second = lines.algorithm2_lines(batch, 400.0, 100, generator)
-    assert first["ok"].all() and second["ok"].all()
-    assert list(first["line"]) == ["4", "5-6", "7", "8-10", "12"]
+    assert (first["off"] <= first["allowed"]).all() and (second["off"] <= second["allowed"]).all()
+    assert list(first["line"]) == ["4", "5-6", "7", "8-10", "8-10", "12"]
 
 
 def test_lines_see_noise_of_the_wrong_size(monkeypatch):
@@ -79,9 +80,9 @@ def test_lines_see_noise_of_the_wrong_size(monkeypatch):
     monkeypatch.setattr(lines, "_released", too_much)
     generator = torch.Generator().manual_seed(0)
     first = lines.algorithm1_lines(_batch(), 1.23, 0.05, generator)
-    assert list(first.loc[~first["ok"], "line"]) == ["8-10"]
+    assert list(first.loc[first["off"] > first["allowed"], "does"]) == [lines.NOISE]
     second = lines.algorithm2_lines(_batch(), 4000.0, 100, generator)
-    assert list(second.loc[~second["ok"], "does"]) == ["turn by VMF(kappa): angle"]
+    assert list(second.loc[second["off"] > second["allowed"], "does"]) == [lines.ANGLE]
 
 
 def test_layers_clipped_one_by_one_reach_further():
@@ -98,59 +99,6 @@ def test_the_law_of_the_cosine_has_the_moments_of_its_closed_form():
     mean = float((0.5 * (t[1:] + t[:-1]) * np.diff(law(t))).sum())
     expected = float(privacy.vmf_mean_cosine(federated.DIMENSION, 400.0))
     assert mean == pytest.approx(expected, rel=1e-5)
-
-
-def _algorithm1(
-    by_layer: float = math.sqrt(3.0), collapsed: float = 0.11, learned: float = 0.9, ok: bool = True
-) -> Tables:
-    return Tables(
-        {
-            "lines": pd.DataFrame(
-                {"line": ["4", "12"], "does": ["draw", "step"], "ok": [ok, True]}
-            ),
-            "decay": pd.DataFrame(
-                {
-                    "reading": [runs.AS_READ, alg1.COUPLED],
-                    "best": [learned, collapsed],
-                    "without noise": [learned, collapsed],
-                    "largest class": 0.11,
-                }
-            ),
-            "clipping": pd.DataFrame(
-                {
-                    "clipped": ["by layer", "as a whole"],
-                    "longest gradient over C": [by_layer, 1.0],
-                    "noise multiplier": [0.71, 1.23],
-                    "certified epsilon": [1.18, 0.262],
-                }
-            ),
-        },
-        parameters=Settings({"tried": 32, "repeats": 2, "draws": 9, "concentration": 400.0}),
-    )
-
-
-def test_algorithm_1_is_judged_by_its_tables():
-    assert _statuses(alg1, _algorithm1()) == {
-        "biswas2024/alg1": "reproduced",
-        "D-016": "reproduced",
-        "E-D-16": "refuted",
-        "E-D-19": "refuted",
-    }
-    for target, wrong in {
-        "biswas2024/alg1": _algorithm1(ok=False),
-        "E-D-16": _algorithm1(collapsed=0.8),  # decay in the gradient learns
-        "E-D-19": _algorithm1(by_layer=1.0),  # sigma is the noise multiplier
-    }.items():
-        failed = [t for t, status in _statuses(alg1, wrong).items() if status == "failed"]
-        assert failed == [target]
-    # without decay in the gradient nothing learns either
-    assert _statuses(alg1, _algorithm1(learned=0.2))["E-D-16"] == "failed"
-
-
-def test_algorithm_2_is_judged_by_its_lines():
-    assert _statuses(alg2, _algorithm1()) == {"biswas2024/alg2": "reproduced"}
-    (verdict,) = judged(alg2, _algorithm1(ok=False))
-    assert verdict.status == "failed" and verdict.ours.endswith("not: draw")
 
 
 # Runs --------------------------------------------------------------------------------------------
@@ -224,31 +172,7 @@ def test_table_5_is_read_whole():
     )
 
 
-def test_the_printed_gap_and_the_missing_point_could_have_been_right(monkeypatch):
-    assert fig2._rises_first().status == "refuted"
-    monkeypatch.setattr(label_accuracies, "printed_gaps", lambda *_: np.linspace(0.5, 0.1, 8))
-    assert fig2._rises_first().status == "failed"
-    printed = runs.printed_accuracies()
-    assert table5._missing_point(printed).status == "refuted"
-    whole = printed.assign(text=printed["text"].replace("8089", ".8089"))
-    assert table5._missing_point(whole).status == "failed"
-
-
 # Verdicts ----------------------------------------------------------------------------------------
-
-
-def _gaps(shift: float) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"data": "digits", "batch_size": 128, "gap": 0.2 + shift, "error": 0.02}, index=range(8)
-    )
-
-
-def test_a_significant_crossing_is_seen():
-    gaps = _gaps(0.0)
-    assert label_accuracies.gaussian_ahead(gaps) and label_accuracies.behind(gaps) == 0
-    gaps.loc[3, "gap"] = -0.07
-    assert not label_accuracies.gaussian_ahead(gaps) and label_accuracies.behind(gaps) == 1
-    assert not label_accuracies.gaussian_ahead(_gaps(-0.2))
 
 
 def _moved(table: pd.DataFrame, mechanism: str, to, label: float | None = None) -> pd.DataFrame:
@@ -259,45 +183,14 @@ def _moved(table: pd.DataFrame, mechanism: str, to, label: float | None = None) 
     return table.assign(mean=table["mean"].where(~chosen, to))
 
 
-@pytest.mark.parametrize("stand_in", [False, True])
-def test_figure_2_is_judged_by_its_tables(stand_in):
-    tables = _recorded(fig2)
-    table = tables["accuracy"]
-    if stand_in:
-        table = table.replace({"data": {"MNIST": "digits", "FashionMNIST": "patches"}})
-        names = Settings({"digits": "digits", "garments": "patches"})
-        tables = dataclasses.replace(tables, parameters=names)
-
-    def judge(accuracy):
-        gaps = label_accuracies.gaps_of(accuracy)
-        return _statuses(fig2, tables, stand_in, accuracy=accuracy, gaps=gaps)
-
-    usual = judge(table)
-    assert set(usual.values()) <= {"holds on stand-in data", "reproduced", "differs", "refuted"}
-    assert usual["D-021"] == ("holds on stand-in data" if stand_in else "reproduced")
-    panels = {"biswas2024/fig2_mnist", "biswas2024/fig2_fashionmnist"}
-    for wrong, failing in (
-        # VMF noise crosses at one label
-        (_moved(table, "VMF", 0.99, 200.0), {"biswas2024/fig2", "D-002", "D-017"}),
-        # it does nothing but guess, or less
-        (_moved(table, "VMF", 0.05), {"D-020", "D-019"}),
-        # the gap widens with epsilon
-        (_moved(table, "VMF", 0.5 - table["label"] / 1000), {"D-019"}),
-        # training without noise fails
-        (_moved(table, "none", 0.2), {"D-021"} | (panels if stand_in else set())),
-        # Gaussian noise is far from print
-        (_moved(table, "Gaussian", 0.6), set() if stand_in else panels),
-    ):
-        found = {target for target, status in judge(wrong).items() if status == "failed"}
-        assert failing <= found, (failing, found)
-
-
 def test_figure_2_says_so_when_what_differs_agrees():
     tables = _recorded(fig2)
     as_printed = tables["accuracy"].assign(mean=tables["accuracy"]["printed"])
     gaps = label_accuracies.gaps_of(as_printed)
     found = _statuses(fig2, tables, accuracy=as_printed, gaps=gaps)
-    assert {found[t] for t in ("biswas2024/fig2_mnist", "D-018")} == {"failed"}
+    assert found["D-018"] == "failed"
+    # three runs against one printed run do not show that the means are equal
+    assert found["biswas2024/fig2_mnist"] == "not run here"
 
 
 def test_figure_2_is_drawn_with_a_cross_for_every_printed_number():
@@ -315,31 +208,19 @@ def test_figure_2_is_drawn_with_a_cross_for_every_printed_number():
     assert "to 0.1 at the largest" in fig2.alt(changed)
 
 
-def test_table_5_is_judged_by_its_tables():
-    tables = _recorded(table5)
-    assert _statuses(table5, tables) == {
-        "biswas2024/table5": "differs",
-        "D-033": "reproduced",
-        "D-034": "reproduced",
-        "E-D-06": "refuted",
-        "E-D-11": "refuted",
-    }
-    runs_ = tables["runs"]
-    flat = runs_.assign(mean=0.5)
-    assert _statuses(table5, tables, runs=flat)["D-033"] == "failed"
-    assert _statuses(table5, tables, True, runs=flat)["biswas2024/table5"] == "failed"
-    exact = runs_.assign(sd=1e-4)
-    assert _statuses(table5, tables, runs=exact)["D-034"] == "failed"
-    as_printed = runs_.assign(mean=runs_["printed"])
-    assert _statuses(table5, tables, runs=as_printed)["biswas2024/table5"] == "failed"
-
-
 def test_epsilons_of_a_pair_change_with_the_batch_size():
     table = table5.epsilons(PAIRS[1:], (16, 128))
     assert list(table["steps"]) == [11250, 1407]
     # Table IV, fitted at batch size 128
     assert table.iloc[1]["VMF, the paper's way"] == pytest.approx(112.28, rel=1e-3)
-    recorded = _recorded(table5)["epsilon"]
-    assert table5._one_epsilon_a_row(recorded).status == "refuted"
-    same = table.assign(**{c: 1.0 for c in table.columns if "VMF" in c or "Gaussian" in c})
-    assert table5._one_epsilon_a_row(same).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("gap", "error", "ahead"),
+    [(0.2, 0.01, True), (0.0, 0.01, False), (-0.2, 0.01, False), (0.01, 0.05, None)],
+)
+def test_who_is_ahead_or_that_nobody_knows(gap, error, ahead):
+    gaps = pd.DataFrame(
+        {"data": "digits", "batch_size": 128, "gap": gap, "error": error}, index=range(8)
+    )
+    assert label_accuracies.gaussian_ahead(gaps) is ahead

@@ -16,12 +16,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from companion.book import execute, markdown, refresh, stage
-from companion.book.gallery import Shown, gallery
+from companion.book import execute, markdown, pages, refresh, sources, stage
+from companion.book.gallery import Gallery, Shown, gallery
 from companion.cli import book
 from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset
+from companion.study.verdicts import Verdict
 
 ROOT = registry.project_root()
 PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
@@ -338,12 +339,24 @@ def _pending(exhibit: str):
     raise KeyError(exhibit)
 
 
+def test_papers_addresses_come_from_the_bibliography(tmp_path: Path) -> None:
+    """The published version before the preprint; none for a paper without an entry."""
+    assert sources.address("hayes2023").startswith("https://papers.nips.cc/")
+    assert sources.address("beyond") == sources.linked_place("beyond", "Figure 1") == ""
+    entries = "@misc{a, eprint = {1}, doi = {10.1/b}}\n@misc{c, title = {d}}\n"
+    (tmp_path / "some.bib").write_text(entries)
+    assert sources.address("a", tmp_path / "some.bib") == "https://doi.org/10.1/b"
+    assert sources.address("c", tmp_path / "some.bib") == ""
+    assert sources.address("a", tmp_path / "none.bib") == ""
+
+
 def test_every_exhibit_gets_its_anchors_and_its_command(dressed) -> None:
     text = "\n\n".join(c.source for c in dressed.cells if c.cell_type == "markdown")
     for anchor in ("fig1", "fig1_left", "fig1_middle", "fig1_right", "prop1"):
         assert f"(exhibit-mean_to_extreme-{anchor})=" in text
     assert "**Figure 1. " in text
     assert "{doc}`From Mean to Extreme </book/papers/mean_to_extreme>`" in text
+    assert f"([Paper A, Proposition 1]({sources.address('mean_to_extreme')}))" in text
     assert "companion run mean_to_extreme/prop1 --profile quick --seed 0" in text
     assert '<span class="verdict verdict-reproduced">' in text
 
@@ -353,7 +366,8 @@ def test_pictures_get_caption_name_and_alternative_text(dressed) -> None:
     figure = cell.metadata["mystnb"]["figure"]
     assert figure["name"] == "fig-mean_to_extreme-fig1"
     assert figure["caption"] == (
-        r"What it shows: $x_1$. Run here: something on \<data\> with a\_name. Verdict: reproduced."
+        r"What it shows: $x_1$. Run here: something on \<data\> with a\_name. To compare with: "
+        f"[Paper A, Figure 1]({sources.address('mean_to_extreme')}). Verdict: reproduced."
     )
     assert cell.metadata["mystnb"]["image"]["alt"] == "A curve that rises."
     assert [list(o.data) for o in cell.outputs] == [["image/png", "text/plain"]]
@@ -497,3 +511,16 @@ def test_the_companions_own_names_lead_to_their_lines(linked_names):
     assert linked_names.defined_in("companion.study.verdicts.STATUSES")[0] == file
     assert linked_names.defined_in("companion.study.verdicts.nothing") is None
     assert linked_names.defined_in("numpy.mean") is None
+
+
+def test_stand_ins_are_counted_from_the_stored_results() -> None:
+    def shown(name: str, statuses: list[str], stand_ins: list[str]) -> Shown:
+        verdicts = [Verdict(f"mean_to_extreme/{name}", s, "").as_dict() for s in statuses]
+        result = {"verdicts": verdicts, "stand_ins": stand_ins}
+        return Shown(f"mean_to_extreme/{name}", "notebooks/a", result, None)
+
+    held = ["holds on stand-in data", "reproduced"]
+    cells = [shown("fig4", held, ["a network"]), shown("fig5", ["reproduced"], [])]
+    text = pages._stand_ins(Gallery({cell.exhibit: cell for cell in cells}))
+    assert "1 of the 3 verdicts" in text and "with a stand-in: 1" in text
+    assert "a network\n  - 1 of 2\n  - none" in text and "fig5" not in text

@@ -46,6 +46,12 @@ def test_shrinkage_is_the_best_factor_and_wins_by_exactly_one_plus_n_sigma_squar
     assert np.all(risk(c) < risk(c * 1.001)) and np.all(risk(c) < risk(c * 0.999))
 
 
+def test_repeated_releases_count_as_less_noise():
+    once, four = (bounds.expected_mse_shrunk(50, s, 2.0, k) for s, k in ((0.1, 1), (0.2, 4)))
+    assert four == pytest.approx(once, rel=1e-14)
+    assert bounds.expected_mse_shrunk(50, 0.2, 2.0) > 1.5 * four
+
+
 def test_the_printed_bound_for_any_reconstruction_fails():
     """mean_to_extreme, Proposition 3, against the shrunk estimator: values of the erratum."""
     assert bounds.mse_tail(0.2, 4, 1.0, 1.0) == pytest.approx(0.0616, abs=5e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def estimates(run, kappa, samples, repeats, **more):
 
 
 @pytest.mark.parametrize("run", [FULL, ONE, MANY], ids=["full batch", "one step", "sub-sampled"])
-@pytest.mark.parametrize("normalisation", ["samples", "ratios"])
+@pytest.mark.parametrize("normalisation", ["samples", "ratios", "complement"])
 def test_algorithm_1_with_the_right_factor_is_near_the_truth(run, normalisation):
     truth = bounds.rero(run, 0.1)
     found = estimates(run, 0.1, 4000, 60, normalisation=normalisation)
@@ -51,6 +53,22 @@ def test_algorithm_1_collapses_where_the_ratios_vary_too_much():
     assert np.median(estimates(run, 0.1, 100_000, 5)) < 0.05
 
 
+@pytest.mark.parametrize("signal", [2.0, 5.0, 10.0, 40.0])
+@pytest.mark.parametrize("kappa", [0.1, 0.01])
+def test_the_complement_of_algorithm_1_does_not_collapse(signal, kappa):
+    run = DPSGD(noise_multiplier=1 / signal)
+    found = estimates(run, kappa, 100_000, 5, normalisation="complement")
+    # the ratios below the threshold are at most exp(z**2 / 2), 2.3 and 15
+    assert np.abs(found - bounds.rero(run, kappa).upper).max() < 0.03
+
+
+def test_the_complement_sums_the_other_ratios():
+    found = estimates(FULL, 0.1, 50, 1, normalisation="complement")[0]
+    z = np.sort(np.random.default_rng(5).standard_normal(50))[:45]
+    assert found == pytest.approx(1 - np.exp(z - 0.5).sum() / 50, rel=1e-12)
+    assert estimates(FULL, 1.0, 50, 1, normalisation="complement")[0] == 1
+
+
 @pytest.mark.parametrize(
     ("run", "kappa"), [(FULL, 0.1), (ONE, 0.02), (MANY, 0.5)], ids=["full", "one step", "many"]
 )
@@ -63,6 +81,16 @@ def test_the_interval_holds_as_often_as_stated(run, kappa):
     # at most one fifth; five standard deviations of a Binomial(150, 0.2) are 24.5
     assert outside <= 30 + 25
     assert outside > 0  # an interval that never fails is not one at this level
+
+
+def test_each_end_of_the_interval_misses_no_more_often_than_stated():
+    # half of the risk is spent on each end; without either of its two parts an end misses in 3%
+    run, draws = DPSGD(1.0), 3000
+    exact = bounds.rero(run, 0.1)
+    found = [bounds.rero_monte_carlo(run, 0.1, 300, seed, 0.98) for seed in range(draws)]
+    allowed = 0.01 + 4 * math.sqrt(0.01 * 0.99 / draws)
+    assert np.mean([f.upper < exact.lower for f in found]) < allowed
+    assert np.mean([f.lower > exact.upper for f in found]) < allowed
 
 
 def test_the_interval_narrows_and_is_certain_at_the_ends():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from companion.study import find_exhibit
+import companion as package
+import reconrisk
+from companion.study import find_exhibit, registry
 from companion.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
@@ -105,6 +111,51 @@ def test_run_takes_parameters_and_a_folder(companion, tmp_path):
     assert record.provenance.seed == 3
     assert record.figure is None
     assert record.tables["draws"]["value"].abs().max() < 0.01
+
+
+@pytest.mark.parametrize("place", ["--out", "--checkpoints"])
+def test_where_to_write_is_checked_before_anything_is_computed(companion, tmp_path, place):
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    said = _no_traceback(companion("run", FIG1, place, taken, code=2))
+    assert f"{taken} is a file" in said and "profile, seed" not in said
+    assert taken.read_text() == "mine"
+
+
+def test_a_full_disk_at_the_end_is_said_and_keeps_the_old_record(companion, tmp_path, monkeypatch):
+    out = tmp_path / "there"
+    companion("run", FIG1, "--seed", 3, "--out", out, "--no-figure")
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("companion.study.records.write_atomically", full)
+    said = _no_traceback(companion("run", FIG1, "--seed", 4, "--out", out, "--no-figure", code=1))
+    assert "cannot be written" in said and "No space left" in said
+    assert read_record(out).provenance.seed == 3
+
+
+def test_outside_a_checkout_every_command_says_so(tmp_path):
+    site = tmp_path / "site"
+    shutil.copytree(Path(package.__file__).parent, site / "companion")
+    paths = [str(site), str(Path(reconrisk.__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment.pop("RECONRISK_ROOT", None)
+    code = "from companion.cli import main; main()"
+
+    def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+    for arguments in (["list"], ["verdicts"], ["costs"]):
+        done = run(tmp_path, *arguments)
+        assert done.returncode == 2 and done.stderr.startswith("error: the companion reads"), done
+        assert "Traceback" not in done.stderr and "RECONRISK_ROOT" in done.stderr
+    # another checkout is read, and named
+    done = run(registry.project_root(), "list", "--paper", "ziller2024")
+    assert done.returncode == 0 and "of which this companion is no part" in done.stderr
 
 
 def test_run_of_a_panel_runs_its_figure(companion, tmp_path):
@@ -294,7 +345,7 @@ def test_a_fresh_failure_does_not_stop_the_others(companion, project):
 
     printed = project.root / "data/paper/ziller2024/table1.csv"
     printed.write_text(printed.read_text().replace("1.0,1.0", "1.2,1.2"))
-    registry.printed.cache_clear()
+    registry.forget()
     result = companion("verdicts", "--fresh", "--json", code=1)
     problems = json.loads(result.stdout)["problems"]
     assert "1 of 2 agree; first: 1 against 1.2" in problems[0]
@@ -357,3 +408,31 @@ def test_output_in_a_pipe_has_no_colour_codes(companion, project):
     project.refreshed()
     assert "\x1b" not in companion("list").output
     assert "\x1b" not in companion("run", FIG1).output
+
+
+# without PyTorch
+
+
+def test_a_closed_form_runs_without_pytorch_and_others_say_what_they_need(tmp_path):
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name.partition('.')[0] in ('torch', 'torchvision'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from companion.cli import main; main()"
+    )
+
+    def run(exhibit):
+        arguments = ["run", exhibit, "--no-figure", "--out", str(tmp_path / exhibit)]
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+        )
+
+    done = run("liu2024/lemA2")
+    assert done.returncode == 0, done.stderr
+    assert "reproduced" in read_record(tmp_path / "liu2024/lemA2").result["status"]
+    done = run("biswas2024/fig1")
+    assert done.returncode == 2
+    assert done.stderr == "error: this needs torch: pip install 'reconrisk[train]'\n"

@@ -9,6 +9,7 @@ from torch.func import vmap
 from torch.nn import functional
 
 from reconrisk.convnets import BatchNorm, ConvNet, ImprintNetwork, ResNet18, randomise_neurons
+from reconrisk.convnets._classifiers import convolution, draw_weights
 from reconrisk.mechanisms import LocalAggregation, NeuronDropout, Pruning, SecureAggregation
 from reconrisk.training import client_updates
 
@@ -52,6 +53,25 @@ def test_networks_draw_from_their_generator_alone():
     ):
         assert torch.equal(p, q)
         assert torch.equal(p, r) == name.startswith("norms")
+
+
+@pytest.mark.parametrize("side", [2, 5, 8, 12])
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (1, 1), (1, 2)])
+def test_convolutions_of_small_maps_agree_with_pytorchs(side, size, stride):
+    own = convolution(3, 4, stride, size, bias=True).double()
+    draw_weights(own, _generator())
+    own = own.double()
+    maps = torch.randn((2, 3, side, side), generator=_generator(1)).double().requires_grad_()
+    expected = functional.conv2d(maps, own.weight, own.bias, stride, size // 2)
+    found = own(maps)
+    assert found.shape == expected.shape
+    slopes = []
+    for values in (found, expected):
+        slope = torch.autograd.grad(values.square().sum(), [maps, own.weight], create_graph=True)
+        slopes += [*slope, *torch.autograd.grad(slope[1].square().sum(), maps)]
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(slopes[:3], slopes[3:], strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_batch_norm_agrees_with_pytorchs():

@@ -21,12 +21,17 @@ IMAGES = "t10k-images-idx3-ubyte.gz"
 
 
 class Server:
-    """Serves ``files``; ``cut`` closes connections half-way, ``asked`` lists the requests."""
+    """Serves ``files``, from the byte asked for if ``resumes``.
+
+    ``cut`` closes connections half-way; ``asked`` lists the requests, ``starts`` their first bytes.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.cut: set[str] = set()
         self.asked: list[str] = []
+        self.starts: list[int] = []
+        self.resumes = True
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,8 +41,17 @@ class Server:
                 if name not in outer.files:
                     self.send_error(404)
                     return
-                data = outer.files[name]
-                self.send_response(200)
+                start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") : -1])
+                start = start if outer.resumes else 0
+                outer.starts.append(start)
+                whole = len(outer.files[name])
+                if start >= whole:
+                    self.send_error(416)
+                    return
+                data = outer.files[name][start:]
+                self.send_response(206 if start else 200)
+                if start:
+                    self.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data[: len(data) // 2] if name in outer.cut else data)
@@ -113,7 +127,6 @@ def test_on_a_terminal_it_asks(server: Server, tmp_path: Path, monkeypatch, answ
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda server: server.cut.add(IMAGES), "found .* bytes, expected"),
         (lambda server: server.files.pop(IMAGES), "404 Not Found"),
         (
             lambda server: server.files.update({IMAGES: b"x" * 10**6}),
@@ -137,11 +150,46 @@ def test_a_wrong_answer_leaves_nothing_behind(server: Server, tmp_path: Path, sp
     # the files before it are whole, and a second call fetches the rest
     kept = everything(root / "MNIST" / "raw")
     assert kept == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
-    server.cut.clear()
     server.files[IMAGES] = tiny_data.packed(tiny_data.mnist_files()[IMAGES[:-3]])
     server.asked.clear()
     assert fetched(root, server).exit_code == 0
     assert server.asked == [IMAGES, "t10k-labels-idx1-ubyte.gz"]
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_a_broken_download_is_resumed(server: Server, tmp_path: Path, resumes: bool):
+    server.resumes = resumes
+    server.cut.add(IMAGES)
+    content = server.files[IMAGES]
+    done = fetched(tmp_path, server)
+    assert done.exit_code == 1 and "same command goes on" in done.stderr
+    assert f"found {len(content) // 2:,} bytes, expected {len(content):,}" in done.stderr
+    part = tmp_path / "MNIST" / "raw" / f".{IMAGES}.part"
+    assert part.read_bytes() == content[: len(content) // 2]
+    server.cut.clear()
+    server.starts.clear()
+    assert fetched(tmp_path, server).exit_code == 0
+    assert server.starts[0] == (len(content) // 2 if resumes else 0)
+    assert part.with_name(IMAGES).read_bytes() == content and not part.exists()
+
+
+@pytest.mark.parametrize(
+    ("kept", "starts"),
+    [
+        (lambda content: content, []),  # whole: only the name was missing
+        (lambda content: b"x" * 10, [10, 0]),  # not the beginning of the file
+        (lambda content: content + b"x", [None, 0]),  # too long: the server refuses
+    ],
+)
+def test_a_part_that_is_none_is_fetched_anew(server: Server, tmp_path: Path, kept, starts):
+    file = next(f for f in datasets.DATA_SETS["MNIST"].packed if f.path.endswith(IMAGES))
+    content = server.files[IMAGES]
+    part = tmp_path / Path(file.path).with_name(f".{IMAGES}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(kept(content))
+    path = downloads.fetch(file, tmp_path, (server.address,))
+    assert path.read_bytes() == content and everything(path.parent) == [IMAGES]
+    assert server.starts == [len(content) + 1 if s is None else s for s in starts]
 
 
 def test_the_next_address_is_tried(server: Server, tmp_path: Path):
@@ -156,15 +204,19 @@ def test_the_next_address_is_tried(server: Server, tmp_path: Path):
     assert str(caught.value).count("127.0.0.1:9") == 1
 
 
-def test_stopping_leaves_nothing_behind(server: Server, tmp_path: Path):
+@pytest.mark.parametrize("after", [0, 1])
+def test_stopping_keeps_what_was_received(server: Server, tmp_path: Path, after: int):
+    file = datasets.DATA_SETS["MNIST"].packed[0]
+    name = Path(file.path).name
+
     def stop(done: int) -> None:
-        raise KeyboardInterrupt
+        if done >= after:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        downloads.fetch(
-            datasets.DATA_SETS["MNIST"].packed[0], tmp_path / "data", (server.address,), stop
-        )
-    assert everything(tmp_path) == []
+        downloads.fetch(file, tmp_path / "data", (server.address,), stop)
+    kept = ["data", "data/MNIST", "data/MNIST/raw", f"data/MNIST/raw/.{name}.part"]
+    assert everything(tmp_path) == (kept if after else [])
 
 
 def test_other_files_are_not_written_over(server: Server, tmp_path: Path):

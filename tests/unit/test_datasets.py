@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import zipfile
 from pathlib import Path
@@ -38,6 +39,38 @@ def test_digits_are_split_and_scaled():
     assert train.inputs.dtype == np.float32
     assert train.inputs.min() == 0 and train.inputs.max() == 1
     np.testing.assert_array_equal(both.inputs, datasets.digits().astype(np.float32))
+
+
+def test_samples_are_the_official_images():
+    mnist = datasets.classified("MNIST-5000", split="all")
+    assert mnist.inputs.shape == (5000, 784) and mnist.name == "MNIST"
+    np.testing.assert_array_equal(mnist.labels, np.arange(5000) % 10)
+    # image 1 of the official training file is its first zero
+    first = np.rint(255 * mnist.inputs[0]).astype(int)
+    assert first.sum() == 31_095 and first.reshape(28, 28)[4, 15] == 51
+    train, test = (datasets.classified("MNIST-5000", split=s) for s in ("train", "test"))
+    assert (len(train), len(test)) == (4000, 1000)
+    np.testing.assert_array_equal(np.vstack([train.inputs, test.inputs]), mnist.inputs)
+    for name, labels in (("CIFAR-10-20", [3, 8, 8, 0, 6]), ("FashionMNIST-20", [9, 2, 1, 1, 6])):
+        twenty = datasets.classified(name)
+        assert len(twenty) == 20 and list(twenty.labels[:5]) == labels
+    assert twenty.shape == (28, 28) and twenty.name == "Fashion-MNIST"
+
+
+def test_a_sample_that_is_not_the_known_one_is_refused(monkeypatch: pytest.MonkeyPatch):
+    sample = datasets.SAMPLES["CIFAR-10-20"]
+    with pytest.raises(ValueError, match="must have the sha256 0; found 43cf17f5.*20 files"):
+        dataclasses.replace(sample, sha256="0").files()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"sample needs foolbox: pip install"):
+        sample.files()
+
+
+def test_pictures_are_imagenets_first():
+    some, more = datasets.pictures(16, 3), datasets.pictures(16, 22)
+    np.testing.assert_array_equal(some, more[:3])
+    assert datasets.IMAGENET_SAMPLE.count == 20 and more.shape == (22, 16, 16, 3)
+    assert len(np.unique(more.reshape(22, -1), axis=0)) == 22
 
 
 def test_patches_hold_all_classes_and_no_even_ones():
@@ -268,7 +301,7 @@ def test_grey_images_are_cropped_or_scaled():
 
 
 def test_names_are_checked():
-    with pytest.raises(ValueError, match="name must be one of digits, MNIST"):
+    with pytest.raises(ValueError, match="name must be one of digits, patches, MNIST-5000"):
         datasets.classified("SVHN")
     with pytest.raises(ValueError, match="split must be one of"):
         datasets.classified("digits", split="validation")

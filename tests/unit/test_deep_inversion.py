@@ -42,6 +42,18 @@ def _attack(network, released, knowledge, iterations, **settings):
     )
 
 
+def test_a_brief_search_goes_further_in_few_iterations():
+    network, images, labels = _problems(4, 2, 8, channels=8)
+    released = client_updates(network, images, labels, generator=_generator())
+    knowledge = Knowledge(labels, (3, 8, 8))
+    brief = {"brief": True, "signed": False, "learning_rate": 0.4}
+    errors = [
+        _attack(network, released, knowledge, 40, **how).inputs.sub(images).square().mean().sqrt()
+        for how in ({}, brief)
+    ]
+    assert errors[1] < 0.8 * errors[0]
+
+
 # The loss ----------------------------------------------------------------------------------------
 
 
@@ -162,17 +174,17 @@ def test_greedy_matching_takes_the_best_pair_first():
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_problems_do_not_depend_on_their_company(signed):
-    network, images, labels = _problems(5, 2, 8, channels=4, wide=16, dtype=DOUBLE)
+    network, images, labels = _problems(3, 2, 8, channels=4, wide=16, dtype=DOUBLE)
     defence = [NeuronDropout(0.2), Pruning(0.3)]
     released = client_updates(network, images, labels, defence, generator=_generator())
     knowledge = Knowledge(
-        labels, (3, 8, 8), aware=True, features=torch.randn((5, 2, 8), generator=_generator())
+        labels, (3, 8, 8), aware=True, features=torch.randn((3, 2, 8), generator=_generator())
     )
     objective = Objective(total_variation=1e-3, statistics=1e-3, features=0.1)
     settings = {"objective": objective, "signed": signed, "restarts": 2}
-    together = _attack(network, released, knowledge, 20, **settings)
-    apart = _attack(network, released, knowledge, 20, block=1, **settings)
-    pairs = _attack(network, released, knowledge, 20, block=2, **settings)
+    together = _attack(network, released, knowledge, 10, **settings)
+    apart = _attack(network, released, knowledge, 10, block=1, **settings)
+    pairs = _attack(network, released, knowledge, 10, block=2, **settings)
     for other in (apart, pairs):
         torch.testing.assert_close(together.inputs, other.inputs, rtol=1e-6, atol=1e-7)
         torch.testing.assert_close(together.loss, other.loss, rtol=1e-7, atol=1e-9)

@@ -47,6 +47,11 @@ def test_no_defence_changes_nothing():
         assert torch.equal(released.gradient[name], g)
 
 
+def test_the_norm_is_that_of_all_entries_of_all_tensors():
+    gradient = {"a": torch.full((2, 3), 2.0), "b": torch.full((2, 2, 2), 1.0)}
+    assert global_norm(gradient).tolist() == pytest.approx([4.0, 4.0])  # 3 * 2^2 + 4 * 1^2 = 4^2
+
+
 def test_clipping_bounds_the_norm_and_keeps_the_direction():
     update = _update()
     released = defend(update, [Clipping(2.0)], generator=_generator())

@@ -8,7 +8,7 @@ from PIL import Image
 
 from companion import study
 from companion.study import exhibits, registry
-from companion.study.exhibits import blaming_parameters, judged
+from companion.study.exhibits import blaming_parameters, find_exhibit, judged, stand_ins, subsets
 from companion.study.verdicts import check
 from reconrisk import datasets
 
@@ -57,12 +57,13 @@ def test_an_exhibit_that_judges_something_else_is_an_error(monkeypatch):
 
 def test_an_error_that_names_no_parameter_tells_which_were_given():
     exhibit = "mean_to_extreme/prop2"
+    usual = study.find_exhibit(exhibit).parameters["repeats"].quick
     causes = {"noise": KeyError("prior-aware"), "repeats": ValueError("repeats must be even")}
 
     def run(**given):
         context = study.Study(overrides={exhibit: given}).context(exhibit)
         with blaming_parameters(study.find_exhibit(exhibit), context):
-            raise causes["noise" if context.parameters.repeats == 4000 else "repeats"]
+            raise causes["noise" if context.parameters.repeats == usual else "repeats"]
 
     with pytest.raises(KeyError, match="prior-aware"):
         run()
@@ -87,7 +88,7 @@ def test_seeds_depend_on_study_exhibit_and_purpose_only():
 
 
 def test_the_same_seed_gives_the_same_result():
-    overrides = {"mean_to_extreme/prop2": {"repeats": 200}}
+    overrides = {"mean_to_extreme/prop2": {"repeats": 200, "rival_repeats": 5000}}
     first, second = (
         study.Study(overrides=overrides).run("mean_to_extreme/prop2") for _ in range(2)
     )
@@ -138,8 +139,8 @@ def test_bundled_pictures_are_square_colour_and_in_range():
     assert pictures.min() >= 0 and pictures.max() <= 1
     assert all(p.std() > 0.03 for p in pictures)  # no blank one
     np.testing.assert_array_equal(datasets.pictures(32, 4), pictures[:4])
-    with pytest.raises(ValueError, match="count must be at most 40"):
-        datasets.pictures(32, 41)
+    with pytest.raises(ValueError, match="count must be at most 60"):
+        datasets.pictures(32, 61)
 
 
 def test_a_folder_of_pictures_is_read_in_order_and_checked(tmp_path):
@@ -168,7 +169,15 @@ def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tm
     assert context.stand_in
     (tmp_path / "n02088364_beagle").mkdir()
     assert datasets.is_imagenet(tmp_path) and not context.stand_in
-    assert study.Study().context("mean_to_extreme/fig5").stand_in
+    quick = study.Study().context("mean_to_extreme/fig5")
+    assert not quick.stand_in
+    assert subsets(find_exhibit("mean_to_extreme/fig5"), quick) == ("one of ImageNet's images",)
+    fig4, bits = (find_exhibit(name) for name in ("mean_to_extreme/fig4", "beyond/bit_layer"))
+    assert subsets(bits, study.Study().context(bits.id)) == ("8 of ImageNet's images",)
+    # from the twenty-first on they are not ImageNet's
+    for count, others in ((20, ()), (21, ("photographs other than ImageNet's",))):
+        overrides = {fig4.id: {"pictures": count}}
+        assert stand_ins(fig4, study.Study(overrides=overrides).context(fig4.id)) == others
 
 
 def test_digits_are_the_bundled_ones():

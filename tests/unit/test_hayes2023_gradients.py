@@ -1,4 +1,4 @@
-"""Hayes et al., Figures 1, 6, 8 and 12 and their attacks: their parts, and what verdicts notice."""
+"""Hayes et al., Figures 1, 6, 8 and 12 and their attacks: their parts, verdicts and pictures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from companion.papers.hayes2023 import (
 )
 from companion.papers.hayes2023.gradient_reconstructions import projected_error, stands_in
 from companion.study import Study, Tables
-from reconrisk import bounds
+from companion.study.registry import project_root
+from companion.study.stored_tables import FOLDER, read_tables
 from reconrisk.attacks import nearer_records
-from recorded_tables import altered, recorded, statuses, with_tables
+from recorded_tables import altered, recorded, statuses
 
 KEY = "hayes2023"
 
@@ -111,125 +112,16 @@ def test_a_data_set_stands_in_by_itself_a_network_for_the_colour_images():
 
 
 def tables_of(exhibit: str) -> Tables:
-    """The recorded tables, with those that the recorded run did not keep."""
-    if exhibit == "alg_model_based":
-        rows = [
-            {"epsilon": epsilon, "models": 50, "model-based": mse, "standard error": 0.002,
-             "ridge": ridge, "shadow models": 700, "mean image": 0.06, "nearest neighbour": 0.02}
-            for epsilon, mse, ridge in ((10.0, 0.07, 0.07), (1e3, 0.06, 0.06), (1e7, 0.02, 0.03))
-        ]  # fmt: skip
-        parameters = Study().context(f"{KEY}/{exhibit}").parameters
-        frames = {"model-based": pd.DataFrame(rows)}
-        return Tables(frames, exhibit=f"{KEY}/{exhibit}", parameters=parameters)
-    tables = recorded(f"{KEY}/{exhibit}")
-    if exhibit == "alg_gradient_based":
-        ratio = {"epsilon": [100.0, 300.0], "mean": [0.1, 0.2], "sem": [0.01, 0.01]}
-        search = tables["search"].assign(classes=10)
-        return with_tables(tables, log_ratio=pd.DataFrame(ratio), search=search)
-    if exhibit == "fig12":
-        dimension, share, draws = fig12.COUNTED.values()
-        tail = math.exp(bounds.log_prior_success_pixels(dimension, share, fig12.PIXEL_TOLERANCE))
-        counted = {
-            **fig12.COUNTED,
-            "images that fit": round(draws * tail),
-            "pixels that fit": round(draws * dimension * 64 / 255),
-        }
-        nearer = {"data": ["grey", "colour"], "at least 60% fit": 0.001, "60% to 80% fit": 0.002}
-        return with_tables(
-            tables, nearer=pd.DataFrame(nearer), uniform_images=pd.DataFrame([counted])
-        )
-    return tables
+    """The recorded tables; the stored quick ones where no record holds what judging needs."""
+    if exhibit in ("alg_model_based", "fig12"):
+        return read_tables(project_root() / FOLDER / KEY / exhibit, f"{KEY}/{exhibit}")
+    return recorded(f"{KEY}/{exhibit}")
 
 
 def times(factor: float, column: str):
     return lambda rows: factor * rows[column]
 
 
-WORLDS = {
-    "the model-based attack is the better one": (
-        "fig1", "model-based", "epsilon == 100_000", {"model-based": 1e-3}, {"C-002"}
-    ),
-    "the gradient-based attack is half as good": (
-        "fig1", "attack", "epsilon == 100_000", {"MSE": times(3, "MSE")}, {"C-002"}
-    ),
-    "on colour images the attack begins late": (
-        "fig1", "attack", "data == 'colour'", {"MSE": times(30, "MSE")},
-        {"fig1b", "C-004", "C-002"},
-    ),
-    "on grey images the attack begins as printed": (
-        "fig1", "attack", "data == 'grey' and epsilon == 1000", {"MSE": 0.01}, {"fig1a", "C-003"}
-    ),
-    "the attack is as good as the bound": (
-        "fig1", "attack", "data == 'grey' and epsilon == 10", {"MSE": 1e-6}, {"C-005"}
-    ),
-    "an unbiased attack beats the corrected bound": (
-        "fig1", "attack", "data == 'grey' and epsilon == 1", {"linearised": 1e-3}, {"E-C-13"}
-    ),
-    "shadow models work under a small epsilon": (
-        "fig1", "model-based", "epsilon == 10 and data == 'grey'", {"model-based": 0.03}, {"C-006"}
-    ),
-    "reconstructions at epsilon = 10": (
-        "fig6", "found", "epsilon == 10 and data == 'grey'", {"target_is_nearest": 0.9}, {"fig6a"}
-    ),
-    "no reconstructions at the largest epsilon": (
-        "fig6", "found", "epsilon == 100_000 and data == 'colour'", {"target_is_nearest": 0.1},
-        {"fig6b"},
-    ),
-    "more epsilon makes it worse": (
-        "fig6", "found", "epsilon == 1000 and data == 'grey'", {"MSE": 0.3}, {"fig6"}
-    ),
-    "an attack above the bound on all attacks": (
-        "fig8", "success", "epsilon == 1 and attack == 'prior-aware'", {"success": 0.9}, {"fig8"}
-    ),
-    "candidates are worth no epsilon": (
-        "fig8", "half-way", "", {"gradient-based": lambda rows: rows["prior-aware"]},
-        {"C-039", "C-040"},
-    ),
-    "a share of the pixels is as easy as all": (
-        "fig12", "success", "data == 'grey' and epsilon == 100_000", {"success": 0.5}, {"fig12a"}
-    ),
-    "reconstructions look like other images": (
-        "fig12", "nearer", "", {"at least 60% fit": 0.03}, {"fig12c", "fig12d"}
-    ),
-    "those that only just fit look like other images": (
-        "fig12", "nearer", "data == 'colour'", {"60% to 80% fit": 0.06}, {"C-049"}
-    ),
-    "no gap between the bound and the attack": (
-        "fig12", "success", "", {"bound": lambda rows: rows["high"]}, {"fig12"}
-    ),
-    "a pixel fits as often as printed": (
-        "fig12", "uniform images", "", {"pixels that fit": 800_000}, {"E-C-17"}
-    ),
-    "images fit as seldom as printed": (
-        "fig12", "uniform images", "", {"images that fit": 0}, {"E-C-04"}
-    ),
-    "eq. (1) is the best loss": (
-        "alg_gradient_based", "log ratio", "epsilon == 100", {"mean": 0.02}, {"C-007", "E-C-18"}
-    ),
-    "more iterations would help": (
-        "alg_gradient_based", "errors", "loss == 'eq. (1), twice the iterations'",
-        {"mean": times(0.8, "mean")}, {"alg_gradient_based"},
-    ),
-    "the label costs nothing": (
-        "alg_gradient_based", "search", "", {"candidates_known": times(10, "candidates known")},
-        {"C-035"},
-    ),
-    "without noise the reconstructor fails": (
-        "alg_model_based", "model-based", "epsilon > 1e6", {"model-based": 0.029},
-        {"alg_model_based"},
-    ),
-    "ridge regression is better": (
-        "alg_model_based", "model-based", "epsilon > 1e6", {"ridge": 0.019}, {"alg_model_based"}
-    ),
-    "under noise the reconstructor works": (
-        "alg_model_based", "model-based", "epsilon == 1000", {"model-based": 0.03},
-        {"alg_model_based"},
-    ),
-    "random priors have another average": (
-        "alg_postprocess", "conversion", "epsilon == 1000",
-        {"sampled": lambda rows: rows["exact"] + 6 * rows["standard error"]}, {"alg_postprocess"},
-    ),
-}  # fmt: skip
 EXHIBITS = (fig1, fig6, fig8, fig12, alg_gradient_based, alg_model_based, alg_postprocess)
 
 
@@ -240,14 +132,6 @@ def name_of(module) -> str:
 @pytest.mark.parametrize("module", EXHIBITS, ids=name_of)
 def test_no_verdict_on_recorded_tables_fails(module):
     assert "failed" not in statuses(tables_of(name_of(module))).values()
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_world_in_which_a_claim_is_false_is_noticed(world):
-    exhibit, table, rows, columns, expected = WORLDS[world]
-    found = statuses(altered(tables_of(exhibit), table, rows, **columns))
-    failed = {target.removeprefix(f"{KEY}/") for target, s in found.items() if s == "failed"}
-    assert failed == expected
 
 
 def test_panels_have_stand_ins_of_their_own():
@@ -268,7 +152,7 @@ def test_panels_have_stand_ins_of_their_own():
     [
         (fig1, 2, "attack", "MSE"),
         (fig8, 3, "half-way", "prior-aware"),
-        (fig12, 2, "success", "success"),
+        (fig12, 18, "success", "success"),
         (alg_gradient_based, 4, "errors", "mean"),
         (alg_model_based, 1, "model-based", "model-based"),
         (alg_postprocess, 1, "conversion", "exact"),

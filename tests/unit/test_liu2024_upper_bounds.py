@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 
 import numpy as np
@@ -23,9 +22,7 @@ from companion.papers.liu2024 import (
 )
 from companion.papers.liu2024 import tensor_errors as errors
 from companion.study import Study, Tables
-from companion.study.exhibits import judged
 from companion.study.parameters import Settings
-from companion.study.verdicts import overall
 from reconrisk import special
 from reconrisk.two_layer import LocalSteps
 
@@ -226,7 +223,7 @@ def test_rates_that_move_the_weights_are_seen(monkeypatch):
     assert step_changes.change_task(task)["second"] > 20 * small
 
 
-# Verdicts ----------------------------------------------------------------------------------------
+# Made tables -------------------------------------------------------------------------------------
 
 
 def law(exponent):
@@ -238,238 +235,11 @@ def listed(**exponents):
     return power_laws.listed({k.replace("_", " "): law(v) for k, v in exponents.items()})
 
 
-def one(**values):
-    return pd.DataFrame([values])
-
-
-def pairs(**ratios):
-    """Errors and norms of three networks under each defence, over those without one."""
-    rows = [
-        {"defence": name, "width": 4096, "network": k}
-        | {"error": error, "error without": 1.0, "norm": norm, "norm without": 1.0}
-        for name, (error, norm) in ratios.items()
-        for k in range(3)
-    ]
-    return pd.DataFrame(rows)
-
-
 UPPER = {
     "none_m": -0.5, "noise_m": -0.5, "dropout_m": -0.5, "local_m": -0.5, "clip_m": -0.5,
     "none_d": 0.5, "noise_d": 0.5, "dropout_d": 0.5, "random_B": 0.5, "equal_B": 0.7,
     "noise_sigma0": 1.0, "both_ratio": 1.0, "both_m": 0.0, "dropout_1-p": -0.5, "pruned_0.9_m": 0.0,
 }  # fmt: skip
-LOWER = {
-    "none_m": -0.5, "dropout_m": -0.5, "local_m": -0.5, "clip_m": 0.0, "none_d": 0.5,
-    "dropout_d": 0.5, "random_B": 0.0, "both_ratio": 1.0, "dropout_1-p": -0.5,
-    "pruned_0.9_m": -0.5, "pruned_share": -0.5,
-}  # fmt: skip
-CHANGES = {"m": -1.0, "B": 1.0, "d": 0.0}
-GROWTH = pd.DataFrame(
-    {"sigma0": [2.0, 16.0], "ratio": [1.4, 8.0], "low": [1.2, 7.0], "added": [2.0, 9.0]}
-)
-ACTIVATIONS = pd.DataFrame(
-    {"activation": ["elu", "gelu"], "least coefficient": [0.2, 0.05], "error": [0.1, 1.2]}
-)
-
-#: tables of each exhibit in a world in which the paper's statements hold, and the errata as well
-TRUE = {
-    "thm3_1": {"fits": listed(none_m=-0.5, none_d=0.5, random_B=0.5, equal_B=0.7)},
-    "table1": {
-        "upper exponents": listed(**UPPER),
-        "lower exponents": listed(**LOWER),
-        "narrower networks": pd.DataFrame({"standard errors": [-1.0, 2.0]}),
-        "dropped share": one(p=0.25, neurons=100_000, left=0.251),
-        "without noise": one(**{"tensor attack": 0.1, "least squares": 1e-9}),
-    },
-    "prop3_1": {
-        "attack pairs": pairs(local=(1.0001, 2.0)),
-        "bound pairs": pairs(local=(0.5, 2.0)),
-        "upper exponents": listed(none_m=-0.5, local_m=-0.5),
-        "lower exponents": listed(none_m=-0.5, local_m=-0.5),
-    },
-    "propC1": {
-        "pairs": pairs(local=(1.0001, 1.999), moving=(1.02, 1.5)),
-        "exponents": listed(local_m=-0.5),
-        "two neurons": one(signed=2.0, unsigned=0.0),
-    },
-    "propC2": {"pairs": pairs(batches=(1.0, 1.0)), "exponents": listed(batches_m=-0.5)},
-    "propC11": {"pairs": pairs(clip=(1.0, 100.0))},
-    "propC12": {
-        "growth": GROWTH,
-        "exponents": listed(noise_sigma0=1.0, noise_m=-0.5, noise_d=0.5),
-        "second moment": one(**{"by quadrature": 2.0, "exact": 2.0, "eq. (23)": 1.0625}),
-    },
-    "propC13": {
-        "exponents": listed(both_ratio=1.0),
-        "scales": one(**{"C": 4.0, "|G|": 100.0, "multiplied": 2500.0, "divided": 4.0}),
-    },
-    "prop3_3": {
-        "exponents": listed(both_ratio=1.0, both_m=0.0),
-        "pairs": pairs(clip=(1.0, 100.0)),
-    },
-    "thmB6": {
-        "exponents": power_laws.listed(
-            {"none m": law(-0.5), "none d": law(0.5), "equal B": law(0.7), "1/pi_min": law(1.5)}
-        ),
-        "over B": pd.DataFrame({"labels": "random", "batch": [2, 8], "error": [0.1, 0.2]}),
-    },
-    "alg_tensor": {
-        "activations": ACTIVATIONS,
-        "steps": pd.DataFrame({"expected": [1.0, -1.0], "found": [1.1, -0.9]}),
-        "signs": one(**{"claimed": True, "error": 0.1, "error at best signs": 0.1}),
-        "secure aggregation": one(clients=2, gradients=1e-16, reconstructions=1e-6),
-    },
-    "thmB1": {
-        "exponents": listed(matrix=1.0, tensor=1.0, matrix_pi=0.9, tensor_pi=2.0),
-    },
-    "lemB2": {
-        "deviations": one(
-            share=0.125, trials=200, count=2000, needed=100.0, twice=0.0, exceeded=0.4
-        ),
-    },
-    "lemB3": {
-        "gaps": pd.DataFrame(
-            {
-                "activation": ["relu", "elu"],
-                "order": [1, 1],
-                "between both sides": [1e-13, -1e-13],
-                "from the closed form": [1e-14, math.nan],
-                "of drawn means": [-1.0, 2.0],
-            }
-        ),
-    },
-    "lemB4": {"exponents": listed(m=-0.5, d=0.5, random=0.5, equal=0.9)},
-    "lemB5": {
-        "exponents": listed(m=-0.5, d=0.0, random=1.0, equal=2.0),
-        "relative distances": one(
-            **{"m": 65536, "mean over the neurons": 0.1, "sum over the neurons": 1e5},
-            **{"exponent of the sum": 1.0},
-        ),
-    },
-    **{name: {"exponents": listed(**CHANGES)} for name in ("lemC4", "lemC8", "lemC9", "lemC10")},
-    "lemC5": {
-        "exponents": listed(**CHANGES),
-        "derivative": one(**{"by differences": 1.2, "f - y": 2.0, "s(w.x)": 0.3}),
-    },
-    "corC6": {
-        "exponents": listed(m=0.0, B=0.0, d=0.0),
-        "largest": pd.DataFrame({"largest residual": [2.0, 2.5]}),
-    },
-    "lemC7": {"exponents": listed(**CHANGES), "signed": listed(**CHANGES)},
-}  # fmt: skip
-
-
-def judge(name, frames):
-    """Verdicts on an exhibit by target, the worst where there are several."""
-    module = importlib.import_module(f"companion.papers.liu2024.{name}")
-    parameters = Settings({"prunings": (0.5, 0.9)})
-    verdicts = judged(module, Tables(frames, exhibit=f"liu2024/{name}", parameters=parameters))
-    targets = {v.target for v in verdicts}
-    return {
-        t.removeprefix("liu2024/"): overall(v for v in verdicts if v.target == t) for t in targets
-    }
-
-
-@pytest.mark.parametrize("name", TRUE)
-def test_what_holds_is_found_to_hold(name):
-    for target, status in judge(name, TRUE[name]).items():
-        assert status == ("refuted" if target.startswith("E-E") else "reproduced"), target
-
-
-def exponent(name, value):
-    """A change of one exponent of a table."""
-
-    def change(table):
-        return table.assign(value=table["value"].mask(table["exponent of"] == name, value))
-
-    return change
-
-
-def column(**values):
-    """A change of columns of a table."""
-    return lambda table: table.assign(**values)
-
-
-#: exhibit, target, table and the change after which the statement on the target is false
-FALSE = [
-    ("thm3_1", "E-003", "fits", exponent("none m", -0.3)),
-    ("thm3_1", "thm3_1", "fits", exponent("none d", 0.7)),
-    ("thm3_1", "thm3_1", "fits", exponent("equal B", 1.2)),
-    ("table1", "table1", "upper exponents", exponent("noise sigma0", 0.8)),
-    ("table1", "table1", "upper exponents", exponent("random B", 1.2)),
-    ("table1", "table1", "upper exponents", exponent("both m", 0.4)),
-    ("table1", "table1", "upper exponents", exponent("pruned 0.9 m", -0.5)),
-    ("table1", "table1", "lower exponents", exponent("pruned 0.9 m", 0.0)),
-    ("table1", "E-011", "lower exponents", exponent("dropout 1-p", -0.3)),
-    ("table1", "E-011", "narrower networks", column(**{"standard errors": -5.0})),
-    ("table1", "E-E-08", "dropped share", column(left=0.75)),
-    ("table1", "E-E-11", "upper exponents", exponent("equal B", 0.1)),
-    ("table1", "E-E-11", "without noise", column(**{"least squares": 0.05})),
-    ("prop3_1", "prop3_1", "attack pairs", column(error=1.02)),
-    ("prop3_1", "E-005", "lower exponents", exponent("local m", -0.3)),
-    ("propC1", "propC1", "pairs", column(error=1.02)),
-    ("propC1", "E-E-14", "pairs", column(norm=1.9)),
-    ("propC1", "E-E-24", "two neurons", column(unsigned=3.0)),
-    ("propC2", "propC2", "pairs", column(error=0.98)),
-    ("propC11", "propC11", "pairs", column(error=1.002)),
-    ("propC11", "propC11", "pairs", column(norm=1.0)),
-    ("propC12", "propC12", "exponents", exponent("noise sigma0", 1.2)),
-    ("propC12", "E-006", "growth", column(low=20.0)),
-    ("propC12", "E-007", "growth", column(ratio=3.0)),
-    ("propC12", "E-007", "growth", column(ratio=1.4)),
-    ("propC12", "E-E-16", "second moment", column(**{"by quadrature": 1.0625})),
-    ("propC13", "propC13", "exponents", exponent("both ratio", 0.8)),
-    ("propC13", "E-E-15", "scales", column(multiplied=4.0)),
-    ("prop3_3", "prop3_3", "exponents", exponent("both ratio", 1.2)),
-    ("prop3_3", "E-008", "exponents", exponent("both m", -0.5)),
-    ("prop3_3", "E-008", "pairs", column(error=1.002)),
-    ("thmB6", "thmB6", "exponents", exponent("1/pi_min", 2.2)),
-    ("thmB6", "E-E-12", "over B", column(error=0.5)),
-    ("thmB6", "E-E-12", "over B", column(batch=4)),
-    ("alg_tensor", "alg_tensor", "activations", column(error=0.4)),
-    ("alg_tensor", "alg_tensor", "steps", column(found=0.7)),
-    ("alg_tensor", "alg_tensor", "signs", column(error=1.4)),
-    ("alg_tensor", "alg_tensor", "signs", column(claimed=False)),
-    ("alg_tensor", "E-010", "secure aggregation", column(gradients=1e-6)),
-    ("alg_tensor", "E-010", "secure aggregation", column(reconstructions=0.1)),
-    ("thmB1", "thmB1", "exponents", exponent("matrix", 1.1)),
-    ("thmB1", "thmB1", "exponents", exponent("matrix pi", 2.0)),
-    ("lemB2", "lemB2", "deviations", column(twice=0.4)),
-    ("lemB2", "lemB2", "deviations", column(needed=3000.0)),
-    ("lemB3", "lemB3", "gaps", column(**{"between both sides": -1e-6})),
-    ("lemB3", "lemB3", "gaps", column(**{"from the closed form": 1e-9})),
-    ("lemB3", "lemB3", "gaps", column(**{"of drawn means": -7.0})),
-    ("lemB4", "lemB4", "exponents", exponent("d", 0.0)),
-    ("lemB4", "lemB4", "exponents", exponent("equal", 1.5)),
-    ("lemB5", "lemB5", "exponents", exponent("d", 0.5)),
-    ("lemB5", "lemB5", "exponents", exponent("equal", 3.0)),
-    ("lemB5", "E-E-22", "relative distances", column(**{"sum over the neurons": 0.1})),
-    *(
-        (name, name, "exponents", exponent(*wrong))
-        for name in ("lemC4", "lemC5")
-        for wrong in (("m", -0.5), ("B", 1.2), ("d", 0.5))
-    ),
-    *(
-        (name, name, "exponents", exponent(*wrong))
-        for name in ("lemC8", "lemC10")
-        for wrong in (("m", -0.5), ("B", 3.0), ("d", 0.5))
-    ),
-    *(
-        (name, name, "exponents", exponent(*wrong))
-        for name in ("lemC7", "lemC9")
-        for wrong in (("m", -0.5), ("B", 1.5), ("d", 1.5))
-    ),
-    ("lemC5", "E-E-23", "derivative", column(**{"by differences": 0.6})),
-    ("corC6", "corC6", "largest", column(**{"largest residual": 5.0})),
-    ("corC6", "corC6", "exponents", exponent("B", 0.3)),
-    ("lemC7", "lemC7", "signed", exponent("m", -0.5)),
-]
-
-
-@pytest.mark.parametrize(("name", "target", "table", "change"), FALSE)
-def test_what_does_not_hold_is_seen(name, target, table, change):
-    frames = TRUE[name]
-    assert judge(name, {**frames, table: change(frames[table])})[target] == "failed"
 
 
 def test_a_law_survives_its_table():
@@ -529,7 +299,7 @@ def means(over, values, **columns):
 def test_the_pictures_show_the_shares_and_slopes_of_their_tables():
     widths, labels = (4096, 65536), [means("batch", (2, 4), labels=k) for k in ("random", "equal")]
     by_defence = [means("width", widths, defence=k) for k in ("none", "noise", "dropout")]
-    frames = TRUE["table1"] | {
+    frames = {
         "attack over m": pd.concat(by_defence),
         "attack over d": pd.concat(
             [means("dimension", (16, 32), defence=k) for k in ("none", "noise", "dropout")]
@@ -570,7 +340,7 @@ def test_the_pictures_show_the_shares_and_slopes_of_their_tables():
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        ("thmB1", {"draws": 3}),
+        ("thmB1", {}),
         ("lemB3", {}),
         (
             "lemC5",

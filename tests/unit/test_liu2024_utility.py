@@ -256,54 +256,6 @@ def test_features_of_a_single_record_are_found_with_the_root_of_the_neurons():
     np.testing.assert_allclose(many["GradClip C=8"], many["None"], rtol=1e-3)
 
 
-def _scaled(where: str, factor: float, column: str = "ours"):
-    """Multiplies a column where a query holds."""
-
-    def change(table: pd.DataFrame) -> pd.DataFrame:
-        table.loc[table.query(where).index, column] *= factor
-        return table
-
-    return change
-
-
-def test_table_2_fails_in_other_worlds():
-    tables = recorded("liu2024/table2")
-    worse = _scaled("setting == 'None' and `batch size` == 1", 1.2)
-    assert statuses(altered(tables, {"cells": worse}))["liu2024/table2"] == {"failed"}
-    # the printed error of the undefended grows as the bound does, and so does ours
-    growing = _scaled("setting == 'None' and `batch size` == 8", 6.0, "error")
-    by_rows = _scaled("reading == 'all rows, two orders removed, white'", 9.0, "B = 8")
-    world = altered(tables, {"cells": growing, "readings": by_rows})
-    assert statuses(world)["E-016"] == statuses(world)["E-E-04"] == {"failed"}
-    falling = _scaled("`batch size` == 8", 0.5, "error")
-    assert statuses(altered(tables, {"cells": falling}))["E-014"] == {"failed"}
-    for where, factor in (
-        ("setting == 'GradPrune p=0.7'", 2.0),
-        ("setting == 'GradNoise sigma0=0.1'", 0.2),
-        ("setting == 'GradClip C=2'", 1.1),
-        ("setting == 'GradPrune p=0.7, kept entries only'", 0.5),
-    ):
-        found = statuses(altered(tables, {"cells": _scaled(where, factor)}))
-        assert found["E-015"] == found["E-E-41"] == {"failed"}, where
-
-
-def test_table_5_fails_in_other_worlds():
-    tables = recorded("liu2024/table5")
-    noise, pruned = (_scaled(f"defence == '{d}'", 3.0, "loss") for d in ("GradNoise", "GradPrune"))
-    found = statuses(altered(tables, {"losses": pruned}))
-    assert found["liu2024/table5"] == found["E-024"] == found["E-038"] == {"failed"}
-    # noise that is as dear at the smaller rate
-    assert statuses(altered(tables, {"losses": noise}))["E-E-39"] == {"failed"}
-
-    def one_run(losses: pd.DataFrame) -> pd.DataFrame:
-        cell = ["setting", "batch size", "rate"]
-        return losses.assign(loss=losses.groupby(cell)["loss"].transform("mean"))
-
-    assert statuses(altered(tables, {"losses": one_run}))["E-E-18"] == {"failed"}
-    lost = _scaled("setting == 'GradNoise sigma0=0.1' and run == 0", math.inf, "loss")
-    assert statuses(altered(tables, {"losses": lost}))["liu2024/table5"] != {"failed"}
-
-
 # Figure 3, of which there is no record ------------------------------------------------------------
 
 
@@ -341,6 +293,7 @@ def trade_off() -> Tables:
                 "printed": [math.nan, 0.15, 0.17, 0.22],
             }
         ),
+        "references": pd.DataFrame({"attack": ["grey", "mean image"], "RMSE": [0.28, 0.25]}),
     }
     return Tables(
         frames,
@@ -354,30 +307,16 @@ def trade_off() -> Tables:
 def test_the_trade_off_is_judged_and_drawn(trade_off):
     found = statuses(trade_off)
     assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
-    assert found["E-025"] == found["E-033"] == {"differs"}
-    assert found["E-026"] == found["E-037"] == found["E-E-40"] == {"refuted"}
+    assert found["E-033"] == {"not run here"}
+    assert found["E-025"] == found["E-026"] == found["E-037"] == {"reproduced", "differs"}
     assert len(fig3.draw(trade_off).axes) == 3
     assert "GradPrune is highest" in described(fig3, trade_off)["alt"]
 
 
-def test_figure_3_fails_in_other_worlds(trade_off):
-    def judged(table: str, change) -> dict[str, set[str]]:
-        return statuses(altered(trade_off, {table: change}))
+def test_a_lost_training_is_judged():
+    def lost(losses: pd.DataFrame) -> pd.DataFrame:
+        one = (losses["setting"] == "GradNoise sigma0=0.1") & (losses["run"] == 0)
+        return losses.assign(loss=losses["loss"].mask(one, math.inf))
 
-    useless = _scaled("defence == 'GradDrop' and strength == 0.9", 0.1, "RMSE")
-    assert judged("ours", useless)["liu2024/fig3"] == {"failed"}
-    cheap = _scaled("defence == 'GradNoise' and strength == 0.1", 0.3, "loss")
-    assert judged("ours", cheap)["E-009"] == {"failed"}
-    # pruning costs less than noise at equal error after all
-    dear = _scaled("defence == 'GradNoise'", 1.5, "loss")
-    assert judged("ours", dear)["E-025"] == {"failed"}
-    universal = _scaled("defence != ''", 0, "smaller")
-    best = judged("equal loss", universal)
-    assert best["E-026"] == best["E-037"] == best["E-E-40"] == {"failed"}
-    beside = _scaled("defence == 'GradDrop' and points == 'ours'", 0, "smaller")
-    assert judged("equal loss", beside)["E-E-40"] == {"failed"}
-
-    def harder(table: pd.DataFrame) -> pd.DataFrame:
-        return table.assign(RMSE=[0.1, 0.1, 0.2, 0.3])
-
-    assert judged("after training", harder)["E-033"] == {"failed"}
+    found = statuses(altered(recorded("liu2024/table5"), {"losses": lost}))
+    assert "failed" not in found["liu2024/table5"]

@@ -263,7 +263,7 @@ def test_a_streaming_exhibit_stays_under_its_ceiling(tmp_path):
     subprocess.run(
         [
             *(sys.executable, "-m", "companion.cli", "run", exhibit, "--profile", "paper"),
-            *("--set", "dimensions=[1024]", "--set", "noise_multipliers=[1.0]"),
+            *("--set", "dimensions=[1024]", "--set", "noise_multipliers=[0.01]"),
             *("--set", "samples=40000", "--no-figure", "--out", str(tmp_path)),
         ],
         check=True,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -109,22 +112,29 @@ def test_the_perceptual_stand_in_says_so_and_orders_noise(monkeypatch, tmp_path)
         measure(picture[:8, :8], picture[:8, :8])
 
 
-def test_with_the_backbone_in_place_the_same_loader_gives_lpips(monkeypatch, tmp_path):
-    """A file in the place of the pretrained weights is loaded: here one with known weights."""
+@pytest.mark.parametrize(("network", "name"), [("squeeze", "SqueezeNet"), ("alex", "AlexNet")])
+def test_with_a_backbone_in_place_the_same_loader_gives_lpips(monkeypatch, tmp_path, network, name):
+    """A verified file in the place of the weights is loaded: here one with known weights."""
     import torch
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     metrics.load_perceptual()  # makes torchvision importable
-    from torchvision.models import alexnet
+    from torchvision.models import alexnet, squeezenet1_1
 
-    from reconrisk.metrics.perceptual import backbone_file
+    from reconrisk.metrics import perceptual
 
     torch.manual_seed(11)
-    backbone = alexnet(weights=None)
-    backbone_file().parent.mkdir(parents=True)
-    torch.save(backbone.state_dict(), backbone_file())
+    backbone = {"alex": alexnet, "squeeze": squeezenet1_1}[network](weights=None)
+    file = perceptual.backbone_file(network)
+    file.parent.mkdir(parents=True)
+    torch.save(backbone.state_dict(), file)
+    with pytest.raises(ValueError, match=f"{file.name} is not {name} .* sha256 must begin with"):
+        metrics.load_perceptual()
+    start = hashlib.sha256(file.read_bytes()).hexdigest()[:8]
+    published = {network: replace(perceptual._BACKBONES[network], sha256=start)}
+    monkeypatch.setattr(perceptual, "_BACKBONES", perceptual._BACKBONES | published)
     measure = metrics.load_perceptual()
-    assert (measure.name, measure.stand_in) == ("LPIPS (AlexNet)", False)
+    assert (measure.name, measure.stand_in) == (f"LPIPS ({name})", False)
     loaded = measure.network.net.slice1[0].weight
     assert torch.equal(loaded, backbone.features[0].weight)
     rng = np.random.default_rng(6)

@@ -19,6 +19,7 @@ from reconrisk.training import (
     release_gradients,
     train_mini_batches,
 )
+from reconrisk.training._adam import Adam
 from reconrisk.training._backpropagation import backward_pass, one_hot
 from reconrisk.training._mini_batches import _shuffled_batches, poisson_batches
 
@@ -281,6 +282,25 @@ def test_one_network_without_noise_is_trained_as_pytorch_would(decoupled):
         assert trained[name].grad is None
 
 
+@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("fused", [True, False])
+def test_adam_is_pytorchs_to_the_bit(decoupled, fused):
+    generator = torch.Generator().manual_seed(0)
+    ours = [torch.randn(shape, generator=generator) for shape in ((3, 5, 4), (7,))]
+    theirs = [v.clone() for v in ours]
+    method = torch.optim.AdamW if decoupled else torch.optim.Adam
+    reference = method(theirs, weight_decay=0.1, fused=fused)
+    adam = Adam(ours, weight_decay=0.1, decoupled=decoupled, fused=fused)
+    for step in range(5):
+        slopes = [torch.randn(v.shape, generator=generator) for v in ours]
+        reference.param_groups[0]["lr"] = rate = 0.1 / (1 + step)
+        for value, slope in zip(theirs, slopes, strict=True):
+            value.grad = slope
+        reference.step()
+        adam.step(slopes, rate)
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 def test_noise_costs_accuracy_and_a_seed_decides_everything():
     from sklearn.datasets import load_digits
 
@@ -292,27 +312,28 @@ def test_noise_costs_accuracy_and_a_seed_decides_everything():
     releases = [Release("none"), Release("gaussian", 1.0), Release("gaussian", 50.0)]
     releases += [Release("vmf", 2000.0), Release("vmf", 10.0)]
 
-    def train(seed: int) -> dict[str, torch.Tensor]:
+    def train(seed: int, epochs: int) -> dict[str, torch.Tensor]:
         return train_mini_batches(
             network,
             inputs[:1200],
             labels[:1200],
             releases,
             batch_size=64,
-            epochs=12,
+            epochs=epochs,
             generator=_generator(seed),
         )
 
-    weights = train(2)
+    weights = train(2, 12)
     none, light, heavy, tight, loose = network_accuracy(
         weights, inputs[1200:], labels[1200:]
     ).tolist()
     assert none > 0.85
     assert none >= light - 0.05 and light > heavy + 0.2
     assert tight > loose + 0.2
-    again = train(2)
-    for name, w in weights.items():
+    first, again, other = train(2, 1), train(2, 1), train(3, 1)
+    for name, w in first.items():
         torch.testing.assert_close(again[name], w, rtol=0, atol=0)
+        assert not torch.equal(other[name], w)
 
 
 def test_opacus_clips_by_layer_alike_and_its_noise_is_sqrt_3_times_ours():

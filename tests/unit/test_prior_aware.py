@@ -20,6 +20,7 @@ from reconrisk.attacks import (
     draw_priors,
     likelihood_score,
     printed_likelihood_score,
+    prior_aware,
     prior_aware_attack,
     shared_trajectory_attack,
     success_by_prior_size,
@@ -282,6 +283,17 @@ def test_the_shortcut_agrees_with_trained_trials():
         p, r = exact.success(name), short.success(name)
         assert abs(p - r) < 4 * math.sqrt(p * (1 - p) / 3000) + 0.01, (name, p, r)
     assert 0.3 < exact.success("sum") < 0.9
+
+
+def test_the_shortcut_has_the_success_of_orthogonal_candidates(monkeypatch):
+    # gradients that are orthogonal in every step sum to an orthogonal Gram matrix
+    steps, size, trials = 25, 5, 200_000
+    monkeypatch.setattr(prior_aware, "_summed_gram", lambda *_: steps * torch.eye(80).double())
+    outcome = _attack(shared_trajectory_attack, trials=trials, noise=4.0, steps=steps)
+    expected = _orthogonal_success(math.sqrt(steps) / 4.0, size)
+    for name in ("sum", "likelihood"):
+        # noise 5% smaller gains 0.02
+        assert abs(outcome.success(name) - expected) < 4 * math.sqrt(0.25 / trials), name
 
 
 def test_the_shortcut_refuses_sub_sampling():

@@ -160,3 +160,86 @@ def test_one_step_and_full_batch_enclose_the_rest(q):
     whole = privacy.epsilon(DPSGD(0.8), 1e-5 / q)
     assert one.lower <= math.log1p(q * math.expm1(whole.upper)) <= one.upper * (1 + 1e-4)
     assert one.upper < many.lower < many.upper < full.lower
+
+
+# --- small sampling rates: rare large losses -----------------------------------------------------
+
+
+def one_step_delta(sigma: float, q: float, epsilon: float) -> mp.mpf:
+    """Delta of one sub-sampled step, for removing a record."""
+    with mp.workdps(40):
+        a, q, e = 1 / mp.mpf(sigma), mp.mpf(q), mp.mpf(epsilon)
+        least = (mp.log((mp.exp(e) - 1 + q) / q) + a * a / 2) / a
+        mixed = (1 - q) * mp.ncdf(-least) + q * mp.ncdf(a - least)
+        return mixed - mp.exp(e) * mp.ncdf(-least)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "epsilon"),
+    [(0.5, 1e-7, 0.1), (0.7, 1e-5, 0.01), (0.3, 1e-4, 2.0), (2.0, 1e-3, 1e-3)],
+)
+def test_one_step_at_small_rates(sigma, q, epsilon):
+    """Two routes: the closed form, and the lattice with one large loss."""
+    exact = one_step_delta(sigma, q, epsilon)
+    lower, upper = delta_enclosure(Mechanism(1 / sigma, q, 1), epsilon, 1e-4)
+    assert lower <= exact <= upper
+    assert upper == pytest.approx(float(exact), rel=2e-3)
+    low, high = epsilon_enclosure(Mechanism(1 / sigma, q, 1), float(exact), 1e-4)
+    assert low <= epsilon <= high <= 1.01 * epsilon
+
+
+def test_zero_of_the_spectrum_in_one_step():
+    """The sum of no small losses has the spectrum one where that of one of them is zero, too."""
+    exact = one_step_delta(5.0, 0.05, 0.5)
+    lower, upper = delta_enclosure(Mechanism(0.2, 0.05, 1), 0.5, 1e-4)
+    assert lower <= exact <= upper <= 1e-30
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "delta"),
+    [
+        (0.7, 1e-4, 10_000, 1e-6),
+        (0.6, 1e-4, 30_000, 1e-6),
+        (0.53, 2.9e-5, 87_000, 1e-6),
+        (0.497, 1.64e-5, 60_873, 1.2e-7),
+        (0.845, 1.99e-4, 54, 1.3e-9),
+    ],
+)
+def test_epsilon_at_the_rates_of_language_models(sigma, q, steps, delta):
+    found = privacy.epsilon(DPSGD(sigma, q, steps), delta)
+    assert found.width <= 1e-3 * found.upper
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    law = pld.from_gaussian_mechanism(sigma, sampling_prob=q, value_discretization_interval=1e-4)
+    # connecting the dots is pessimistic: above the truth, nearly that on so fine a lattice
+    pessimistic = law.self_compose(steps).get_epsilon_for_delta(delta)
+    assert found.lower <= pessimistic == pytest.approx(found.upper, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "delta"),
+    [
+        (1.0, 1e-5, 10_000, 1e-12),
+        (0.5, 1e-7, 100, 1e-12),
+        (0.5, 1e-6, 1_000_000, 1e-5),
+        (100.0, 1e-3, 10_000_000, 1e-5),
+        (1.0, 0.5, 10_000_000, 1e-5),
+    ],
+)
+def test_epsilon_far_from_common_settings(sigma, q, steps, delta):
+    """Nothing else answers these: delta at both ends of the enclosure is on either side."""
+    found = privacy.epsilon(DPSGD(sigma, q, steps), delta)
+    assert found.width <= max(0.01 * found.upper, 2e-3)
+    if found.upper <= 500:
+        run = DPSGD(sigma, q, steps)
+        assert privacy.delta(run, found.lower, tolerance=1e-2).upper >= delta
+        assert privacy.delta(run, found.upper, tolerance=1e-2).lower <= delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "q", "steps"),
+    [(1.0, 1e-6, 1e-4, 10_000), (0.05, 1e-6, 1e-4, 1000), (0.00778, 1e-6, 1.3e-5, 39_188)],
+)
+def test_noise_at_small_rates(epsilon, delta, q, steps):
+    sigma = privacy.noise_for_epsilon(epsilon, delta, sampling_rate=q, steps=steps)
+    assert privacy.epsilon(DPSGD(sigma, q, steps), delta).upper <= epsilon * (1 + 1e-12)
+    assert privacy.epsilon(DPSGD(0.999 * sigma, q, steps), delta).lower > epsilon * (1 - 1e-3)

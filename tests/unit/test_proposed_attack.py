@@ -14,6 +14,7 @@ from reconrisk.attacks import (
     Objective,
     UntrainedSpace,
     feature_match,
+    fit_features,
     generative_attack,
     invert_updates,
     proposed_attack,
@@ -73,11 +74,17 @@ def test_without_its_parts_it_is_gradient_inversion(problem):
     torch.testing.assert_close(mine.inputs, theirs.inputs, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("match", ["cosine", "subspace"])
+@pytest.mark.parametrize("match", ["cosine", "labels", "subspace"])
 def test_it_inverts_with_the_features_that_it_recovers(problem, match):
     network, _, released, knowledge = problem
-    recover = recover_features if match == "cosine" else recover_feature_span
-    known = replace(knowledge, features=recover(network, released, 2, neurons=NEURONS))
+    if match == "labels":
+        fit = fit_features(network, released, knowledge.labels)
+        known = replace(knowledge, features=fit.features, cosines=fit.cosine)
+    else:
+        recover = recover_features if match == "cosine" else recover_feature_span
+        found = recover(network, released, 2, neurons=NEURONS)
+        expected = torch.full((2, 2), (1 - 0.72 * found.shape[2] / NEURONS) ** 0.5)
+        known = replace(knowledge, features=found, cosines=expected)
     objective = replace(PROPOSED, feature_match=match)
     mine = _attack(problem, match=match)
     theirs = _attack(problem, invert_updates, knowledge=known, objective=objective, rematch=25)
@@ -85,8 +92,31 @@ def test_it_inverts_with_the_features_that_it_recovers(problem, match):
     # features that are given are not recovered
     given = _attack(problem, knowledge=known, match=match)
     torch.testing.assert_close(given.inputs, mine.inputs)
+    if match == "labels":  # the default while labels differ
+        torch.testing.assert_close(_attack(problem).inputs, mine.inputs)
     none = _attack(problem, objective=replace(PROPOSED, features=0.0))
     assert (none.inputs - mine.inputs).abs().max() > 1e-3
+
+
+def test_features_in_label_order_are_approached_as_far_as_they_are_known(problem):
+    network, _, released, knowledge = problem
+    fit = fit_features(network, released, knowledge.labels)
+    known = replace(knowledge, features=fit.features, cosines=fit.cosine)
+    alone = Objective(gradient=0.0, features=1.0, feature_match="labels")
+
+    def cosines(found) -> torch.Tensor:
+        reached = torch.stack([network(b, trace=True).features.detach() for b in found.inputs])
+        return torch.cosine_similarity(reached, fit.features, dim=2)
+
+    near = _attack(problem, invert_updates, knowledge=known, objective=alone, iterations=80)
+    # from the opposite feature, too: the sign is known
+    assert cosines(near).min() > 0.8
+    ignorant = replace(known, cosines=torch.zeros((2, 2)))
+    wide = replace(alone, feature_width=0.03)
+    left = _attack(problem, invert_updates, knowledge=ignorant, objective=wide, iterations=80)
+    assert 0.5 < cosines(left).max() < cosines(near).min()  # a squared cosine of a half, no nearer
+    trusting = _attack(problem, invert_updates, knowledge=known, objective=wide, iterations=80)
+    assert cosines(trusting).min() > cosines(left).max()
 
 
 def test_the_span_is_matched_where_labels_repeat_or_are_many():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import importlib
 import json
 import math
@@ -54,6 +55,7 @@ def test_ziller_table_1(row: dict[str, str]) -> None:
     clipping = float(row["C_max_grad_norm"])
     run = risk.training_run(
         noise_multiplier=float(row["sigma_noise_multiplier"]),
+        sampling_rate=1.0,
         max_grad_norm=clipping,
         steps=int(float(row["T_steps"])),
     )
@@ -89,7 +91,9 @@ GUO = [r for r in printed("hayes2023/table2") if r["method"] == "Guo et al. (202
 )
 def test_hayes_table_2(row: dict[str, str]) -> None:
     n = int(row["prior_size"])
-    run = risk.training_run(noise_multiplier=float(row["sigma_noise_multiplier"]))
+    run = risk.training_run(
+        noise_multiplier=float(row["sigma_noise_multiplier"]), sampling_rate=1.0, steps=1
+    )
     success = value(run, "fano_orthogonal", at=("prior_size", n)).value
     ours = float(bounds.advantage(success, 1 / n))
     assert ours == pytest.approx(float(row["value"]), abs=half_unit(row["printed"]) * 1.01)
@@ -97,13 +101,18 @@ def test_hayes_table_2(row: dict[str, str]) -> None:
     assert value(run, "rero_advantage", at=("prior_size", n)).value < ours
 
 
+@functools.cache
+def _of_epsilon_four(rate: float) -> object:
+    noise = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=rate, steps=100)
+    return risk.training_run(noise_multiplier=noise, sampling_rate=rate, steps=100)
+
+
 def test_hayes_figure_5_and_its_attack() -> None:
     """At epsilon 4 the bound rises from about 0.20 to 0.35 with q, the attack from 0.15 to 0.32."""
     rows = [r for r in printed("hayes2023/fig5") if r["condition"].startswith("q=")]
     for row in rows:
         rate = float(row["condition"][2:])
-        noise = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=rate, steps=100)
-        run = risk.training_run(noise_multiplier=noise, sampling_rate=rate, steps=100)
+        run = _of_epsilon_four(rate)
         assert value(run, "epsilon").upper == pytest.approx(4.0, rel=1e-3)
         kind = "rero" if row["metric"] == "upper_bound" else "bayes_success"
         entry = value(run, kind, at=("prior_size", 10))
@@ -125,7 +134,7 @@ def test_hayes_prior_of_figure_12() -> None:
     log_kappa = math.log(float(mantissa)) + int(power) * math.log(10.0)
     ours = float(bounds.log_prior_success_pixels(3072, 1.0, probability=0.25))
     assert ours == pytest.approx(log_kappa, abs=0.005)
-    run = risk.training_run(noise_multiplier=1.0, steps=100)
+    run = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=100)
     entry = value(run, "rero", at=("log_prior", ours))
     closed = float(bounds.rero_gaussian(1.0, log_prior_success=ours, steps=100, log=True))
     assert entry.log_value == pytest.approx(closed, rel=1e-12)
@@ -161,11 +170,16 @@ def test_biswas_table_4_gaussian() -> None:
 
 def test_biswas_capacity_of_the_paper() -> None:
     run = risk.training_run(
-        noise_multiplier=1.23, batch_size=128, dataset_size=60_000, layers=3, parameters=13_700
+        noise_multiplier=1.23,
+        batch_size=128,
+        dataset_size=60_000,
+        layers=3,
+        parameters=13_700,
+        steps=1,
     )
     theirs = bounds.bayes_capacity_gaussian(13_700, 1.23 / 128, math.sqrt(3.0))
     assert value(run, "capacity_batch").value == pytest.approx(float(theirs), rel=1e-12)
-    vmf = risk.training_run(concentration=75.0, parameters=13_700)
+    vmf = risk.training_run(concentration=75.0, parameters=13_700, sampling_rate=1.0, steps=1)
     theirs = bounds.bayes_capacity_vmf(13_700, 75.0)
     assert value(vmf, "capacity_record").value == pytest.approx(float(theirs), rel=1e-14)
 
@@ -175,7 +189,12 @@ def test_mean_to_extreme_setting_of_figure_1() -> None:
         r["metric"]: r["value"] for r in printed("mean_to_extreme/fig1") if "setting" in r["metric"]
     }
     n, sigma = int(settings["setting:N"]), float(settings["setting:sigma"])
-    run = risk.training_run(noise_multiplier=sigma, max_grad_norm=float(settings["setting:C"]))
+    run = risk.training_run(
+        noise_multiplier=sigma,
+        max_grad_norm=float(settings["setting:C"]),
+        sampling_rate=1.0,
+        steps=1,
+    )
     record = risk.record(dimension=n, data_norm=200.0, data_range=1.0)
     assert value(run, "mse", record).value == pytest.approx((sigma * 200.0) ** 2)
     entry = value(run, "mse_tail", record, at=("mse", 0.01))
@@ -221,7 +240,10 @@ def test_liu_table_1(row: dict[str, str]) -> None:
         activation="hermite",
     )
     run = risk.training_run(
-        noise_multiplier=sigma if "sigma" in expression else 1e-6, max_grad_norm=clipping
+        noise_multiplier=sigma if "sigma" in expression else 1e-6,
+        max_grad_norm=clipping,
+        sampling_rate=1.0,
+        steps=1,
     )
     kind = "cramer_rao_order" if lower else "tensor_attack_order"
     ours = value(run, kind, risk.record(dimension=d), model=model).value
@@ -234,8 +256,12 @@ RECORD = risk.record(dimension=784, data_norm=9.2, data_range=1.0)
 MODEL = risk.two_layer_model(width=10_000, batch_size=4)
 QUESTIONS = risk.questions(prior_sizes=(2, 10, 1000), log_priors=(-500.0,))
 RUNS = {
-    "full batch": risk.training_run(noise_multiplier=4.0, steps=30, parameters=5000),
-    "one step": risk.training_run(noise_multiplier=0.9, sampling_rate=0.2, parameters=5000),
+    "full batch": risk.training_run(
+        noise_multiplier=4.0, sampling_rate=1.0, steps=30, parameters=5000
+    ),
+    "one step": risk.training_run(
+        noise_multiplier=0.9, sampling_rate=0.2, steps=1, parameters=5000
+    ),
     "sampled": risk.training_run(
         noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=3, parameters=5000
     ),
@@ -259,6 +285,7 @@ def test_bounds_are_in_order(report: risk.Report) -> None:
         ("mse_tail", "best_tail"),
         ("mse_tail_shrunk", "best_tail"),
         ("mse_shrunk", "mse"),
+        ("information_secret_steps", "information_any_network"),
     )
     if report.run.sampling_rate == 1.0:
         # the analytic attack is told which steps took the record
@@ -387,7 +414,9 @@ REVERSED = (
 
 @pytest.mark.parametrize(("kind", "limit", "at"), REVERSED, ids=lambda v: str(v))
 def test_least_noise_is_enough_and_no_more(kind: str, limit: float, at: float | None) -> None:
-    run = RUNS["full batch"]
+    # a single row is read as the record, which must not be clipped
+    clip = 10.0 if kind == "mse_single_row" else 1.0
+    run = replace(RUNS["full batch"], max_grad_norm=clip)
     found = risk.least_noise(kind, limit, run, RECORD, at=at, model=MODEL)
     larger = found.entry.riskier == "larger"
     assert found.entry.value <= limit if larger else found.entry.value >= limit
@@ -410,7 +439,7 @@ def test_least_noise_agrees_with_the_accountants() -> None:
 
 
 def test_least_noise_of_vmf() -> None:
-    run = risk.training_run(concentration=1.0, parameters=5000)
+    run = risk.training_run(concentration=1.0, parameters=5000, sampling_rate=1.0, steps=1)
     found = risk.least_noise("rero", 0.2, run, at=10)
     assert found.noise_multiplier is None and found.entry.value <= 0.2
     more = replace(run, concentration=found.concentration * 1.001)
@@ -435,11 +464,11 @@ def test_least_noise_says_what_is_out_of_reach() -> None:
 
 
 def test_limits_of_noise() -> None:
-    silent = risk.training_run(noise_multiplier=1e6)
+    silent = risk.training_run(noise_multiplier=1e6, sampling_rate=1.0, steps=1)
     assert value(silent, "epsilon").upper < 1e-3
     assert value(silent, "rero", at=("prior_size", 10)).value == pytest.approx(0.1, rel=1e-5)
     assert value(silent, "mse_shrunk", RECORD).value == pytest.approx(9.2**2 / 784, rel=1e-9)
-    open_run = risk.training_run(noise_multiplier=1e-6)
+    open_run = risk.training_run(noise_multiplier=1e-6, sampling_rate=1.0, steps=1)
     assert value(open_run, "rero", at=("log_prior", -4260.0)).value == 1.0
     assert value(open_run, "mse", RECORD).value == pytest.approx((9.2e-6) ** 2)
     assert value(open_run, "membership_advantage").value == pytest.approx(1.0)
@@ -448,9 +477,8 @@ def test_limits_of_noise() -> None:
 # Runs that are not composed numerically ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["sampled", "vmf"])
-def test_closed_forms_enclose_what_is_followed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RUNS[name]
+def test_closed_forms_enclose_what_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RUNS["vmf"]
     close = [_composed.epsilon_of(run), _composed.distance_of(run)]
     close += [_composed.success_at(run, v) for v in (-1.0, -7.0, -40.0)]
     monkeypatch.setattr(_composed, "composed_numerically", lambda run: False)
@@ -461,6 +489,20 @@ def test_closed_forms_enclose_what_is_followed(name: str, monkeypatch: pytest.Mo
     for inner, outer in zip(close, wide, strict=True):
         assert outer.lower <= inner.lower * (1 + 1e-12) and inner.upper <= outer.upper * (1 + 1e-12)
         assert outer.upper < math.inf
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps"),
+    [(0.7, 1e-4, 10_000), (1.0, 1e-5, 100_000), (0.53, 2.9e-5, 87_000), (5.0, 1e-7, 1_000_000)],
+)
+def test_no_rate_is_too_small_to_compose(sigma: float, rate: float, steps: int) -> None:
+    run = risk.training_run(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-6)
+    assert _composed.composed_numerically(run)
+    for found in (_composed.epsilon_of(run), _composed.distance_of(run)):
+        assert found.upper - found.lower <= max(0.01 * found.upper, 2e-5)
+    for size in (2, 10, 1_000_000):
+        found = _composed.success_at(run, -math.log(size))
+        assert found.upper - found.lower <= 0.01 * found.upper
 
 
 def test_moments_at_small_priors_continue_what_is_followed() -> None:
@@ -475,7 +517,7 @@ def test_moments_at_small_priors_continue_what_is_followed() -> None:
 @pytest.mark.parametrize("rate", [1e-3, 0.2, 0.9])
 def test_one_step_has_a_closed_form(noise: float, rate: float) -> None:
     """It lies inside of what the accountant finds on lattices, for both directions."""
-    run = risk.training_run(noise_multiplier=noise, sampling_rate=rate)
+    run = risk.training_run(noise_multiplier=noise, sampling_rate=rate, steps=1)
     closed, lattice = _composed.epsilon_of(run), privacy.epsilon(run.dpsgd, run.delta)
     assert lattice.lower <= closed.upper and closed.lower <= lattice.upper
     assert closed.upper - closed.lower < 1e-9 * (1 + closed.upper)
@@ -525,7 +567,8 @@ def test_extremes_answer_or_say_why_not(settings: dict[str, float]) -> None:
     record = risk.record(dimension=10**9, data_norm=1e4, data_range=1.0)
     started = time.process_time()
     report = risk.assess(run, record, asked)
-    assert time.process_time() - started < 10.0  # hangs, not milliseconds
+    # twice what the slowest take: beyond 10^7 steps lattices are long, but nothing hangs
+    assert time.process_time() - started < 25.0
     json.dumps(report.as_dict(), allow_nan=False)
     assert report["rero[prior_size=2]"].ok and report["epsilon"].ok
     for entry in report:
@@ -559,7 +602,7 @@ def test_nan_is_never_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_settings_are_named() -> None:
     report = risk.assess(DPSGD(1.0))
-    assert report["epsilon"].ok and report["mse_single_row"].ok
+    assert report["epsilon"].ok and report["mse_single_row"].missing == ("data_norm",)
     assert (
         report["mse_tail_one_step"].missing == ("dimension", "data_norm")
         if ("mse_tail_one_step" in report)
@@ -581,21 +624,25 @@ REFUSED = (
     (dict(noise_multiplier=1.0, concentration=3.0), "concentration"),
     (dict(noise_multiplier=1.0, mechanism="vmf"), "mechanism"),
     (dict(noise_multiplier=1.0, mechanism="laplace"), "mechanism"),
-    (dict(concentration=3.0), "parameters"),
-    (dict(concentration=3.0, parameters=1), "parameters"),
-    (dict(concentration=3.0, parameters=10, layers=2), "layers"),
+    (dict(concentration=3.0, sampling_rate=1.0, steps=1), "parameters"),
+    (dict(concentration=3.0, parameters=1, sampling_rate=1.0, steps=1), "parameters"),
+    (dict(concentration=3.0, parameters=10, layers=2, sampling_rate=1.0, steps=1), "layers"),
     (dict(noise_multiplier=1.0, sampling_rate=0.0), "sampling_rate"),
     (dict(noise_multiplier=1.0, sampling_rate=1.5), "sampling_rate"),
     (dict(noise_multiplier=1.0, batch_size=10), "dataset_size"),
     (dict(noise_multiplier=1.0, batch_size=10, dataset_size=5), "batch_size"),
     (dict(noise_multiplier=1.0, batch_size=1, dataset_size=4, sampling_rate=0.2), "sampling_rate"),
     (dict(noise_multiplier=1.0, batch_size=1.5, dataset_size=4), "batch_size"),
-    (dict(noise_multiplier=1.0, steps=0), "steps"),
-    (dict(noise_multiplier=1.0, steps=1.5), "steps"),
+    (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=0), "steps"),
+    (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=1.5), "steps"),
     (dict(noise_multiplier=1.0, steps=7, epochs=2, sampling_rate=0.5), "steps"),
     (dict(noise_multiplier=1.0, epochs=10, sampling_rate=1e-9), "epochs"),
-    (dict(noise_multiplier=1.0, max_grad_norm=-1), "max_grad_norm"),
-    (dict(noise_multiplier=1.0, delta=1.0), "delta"),
+    (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=1, max_grad_norm=-1), "max_grad_norm"),
+    (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=1, delta=1.0), "delta"),
+    (dict(noise_multiplier=1.0), "sampling_rate"),
+    (dict(noise_multiplier=1.0, sampling_rate=0.1), "steps"),
+    (dict(noise_multiplier=1.0, batch_size=256, dataset_size=60_000), "steps"),
+    (dict(noise_multiplier=1.0, steps=10), "sampling_rate"),
 )
 
 
@@ -635,8 +682,8 @@ def test_settings_fill_in_what_follows() -> None:
     run = risk.training_run(noise_multiplier=1.0, batch_size=3, dataset_size=10, epochs=2)
     assert (run.sampling_rate, run.steps) == (0.3, 7)
     assert risk.training_run(noise_multiplier=1.0, sampling_rate=0.1, epochs=3).steps == 30
-    split = risk.training_run(noise_multiplier=2.0, layers=4)
-    whole = risk.training_run(noise_multiplier=1.0)
+    split = risk.training_run(noise_multiplier=2.0, layers=4, sampling_rate=1.0, steps=1)
+    whole = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=1)
     assert value(split, "epsilon").value == value(whole, "epsilon").value
     sample = np.array([[0.0, 3.0, 0.0], [2.0, 2.0, 2.0], [6.0, 0.0, 0.0]])
     known = risk.record(sample=sample)
@@ -649,7 +696,11 @@ def test_exact_cramer_rao_of_a_given_network() -> None:
     inputs, jacobian = rng.standard_normal((2, 3)), rng.standard_normal((40, 6))
     information = bounds.gradient_information([(0.01 * rng.standard_normal(40), jacobian)])
     model = risk.two_layer_model(width=5, information=information, inputs=inputs)
-    entry = value(risk.training_run(noise_multiplier=0.1), "cramer_rao", model=model)
+    entry = value(
+        risk.training_run(noise_multiplier=0.1, sampling_rate=1.0, steps=1),
+        "cramer_rao",
+        model=model,
+    )
     assert entry.value == pytest.approx(float(bounds.cramer_rao_error(information, 0.1, inputs)))
     report = risk.assess(DPSGD(0.1), model=model)
     assert json.loads(json.dumps(report.as_dict()))["model"]["exact_information"] is True

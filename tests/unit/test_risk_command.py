@@ -22,14 +22,16 @@ from typer.testing import CliRunner
 
 from companion.study import registry
 from reconrisk import bounds, privacy, risk
-from reconrisk.cli import _risk_html, _risk_text
+from reconrisk.cli import _risk_html
 from reconrisk.cli._risk_file import EXAMPLE
 from reconrisk.cli._risk_inputs import read_inputs
-from reconrisk.cli._risk_numbers import describe_value, number
 from reconrisk.cli.app import app
-from reconrisk.risk._phases import one_run
+from reconrisk.risk._numbers import describe_value, number
+from reconrisk.risk._text import markdown, rest, row, sections
 
 USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
+#: one full-batch step, as flags and in a file
+ONE, FULL = ["-s", "1", "-q", "1", "-t", "1"], "sampling_rate: 1\nsteps: 1\n"
 RUN = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=300)
 RECORD = risk.record(dimension=784, data_norm=9.2)
 
@@ -113,10 +115,13 @@ def test_what_says_nothing_is_said_to(report):
 
 def test_the_terminal_shows_every_answer(call, report):
     shown = call(*USUAL, "--data-range", "1")
-    for entry in report:
-        if entry.ok:
-            assert describe_value(entry) in " ".join(shown.split()), entry.key
-    assert "Not answered without parameters" in shown and "nan" not in shown
+    words = " ".join(shown.split())
+    tabled = [entry for _, _, own in sections(report) for entry in own]
+    for entry in tabled:
+        assert describe_value(entry) in words, entry.key
+    for text in [*report.warnings, *rest(report), *(j.text for j in report.judgements)]:
+        assert text in words
+    assert "Not answered without parameters" in words and "nan" not in words
 
 
 def test_json_is_the_library_s_report_and_fits_its_schema(call, report):
@@ -129,7 +134,7 @@ def test_json_is_the_library_s_report_and_fits_its_schema(call, report):
 @pytest.mark.parametrize(
     "run",
     [
-        risk.training_run(concentration=20.0, parameters=50),
+        risk.training_run(concentration=20.0, parameters=50, sampling_rate=1.0, steps=1),
         risk.training_run(noise_multiplier=1e-3, steps=10, parameters=1000, batch_size=5,
                           dataset_size=50),
         risk.from_opacus([(1.0, 1.0, 3), (2.0, 1.0, 4)]),
@@ -163,29 +168,33 @@ def test_the_book_describes_every_field_of_the_schema():
 
 def test_markdown_holds_the_answers_in_tables(call, report):
     page = call(*USUAL, "--data-range", "1", "--format", "markdown")
-    for entry in report:
-        if entry.ok:
-            assert f"| {describe_value(entry)} | {entry.direction} |" in page, entry.key
+    for _, _, own in sections(report):
+        for entry in own:
+            assert " | ".join(row(entry)[1:3]) in page, entry.key
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert all(len(re.findall(r"(?<!\\)\|", row)) in (3, 5) for row in rows)
 
 
 @pytest.fixture(scope="module")
 def card(report):
-    return _risk_html.card([report], [noted()])
+    return _risk_html.card([replace(report, notes=("<b>|x|</b>", *report.notes))], [noted()])
 
 
 def noted():
     """A setting whose note a page must not take for its own."""
-    return replace(read_inputs(None, {"noise_multiplier": 1.1}, {}), notes=("<b>|x|</b>",))
+    flags = {"noise_multiplier": 1.1, "sampling_rate": 1, "steps": 1}
+    return replace(read_inputs(None, flags, {}), notes=("<b>|x|</b>",))
 
 
 def test_the_card_needs_nothing_from_elsewhere(card):
     page = BeautifulSoup(card, "html.parser")
-    assert not page.find_all(["script", "link", "iframe", "img", "object", "base"])
+    assert not page.find_all(["script", "link", "iframe", "object", "base"])
+    assert all(tag["src"].startswith("data:image/png;base64,") for tag in page.find_all("img"))
     assert not re.search(r"@import|url\((?!#)", card)
     links = {v for tag in page.find_all(True) for k, v in tag.attrs.items() if k.endswith("href")}
-    assert all(link.startswith("#") for link in links)
+    # what a reader may follow is no request
+    cited = {reference.url for reference in risk.REFERENCES.values()}
+    assert all(link.startswith("#") or link in cited for link in links)
 
 
 def test_the_card_reads_without_its_pictures(card, report):
@@ -202,10 +211,12 @@ def test_the_card_reads_without_its_pictures(card, report):
         assert drawing["role"] == "img" and len(drawing["aria-label"].split()) >= 6
         assert drawing["aria-label"].endswith(".")
     text = page.get_text(" ", strip=True)
-    for entry in report:
-        if entry.ok:
+    for _, _, own in sections(report):
+        for entry in own:
             assert entry.question in text and entry.tightness in text, entry.key
-    assert len(page.select(".summary li")) == len({e.threat_model for e in report if e.ok})
+    assert len(page.select(".summary article")) == len(report.judgements)
+    shown = page.select(".examples img")
+    assert len(shown) == 5 and all(picture["alt"].endswith(".") for picture in shown)
 
 
 def test_the_card_s_colours_can_be_read(card):
@@ -233,7 +244,7 @@ def test_pictures_take_the_page_s_colours(card):
 
 def test_what_a_reader_wrote_is_shown_as_text(card, report):
     assert "&lt;b&gt;|x|&lt;/b&gt;" in card
-    assert "\\<b\\>\\|x\\|\\</b\\>" in _risk_text.in_markdown(report, noted())
+    assert "\\<b\\>\\|x\\|\\</b\\>" in markdown(replace(report, notes=("<b>|x|</b>",)))
 
 
 # Settings ----------------------------------------------------------------------------------------
@@ -271,7 +282,7 @@ def test_norms_are_measured_on_a_sample(call, tmp_path):
     images = np.zeros((4, 3, 3), dtype=np.uint8)
     images[:, 0, 0] = 255, 51, 102, 204
     np.savez(tmp_path / "own.npz", images=images)
-    shown = json.loads(call("-s", "1", "--data", "own.npz", "-f", "json"))
+    shown = json.loads(call("-s", "1", "-q", "1", "-t", "1", "--data", "own.npz", "-f", "json"))
     assert shown["record"]["dimension"] == 9 and shown["record"]["data_range"] == 1.0
     assert shown["record"]["norms"] == pytest.approx([0.2, 0.6, 1.0])
     assert shown["record"]["data_norm"] == pytest.approx(0.2)
@@ -279,8 +290,8 @@ def test_norms_are_measured_on_a_sample(call, tmp_path):
 
 
 def test_settings_side_by_side(call, tmp_path):
-    (tmp_path / "a.yaml").write_text("noise_multiplier: 1\nprior_sizes: [10]\n")
-    (tmp_path / "b.yaml").write_text("noise_multiplier: 2\nprior_sizes: [10, 20]\n")
+    (tmp_path / "a.yaml").write_text("noise_multiplier: 1\nprior_sizes: [10]\n" + FULL)
+    (tmp_path / "b.yaml").write_text("noise_multiplier: 2\nprior_sizes: [10, 20]\n" + FULL)
     both = ["--config", "a.yaml", "--config", "b.yaml"]
     expected = [f"at most {number(bounds.rero_gaussian(s, 0.1), 'up')}" for s in (1.0, 2.0)]
     lines = [" ".join(line.split()) for line in call(*both).splitlines()]
@@ -298,13 +309,14 @@ def test_settings_side_by_side(call, tmp_path):
         jsonschema.validate(one, schema())
 
 
-def test_output_goes_to_a_file(call, tmp_path):
+def test_output_goes_to_a_file(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")  # as wide as a file
     for form in ("terminal", "markdown", "json", "html"):
-        shown = call("-s", "1", "-f", form, "--out", f"card.{form}")
+        shown = call(*ONE, "-f", form, "--out", f"card.{form}")
         assert shown == f"written to card.{form}\n"
         written = (tmp_path / f"card.{form}").read_text()
         if form != "html":
-            assert written == call("-s", "1", "-f", form)
+            assert written == call(*ONE, "-f", form)
 
 
 # The least noise ---------------------------------------------------------------------------------
@@ -345,15 +357,21 @@ def test_the_largest_concentration_is_rounded_down(call):
         "vmf",
         "--parameters",
         "50",
+        "-q",
+        "1",
+        "-t",
+        "1",
         "--target",
         "success=0.3",
         "--at",
         "10",
     ]
     run = json.loads(call(*arguments, "-f", "json"))["run"]
-    entry = risk.assess(risk.training_run(concentration=run["concentration"], parameters=50))[
-        "rero[prior_size=10]"
-    ]
+    entry = risk.assess(
+        risk.training_run(
+            concentration=run["concentration"], parameters=50, sampling_rate=1.0, steps=1
+        )
+    )["rero[prior_size=10]"]
     assert 0.29 < entry.value <= 0.3
 
 
@@ -371,11 +389,11 @@ def epsilon_of(phases, delta=1e-5) -> float:
 
 def test_phases_at_full_batch_are_one_run_exactly():
     phases = [(1.0, 1.0, 3), (2.5, 1.0, 7), (1.7, 1.0, 1)]
-    run, note = one_run(phases)
+    run = risk.from_opacus(phases)
     mu = math.sqrt(math.fsum(t / s**2 for s, _, t in phases))
     assert math.sqrt(run.steps) / run.noise_multiplier == pytest.approx(mu, rel=1e-14)
-    assert run.steps == 11 and "exactly" in note
-    assert privacy.epsilon(run, 1e-5).lower == pytest.approx(epsilon_of(phases), rel=1e-3)
+    assert run.steps == 11 and run.phases == ()
+    assert privacy.epsilon(run.dpsgd, 1e-5).lower == pytest.approx(epsilon_of(phases), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -383,18 +401,21 @@ def test_phases_at_full_batch_are_one_run_exactly():
     [
         [(1.0, 0.02, 100), (1.5, 0.02, 200)],
         [(1.0, 0.02, 100), (1.0, 0.01, 100)],
-        [(2.0, 0.05, 50), (1.0, 0.01, 300)],
+        [(1.1, 1.0, 5), (1.1, 0.01, 1000)],
     ],
 )
-def test_other_phases_are_bounded_from_above(phases):
-    run, note = one_run(phases)
-    assert run.steps == sum(t for _, _, t in phases) and "bounded from above" in note
-    assert privacy.epsilon(run, 1e-5).lower >= epsilon_of(phases) * (1 - 1e-3)
+def test_other_phases_compose_by_their_own_losses(phases):
+    run = risk.from_opacus(phases)
+    assert run.steps == sum(t for _, _, t in phases) and len(run.phases) == len(phases)
+    entry = risk.assess(run)["epsilon"]
+    assert entry.lower <= epsilon_of(phases) and entry.upper >= epsilon_of(phases) * (1 - 2e-3)
+    assert entry.upper <= epsilon_of(phases) * (1 + 1e-3)
 
 
 def test_equal_phases_are_one_run_without_a_note():
-    run, note = one_run([(1.0, 0.02, 100), (1.0, 0.02, 50)])
-    assert (run.noise_multiplier, run.sampling_rate, run.steps, note) == (1.0, 0.02, 150, "")
+    run = risk.from_opacus([(1.0, 0.02, 100), (1.0, 0.02, 50)])
+    assert (run.noise_multiplier, run.sampling_rate, run.steps) == (1.0, 0.02, 150)
+    assert run.phases == () and not any("phases" in note for note in run.notes)
 
 
 def test_opacus_accountants_are_read():
@@ -456,13 +477,20 @@ def test_events_are_read(event, expected):
         (3, "must be a DpEvent"),
         (events.NoOpDpEvent(), "it is empty"),
         (events.NonPrivateDpEvent(), "holds a NonPrivateDpEvent"),
-        (events.LaplaceDpEvent(1.0), "holds a LaplaceDpEvent"),
+        (events.SampledWithoutReplacementDpEvent(10, 2, events.GaussianDpEvent(1.0)),
+         "holds a SampledWithoutReplacementDpEvent"),
+        (events.PoissonSampledDpEvent(0.5, events.RandomizedResponseDpEvent(0.5, 2)),
+         "holds a PoissonSampledDpEvent"),
+        (events.ComposedDpEvent([events.ZCDpEvent(0.1), events.LaplaceDpEvent(1.0)]),
+         "must not compose a ZCDpEvent"),
+        (events.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 3.0], [0.8, 0.1, 0.1]),
+         "binomial probabilities"),
         (events.GaussianDpEvent(0.0), "noise_multiplier, must be in"),
         (events.SelfComposedDpEvent(events.GaussianDpEvent(1.0), -1), "steps, must be in"),
         (events.PoissonSampledDpEvent(0.5, nested(1.0, 0.5, 2)), "several sampled releases"),
         (events.PoissonSampledDpEvent(1.5, events.GaussianDpEvent(1.0)), "sample_rate, must be in"),
     ],
-)
+)  # fmt: skip
 def test_other_events_are_refused(event, why):
     with pytest.raises((TypeError, ValueError), match=re.escape(why)):
         risk.from_dp_event(event)
@@ -533,7 +561,7 @@ def test_a_report_loads_no_heavy_library():
         "assert not heavy, heavy"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "risk", "-s", "1"], capture_output=True, text=True
+        [sys.executable, "-c", code, "risk", *ONE], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "Epsilon" in done.stdout
@@ -542,7 +570,7 @@ def test_a_report_loads_no_heavy_library():
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.3, 30.0), st.integers(1, 10**6))
 def test_the_report_is_the_library_s(sigma, steps):
-    run = risk.training_run(noise_multiplier=sigma, steps=steps)
+    run = risk.training_run(noise_multiplier=sigma, sampling_rate=1.0, steps=steps)
     entry = risk.assess(run, None, risk.questions(prior_sizes=(10,)))["rero[prior_size=10]"]
     exact = bounds.rero_gaussian(sigma, 0.1, steps=steps)
     assert entry.lower <= exact * (1 + 1e-12) and exact <= entry.upper * (1 + 1e-12)

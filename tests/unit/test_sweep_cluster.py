@@ -213,9 +213,10 @@ def test_the_table_is_the_same_whatever_the_engine(tasks, address, tmp_path):
 
 
 def test_an_exhibit_has_the_same_tables_and_verdicts(address, monkeypatch):
-    here = Study(seed=2).run("liu2024/lemB2")
+    few = {"liu2024/lemB2": {"trials": 50, "count": 500}}
+    here = Study(seed=2, overrides=few).run("liu2024/lemB2")
     monkeypatch.setattr(session, "_FINISHED", {})  # nothing is remembered from the run before
-    there = Study(seed=2, scheduler=address).run("liu2024/lemB2")
+    there = Study(seed=2, overrides=few, scheduler=address).run("liu2024/lemB2")
     assert [v.as_dict() for v in there.verdicts] == [v.as_dict() for v in here.verdicts]
     for name, table in here.tables.items():
         assert there.tables[name].equals(table), name

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from companion.study import registry
+from companion.study.tables import Origin
 from companion.study.verdicts import (
     STATUSES,
     Verdict,
@@ -21,6 +22,7 @@ from companion.study.verdicts import (
     raise_failed,
     refute,
     rounded,
+    within,
 )
 
 
@@ -135,24 +137,36 @@ def test_the_wording_of_a_refutation_is_that_of_the_registry():
 
 
 def test_a_refutation_needs_a_correction_that_holds():
-    verdict = refute("E-A-01", "it is C", holds=False, corrected="it is C^2", corrected_holds=True)
+    verdict = refute("E-A-02", "it is C", holds=False, corrected="it is C^2", corrected_holds=True)
     assert (verdict.status, verdict.why) == ("refuted", "it is C^2")
     assert re.search(
         "the printed statement holds",
-        _told(refute("E-A-01", "", holds=True, corrected="", corrected_holds=True)),
+        _told(refute("E-A-02", "", holds=True, corrected="", corrected_holds=True)),
     )
     assert re.search(
         "the corrected statement fails",
-        _told(refute("E-A-01", "", holds=False, corrected="", corrected_holds=False)),
+        _told(refute("E-A-02", "", holds=False, corrected="", corrected_holds=False)),
     )
-    assert _told(refute("E-A-01", "", holds=True, corrected="", corrected_holds=False))
+    assert _told(refute("E-A-02", "", holds=True, corrected="", corrected_holds=False))
 
 
 def test_what_was_not_run_says_what_it_needs():
     assert not_run("A-001", "it holds", "ImageNet").as_dict() == {
         "target": "A-001", "status": "not run here", "statement": "it holds",
         "ours": "", "paper": "", "tolerance": "", "why": "ImageNet",
+        "erratum": "", "notices": "", "on": "",
     }  # fmt: skip
+
+
+def test_a_statement_about_data_says_which_part_of_them_it_holds_for():
+    part, other = Origin((), ("5,000 of MNIST's images",)), Origin(("data = digits",), ("x",))
+    verdict = check("A-001", True, "it holds", stand_in=part)
+    assert (verdict.status, verdict.on) == ("reproduced", "5,000 of MNIST's images")
+    assert verdict.outcome == "reproduced on 5,000 of MNIST's images"
+    verdict = check("A-001", True, "it holds", stand_in=other)
+    assert (verdict.outcome, verdict.on) == ("holds on stand-in data", "")
+    # a law asks for no data: nobody passes their origin
+    assert check("A-001", True, "it holds").outcome == "reproduced"
 
 
 def test_several_verdicts_are_as_good_as_the_worst():
@@ -238,3 +252,22 @@ def test_the_worst_of_all_is_a_failure():
     verdicts = [Verdict("A-001", status, "") for status in ("failed", "refuted")]
     assert overall(verdicts) == "failed"
     assert overall([]) == "pending"
+
+
+def test_an_estimate_is_inside_a_margin_with_its_error_or_outside_or_neither():
+    assert within([1.0, 1.02], 1.0, [0.005, 0.005], 0.05) is True
+    assert within([1.0, 1.2], 1.0, 0.005, 0.05) is False
+    # a larger error decides less, and never turns a false claim into a true one
+    assert [within(1.2, 1.0, error, 0.05) for error in (0.01, 0.1, 10.0)] == [False, None, None]
+    assert [within(1.0, 1.0, error, 0.05) for error in (0.01, 0.1)] == [True, None]
+
+
+def test_what_the_error_does_not_decide_says_what_would():
+    judged = check("A-001", None, "it holds", differs="known not to", decided_by="10,000 trials")
+    assert (judged.status, judged.why) == ("not run here", "not decided: needs 10,000 trials")
+    assert refute("E-A-02", holds=None, corrected_holds=True).status == "not run here"
+
+
+def test_a_slip_of_the_pen_is_a_misprint():
+    verdict = refute("E-A-01", holds=False, corrected_holds=True)
+    assert registry.errata()["E-A-01"].weight == verdict.status == "misprint"

@@ -3,7 +3,8 @@
  * A port of the modules _step, _compose, _tails, _saddle, _tradeoff and _profile, whose docstrings
  * explain and prove what is done here, bounds on rounding included. It differs in what it spends:
  * shorter lattices, wider tolerances, no closed forms (bounds.js has those), sampling rates below
- * one only. The result is an enclosure all the same; only its width is larger.
+ * one only. Large losses are not treated apart, so that at small sampling rates its enclosures may
+ * be too wide to be of use; report.js says so. They are enclosures all the same.
  */
 "use strict";
 
@@ -18,6 +19,9 @@ function reconriskAccountant(special) {
   const ROUNDS = 5;
   const FLOOR = 1e-250;
   const NEGLIGIBLE = -80;
+  // probability of two steps with large losses, and by how much these must raise epsilon
+  const REST = 2e-5;
+  const RARE = 0.95;
   const BLOCK = 64;
   const TOO_LONG = { tooLong: true };
 
@@ -368,7 +372,7 @@ function reconriskAccountant(special) {
   }
 
   /** The law of the sum of `steps` draws, tilted by `rate`, where the tilted sum mostly is. */
-  function compose(law, rate, steps, slopes, logOutside) {
+  function compose(law, rate, steps, slopes, logOutside, whole = false) {
     const [tilted, logStep, error] = tilting(law, rate);
     const [first, size, folded] = windowOf(tilted, law.first, steps, slopes, logOutside);
     const logNorm = steps * logStep;
@@ -379,7 +383,7 @@ function reconriskAccountant(special) {
     const centred = centre(tilted);
     const shift = first - steps * (law.first + centred.largest);
     const total = { first, size, rate, logNorm, folded };
-    const counts = counting(centred, steps, size);
+    const counts = whole ? null : counting(centred, steps, size);
     if (counts !== null) {
       const [frequencies, leftOut] = counts;
       Object.assign(total, fewPowers(centred, steps, size, shift, frequencies));
@@ -723,8 +727,10 @@ function reconriskAccountant(special) {
       let out = 0;
       for (let f = 0; f < n; f += 1) {
         const m = frequencies[f];
-        if (decay === 0 && m === 0) {
-          out += (re[f] / size) * count;
+        if (m === 0) {
+          // both sides of the ratio cancel at a small decay
+          const terms = decay === 0 ? count : Math.expm1(-decay * count) / Math.expm1(-decay);
+          out += (re[f] / size) * terms;
           continue;
         }
         const here = unit * productModulo(m, at, size);
@@ -759,6 +765,119 @@ function reconriskAccountant(special) {
     const nu = compose(step.nu, rate, steps, slopes, logOutside);
     const mu = compose(step.mu, rate - h, steps, slopes, logOutside);
     return [above, pair(makeTail(nu, rate, 0, 0), makeTail(mu, rate - h, 0, 0), nu)];
+  }
+
+  /** The sum of the small losses and where the large ones begin: two of them are far rarer than size. */
+  function fewLarge(mechanism, low, high, size) {
+    const { a, q, steps } = mechanism;
+    const logChance = 0.5 * (Math.log(REST) + size) - Math.log(steps);
+    const excess = (x) => {
+      const without = Math.log1p(-q) + S.logNormalCdf(-x);
+      return S.logAddExp(without, Math.log(q) + S.logNormalCdf(a - x)) - logChance;
+    };
+    if (!(excess(low) > 0 && excess(high) < 0)) return null;
+    let from = low;
+    let to = high;
+    for (let i = 0; i < 60; i += 1) {
+      const middle = 0.5 * (from + to);
+      if (excess(middle) > 0) from = middle;
+      else to = middle;
+    }
+    return [saddle(mechanism, low, from), loss(mechanism, from)];
+  }
+
+  /** What runTails returns, by the number of steps with a loss above cut: none, one, or more. */
+  function splitTails(step, guide, theta, logOutside, cut) {
+    const { steps } = guide;
+    const h = step.width;
+    const upper = theta > 0;
+    const end = Math.floor((cut - step.base) / h) + 1;
+    const tilts = upper ? [Math.max(theta, 1), 1] : [theta, -1e-9];
+    const counts = [steps, steps - 1];
+
+    const split = (law) => Math.min(Math.max(end - law.first, 1), law.mass.length);
+    const sums = (law, tilted) => {
+      const n = split(law);
+      const small = { first: law.first, mass: law.mass.slice(0, n), relative: law.relative.slice(0, n) };
+      return tilts.map((tilt, i) => compose(
+        small, (tilt - tilted) * h, counts[i], slopesFor(guide, tilt, logOutside).map((s) => s * h),
+        logOutside, true,
+      ));
+    };
+    const tail = (law, totals, shift, atEnd) => {
+      const n = split(law);
+      const [none, one] = totals.map((total, i) => makeTail(
+        total, total.rate - shift * h, shift * counts[i] * step.base, i ? 0 : steps * atEnd,
+      ));
+      const first = totals[1].first - 1;
+      const size = totals[1].size + 2;
+      const ends = [new Float64Array(size), new Float64Array(size)];
+      for (let i = 0; i < size; i += 1) [ends[0][i], ends[1][i]] = one.bounds(first + i);
+      const large = law.mass.slice(n);
+      let relative = 0;
+      let chance = 0;
+      for (let i = 0; i < large.length; i += 1) {
+        large[i] *= Math.exp(shift * (step.base + (law.first + n + i) * h));
+        relative = Math.max(relative, law.relative[n + i]);
+        chance += large[i];
+      }
+      relative += UNIT * (64 + 4 * large.length);
+      chance = chance * (1 + relative) + atEnd;
+      const rest = 0.5 * steps * (steps - 1) * chance * chance;
+      const upTo = new Float64Array(large.length + 1);
+      const fromOn = new Float64Array(large.length + 1);
+      for (let i = 0; i < large.length; i += 1) upTo[i + 1] = upTo[i] + large[i];
+      for (let i = large.length - 1; i >= 0; i -= 1) fromOn[i] = fromOn[i + 1] + large[i];
+      const bounds = (index) => {
+        const [low, high] = none.bounds(index);
+        // the place that a large loss leaves to the others falls with the loss
+        const start = index - law.first - n - first;
+        const beyond = clip(start - (size - 1), 0, large.length);
+        const inside = clip(start + 1, beyond, large.length);
+        let [more, most] = ends.map((e) => e[size - 1] * upTo[beyond] + e[0] * fromOn[inside]);
+        for (let i = beyond; i < inside; i += 1) {
+          more += large[i] * ends[0][start - i];
+          most += large[i] * ends[1][start - i];
+        }
+        const least = Math.min(low + steps * more * (1 - relative), 1);
+        return [least, Math.min(high + steps * most * (1 + relative) + rest, 1)];
+      };
+      return { bounds, up: bounds, down: bounds };
+    };
+    const base = steps * step.base;
+    const pair = (nu, mu) => ({
+      nu, mu, logRatio: (index) => base + index * h, index: (value) => Math.floor((value - base) / h),
+    });
+    const totals = sums(step.above, 0);
+    const above = pair(
+      tail(step.above, totals, 0, upper ? 0 : step.atMinusInfinity),
+      tail(step.above, totals, 1, upper ? step.atInfinity : 0),
+    );
+    return [above, pair(tail(step.nu, sums(step.nu, 0), 0, 0), tail(step.mu, sums(step.mu, 1), 0, 0))];
+  }
+
+  /** The largest epsilon that a threshold test rules out: it may lie far from the level. */
+  function ruledOut(pair, direction, sign, near, delta) {
+    const worth = (index) => {
+      const [like, other] = direction(pair, index);
+      if (!(like[0] > delta && other[1] > 1e-290)) return -Infinity;
+      return Math.log(like[0] - delta) - Math.log(other[1]);
+    };
+    let centre = pair.index(sign * near);
+    let best = -Infinity;
+    for (let round = 0; round < ROUNDS; round += 1) {
+      let found = worth(centre);
+      let place = centre;
+      for (let move = 1; move < 2 ** 21; move *= 2) {
+        for (const index of [centre - move, centre + move]) {
+          const value = worth(index);
+          if (value > found) [found, place] = [value, index];
+        }
+      }
+      if (!(found > best)) break;
+      [best, centre] = [found, place];
+    }
+    return Math.max(best, 0);
   }
 
   /** The lowest index whose tail under nu is at most kappa, by the lower (0) or upper (1) bound. */
@@ -922,18 +1041,28 @@ function reconriskAccountant(special) {
     return interpolate(level, guide.level, values);
   }
 
-  /** Enclose the smallest epsilon >= 0 with delta(epsilon) <= delta: [lower, upper]. */
-  function epsilon(mechanism, delta, tolerance) {
-    const [low, high] = reach(mechanism, delta * 1e-3 * tolerance);
-    const guide = saddle(mechanism, low, high);
-    const lowest = mechanism.steps * Math.log1p(-mechanism.q);
-    let least = narrowest(mechanism, low, high);
-    const size = Math.log(delta);
+  function guessOf(guide, size) {
     let start = guide.level.findIndex((v) => v >= 0);
     if (start < 0) start = guide.level.length - 1;
     const rising = guide.level.slice(start);
     const sizes = rising.map((v) => -Math.min(scaleAt(guide, v), 0));
-    const guess = Math.max(interpolate(-size, sizes, rising), 0);
+    return Math.max(interpolate(-size, sizes, rising), 0);
+  }
+
+  /** Enclose the smallest epsilon >= 0 with delta(epsilon) <= delta: [lower, upper]. */
+  function epsilon(mechanism, delta, tolerance) {
+    const [low, high] = reach(mechanism, delta * 1e-3 * tolerance);
+    let guide = saddle(mechanism, low, high);
+    const lowest = mechanism.steps * Math.log1p(-mechanism.q);
+    let least = narrowest(mechanism, low, high);
+    const size = Math.log(delta);
+    let guess = guessOf(guide, size);
+    let cut = Infinity;
+    const parted = fewLarge(mechanism, low, high, size);
+    if (parted !== null) {
+      const found = guessOf(parted[0], size);
+      if (found < RARE * guess) [guide, cut, guess] = [...parted, found];
+    }
     const levels = { 1: guess, "-1": -guess };
     const steep = Math.max(tilt(guide, guess), 1);
     let width = Math.max(widthFor(guide, guess, (tolerance * Math.max(guess, 1e-3)) / steep), least);
@@ -951,18 +1080,22 @@ function reconriskAccountant(special) {
         let pairs = null;
         let ends = [0, Infinity];
         for (let pass = 0; pass < 2; pass += 1) {
-          const theta = tilt(guide, levels[sign]);
+          let theta = tilt(guide, levels[sign]);
+          if (cut < Infinity) theta = sign > 0 ? Math.max(theta, 1e-9) : Math.min(theta, -1e-9);
           const scale = normAt(guide, theta) - theta * levels[sign] + (sign > 0 ? levels[sign] : 0);
           const outside = clip(Math.log(1e-3 * tolerance) + size - scale, -42, -14);
           try {
-            pairs = runTails(step, guide, theta, outside);
+            pairs = cut < Infinity ? splitTails(step, guide, theta, outside, cut)
+              : runTails(step, guide, theta, outside);
           } catch (error) {
             if (error !== TOO_LONG) throw error;
             tooLong = true;
             break;
           }
           let end = invert((e) => profileAbove(pairs[0], direction, sign, e) <= delta / slack);
-          const begin = retreat((e) => profileBelow(pairs[1], direction, sign, e) > delta, end);
+          end += Math.log(slack);
+          const begin = cut < Infinity ? ruledOut(pairs[1], direction, sign, end, delta)
+            : retreat((e) => profileBelow(pairs[1], direction, sign, e) > delta, end);
           end = Math.min(end, limit);
           ends = [begin, end];
           if (end === Infinity) break;

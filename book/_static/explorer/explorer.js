@@ -86,6 +86,7 @@
   }
 
   let setting = report.complete({});
+  let mended = [];
   const inputs = {};
 
   function control([name, symbol, label, scale]) {
@@ -104,7 +105,8 @@
     typed.addEventListener("change", () => {
       const value = parse(scale, typed.value);
       const { low, high, whole } = report.FIELDS[name];
-      const fits = value >= low * (1 - 1e-9) - 1e-300 && value <= high * (1 + 1e-9);
+      const inside = value >= low - 1e-9 * Math.abs(low) && value <= high + 1e-9 * Math.abs(high);
+      const fits = inside && (!whole || Number.isInteger(value));
       typed.setAttribute("aria-invalid", String(!fits));
       const ends = scale === "prior" ? `${power(-high)} to 1/2` : `${show(low)} to ${show(high)}`;
       problem.textContent = fits ? "" : `${whole ? "A whole number" : "A number"} from ${ends}, please.`;
@@ -136,14 +138,27 @@
     return `${window.location.href.split(/[?#]/)[0]}#${parts.join("&")}`;
   }
 
-  /** The setting after an address's # (or ?, in links), null if there is none. */
+  /** The setting after an address's # (or ?, in links), null if there is none; says what it mends. */
   function fromAddress(fragment) {
     const given = new URLSearchParams(fragment.slice(1));
     const out = {};
     for (const [name, short] of Object.entries(ADDRESS)) {
-      if (given.has(short) && given.get(short) !== "") out[name] = Number(given.get(short));
+      if (given.has(short)) out[name] = given.get(short).trim() === "" ? NaN : Number(given.get(short));
     }
-    return Object.keys(out).length ? report.complete(out) : null;
+    if (!Object.keys(out).length) return null;
+    const taken = report.complete(out);
+    mended = Object.keys(out)
+      .filter((name) => !(Math.abs(out[name] - taken[name]) <= 1e-9 * Math.abs(taken[name])))
+      .map((name) => `${ADDRESS[name]} = ${given.get(ADDRESS[name]) || "nothing"}`);
+    return taken;
+  }
+
+  /** Say which values of the address could not be taken as they are. */
+  function admit() {
+    if (!mended.length) return;
+    said.textContent = `The address has ${mended.join(", ")}, which no run has or this page does not `
+      + "compute; the controls show what is computed instead.";
+    mended = [];
   }
 
   const link = document.getElementById("explorer-link");
@@ -164,6 +179,7 @@
     if (!found) return;
     setting = found;
     settle();
+    admit();
   });
 
   // --- jobs -----------------------------------------------------------------------------------
@@ -223,14 +239,20 @@
   function receive({ id, stage, value, failed }) {
     if (!last || id !== last.id) return;
     if (failed) {
-      said.textContent = `No result: ${failed}`;
+      said.textContent = `No result, and what is pale is of an earlier setting: ${failed}`;
       area.setAttribute("aria-busy", "false");
       return;
     }
     results[stage] = value;
     if (stage.endsWith("Curves")) draw();
     else fill(value);
-    if (stage === "composed") sum();
+    if (stage === "composed") {
+      sum();
+      if (report.tooWide(value)) {
+        said.textContent += " At this setting some ranges are wide: the lattices that a browser has time for are "
+          + "too coarse. The library's command, reconrisk risk, narrows them.";
+      }
+    }
     if (stage === "remote") {
       area.setAttribute("aria-busy", "false");
       window.reconriskExplorer.shown = id;
@@ -254,6 +276,7 @@
     last = { id: count, given: { ...setting } };
     results = {};
     area.setAttribute("aria-busy", "true");
+    for (const cell of area.querySelectorAll("[data-value]")) cell.classList.add("explorer-stale");
     said.textContent = "";
     post(last);
   }
@@ -295,6 +318,7 @@
       if (!cell) continue;
       cell.textContent = text(entry, KINDS[kind].unit);
       cell.dataset.key = key;
+      cell.classList.remove("explorer-stale");
       cell.classList.toggle("explorer-nothing", Boolean(entry.reason));
       const words = at ? WORDS[at](value) : "";
       const title = KINDS[kind].title.replace("{at}", words);
@@ -306,6 +330,7 @@
       const cell = document.querySelector(`[data-value="${kind}"]`);
       if (!cell) continue;
       cell.textContent = "– (asked for up to 10¹⁵ candidates)";
+      cell.classList.remove("explorer-stale");
       cell.classList.add("explorer-nothing");
       document.querySelector(`[data-title="${kind}"]`).textContent = KINDS[kind].title.replace("{at}", "a list");
     }
@@ -452,6 +477,7 @@
   const given = fromAddress(window.location.hash) || fromAddress(window.location.search);
   setting = given || report.complete(PRESETS[0].setting);
   settle();
+  admit();
   if (!given) choice.value = "0";
   window.reconriskExplorer.setting = () => ({ ...setting });
 })();

@@ -15,7 +15,7 @@ function reconriskReport(special, bounds, accountant) {
   /** What a setting is and between which values; the page's controls are made from this. */
   const FIELDS = {
     sigma: { low: 1e-2, high: 1e4, value: 1 },
-    q: { low: 1e-6, high: 1, value: 1 },
+    q: { low: 1e-7, high: 1, value: 1 },
     steps: { low: 1, high: 1e7, whole: true, value: 100 },
     surprise: { low: 0.302, high: 1e4, value: 1 },
     dimension: { low: 2, high: 1e9, whole: true, value: 784 },
@@ -38,6 +38,8 @@ function reconriskReport(special, bounds, accountant) {
   // relative widths aimed at where steps are composed
   const TOLERANCE = 1e-3;
   const REMOTE = 1e-2;
+  // relative width from which an entry does not count as answered
+  const WIDE = 0.05;
 
   function complete(setting) {
     const out = {};
@@ -133,6 +135,11 @@ function reconriskReport(special, bounds, accountant) {
     return out;
   }
 
+  /** Whether the browser's short lattices left an entry so wide that only the library answers. */
+  function tooWide(entries) {
+    return Object.values(entries).some((e) => e.upper - e.lower > Math.max(WIDE * e.upper, 1e-9));
+  }
+
   /** The same for random records, whose prior successes are tiny and each takes its own cells. */
   function remote(setting) {
     const s = complete(setting);
@@ -168,7 +175,9 @@ function reconriskReport(special, bounds, accountant) {
     out.mse = exact(B.expectedMseSampled(sigma, norm, steps, q));
     const shrunk = (k) => -Math.log(k + dimension * sigma * sigma);
     out.mse_shrunk = exact((sigma * norm) ** 2 * Math.exp(B.mixture(shrunk, steps, q, 0)));
-    out.mse_single_row = exact(B.expectedMseSampled(sigma, s.clip, steps, q));
+    out.mse_single_row = norm > s.clip
+      ? none("the row is clipped: the record's norm exceeds the clipping norm")
+      : exact(B.expectedMseSampled(sigma, s.clip, steps, q));
     out[`mse_tail_one_step[mse=${s.mse}]`] = ofLogs(B.mseTail(s.mse, dimension, sigma, norm, 1));
     out[`mse_tail[mse=${s.mse}]`] = ofLogs(B.mseTailSampled(s.mse, dimension, sigma, norm, steps, q));
     out[`mse_tail_shrunk[mse=${s.mse}]`] = shrunkTail(s);
@@ -190,6 +199,10 @@ function reconriskReport(special, bounds, accountant) {
     out.capacity_run = exact(steps * capacity);
     out[`capacity_success[${at}]`] = ofLogs(Math.min(logKappa + steps * capacity, 0));
     const guo = B.mseLowerBound(sigma, steps, range);
+    const nats = (steps * q * s.parameters * Math.log1p(1 / (s.parameters * sigma * sigma))) / 2;
+    out.information_any_network = exact(nats);
+    const floor = 2 * Math.log(range) - Math.log(2 * Math.PI) - 1 - (2 * nats) / dimension;
+    out.mse_any_network = { lower: Math.exp(floor), upper: null, logLower: floor, logUpper: null };
     out.mse_unbiased = { lower: Math.exp(guo), upper: null, logLower: guo, logUpper: null };
     return out;
   }
@@ -362,6 +375,6 @@ function reconriskReport(special, bounds, accountant) {
 
   return {
     FIELDS, closed, closedCurves, complete, composed, composedCurves, composes, evaluate, priorOf,
-    remote,
+    remote, tooWide,
   };
 }

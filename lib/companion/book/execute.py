@@ -293,6 +293,7 @@ def execute(
     jobs: int = 1,
     console: Console | None = None,
     expected: Mapping[str, float] | None = None,
+    finished: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Run notebooks, each in its own kernel, and save the executed ones.
 
@@ -311,6 +312,8 @@ def execute(
         Where progress is shown.
     expected : mapping
         Seconds that they are likely to take, by name, for the remaining time that is shown.
+    finished : callable
+        Called in this thread with each outcome as soon as its notebook is done or has failed.
 
     Returns
     -------
@@ -333,6 +336,7 @@ def execute(
             for future in as_completed(futures):
                 outcome = future.result()
                 outcomes[outcome.name] = outcome
+                finished(outcome)
         except BaseException:
             for future in futures:
                 future.cancel()

@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 
 from companion.book.markdown import escape, list_table
+from companion.book.sources import letter
 from reconrisk import privacy, risk
 
 __all__ = ["SHOWN", "explorer_presets", "explorer_report"]
@@ -12,16 +13,12 @@ __all__ = ["SHOWN", "explorer_presets", "explorer_report"]
 SHOWN = (
     "epsilon", "power", "membership_advantage",
     "rero", "rero_advantage", "bayes_success", "rero_renyi",
-    "sphere_success", "box_success", "pixel_success",
+    "sphere_success", "box_success", "pixel_success", "information_any_network", "mse_any_network",
     "mse_one_step", "mse", "mse_shrunk", "mse_single_row", "mse_tail_one_step", "mse_tail",
     "mse_tail_shrunk", "best_tail", "psnr", "psnr_tail", "ncc", "ncc_tail",
     "mutual_information", "fano", "fano_orthogonal",
     "capacity_record", "capacity_run", "capacity_success", "mse_unbiased",
 )  # fmt: skip
-
-_LETTERS = dict(
-    zip(("mean_to_extreme", "ziller2024", "hayes2023", "biswas2024"), "ABCD", strict=True)
-)
 
 #: the name of a control in the page's address, as in explorer.js
 _ADDRESS = {
@@ -69,7 +66,7 @@ def _row(name: str) -> tuple[str, str, str, str]:
 
 def _source(source: risk.Source) -> str:
     paper, place, label = source.paper, source.place, source.label
-    words = f"{_LETTERS.get(paper, 'Companion')}: {place}"
+    words = f"{letter(paper) or 'Companion'}: {place}"
     return f"{{prf:ref}}`{words} <{label}>`" if label.startswith("prf-") else escape(words)
 
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: verdicts to look at: their folds are open
-OPENED = frozenset({"differs", "refuted", "failed"})
+OPENED = frozenset({"misprint", "differs", "refuted", "failed"})
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
 _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")

@@ -4,7 +4,7 @@ They are computed from the registry and from the verdicts stored in notebooks an
 """
 
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from companion.book.markdown import (
 )
 from companion.book.recorded_pages import recorded_page
 from companion.study import registry
-from companion.study.registry import PAPERS, Claim, Erratum, Exhibit
+from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["standing", "write_pages"]
@@ -59,12 +59,39 @@ def write_pages(
         "_explorer_presets.md": explorer_presets(),
         "_explorer_report.md": explorer_report(),
         "_summary.md": _summary(gallery),
+        "_stand_ins.md": _stand_ins(gallery),
         "_threat_models.md": _threat_models(),
         "_costs.md": costs_page(),
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
+    pages |= _figures(folder / "figures", gallery)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _figures(folder: Path, gallery: Gallery) -> dict[str, str]:
+    """Store the exhibits' figures; return a fragment for each, for pages outside the notebooks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fragments = {}
+    for exhibit, shown in gallery.shown.items():
+        if shown.picture is None or shown.result is None:
+            continue
+        name = slug(exhibit)
+        (folder / f"{name}.png").write_bytes(shown.picture)
+        row = registry.exhibit(exhibit)
+        paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
+        fragments[f"_figure_{name}.md"] = "\n".join(
+            [
+                f":::{{figure}} /book/generated/figures/{name}.png",
+                f":alt: {one_line(shown.result['alt'])}",
+                ":align: center",
+                "",
+                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}.",
+                ":::",
+                "",
+            ]
+        )
+    return fragments
 
 
 # --- counting ---------------------------------------------------------------------------------
@@ -255,44 +282,89 @@ def _both_evidences(gallery: Gallery, target: str) -> str:
     return f"**Recorded run.** {recorded}\n\n**{profile} run.** {quick}"
 
 
-def _evidence(verdicts: Iterable[Verdict]) -> str:
+def _evidence(verdicts: Iterable[Verdict], said: Sequence[str] = ()) -> str:
+    """Return what was checked and found, without statements that the page has ``said`` above."""
     paragraphs = []
     for v in verdicts:
-        values = (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
+        values = (("on", v.on), ("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
         numbers = "; ".join(f"{label}: {escape(value)}" for label, value in values if value)
-        paragraphs.append(escape(v.statement) + (f" ({numbers})" if numbers else ""))
-        if v.why:
+        if v.statement in said:
+            paragraphs += [numbers] if numbers else []
+        else:
+            paragraphs.append(escape(v.statement) + (f" ({numbers})" if numbers else ""))
+        if v.why and v.why not in said:
             paragraphs.append(f"*{escape(v.why)}*")
+        if v.notices:
+            paragraphs.append(f"Would have noticed: {escape(v.notices)}.")
     return "\n\n".join(paragraphs)
 
 
 def _errata(gallery: Gallery) -> str:
-    errata = registry.errata()
     parts = [
         "# Errata",
         "Statements in the papers that are wrong as printed, each with the statement that holds "
-        "and the computation that shows both. Nothing is listed here on argument alone.",
+        "and the computation that shows both, those first on which most depends. Nothing is "
+        "listed here on argument alone. Each gives the reading that we take, the best answer its "
+        "authors could give, and why it stands nonetheless.",
     ]
-    for key, title in PAPERS.items():
-        rows = _of_paper(errata, key)
+    for weight, heading in WEIGHTS.items():
+        rows = [e for e in registry.errata().values() if e.weight == weight]
         if rows:
-            parts.append(f"## {title}")
+            parts.append(f"## {heading}")
         for e in rows:
             judged = gallery.on(e.id)
             shown_at = _homes(judged) or exhibit_link(e.exhibit)
             parts += [
-                f"({anchor('erratum', e.id)})=\n### {escape(e.id)}: {escape(e.place)}",
+                f"({anchor('erratum', e.id)})=\n"
+                f"### {escape(e.id)}: {escape(PAPERS[e.paper_key])}, {escape(e.place)}",
                 f"Printed\n: {escape(e.printed)}",
                 f"Corrected\n: {escape(e.corrected)}",
+                *_defence(e),
                 f"Computed\n: {standing(gallery, e.id)} at {shown_at}",
             ]
-            evidence = _evidence(v for _, v in judged)
+            evidence = _evidence((v for _, v in judged), (e.printed, e.corrected))
             if evidence:
                 # further paragraphs of the same definition
                 parts.append("\n\n".join(f"  {line}" for line in evidence.split("\n\n")))
-    if not errata:
+    if not registry.errata():
         parts.append("None has been computed yet.")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *_differing(gallery)]) + "\n"
+
+
+def _defence(row: Defence) -> Iterator[str]:
+    """Yield the reading, the defence and the answer to it, each a definition."""
+    for term, text in (
+        ("As we read it", row.reading),
+        ("In its defence", row.defence),
+        ("It stands because", row.stands_because),
+    ):
+        if text:
+            yield f"{term}\n: {escape(text)}"
+
+
+def _differing(gallery: Gallery) -> Iterator[str]:
+    """Yield the section of exhibits and claims that differ without a statement being wrong."""
+    errata = registry.errata()
+    rows = [d for d in registry.defences().values() if d.id not in errata]
+    if rows:
+        yield "## Results that come out differently here"
+        yield (
+            "Measurements and remarks that differ from ours. That does not make them wrong: data, "
+            "networks and sizes are not always the paper's."
+        )
+    for row in rows:
+        judged = gallery.on(row.id)
+        paper = PAPERS[_paper_of(row.id)]
+        yield f"### {escape(row.id)}: {escape(paper)}, {escape(registry.place_of(row.id))}"
+        if row.id in registry.claims():
+            yield f"Claimed\n: {escape(registry.claims()[row.id].claim)}"
+        yield from _defence(row)
+        yield f"Computed\n: {standing(gallery, row.id)} at {_homes(judged)}"
+
+
+def _paper_of(target: str) -> str:
+    claims = registry.claims()
+    return claims[target].paper_key if target in claims else registry.exhibit(target).paper_key
 
 
 # --- fragments included by other pages --------------------------------------------------------
@@ -327,6 +399,34 @@ def _summary(gallery: Gallery) -> str:
     return list_table(
         ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(24, 34, 34, 8), classes="status"
     )
+
+
+def _stand_ins(gallery: Gallery) -> str:
+    """Every exhibit whose quick run has a stand-in, with what it is and what was judged on it."""
+    rows, on_them, verdicts = [], 0, 0
+    for shown in gallery.shown.values():
+        held = [v.status == "holds on stand-in data" for v in shown.verdicts]
+        on_them, verdicts = on_them + sum(held), verdicts + len(held)
+        names = (shown.result or {}).get("stand_ins", ())
+        if names:
+            what = "; ".join(map(escape, names))
+            link = exhibit_link(shown.exhibit)
+            rows.append((link, what, f"{sum(held)} of {len(held)}", _recorded_on(gallery, shown)))
+    header = ("Exhibit", "In place of the paper's", "Verdicts on them", "Recorded run")
+    table = list_table(header, rows, widths=(26, 38, 16, 20), classes="status")
+    return (
+        f"{on_them} of the {verdicts} verdicts of the quick runs hold on stand-in data.\n\n"
+        f"::::{{dropdown}} Exhibits with a stand-in: {len(rows)}\n{table}::::\n"
+    )
+
+
+def _recorded_on(gallery: Gallery, shown: Shown) -> str:
+    """Whether a recorded run of an exhibit is on the paper's own data."""
+    record = gallery.recorded.records.get(shown.exhibit)
+    if record is None:
+        return "none"
+    left = record.result.get("stand_ins", ())
+    return "; ".join(map(escape, left)) if left else "on the paper's own"
 
 
 def _threat_models() -> str:

@@ -22,6 +22,7 @@ from companion.book.markdown import (
     slug,
     tally,
 )
+from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, described, find_exhibit
 from companion.study.recorded import (
@@ -116,12 +117,15 @@ def recorded_block(
 
 def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
     words = described(exhibit.file, tables_of(exhibit.id, record))
+    row = registry.exhibit(exhibit.id)
+    place = linked_place(row.paper_key, escape(row.place))
+    compare = f"To compare with: {place}. " if place else ""
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
         f":alt: From the recorded run. {one_line(words.get('alt', ''))}",
         "",
-        f"{escape(words.get('caption', '')).rstrip('.')}. Verdict: {status}.",
+        f"{escape(words.get('caption', '')).rstrip('.')}. {compare}Verdict: {status}.",
         ":::::",
         "",
         f"Recorded: {escape(record.result['ran'])}",

@@ -5,6 +5,7 @@ import copy
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 from rich.console import Console
 
-from companion.book.execute import Outcome, declared_parameters, execute
+from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.study.records import provenance
 from companion.study.session import Study
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
@@ -94,7 +95,8 @@ def refresh_notebooks(
     Returns
     -------
     outcomes : list of Outcome
-        One for each notebook; those that failed keep their former outputs.
+        One for each notebook; those that failed, or whose outputs cannot be stored, keep their
+        former ones.
     changed : list of str
         Names of the notebooks whose file changed.
     """
@@ -107,28 +109,42 @@ def refresh_notebooks(
         nbformat.write(sources[name], path)
     paths = [(name, folder / "source" / f"{name}.ipynb") for name in names]
     tables = folder / "tables"
+    changed: set[str] = set()
+    faults: dict[str, Failure] = {}
+
+    def keep(outcome: Outcome) -> None:
+        # At once: what is computed must not be lost when a later notebook is stopped.
+        if outcome.failure is None:
+            try:
+                if _stored(project, outcome, sources[outcome.name], tables):
+                    changed.add(outcome.name)
+            except ValueError as error:
+                faults[outcome.name] = Failure(0, "", str(error))
+
     with _tables_kept(tables):
-        outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console)
-    changed = []
-    for outcome in outcomes:
-        if outcome.failure is not None:
-            continue
-        executed = nbformat.read(outcome.path, as_version=4)
-        stored = project / "notebooks" / f"{outcome.name}.ipynb"
-        former = nbformat.read(stored, as_version=4) if stored.is_file() else None
-        notebook = clean(executed, sources[outcome.name])
-        attach_provenance(notebook, _provenances(notebook, executed, former, outcome.path))
-        text = nbformat.writes(notebook) + "\n"
-        for folder_name in (str(project), str(Path.home()) + "/"):
-            if folder_name in text:
-                raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder_name}")
-        for exhibit_id in exhibit_cells(executed):
-            shutil.rmtree(project / FOLDER / exhibit_id, ignore_errors=True)
-            shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id)
-        if former is None or stored.read_text(encoding="utf-8") != text:
-            stored.write_text(text, encoding="utf-8")
-            changed.append(outcome.name)
-    return outcomes, changed
+        outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console, finished=keep)
+    outcomes = [replace(o, failure=faults.get(o.name, o.failure)) for o in outcomes]
+    return outcomes, [name for name in names if name in changed]
+
+
+def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path) -> bool:
+    """Store one notebook's outputs and tables; return whether its file changed."""
+    executed = nbformat.read(outcome.path, as_version=4)
+    stored = project / "notebooks" / f"{outcome.name}.ipynb"
+    former = nbformat.read(stored, as_version=4) if stored.is_file() else None
+    notebook = clean(executed, source)
+    attach_provenance(notebook, _provenances(notebook, executed, former, outcome.path))
+    text = nbformat.writes(notebook) + "\n"
+    for folder in (str(project), str(Path.home()) + "/"):
+        if folder in text:
+            raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder}")
+    for exhibit_id in exhibit_cells(executed):
+        shutil.rmtree(project / FOLDER / exhibit_id, ignore_errors=True)
+        shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id)
+    if former is not None and stored.read_text(encoding="utf-8") == text:
+        return False
+    stored.write_text(text, encoding="utf-8")
+    return True
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ from companion.book.markdown import (
 )
 from companion.book.pages import standing, write_pages
 from companion.book.recorded_pages import draw_recorded, recorded_block
+from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.recorded import read_recorded, recorded_ids
@@ -117,7 +118,7 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     (target / "_config.yml").write_text(text, encoding="utf-8")
 
-    recorded = read_recorded(project)
+    recorded = read_recorded(project, notices=True)
     if len(recorded.records) < len(recorded_ids(project)):
         raise RecordError("; ".join(recorded.problems))
     everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
@@ -224,6 +225,8 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
     verdict = badge(shown.status)
     if shown.exhibit in everything.recorded.records:
         verdict = standing(everything, shown.exhibit)
+    source = linked_place(row.paper_key, escape(row.place))
+    paper += f" ({source})" if source else ""
     heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
     return "\n\n".join(filter(None, [heading, _comparison(shown, everything)]))
 
@@ -265,10 +268,13 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     ran = escape(result.get("ran", "")).rstrip(".")
     caption = result["caption"].rstrip(".") + "."
     run = f"Run here: {ran}." if ran else ""
+    row = registry.exhibit(shown.exhibit)
+    source = linked_place(row.paper_key, escape(row.place))
+    compare = f"To compare with: {source}." if source else ""
     cell.metadata["mystnb"] = {
         **cell.metadata.get("mystnb", {}),
         "figure": {
-            "caption": one_line(f"{caption} {run} Verdict: {shown.status}."),
+            "caption": one_line(f"{caption} {run} {compare} Verdict: {shown.status}."),
             "name": f"fig-{shown.exhibit.replace('/', '-')}",
         },
         "image": {"alt": one_line(result["alt"])},

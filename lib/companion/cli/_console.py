@@ -20,6 +20,7 @@ _STYLES = {
     "not run here": "yellow",
     "differs": "magenta",
     "refuted": "blue",
+    "misprint": "blue",
     "pending": "dim",
     "stated": "dim",
     "failed": "bold red",

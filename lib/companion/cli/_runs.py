@@ -7,6 +7,7 @@ exhibit that raises does not stop the next, and an interrupt keeps finished ones
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import shutil
 import time
@@ -125,10 +126,23 @@ def plans(
         if out is not None:
             folder = out if len(exhibits) == 1 else out / exhibit
         tasks = folder / "tasks" if checkpoints is None else checkpoints
+        for place in (folder, tasks):
+            _check_writable(place)
         own = dataclasses.replace(session, checkpoints=tasks)
         own.context(exhibit)  # raises for invalid arguments before anything is computed
         made.append(Plan(exhibit, own, folder, checkpoints is not None))
     return made
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise OSError if a folder cannot be made or written to; nothing is made."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file; a folder can be written to")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written: no permission in {there}")
 
 
 def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
@@ -267,7 +281,14 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
     seconds = time.perf_counter() - start
     origin = provenance(plan.session, plan.exhibit, seconds)
     picture, problem = _drawn(result, debug) if draw else (None, "")
-    write_record(result, plan.folder, picture, provenance=origin)
+    try:
+        write_record(result, plan.folder, picture, provenance=origin)
+    except OSError as error:
+        if debug:
+            raise
+        kept = f"its finished tasks are in {plan.tasks}" if plan.tasks.is_dir() else "it is lost"
+        problem = f"{plan.folder} cannot be written: {error}; an older record is as it was, {kept}"
+        return Ended(plan, "failed", duration(seconds), problem=problem)
     if not plan.keeps_tasks and plan.tasks.is_dir():
         shutil.rmtree(plan.tasks)  # they are needed only to resume this run
     status = "failed" if problem else result.status

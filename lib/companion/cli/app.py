@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from companion.cli import data
+from companion.cli import challenge, data
 from companion.cli._console import status_text
 from companion.cli._costs import costs
+from companion.cli.release import archive, release
 from reconrisk.cli.application import application
 from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
 
@@ -57,7 +58,10 @@ app.add_typer(
     help="Run the notebooks and compile the book.",
 )
 app.add_typer(data.app, name="data")
+app.add_typer(challenge.app, name="challenge")
 app.command("costs")(costs)
+app.command("archive")(archive)
+app.command("release")(release)
 
 Exhibit = Annotated[
     str,

@@ -120,8 +120,8 @@ def fetch(
 ) -> None:
     """Fetch a data set, after asking: whole and verified, or not at all.
 
-    Files that are there already are verified and kept. Exit status 1: not fetched; 2: a wrong
-    argument.
+    Files that are there already are verified and kept; a download that broke off is resumed. Exit
+    status 1: not fetched; 2: a wrong argument.
 
     Example: `companion data fetch MNIST --to path/to/data`
     """
@@ -180,9 +180,9 @@ def _fetch_all(wanted: list[KnownFile], to: Path, mirrors: tuple[str, ...]) -> N
                 task = bar.add_task(Path(file.path).name, total=file.size)
                 fetch_file(file, to, mirrors, functools.partial(_advance, bar, task))
     except OSError as error:
-        raise fail(f"{error}. Files that were whole before stay", FAILED) from None
+        raise fail(f"{error}. The same command goes on from here", FAILED) from None
     except KeyboardInterrupt:
-        raise fail("stopped; files that were whole before stay", 130) from None
+        raise fail("stopped; the same command goes on from here", 130) from None
 
 
 def _advance(bar: Progress, task: TaskID, done: int) -> None:

@@ -5,6 +5,7 @@ share batches, networks and first candidates, and all its problems are optimised
 depend only on the seeds in the task, so that equal tasks of several exhibits have equal results.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from scipy import ndimage
 from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, standardised
 from companion.experiments.tools import as_numpy, data_folder
 from companion.study import Context
+from reconrisk import datasets
 from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.metrics import match
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
@@ -31,6 +33,7 @@ __all__ = [
     "cosines",
     "draw_batches",
     "judge",
+    "most_records",
     "release_batches",
     "repeated",
     "ssim_of_many",
@@ -72,7 +75,8 @@ def attack_task(
     ----------
     study : Context
         Its seed, device and data folder are used.
-    data : {"MNIST", "FashionMNIST", "digits", "patches"}
+    data : str
+        As in :func:`~companion.experiments.federated.standardised`.
     batch_size : int
     releases : sequence of Release
         R of them.
@@ -201,6 +205,11 @@ class Drawn:
     labels: torch.Tensor
     weights: Weights
     start: torch.Tensor
+
+
+def most_records(data: str) -> float:
+    """Return how large a batch of a data set may be: those of a few pictures have fewer."""
+    return datasets.SAMPLES[data].count if data in datasets.SAMPLES else math.inf
 
 
 def draw_batches(task: Mapping[str, Any], data: Standardised) -> Drawn:

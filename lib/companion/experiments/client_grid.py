@@ -24,6 +24,7 @@ from companion.experiments.clients import (
     draw_batches,
     make_network,
     pictures,
+    pixel_search,
     printed_settings,
     seeded,
     shared_values,
@@ -104,7 +105,7 @@ GRID = {
         low=0,
     ),
     "bins": Parameter("int", 64, 100, "not printed", "neurons of Robbing the Fed's layer", low=2),
-    "iterations": Parameter("int", 200, 10_000, "10,000", "of each attack", low=8),
+    "iterations": Parameter("int", 80, 10_000, "10,000", "of each attack", low=8),
     "weighting": Parameter(
         "str",
         "count",
@@ -545,6 +546,8 @@ def _invert(
     """Run one of the attacks that minimise the distance of gradients."""
     ours = replace(PROPOSED, weighting=grid.weighting)
     given = {"generator": generator, "iterations": grid.iterations}
+    if grid.space == "pixels" or name == "GradientInversion":
+        given |= pixel_search(grid.iterations)
     if name == "GradientInversion":
         objective = replace(ours, weighting="joint", features=0.0)
         return invert_updates(
@@ -560,7 +563,8 @@ def _invert(
         given |= {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
     if name == "CPA":
         # Appendix G: the paper's own attack with these features in place of its own
-        return component_attack(network, released, knowledge, objective=ours, **given)
+        theirs = replace(ours, feature_width=0.0)
+        return component_attack(network, released, knowledge, objective=theirs, **given)
     return proposed_attack(
         network,
         released if knowledge.aware else Released(released.gradient),

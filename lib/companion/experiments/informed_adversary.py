@@ -28,7 +28,7 @@ __all__ = ["Scene", "images_of", "preferred_candidates", "scene_of", "train_targ
 @functools.lru_cache(maxsize=4)
 def images_of(name: str, data_root: str, side: int) -> LabelledImages:
     """The images that a task names, kept for the process's next tasks."""
-    part = "all" if name in ("digits", "patches") else "train"
+    part = "all" if name in datasets.BUNDLED else "train"
     root = Path(data_root) if data_root else None
     return datasets.classified(name, root, part, side=side)
 

@@ -1,25 +1,39 @@
-"""Tensors, data and statistics for the exhibits of several papers."""
+"""Tensors, data and statistics for the exhibits of several papers.
+
+PyTorch is imported where it computes, so that closed forms run without it.
+"""
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from scipy import stats
 
 from companion.study.session import Context
 from reconrisk import DPSGD, arguments, datasets
-from reconrisk.attacks import Observation, known_scale, observe
-from reconrisk.metrics import PerceptualMetric, load_perceptual
+
+if TYPE_CHECKING:
+    import torch
+
+    from reconrisk.attacks import Observation
+    from reconrisk.metrics import PerceptualMetric
 
 __all__ = [
+    "MNIST",
     "SIGNIFICANCE",
     "as_numpy",
     "attack_repeatedly",
     "data_folder",
+    "data_name",
+    "distance_to_law",
     "fits",
+    "jointly",
     "mean_and_error",
+    "mnist",
     "perceptual",
     "photographs",
     "reconstructions",
@@ -31,12 +45,12 @@ __all__ = [
 SIGNIFICANCE = 1e-3
 
 
-def tensor(
-    context: Context, values: np.ndarray, dtype: torch.dtype = torch.float64
-) -> torch.Tensor:
-    """Records as a (count, N) tensor on the context's device."""
+def tensor(context: Context, values: np.ndarray, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Records as a (count, N) tensor on the context's device; of float64 without a ``dtype``."""
+    import torch
+
     flat = np.array(values, dtype=float).reshape(len(values), -1)
-    return torch.as_tensor(flat, dtype=dtype, device=context.device)
+    return torch.as_tensor(flat, dtype=dtype or torch.float64, device=context.device)
 
 
 def as_numpy(values: torch.Tensor) -> np.ndarray:
@@ -58,6 +72,8 @@ def attack_repeatedly(
 
     Memory stays below about 100 MB for any number of rows.
     """
+    from reconrisk.attacks import known_scale
+
     run = DPSGD(noise_multiplier, max_grad_norm=max_grad_norm)
     # no computed number in the key: the last bit of a norm would change every draw
     generator = context.generator("attack", *key, rows, record.size, repeats)
@@ -76,6 +92,8 @@ def reconstructions(
     rows: int = 1,
 ) -> Iterator[np.ndarray]:
     """Rebuild one record from ``count`` independent DP-SGD steps, in chunks (chunk, N) of 32 MB."""
+    from reconrisk.attacks import observe
+
     chunk = max(1, min(count, 4_000_000 // (rows * record.size)))
     for start in range(0, count, chunk):
         size = min(chunk, count - start)
@@ -93,8 +111,34 @@ def fits(values: np.ndarray, cdf) -> float:
     return float(stats.kstest(np.ravel(values), cdf).pvalue)
 
 
+def distance_to_law(values: np.ndarray, cdf) -> tuple[float, float]:
+    """Kolmogorov's distance of values from a law, and its error.
+
+    The error is the largest standard error of a point of the empirical distribution function,
+    ``1/(2 sqrt(n))``: four of them exceed the distance of true draws in 999 cases of 1,000.
+    """
+    at = np.asarray(cdf(np.sort(np.ravel(values))))
+    steps = np.arange(at.size + 1) / at.size
+    distance = max((steps[1:] - at).max(), (at - steps[:-1]).max())
+    return float(distance), 0.5 / float(np.sqrt(at.size))
+
+
+def jointly(*holds: bool | None) -> bool | None:
+    """Whether all hold: False if one does not, None if none fails and one is not decided."""
+    return False if False in holds else None if None in holds else True
+
+
+#: what :func:`mnist` reads, for the tables' ``subsets``
+MNIST = datasets.SAMPLES["MNIST-5000"].phrase
+
+
+def mnist(count: int | None = None) -> np.ndarray:
+    """The first of the 5,000 MNIST images that need no files, as rows of 784 values in [0, 1]."""
+    return datasets.classified("MNIST-5000", split="all").inputs[:count].astype(float)
+
+
 def photographs(context: Context, size: int, count: int) -> np.ndarray:
-    """The context's photographs: bundled ones in quick, the data folder's in paper.
+    """The context's photographs: ImageNet's that need no files in quick, the folder's in paper.
 
     Raises
     ------
@@ -119,7 +163,7 @@ def data_folder(context: Context, name: str) -> str:
     FileNotFoundError
         If the data set is not bundled and the context has no ``data_root``.
     """
-    if name in ("digits", "patches"):
+    if name in datasets.BUNDLED:
         return ""
     arguments.one_of("data set", name, datasets.CLASSIFIED + datasets.OWN)
     if context.data_root is None:
@@ -128,6 +172,26 @@ def data_folder(context: Context, name: str) -> str:
             "torchvision keeps its data sets"
         )
     return str(context.data_root)
+
+
+def data_name(name: str) -> str:
+    """A data set's name in sentences: a part of one has the whole one's."""
+    if name == "digits":
+        return "handwritten digits"
+    return datasets.SAMPLES[name].title if name in datasets.SAMPLES else name
+
+
+def shown_name(data: str) -> str:
+    """The name of a data set in figures and tables.
+
+    Examples
+    --------
+    >>> shown_name("MNIST-5000"), shown_name("MNIST")
+    ('MNIST (5,000 images)', 'MNIST')
+    """
+    sample = datasets.SAMPLES.get(data)
+    title = "Fashion-MNIST" if data == "FashionMNIST" else data
+    return f"{sample.title} ({sample.count:,} images)" if sample else title
 
 
 @functools.lru_cache(maxsize=4)
@@ -139,4 +203,6 @@ def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
 @functools.cache
 def perceptual(device: str) -> PerceptualMetric:
     """The perceptual metric, loaded once in each process."""
+    from reconrisk.metrics import load_perceptual
+
     return load_perceptual(device)

@@ -7,7 +7,7 @@ from companion.study.exhibits import Exhibit, all_exhibits, find_exhibit, measur
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.session import Context, Study
-from companion.study.tables import MissingTable, Tables
+from companion.study.tables import MissingTable, Origin, Tables
 from companion.study.verdicts import (
     Verdict,
     VerdictError,
@@ -26,6 +26,7 @@ __all__ = [
     "Parameter",
     "Result",
     "Study",
+    "Origin",
     "Tables",
     "Verdict",
     "VerdictError",

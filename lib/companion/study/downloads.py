@@ -1,19 +1,19 @@
-"""Download data sets: verified, and whole or not at all.
+"""Download data sets: verified, whole or not at all, and resumed where they broke off.
 
 torchvision's downloader needs PyTorch and writes under the final name, so that an interrupted
-download leaves half a file there; this module uses the standard library.
+download leaves half a file there, and starts again; this module uses the standard library.
 """
 
 import contextlib
+import http
 import http.client
-import os
 import ssl
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from companion.study.sweep import write_atomically
 from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["DownloadError", "fetch", "missing"]
@@ -57,6 +57,9 @@ def fetch(
 ) -> Path:
     """Fetch one file to below ``root`` and return its path.
 
+    What a broken connection or Ctrl-C leaves is kept beside it, as ``.<name>.part``; the next
+    address, or the next call, goes on from there. The whole is verified before it gets its name.
+
     Parameters
     ----------
     file : KnownFile
@@ -66,26 +69,29 @@ def fetch(
     mirrors : sequence of str
         Addresses of folders, ending in ``/``.
     progress : callable
-        Called with the bytes received so far, from 0 for each address.
+        Called with the bytes there so far, first with those kept, for each address.
 
     Raises
     ------
     DownloadError
-        If no address served the right file. Nothing is left behind then, nor after Ctrl-C.
+        If no address served the right file. Wrong bytes are not kept.
     OSError
         If the folder cannot be written.
     """
     path = root / file.path
+    part = path.with_name(f".{path.name}.part")
     faults = []
-    with _folder(path.parent), _temporary(path) as part:
+    with _folder(path.parent), _no_empty(part):
         for mirror in mirrors:
             address = f"{mirror.rstrip('/')}/{path.name}"
             try:
-                _receive(address, part, file, progress)
+                whole = _receive(address, part, file, progress)
             except _NETWORK as error:
                 faults.append(f"{address}: {_reason(error)}")
                 continue
-            os.replace(part, path)
+            # not by renaming: another fetch may have the same part open
+            write_atomically(path, whole)
+            part.unlink(missing_ok=True)
             return path
         raise DownloadError(f"{path.name} could not be fetched. " + "; ".join(faults))
 
@@ -94,9 +100,14 @@ class _WrongContent(Exception):
     """The received bytes are not the file."""
 
 
+class _Incomplete(Exception):
+    """The connection ended before the file did."""
+
+
 #: errors of a connection; those of the disk are not among them.
 _NETWORK = (
     _WrongContent,
+    _Incomplete,
     urllib.error.URLError,
     http.client.HTTPException,
     ConnectionError,
@@ -106,25 +117,48 @@ _NETWORK = (
 )
 
 
-def _receive(address: str, part: Path, file: KnownFile, progress: Callable[[int], None]) -> None:
+def _receive(address: str, part: Path, file: KnownFile, progress: Callable[[int], None]) -> bytes:
+    """Return the verified bytes of a file, going on from those in ``part``."""
     if not address.startswith(("http://", "https://")):
         raise _WrongContent("expected an address that starts with https:// or http://")
-    request = urllib.request.Request(address, headers={"User-Agent": "reconrisk"})
-    done = 0
-    progress(done)
-    with (
-        urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer,
-        part.open("wb") as stream,
-    ):
-        while chunk := answer.read(_CHUNK):
-            done += len(chunk)
-            if file.size is not None and done > file.size:
-                raise _WrongContent(f"found more than the expected {file.size:,} bytes")
-            stream.write(chunk)
-            progress(done)
-    fault = file.fault(part.read_bytes())
-    if fault:
-        raise _WrongContent(fault)
+    kept = part.read_bytes() if part.exists() else b""
+    if kept and not file.fault(kept):
+        return kept
+    progress(len(kept))
+    headers = {"User-Agent": "reconrisk"} | ({"Range": f"bytes={len(kept)}-"} if kept else {})
+    try:
+        answer = urllib.request.urlopen(
+            urllib.request.Request(address, headers=headers), timeout=TIMEOUT_SECONDS
+        )
+    except urllib.error.HTTPError as error:
+        if not (kept and error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
+            raise
+        part.unlink()  # longer than the file
+        return _receive(address, part, file, progress)
+    with answer:
+        # other servers send the whole
+        resumed = (answer.headers["Content-Range"] or "").startswith(f"bytes {len(kept)}-")
+        done = len(kept) if resumed else 0
+        if kept and not resumed:
+            progress(0)
+        with part.open("ab" if resumed else "wb") as stream:
+            while chunk := answer.read(_CHUNK):
+                done += len(chunk)
+                if file.size is not None and done > file.size:
+                    break
+                stream.write(chunk)
+                progress(done)
+        if answer.length and (file.size is None or done < file.size):
+            raise _Incomplete(f"found {done:,} bytes, expected {done + answer.length:,}")
+    too_many = file.size is not None and done > file.size
+    whole = part.read_bytes()
+    fault = f"found more than the expected {file.size:,} bytes" if too_many else file.fault(whole)
+    if not fault:
+        return whole
+    part.unlink()
+    if resumed:  # what was kept may be at fault
+        return _receive(address, part, file, progress)
+    raise _WrongContent(fault)
 
 
 def _reason(error: BaseException) -> str:
@@ -136,16 +170,13 @@ def _reason(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    """Yield a file beside ``path`` under another name; remove it afterwards unless renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
-    part.chmod(0o644)  # a temporary file is readable by its owner only
+def _no_empty(part: Path) -> Iterator[None]:
+    """Afterwards remove a part without content."""
     try:
-        yield part
+        yield
     finally:
-        part.unlink(missing_ok=True)
+        if part.exists() and not part.stat().st_size:
+            part.unlink()
 
 
 @contextlib.contextmanager

@@ -2,9 +2,10 @@
 
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
 there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``) and ``alt(tables)``.
-``SHOWN`` names the tables that a page prints; ``PHOTOGRAPHS`` is true where the paper profile reads
-a folder of photographs. Files are found by name: ``hayes2023/fig4`` is
-``companion.papers.hayes2023.fig4``.
+``FALSIFIERS`` are altered tables on which verdicts must come out otherwise
+(:mod:`~companion.study.falsifiers`). ``SHOWN`` names the tables that a page prints;
+``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs. Files are found by
+name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import functools
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from companion.study import inputs, own_images, registry
+from companion.study.falsifiers import noticed
 from companion.study.parameters import Parameter
 from companion.study.results import Result
 from companion.study.tables import Tables
@@ -46,7 +48,9 @@ __all__ = [
     "measurement",
     "papers_built",
     "stand_ins",
+    "subsets",
     "targets_of",
+    "with_notices",
 ]
 
 _PAPERS = "companion.papers"
@@ -193,18 +197,52 @@ def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     """Return what takes the place of the paper's data in a run.
 
     That is a parameter that names a data set, or is marked ``stand_in``, with another value than
-    the paper's; photographs that are not ImageNet's; or a user's images.
+    the paper's or a part of it (:func:`subsets`); photographs that are not ImageNet's; or a user's
+    images.
     """
     if context.own_images:
         return ("own images",)
     found = [
         f"{name} = {context.parameters[name]}"
         for name, p in exhibit.parameters.items()
-        if (p.stand_in or _names_data(p)) and context.parameters[name] != p.paper
+        if (p.stand_in or _names_data(p))
+        and context.parameters[name] != p.paper
+        and not _sample(p, context.parameters[name])
     ]
-    if exhibit.photographs and context.stand_in:
+    if exhibit.photographs and (context.stand_in or _too_many_photographs(context)):
         found.append("photographs other than ImageNet's")
     return tuple(found)
+
+
+def _too_many_photographs(context: Context) -> bool:
+    """Whether a run without a folder needs more photographs than the sample of ImageNet has."""
+    most = datasets.IMAGENET_SAMPLE.count
+    return context.read_root is None and _photographs_used(context.parameters) > most
+
+
+def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
+    """Return what parts of the paper's data a run uses, in words."""
+    if context.own_images:
+        return ()
+    values = context.parameters
+    samples = [_sample(p, values[name]) for name, p in exhibit.parameters.items()]
+    used = [sample.phrase for sample in samples if sample]
+    if exhibit.photographs and context.read_root is None:
+        count = _photographs_used(values)
+        used.append(f"{count if count > 1 else 'one'} of ImageNet's images")
+    return tuple(dict.fromkeys(used))
+
+
+def _photographs_used(values: Mapping[str, Any]) -> int:
+    """Return how many photographs a run uses, from the parameters of the usual names."""
+    counts = [int(values[name]) for name in ("pictures", "others") if name in values]
+    return sum(counts) if counts else int(values.get("records", 1))
+
+
+def _sample(parameter: Parameter, value: Any) -> datasets.Sample | None:
+    """Return the part of the paper's data set that a parameter names, if it does."""
+    sample = datasets.SAMPLES.get(value) if isinstance(value, str) else None
+    return sample if sample and sample.of == parameter.paper else None
 
 
 def _names_data(parameter: Parameter) -> bool:
@@ -238,6 +276,7 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
             own_images=context.own_images,
             ran=" ".join(filter(None, [tables.ran, source])),
             stand_ins=(*stand_ins(found, context), *tables.stand_ins),
+            subsets=tuple(dict.fromkeys((*subsets(found, context), *tables.subsets))),
             shown=found.shown,
         )
 
@@ -270,9 +309,18 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
     return {"caption": caption, "alt": module.alt(tables)}
 
 
+def with_notices(
+    module: ModuleType, tables: Tables, verdicts: Iterable[Verdict]
+) -> tuple[Verdict, ...]:
+    """Return verdicts with the smallest effects that would have changed them."""
+    found = noticed(module, tables)
+    return tuple(dataclasses.replace(v, notices=found.get(v.target, "")) for v in verdicts)
+
+
 def judge(module: ModuleType, tables: Tables) -> Result:
     """Return an exhibit's tables with their verdicts, see :meth:`Study.judge`."""
-    result = Result(tables, judged(module, tables), described(module, tables))
+    verdicts = with_notices(module, tables, judged(module, tables))
+    result = Result(tables, verdicts, described(module, tables))
     raise_failed(result.verdicts)
     return result
 

@@ -73,21 +73,25 @@ def readers() -> dict[str, tuple[str, ...]]:
 
 
 def checksums(exhibit: Exhibit, context: Context) -> dict[str, str]:
-    """Return the SHA-256 of everything a run reads from ``data_root``.
+    """Return the SHA-256 of all images that a run reads, but for the stand-ins.
 
     Returns
     -------
     dict
         ``{"MNIST/train-images-idx3-ubyte": sha256, ...}``: idx files and CIFAR-10's batches
         unpacked, so that packed and unpacked folders agree; ``"photographs (100 files)"``: one hash
-        of all names and contents, or of names and sizes with more than 20,000 files. Empty for a
-        run that reads nothing.
+        of all names and contents, or of names and sizes with more than 20,000 files; parts of data
+        sets that come with packages, with the images' identity. Empty for a run that reads nothing.
     """
-    if context.data_root is None:
-        return {}
     if context.own_images:
-        return _of_pictures("own images", Path(context.data_root))
-    found: dict[str, str] = {}
+        return _of_pictures("own images", Path(context.data_root or ""))
+    named = {v for v in context.parameters.values() if isinstance(v, str)}
+    used = [datasets.SAMPLES[name] for name in sorted(named & set(datasets.SAMPLES))]
+    if exhibit.photographs and context.read_root is None:
+        used.append(datasets.IMAGENET_SAMPLE)
+    found = {f"{s.phrase}: {s.identity}": s.sha256 for s in used}
+    if context.data_root is None:
+        return found
     for name in data_sets(exhibit, context):
         found |= _of_set(name, Path(context.data_root))
     return found
@@ -104,7 +108,8 @@ def _of_set(name: str, root: Path) -> dict[str, str]:
         return dict(_of_archive(root, *_stamp(root / CIFAR_ARCHIVE)))
     else:
         files = [root / CIFAR_SUBSET]
-    return {f"{name}/{p.name.removesuffix('.gz')}": _sha256(p) for p in files if p.is_file()}
+    whole = (p for p in files if p.is_file() and not p.name.startswith("."))
+    return {f"{name}/{p.name.removesuffix('.gz')}": _sha256(p) for p in whole}
 
 
 def _of_pictures(name: str, root: Path) -> dict[str, str]:

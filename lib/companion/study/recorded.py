@@ -1,7 +1,7 @@
 """The recorded runs under ``data/recorded``: long runs on the papers' own data, read back.
 
-A record holds verdicts on the same targets as the exhibit's notebook. Where an exhibit has one, the
-record's verdict counts; pages show that of the notebook's quick run beside it.
+A record holds verdicts on the same targets as the exhibit's notebook. Where it decides a target,
+the record's verdict counts; pages show that of the notebook's quick run beside it.
 """
 
 import functools
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from companion.study import registry
-from companion.study.exhibits import Exhibit, find_exhibit, judged
+from companion.study.exhibits import Exhibit, find_exhibit, judged, with_notices
 from companion.study.parameters import Settings, plain, resolve
 from companion.study.records import Record, read_record
 from companion.study.stored import (
@@ -152,7 +152,7 @@ class Recorded:
     def counting(self, target: str, quick: Iterable[tuple[str, Verdict]]) -> str:
         """Return the verdict that counts on a target, *pending* if there is none.
 
-        The worst over the exhibits that judge it, each by its record where it has one.
+        The worst over the exhibits that judge it, each by its record where that decides it.
 
         Parameters
         ----------
@@ -160,8 +160,11 @@ class Recorded:
         quick : iterable of (str, Verdict)
             The notebooks' verdicts on the target, with their exhibits.
         """
-        unrecorded = [verdict for exhibit, verdict in quick if exhibit not in self.records]
-        return overall([*unrecorded, *(verdict for _, verdict in self.on(target))])
+        quick, recorded = list(quick), self.on(target)
+        left = {exhibit for exhibit, _ in quick}
+        left -= {exhibit for exhibit, verdict in recorded if verdict.status != "not run here"}
+        by_quick = [verdict for exhibit, verdict in quick if exhibit in left]
+        return overall([*by_quick, *(v for exhibit, v in recorded if exhibit not in left)])
 
 
 def recorded_ids(project: Path) -> list[str]:
@@ -170,8 +173,12 @@ def recorded_ids(project: Path) -> list[str]:
     return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
 
 
-def read_recorded(project: str | Path) -> Recorded:
-    """Read every record; report the faults of one without hiding the others."""
+def read_recorded(project: str | Path, *, notices: bool = False) -> Recorded:
+    """Read every record; report the faults of one without hiding the others.
+
+    With ``notices``, verdicts say the smallest effects that would have changed them, which takes a
+    second each.
+    """
     project = Path(project)
     records: dict[str, Record] = {}
     judgings: dict[str, Judging] = {}
@@ -180,7 +187,7 @@ def read_recorded(project: str | Path) -> Recorded:
         path = (RECORDED / exhibit).as_posix()
         try:
             record = read_record(project / path)
-            judging = judged_again(exhibit, record)
+            judging = judged_again(exhibit, record, notices=notices)
             problems += [f"{path}: {problem}" for problem in problems_of(exhibit, record, judging)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             message = error.args[0] if isinstance(error, KeyError) and error.args else error
@@ -230,6 +237,7 @@ def tables_of(exhibit: str, record: Record) -> Tables:
         images=_Pictures(),
         ran=stored["ran"],
         stand_ins=tuple(stored.get("stand_ins", ())),
+        subsets=tuple(stored.get("subsets", ())),
         exhibit=exhibit,
         profile=stored["profile"],
         seed=stored["seed"],
@@ -238,7 +246,7 @@ def tables_of(exhibit: str, record: Record) -> Tables:
     )
 
 
-def judged_again(exhibit: str, record: Record) -> Judging:
+def judged_again(exhibit: str, record: Record, *, notices: bool = False) -> Judging:
     """Judge a record from its tables, or keep its stored verdicts where those do not suffice.
 
     Parameters that the exhibit no longer takes do not raise here: see :func:`problems_of`.
@@ -249,9 +257,11 @@ def judged_again(exhibit: str, record: Record) -> Judging:
     except (TypeError, ValueError) as error:
         return Judging(stored, str(error))
     try:
-        return Judging(judged(find_exhibit(exhibit).file, tables))
+        file = find_exhibit(exhibit).file
+        verdicts = judged(file, tables)
     except MissingTable as error:
         return Judging(stored, str(error.args[0]))
+    return Judging(with_notices(file, tables, verdicts) if notices else verdicts)
 
 
 def verdicts_of(record: Record) -> list[Verdict]:
@@ -271,7 +281,8 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
         return
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
-    if unknown := list(unknown_verdicts(verdicts_of(record), ("pending",))):
+    # those stored with a record stand only where they cannot be computed anew
+    if unknown := list(unknown_verdicts(judging.verdicts, ("pending",))):
         yield from unknown  # of these nothing more can be said
         return
     yield from _verdict_problems(known, record, judging)
@@ -286,7 +297,7 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
 
 
 def _verdict_problems(exhibit: Exhibit, record: Record, judging: Judging) -> Iterator[str]:
-    judged_targets = {verdict.target for verdict in verdicts_of(record)}
+    judged_targets = {verdict.target for verdict in judging.verdicts}
     if judged_targets != exhibit.targets:
         missing = sorted(exhibit.targets - judged_targets)
         more = sorted(judged_targets - exhibit.targets)

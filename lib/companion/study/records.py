@@ -18,6 +18,7 @@ import json
 import platform
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -370,8 +371,9 @@ def write_record(
 ) -> Path:
     """Write a result to a folder, made if it does not exist, and return ``record.json``'s path.
 
-    Each file appears whole or not at all. An older ``record.json`` is removed first and the new one
-    written last: an interrupted call leaves no record rather than a mixed one.
+    Everything is on the disk before anything old is removed: a full disk loses nothing. Then an
+    older ``record.json`` goes first and the new one comes last: an interrupted call leaves no
+    record rather than a mixed one.
 
     Parameters
     ----------
@@ -394,18 +396,21 @@ def write_record(
         files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    for name, data in files.items():
-        write_atomically(folder / name, data)
     record = {
         "schema": SCHEMA,
         "result": result.as_dict(),
         "provenance": provenance.as_dict(),
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
-    path = folder / "record.json"
-    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n")
-    return path
+    # the record comes last
+    files["record.json"] = json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n"
+    with tempfile.TemporaryDirectory(prefix=".record-", dir=folder) as new:
+        for name, data in files.items():
+            write_atomically(Path(new) / name, data)
+        _clear(folder)
+        for name in files:
+            (Path(new) / name).replace(folder / name)
+    return folder / "record.json"
 
 
 def csv_files(tables: Tables) -> dict[str, bytes]:

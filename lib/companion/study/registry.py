@@ -5,9 +5,14 @@ Everything is read from CSV files under ``data/`` and cached; nothing is compute
 ``data/companion`` holds our own exhibits and claims and the errata.
 """
 
+import contextlib
 import functools
+import math
 import os
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar
@@ -16,19 +21,25 @@ import pandas as pd
 
 __all__ = [
     "PAPERS",
+    "WEIGHTS",
     "Claim",
     "Cost",
+    "Defence",
     "Erratum",
     "Exhibit",
+    "NoCheckout",
     "claims",
     "costs",
+    "defences",
     "errata",
     "exhibit",
     "exhibits",
+    "forget",
     "panels_of",
     "parent_of",
     "place_of",
     "printed",
+    "printed_as",
     "project_root",
     "setting",
 ]
@@ -42,6 +53,18 @@ PAPERS = {
     "liu2024": "Liu et al.",
     "beyond": "This companion",
 }
+
+#: what an erratum costs a paper -> heading on the page of errata, the heaviest first
+WEIGHTS = {
+    "result": "Results that fall",
+    "condition": "Statements that need a condition",
+    "misprint": "Misprints",
+    "text": "Where our text of a paper may have lost a symbol",
+}
+
+
+class NoCheckout(FileNotFoundError):
+    """There is no checkout of the project to read."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +108,40 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Erratum:
-    """A printed statement that is wrong, the corrected one, and the exhibit that computes it."""
+class Defence:
+    """What can be said for a statement whose verdict is *differs*, *misprint* or *refuted*.
+
+    Attributes
+    ----------
+    id : str
+        The exhibit, claim or erratum.
+    reading : str
+        How we read what is printed.
+    defence : str
+        The best that its authors could answer, their own concessions elsewhere included.
+    stands_because : str
+        Why the verdict stands nonetheless, with the computation.
+    """
 
     id: str
-    paper_key: str
-    place: str
-    printed: str
-    corrected: str
-    exhibit: str
+    reading: str = ""
+    defence: str = ""
+    stands_because: str = ""
+
+
+@dataclass(frozen=True)
+class Erratum(Defence):
+    """A printed statement that is wrong, the corrected one, and the exhibit that computes it.
+
+    ``weight`` is one of ``WEIGHTS``.
+    """
+
+    paper_key: str = ""
+    place: str = ""
+    printed: str = ""
+    corrected: str = ""
+    exhibit: str = ""
+    weight: str = "result"
 
 
 @dataclass(frozen=True)
@@ -131,29 +179,44 @@ class Cost:
 def project_root() -> Path:
     """Return the folder that holds ``data/paper`` (a checkout of the project).
 
-    It is named by ``RECONRISK_ROOT`` or found above this file or above the current folder. An
-    installed package without a checkout uses the copy of the data that it carries.
+    It is named by ``RECONRISK_ROOT`` or found above this file or above the current folder. That a
+    checkout is read in which this package does not lie is said on stderr, once.
 
     Raises
     ------
-    FileNotFoundError
+    NoCheckout
         If no such folder is found.
     """
     named = os.environ.get("RECONRISK_ROOT")
     package = Path(__file__).resolve().parents[1]
-    starts = [Path(named)] if named else [package, Path.cwd().resolve(), package / "_shipped"]
+    starts = [Path(named)] if named else [package, Path.cwd().resolve()]
     for start in starts:
         for folder in (start, *start.parents):
             if (folder / "data" / "paper" / "exhibits.csv").is_file():
+                if not named and folder not in package.parents:
+                    _say_foreign(folder)
                 return folder
-    raise FileNotFoundError(
-        "no data/paper/exhibits.csv found above the package or the current folder: run inside a "
-        "checkout of the companion, or name it in RECONRISK_ROOT"
+    where = f"above {named}" if named else f"above {package} or the current folder"
+    raise NoCheckout(
+        "the companion reads its papers and verdicts from a checkout of the project, and there is "
+        f"none {where} (no data/paper/exhibits.csv): run it inside one, or name one in "
+        "RECONRISK_ROOT"
     )
 
 
-T = TypeVar("T", Exhibit, Claim, Erratum, Cost)
-Identified = TypeVar("Identified", Exhibit, Claim, Erratum)
+@functools.cache
+def _say_foreign(folder: Path) -> None:
+    print(f"reading the checkout {folder}, of which this companion is no part", file=sys.stderr)
+
+
+T = TypeVar("T", Exhibit, Claim, Erratum, Defence, Cost)
+Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
+
+
+def forget() -> None:
+    """Read the files again when they are next asked for."""
+    for reader in (exhibits, claims, errata, defences, costs, _printed):
+        reader.cache_clear()
 
 
 def _read(kind: type[T], *names: str) -> Iterator[T]:
@@ -189,6 +252,12 @@ def claims() -> dict[str, Claim]:
 def errata() -> dict[str, Erratum]:
     """Return all errata by id."""
     return _index(_read(Erratum, "companion/errata.csv"))
+
+
+@functools.cache
+def defences() -> dict[str, Defence]:
+    """Return the defences by target: of errata, and of exhibits and claims that differ."""
+    return {**errata(), **_index(_read(Defence, "companion/defences.csv"))}
 
 
 @functools.cache
@@ -250,7 +319,20 @@ def place_of(target: str) -> str:
     raise KeyError(f"{target!r} is neither an exhibit, a claim nor an erratum")
 
 
-@functools.cache
+#: printed numbers that a block reads in the place of those on disk
+_ALTERED: ContextVar[Mapping[str, pd.DataFrame] | None] = ContextVar("altered", default=None)
+
+
+@contextlib.contextmanager
+def printed_as(tables: Mapping[str, pd.DataFrame]) -> Iterator[None]:
+    """Let :func:`printed` return other numbers in this block: a world where a paper prints them."""
+    token = _ALTERED.set(tables)
+    try:
+        yield
+    finally:
+        _ALTERED.reset(token)
+
+
 def printed(name: str) -> pd.DataFrame:
     """Return the printed numbers and settings of one exhibit, e.g. ``"ziller2024/table1"``.
 
@@ -258,11 +340,37 @@ def printed(name: str) -> pd.DataFrame:
     ------
     KeyError
         If there is no CSV file of that name.
+    ValueError
+        If a row prints another number than its value, and has no notes that say why.
     """
+    altered = _ALTERED.get() or {}
+    return altered[name] if name in altered else _printed(name)
+
+
+@functools.cache
+def _printed(name: str) -> pd.DataFrame:
     path = project_root() / "data" / "paper" / f"{name}.csv"
     if not path.is_file():
         raise KeyError(f"no printed numbers are recorded for {name!r} ({path.name} is missing)")
-    return pd.read_csv(path, dtype={"printed": str, "value": str}, keep_default_na=False)
+    table = pd.read_csv(path, dtype={"printed": str, "value": str}, keep_default_na=False)
+    _check_values(path, table)
+    return table
+
+
+def _check_values(path: Path, table: pd.DataFrame) -> None:
+    """Refuse a number that is printed as one thing and judged as another, without a note."""
+    for line, row in enumerate(table.to_dict("records"), start=2):
+        text, value = str(row.get("printed", "")), str(row.get("value", ""))
+        if not (_NUMBER.fullmatch(text) and _NUMBER.fullmatch(value)) or row.get("notes"):
+            continue
+        if not math.isclose(float(text), float(value), rel_tol=1e-9):
+            raise ValueError(
+                f"{path}, line {line}: printed {text}, but its value is {value}; they must agree, "
+                "or notes say why not"
+            )
+
+
+_NUMBER = re.compile(r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def setting(name: str, metric: str, panel: str = "") -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import html
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,10 +17,15 @@ from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["RESULT_MIME", "Result", "digest"]
+__all__ = ["RESULT_MIME", "Result", "agree", "digest"]
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
+
+#: how far measured numbers may be apart on another processor: an attack of hundreds of steps
+#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative
+_UNITS, _SHARE = 3.0, 0.1
+_NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def digest(table: pd.DataFrame, digits: int = 6) -> str:
@@ -90,6 +96,7 @@ class Result:
             "digests": {name: digest(tables[name]) for name in tables.exact},
             **self.description,
             "stand_ins": list(tables.stand_ins),
+            "subsets": list(tables.subsets),
         }
 
     def __repr__(self) -> str:
@@ -101,11 +108,13 @@ class Result:
                 if value
             )
             lines.append(
-                f"  {', '.join(targets)}: {v.status}: {v.statement}"
+                f"  {', '.join(targets)}: {v.outcome}: {v.statement}"
                 + (f" ({values})" * bool(values))
             )
             if v.why:
                 lines.append(f"      {v.why}")
+            if v.notices:
+                lines.append(f"      would have noticed: {v.notices}")
         lines += [f"  data {name}: {digest(self.tables[name])}" for name in self.tables.exact]
         return "\n".join(lines)
 
@@ -131,18 +140,60 @@ def _rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[list[str], Verdict]]:
         yield [v.target for v in group], group[0]
 
 
+def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """Whether two results, as dictionaries, are the same but for the processor they ran on.
+
+    Everything must be equal, digests of exact tables and every verdict's status among it. Only
+    measured numbers, in what is ours, what would have been noticed, caption and alternative text,
+    may differ by three units of their last printed digit, or a tenth.
+    """
+    (words, numbers), (others, found) = map(_apart, (stored, fresh))
+    return words == others and all(map(_near, numbers, found))
+
+
+def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a result with its measured numbers blotted out, and those numbers as printed."""
+    numbers: list[str] = []
+
+    def blotted(fields: Mapping[str, Any], measured: Iterable[str]) -> dict[str, Any]:
+        texts = {key: fields[key] for key in measured if key in fields}
+        numbers.extend(n for text in texts.values() for n in _NUMBER.findall(text))
+        return {**fields, **{key: _NUMBER.sub("#", text) for key, text in texts.items()}}
+
+    verdicts = [blotted(v, ("ours", "notices")) for v in result["verdicts"]]
+    return {**blotted(result, ("caption", "alt")), "verdicts": verdicts}, numbers
+
+
+def _near(one: str, other: str) -> bool:
+    a, b = (float(text.replace(",", "")) for text in (one, other))
+    return abs(a - b) <= max(_UNITS * max(map(_unit, (one, other))), _SHARE * max(abs(a), abs(b)))
+
+
+def _unit(number: str) -> float:
+    """The value of one in the last digit of a number's text."""
+    digits, _, power = number.partition("e")
+    decimals = len(digits.partition(".")[2])
+    return 10.0 ** (int(power or 0) - decimals)
+
+
 def _row(targets: Iterable[str], verdict: Verdict) -> str:
     cells = [
         html.escape(typeset(part)) for part in (verdict.statement, verdict.ours, verdict.paper)
     ]
     if verdict.why:
         cells[0] += f'<div class="why">{html.escape(typeset(verdict.why))}</div>'
+    if verdict.notices:
+        cells[0] += (
+            f'<div class="why notices">would have noticed: {html.escape(typeset(verdict.notices))}'
+            "</div>"
+        )
     if verdict.tolerance:
         cells[2] += f'<div class="why">within {html.escape(typeset(verdict.tolerance))}</div>'
+    part = f'<div class="why">on {html.escape(verdict.on)}</div>' if verdict.on else ""
     slug = verdict.status.replace(" ", "-")
     return (
         f"<tr><td>{'<br>'.join(html.escape(_label(target)) for target in targets)}</td>"
-        f'<td><span class="verdict verdict-{slug}">{verdict.status}</span></td>'
+        f'<td><span class="verdict verdict-{slug}">{verdict.status}</span>{part}</td>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + "</tr>"
     )

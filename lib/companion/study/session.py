@@ -90,11 +90,12 @@ class Context:
     def stand_in(self) -> bool:
         """Whether photographs are stand-ins for the paper's, which are from ImageNet.
 
-        They are unless the paper profile reads a folder of ImageNet's classes.
+        The quick profile's are ImageNet's, as those that the paper profile reads from a folder of
+        its classes.
         """
-        if self.own_images or self.profile != "paper":
+        if self.own_images:
             return True
-        return not datasets.is_imagenet(self.data_root)
+        return self.read_root is not None and not datasets.is_imagenet(self.read_root)
 
     @property
     def read_root(self) -> Path | None:

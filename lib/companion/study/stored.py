@@ -35,7 +35,7 @@ __all__ = [
 #: a cell tagged ``exhibit:<id>`` makes that exhibit.
 EXHIBIT_TAG = "exhibit:"
 #: the statuses that need a reason.
-_EXPLAINED = {"differs", "refuted", "not run here"}
+_EXPLAINED = {"misprint", "differs", "refuted", "not run here"}
 #: statuses that no notebook may hold: nothing was judged, or the run should have stopped.
 _NEVER_STORED = {"pending", "failed"}
 

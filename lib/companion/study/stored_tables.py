@@ -43,6 +43,7 @@ def write_tables(tables: Tables, folder: Path) -> None:
         "ran": tables.ran,
         "exact": list(tables.exact),
         "stand_ins": list(tables.stand_ins),
+        "subsets": list(tables.subsets),
         # a CSV file does not show whether 0.5 is a number or a string
         "texts": {name: texts for name, table in tables.items() if (texts := _texts(table))},
         "images": {name: list(image.shape) for name, image in tables.images.items()},
@@ -65,6 +66,7 @@ def read_tables(folder: Path, exhibit_id: str) -> Tables:
         images=dict(_ramps(about["images"])),
         ran=about["ran"],
         stand_ins=tuple(about["stand_ins"]),
+        subsets=tuple(about.get("subsets", ())),
         exhibit=exhibit_id,
         profile=about["profile"],
         seed=about["seed"],

@@ -9,12 +9,40 @@ import numpy as np
 import pandas as pd
 
 from companion.study.parameters import Settings
+from reconrisk import datasets
 
 __all__ = ["MissingTable", "Tables", "file_stem"]
 
 
 class MissingTable(KeyError):
     """A table that ``judge`` or ``draw`` reads was not measured, or not recorded."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run's data are: the paper's, a part of them, or stand-ins; true for stand-ins.
+
+    Attributes
+    ----------
+    stand_ins, subsets : tuple of str
+        As in :class:`Tables`.
+    """
+
+    stand_ins: tuple[str, ...] = ()
+    subsets: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.stand_ins)
+
+    @property
+    def part(self) -> str:
+        """The part of the paper's data that was used, in words; empty for all of them."""
+        return "" if self.stand_ins else " and ".join(self.subsets)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the data are all of the paper's, so that printed numbers may be expected."""
+        return not self.stand_ins and not self.subsets
 
 
 @dataclass(frozen=True)
@@ -37,6 +65,8 @@ class Tables(Mapping[str, pd.DataFrame]):
     stand_ins : sequence of str
         What took the place of the paper's data or networks; empty if nothing did. ``measure``
         need not name those that show in parameters and data.
+    subsets : sequence of str
+        What part of the paper's data was used, such as ``"5,000 of MNIST's images"``.
     exhibit, profile, seed : str, str, int
         As run.
     parameters : Settings
@@ -57,6 +87,7 @@ class Tables(Mapping[str, pd.DataFrame]):
     images: Mapping[str, np.ndarray] = field(default_factory=dict)
     ran: str = ""
     stand_ins: Sequence[str] = ()
+    subsets: Sequence[str] = ()
     exhibit: str = ""
     profile: str = ""
     seed: int = 0
@@ -70,15 +101,41 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise ValueError(f"a table's name must be able to be a file's; got {name!r}")
 
     @property
-    def stand_in(self) -> bool:
-        """Whether anything took the place of the paper's data or networks."""
-        return bool(self.stand_ins)
+    def stand_in(self) -> Origin:
+        """Whether anything took the place of the paper's data or networks, and what part it was."""
+        return Origin(tuple(self.stand_ins), tuple(self.subsets))
+
+    def origin_of(self, *parameters: str) -> Origin:
+        """Return what the data are that some parameters name, for a verdict about those alone.
+
+        Examples
+        --------
+        >>> given = Settings({"digits": "MNIST-5000", "garments": "patches"})
+        >>> tables = Tables({}, parameters=given, stand_ins=("garments = patches",))
+        >>> tables.origin_of("digits").part, bool(tables.origin_of("digits", "garments"))
+        ("5,000 of MNIST's images", True)
+        """
+        if self.own_images:
+            return self.stand_in
+        found = tuple(s for s in self.stand_ins if s.partition(" = ")[0] in parameters)
+        samples = (datasets.SAMPLES.get(self.parameters[name]) for name in parameters)
+        return Origin(found, tuple(sample.phrase for sample in samples if sample))
+
+    def key_of(self, name: str) -> str:
+        """Return the name that a table has here: those of a record are named by their files.
+
+        Raises
+        ------
+        MissingTable
+            If there is none.
+        """
+        for key in (name, file_stem(name)):
+            if key in self.frames:
+                return key
+        raise MissingTable(f"{self.exhibit} has no table {name!r}; it has {', '.join(self.frames)}")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        for key in (name, file_stem(name)):  # tables of a record are named by their files
-            if key in self.frames:
-                return self.frames[key]
-        raise MissingTable(f"{self.exhibit} has no table {name!r}; it has {', '.join(self.frames)}")
+        return self.frames[self.key_of(name)]
 
     def __contains__(self, name: object) -> bool:
         return name in self.frames or file_stem(str(name)) in self.frames

@@ -14,8 +14,10 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from companion.study import registry
+from companion.study.tables import Origin
 
 __all__ = [
     "STATUSES",
@@ -32,6 +34,7 @@ __all__ = [
     "refute",
     "rounded",
     "shared_by",
+    "within",
 ]
 
 #: from best to worst (:func:`overall` returns the worst). No notebook stores the last two.
@@ -39,6 +42,7 @@ STATUSES = (
     "reproduced",
     "holds on stand-in data",
     "not run here",
+    "misprint",
     "differs",
     "refuted",
     "pending",
@@ -68,8 +72,14 @@ class Verdict:
     ours, paper, tolerance : str
         The numbers compared (rounded to what they support), and the allowed difference.
     why : str
-        For *differs*, *refuted*, *not run here* and *failed*: the reason, or the corrected
-        statement.
+        For *misprint*, *differs*, *refuted*, *not run here* and *failed*: the reason, or the
+        corrected statement.
+    erratum : str
+        Id of the erratum that explains it, if there is one.
+    notices : str
+        The smallest effects that would have changed it, see :mod:`companion.study.falsifiers`.
+    on : str
+        What part of the paper's data was used, if the statement is about data and it was a part.
     """
 
     target: str
@@ -79,6 +89,14 @@ class Verdict:
     paper: str = ""
     tolerance: str = ""
     why: str = ""
+    erratum: str = ""
+    notices: str = ""
+    on: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """The status, with the part of the data that it holds for."""
+        return f"{self.status} on {self.on}" if self.on else self.status
 
     def as_dict(self) -> dict[str, str]:
         """Return the fields by name."""
@@ -143,8 +161,10 @@ def check(
     ours: str = "",
     paper: str = "",
     tolerance: str = "",
-    stand_in: bool = False,
+    stand_in: bool | Origin = False,
     differs: str = "",
+    erratum: str = "",
+    decided_by: str = "",
 ) -> Verdict:
     """Judge a statement by a computed predicate.
 
@@ -152,30 +172,42 @@ def check(
     ----------
     target : str
         Exhibit, claim or erratum id.
-    holds : bool
-        The predicate's computed value, of Python, NumPy or pandas.
+    holds : bool or None
+        The predicate's computed value, of Python, NumPy or pandas; None if the Monte Carlo error
+        is too large to tell (:func:`within`): *not run here*, not decided.
     statement : str
         What the predicate says.
-    stand_in : bool
-        True if the data were not the paper's: the verdict is then *holds on stand-in data*.
+    stand_in : bool or Origin
+        ``tables.stand_in`` if the statement is about data: the verdict is *holds on stand-in data*
+        where they were not the paper's, and says what part of the paper's data was used.
     differs : str
         If given, the reason why the statement is known not to hold here; the verdict is *differs*
         when ``holds`` is false, and *failed* if it is true.
+    erratum : str
+        Id of the erratum that explains why it does not hold.
+    decided_by : str
+        What would decide where ``holds`` is None, such as ``"10,000 trials"``.
 
     Returns
     -------
     Verdict
         *failed* if the outcome is not the expected one.
     """
+    if holds is None:
+        needs = decided_by or "more trials"
+        return not_run(target, statement, f"not decided: needs {needs}")
     if holds and differs:
-        why = f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
-        return Verdict(target, "failed", statement, ours, paper, tolerance, why)
-    if holds:
-        status = "holds on stand-in data" if stand_in else "reproduced"
-        return Verdict(target, status, statement, ours, paper, tolerance)
-    if differs:
-        return Verdict(target, "differs", statement, ours, paper, tolerance, differs)
-    return Verdict(target, "failed", statement, ours, paper, tolerance, "does not hold")
+        status, why = "failed", f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
+    elif holds:
+        status, why = ("holds on stand-in data" if stand_in else "reproduced"), ""
+    else:
+        status, why = ("differs", differs) if differs else ("failed", "does not hold")
+    part = _part(stand_in)
+    return Verdict(target, status, statement, ours, paper, tolerance, why, erratum, on=part)
+
+
+def _part(stand_in: bool | Origin) -> str:
+    return stand_in.part if isinstance(stand_in, Origin) else ""
 
 
 #: 0.25, -3, 38.9%, 38.9\%, 1e-5, 1.0 x 10^-5, 1.0\cdot 10^{-5}, 1.0 \times 10^{5}
@@ -216,7 +248,8 @@ def compare(
     *,
     standard_error: Sequence[float] | float = 0.0,
     differs: str = "",
-    stand_in: bool = False,
+    stand_in: bool | Origin = False,
+    erratum: str = "",
 ) -> Verdict:
     """Judge printed numbers one by one.
 
@@ -257,6 +290,7 @@ def compare(
         + (f" + {STANDARD_ERRORS:g} standard errors" if np.any(standard_error) else ""),
         stand_in=stand_in,
         differs=differs,
+        erratum=erratum,
     )
 
 
@@ -270,6 +304,7 @@ def refute(
     corrected: str = "",
     ours: str = "",
     paper: str = "",
+    stand_in: bool | Origin = False,
 ) -> Verdict:
     """Judge a wrong statement together with the corrected one.
 
@@ -282,25 +317,70 @@ def refute(
         Exhibit, claim or erratum id.
     statement : str
         For an exhibit, whose row does not hold the statement.
-    holds, corrected_holds : bool
-        Computed: whether the printed statement holds (it must not) and whether the corrected one
-        does (it must).
+    holds, corrected_holds : bool or None
+        Computed, None if the Monte Carlo error is too large to tell: whether the printed
+        statement holds (it must not) and whether the corrected one does (it must).
     erratum : str
         Id of the erratum with the corrected statement; by default the target.
     corrected : str
         The corrected statement, if no erratum has it.
+    stand_in : bool or Origin
+        True if the statement is about data or networks that were not run: they cannot refute it,
+        the verdict is *differs*.
 
     Returns
     -------
     Verdict
-        *failed* if the printed statement holds or the corrected one does not.
+        *failed* if the printed statement holds or the corrected one does not; *misprint* if the
+        erratum's weight says so.
     """
     statement = statement or _printed_statement(target, erratum)
+    if holds is None or corrected_holds is None:
+        return not_run(target, statement, "not decided: needs more trials")
     if holds or not corrected_holds:
         which = "the printed statement holds" if holds else "the corrected statement fails"
         return Verdict(target, "failed", statement, ours, paper, "", which)
-    corrected = corrected or registry.errata()[erratum or target].corrected
-    return Verdict(target, "refuted", statement, ours, paper, "", corrected)
+    row = registry.errata().get(erratum or target)
+    why = corrected or registry.errata()[erratum or target].corrected
+    status = "misprint" if row and row.weight == "misprint" else "refuted"
+    return Verdict(
+        target,
+        "differs" if stand_in else status,
+        statement,
+        ours,
+        paper,
+        why=why,
+        erratum=row.id if row else "",
+        on=_part(stand_in),
+    )
+
+
+def within(
+    value: ArrayLike, expected: ArrayLike, standard_error: ArrayLike, margin: ArrayLike
+) -> bool | None:
+    """Return whether estimates equal expected values up to a margin stated before the run.
+
+    Parameters
+    ----------
+    value, expected, standard_error, margin : array_like
+        Broadcast; ``standard_error`` is the Monte Carlo error of ``value - expected``.
+
+    Returns
+    -------
+    bool or None
+        True if every estimate lies inside the margin *with* ``STANDARD_ERRORS`` of its error, False
+        if one lies outside of it with that error, None if neither: a larger error decides less.
+
+    Examples
+    --------
+    >>> within(1.02, 1.0, 0.001, 0.05), within(1.2, 1.0, 0.001, 0.05), within(1.02, 1.0, 0.02, 0.05)
+    (True, False, None)
+    """
+    off = np.abs(np.asarray(value, float) - np.asarray(expected, float))
+    error = STANDARD_ERRORS * np.asarray(standard_error, float)
+    if np.all(off + error <= margin):
+        return True
+    return False if np.any(off - error > margin) else None
 
 
 def _printed_statement(target: str, erratum: str) -> str:

@@ -2,7 +2,12 @@
 
 - :mod:`~reconrisk.attacks.analytic`: inversion of a linear layer (papers A and B);
 - :mod:`~reconrisk.attacks.analytic_inversion`: the same for the update of any network;
+- :mod:`~reconrisk.attacks.bit_layer`: layers that send a record's bits, and
+  :mod:`~reconrisk.attacks.polar_codes`, the code they use;
+- :mod:`~reconrisk.attacks.transform_layer`: the same for an image's transform coefficients;
 - :mod:`~reconrisk.attacks.estimators`: estimators with less error than its row mean;
+- :mod:`~reconrisk.attacks.prior_estimators`: estimators that know what records look like;
+- :mod:`~reconrisk.attacks.step_matching`: which steps were of the same record;
 - :mod:`~reconrisk.attacks.prior_aware`: which of n candidates was trained on (paper C);
 - :mod:`~reconrisk.attacks.gradient_matching`: a record from all steps' gradients (paper C);
 - :mod:`~reconrisk.attacks.model_based`: a record from the final model (paper C);
@@ -15,6 +20,7 @@
 - :mod:`~reconrisk.attacks.image_priors`: images parametrised by a generator (paper E);
 - :mod:`~reconrisk.attacks.proposed`: the attack that paper E proposes;
 - :mod:`~reconrisk.attacks.independent_components`: the inputs of a linear layer (paper E);
+- :mod:`~reconrisk.attacks.feature_least_squares`: the same, image by image, by the labels;
 - :mod:`~reconrisk.attacks.feature_moments`: the inputs of a wide layer, from moments (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
 - :mod:`~reconrisk.attacks.two_layer_moments`: the tensor attack on two-layer networks (paper E);
@@ -46,6 +52,18 @@ from reconrisk.attacks.baselines import (
     nearer_records,
     nearest_neighbour_mse,
 )
+from reconrisk.attacks.bit_layer import (
+    BitLayer,
+    binary_mmse,
+    bit_amplitudes,
+    bit_energies,
+    bits_attack,
+    coded_attack,
+    expected_mse_of_bits,
+    pixel_bits,
+    pixels_from_bits,
+    send_coded,
+)
 from reconrisk.attacks.deep_inversion import (
     Objective,
     greedy_matching,
@@ -53,7 +71,15 @@ from reconrisk.attacks.deep_inversion import (
     total_variation,
 )
 from reconrisk.attacks.deep_least_squares import NormalLaw, refine_updates
-from reconrisk.attacks.estimators import clip_to_range, james_stein, scaled_direction, shrink
+from reconrisk.attacks.estimators import (
+    clip_to_range,
+    james_stein,
+    posterior_on_sphere,
+    scaled_direction,
+    shrink,
+    unbiased_on_sphere,
+)
+from reconrisk.attacks.feature_least_squares import FittedFeatures, fit_features
 from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
 from reconrisk.attacks.gradient_inversion import (
     Inversion,
@@ -94,6 +120,13 @@ from reconrisk.attacks.least_squares_inversion import (
     span_attack,
 )
 from reconrisk.attacks.model_based import train_linear_reconstructor, train_reconstructor
+from reconrisk.attacks.polar_codes import (
+    PolarCode,
+    bhattacharyya,
+    polar_code,
+    polar_decode,
+    polar_encode,
+)
 from reconrisk.attacks.prior_aware import (
     SCORES,
     Guesses,
@@ -109,8 +142,22 @@ from reconrisk.attacks.prior_aware import (
     sum_score,
     top_score,
 )
+from reconrisk.attacks.prior_estimators import (
+    SecondMoments,
+    list_posterior,
+    second_moments,
+    wiener_filter,
+)
 from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
+from reconrisk.attacks.step_matching import average_matched, match_steps, matching_limit
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
+from reconrisk.attacks.transform_layer import (
+    TransformPrior,
+    allocate_bits,
+    laplace_cells,
+    transform_attack,
+    transform_prior,
+)
 from reconrisk.attacks.two_layer_masks import refine_with_masks
 from reconrisk.attacks.two_layer_moments import (
     GradientMoments,
@@ -136,38 +183,53 @@ __all__ = [
     "LOSSES",
     "PROPOSED",
     "SCORES",
+    "SecondMoments",
     "THREAT_MODELS",
     "Attack",
+    "BitLayer",
     "Components",
     "Cubes",
     "GradientMoments",
     "Guesses",
-    "Imprints",
     "ImageSpace",
+    "Imprints",
     "Inversion",
     "Knowledge",
     "LatentSpace",
     "NormalLaw",
     "Objective",
     "Observation",
+    "PolarCode",
     "Refinement",
     "StepScores",
     "StepScoresObserver",
     "TensorReconstruction",
     "ThreatModel",
+    "TransformPrior",
     "TunedSpace",
     "UntrainedSpace",
+    "allocate_bits",
     "analytic_attack",
+    "average_matched",
+    "bhattacharyya",
+    "binary_mmse",
+    "bit_amplitudes",
+    "bit_energies",
+    "bits_attack",
     "candidate_directions",
     "class_means",
     "clip_to_range",
+    "coded_attack",
     "component_attack",
     "conversion_success",
     "decompose_cubes",
     "deep_leakage",
     "draw_priors",
     "draw_vmf_scores",
+    "expected_mse_of_bits",
     "feature_match",
+    "fit_features",
+    "FittedFeatures",
     "gaussian_prior_attack",
     "generative_attack",
     "gradient_moments",
@@ -180,18 +242,28 @@ __all__ = [
     "isolated_share",
     "james_stein",
     "known_scale",
+    "laplace_cells",
     "layer_ratio",
     "likelihood_score",
+    "list_posterior",
     "linearised_information",
     "linearised_variance",
     "match_gradients",
+    "match_steps",
+    "matching_limit",
     "mean_record_mse",
     "minimise_squares",
     "nearer_records",
     "nearest_neighbour_mse",
     "observe",
     "observe_vmf",
+    "pixel_bits",
+    "pixels_from_bits",
+    "polar_code",
+    "polar_decode",
+    "polar_encode",
     "printed_likelihood_score",
+    "posterior_on_sphere",
     "prior_aware_attack",
     "project_tensor",
     "proposed_attack",
@@ -202,11 +274,13 @@ __all__ = [
     "recover_features",
     "refine_in_span",
     "refine_records",
-    "refine_with_masks",
     "refine_updates",
+    "refine_with_masks",
     "row_space",
     "rows_for_least_noise",
     "scaled_direction",
+    "second_moments",
+    "send_coded",
     "shared_trajectory_attack",
     "shrink",
     "span_attack",
@@ -219,9 +293,13 @@ __all__ = [
     "total_variation",
     "train_linear_reconstructor",
     "train_reconstructor",
+    "transform_attack",
+    "transform_prior",
+    "unbiased_on_sphere",
     "unmix",
     "unscaled",
     "vmf_attack_success",
     "vmf_likelihood_score",
+    "wiener_filter",
     "with_estimated_scale",
 ]

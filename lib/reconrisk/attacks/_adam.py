@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 
 from reconrisk.attacks._inversion_problem import Inversion
+from reconrisk.training._adam import Adam
 
 __all__ = ["Descent", "best_of_restarts", "descend"]
 
@@ -32,27 +33,29 @@ def descend(
     signed: bool,
     box: tuple[float, float] | None,
     watch: Callable[[int, torch.Tensor], None],
+    brief: bool = False,
 ) -> torch.Tensor:
     """Move ``values``, (P, n, ...), in place; return their loss at the end, shape (P,)."""
     drops = [iterations * share // 8 for share in (3, 5, 7)]
     momentum = torch.zeros_like(values)
-    optimiser = torch.optim.Adam([values], lr=learning_rate, fused=True)
+    betas = (0.9, 0.9 if brief else 0.999)
+    optimiser = Adam([values], betas=betas, fused=True)
     for iteration in range(iterations):
         watch(iteration, values)
         slope = descent.slope(values)
-        rate = learning_rate * 0.1 ** sum(iteration >= drop for drop in drops)
+        if brief:
+            rate = learning_rate * (1 + math.cos(math.pi * iteration / iterations)) / 2
+        else:
+            rate = learning_rate * 0.1 ** sum(iteration >= drop for drop in drops)
         if signed:
             # the second moment of signs is one, so that Adam reduces to its corrected momentum
             momentum.lerp_(slope.sign_(), 0.1)
             values.add_(momentum, alpha=-rate / (1 - 0.9 ** (iteration + 1)))
         else:
-            values.grad = slope
-            optimiser.param_groups[0]["lr"] = rate
-            optimiser.step()
+            optimiser.step([slope], rate)
         if box is not None:
             values.clamp_(*box)
     watch(iterations, values)
-    values.grad = None
     return descent.loss(values)
 
 

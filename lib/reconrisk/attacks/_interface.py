@@ -33,6 +33,9 @@ class Knowledge:
         those that the network stores.
     features : Tensor, shape (P, m, f), optional
         Recovered inputs of the wide layer, in any order, scale and sign; m >= n.
+    cosines : Tensor, shape (P, n), optional
+        In [0, 1]: the cosine with the true ones that the attacker expects of ``features`` in the
+        labels' order.
     """
 
     labels: torch.Tensor
@@ -40,11 +43,17 @@ class Knowledge:
     aware: bool = False
     statistics: tuple[tuple[torch.Tensor, torch.Tensor], ...] | None = None
     features: torch.Tensor | None = None
+    cosines: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 2 or self.labels.is_floating_point():
             raise ValueError(
                 f"labels must be integers of shape (P, n); got {tuple(self.labels.shape)}"
+            )
+        if self.cosines is not None and self.cosines.shape != self.labels.shape:
+            raise ValueError(
+                f"cosines must have the labels' shape {tuple(self.labels.shape)}; "
+                f"got {tuple(self.cosines.shape)}"
             )
         if self.features is not None:
             problems, count = self.labels.shape

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.models import AttackLayer, sum_of_outputs
 from reconrisk.training import single_record_steps
@@ -75,7 +76,7 @@ def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
     if not (max_grad_norm > 0 and data_norm > 0):
         raise ValueError(
             "max_grad_norm and data_norm must be in (0, inf); "
-            f"got {max_grad_norm!r} and {data_norm!r}"
+            f"got {arguments.shown(max_grad_norm)} and {arguments.shown(data_norm)}"
         )
     # rounding must not carry an integer ratio over to the next integer
     return max(1, math.ceil((max_grad_norm / data_norm) ** 2 * (1 - 1e-12)))
@@ -131,7 +132,7 @@ def observe(
     if inputs.ndim != 2:
         raise ValueError(f"inputs must have shape (examples, N); got {tuple(inputs.shape)}")
     if rows < 1:
-        raise ValueError(f"rows must be at least 1; got {rows!r}")
+        raise ValueError(f"rows must be at least 1; got {arguments.shown(rows)}")
     layer = AttackLayer(
         inputs.shape[1],
         rows,

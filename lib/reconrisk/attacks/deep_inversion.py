@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,13 +27,13 @@ from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.gradient_inversion import Watcher
 from reconrisk.mechanisms import Gradient, Released, support
-from reconrisk.training import update_function
+from reconrisk.training._clients import traced_update_function, update_function
 
 __all__ = ["Objective", "greedy_matching", "invert_updates", "total_variation"]
 
 DISTANCES = ("cosine", "squared")
 WEIGHTINGS = ("joint", "equal", "norm", "count")
-FEATURE_MATCHES = ("cosine", "subspace")
+FEATURE_MATCHES = ("cosine", "labels", "subspace")
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,17 @@ class Objective:
     features : float
         Weight of the distance from recovered features; the paper takes 0.1.
     feature_match : str
-        ``"cosine"``: one minus the squared cosine with the feature matched to each image;
+        ``"cosine"``: one minus the squared cosine with the feature matched to each image, greedily
+        as published; ``"labels"``: twice one minus the cosine with features that are in the labels'
+        order and have their signs, which is the same near one but has no minimum at minus one;
         ``"subspace"``: the share of each image's features outside the recovered ones' span (the
         paper prints the share inside it, which would drive the features away from it).
+    feature_width : float
+        0 for the distance as published. Otherwise the pull of recovered features ends at half of
+        the distance that ``knowledge.cosines`` lets the attacker expect between them and the true
+        ones, and grows to its full weight over this width beyond: Huber's function of the excess.
+        (The best mean of two independent estimates is within half the error of the better one.)
+        Features that the gradient alone determines better are then left alone.
     """
 
     gradient: float = 1.0
@@ -70,9 +79,10 @@ class Objective:
     statistics: float = 0.0
     features: float = 0.0
     feature_match: str = "cosine"
+    feature_width: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("gradient", "total_variation", "statistics", "features"):
+        for name in ("gradient", "total_variation", "statistics", "features", "feature_width"):
             arguments.real(name, getattr(self, name), 0, high_open=True)
         arguments.one_of("distance", self.distance, DISTANCES)
         arguments.one_of("weighting", self.weighting, WEIGHTINGS)
@@ -89,6 +99,7 @@ def invert_updates(
     iterations: int = 10_000,
     learning_rate: float = 0.1,
     signed: bool = True,
+    brief: bool = False,
     box: tuple[float, float] | None = (0.0, 1.0),
     restarts: int = 1,
     start: torch.Tensor | None = None,
@@ -122,6 +133,9 @@ def invert_updates(
         network; on pixels, Geiping et al. take 0.1.
     signed : bool
         Whether Adam is given the signs of the derivatives.
+    brief : bool
+        Whether the rate falls as half a cosine, and Adam forgets squares as soon as derivatives:
+        for searches of some hundred iterations or fewer, which the published schedule ends early.
     box : tuple of float, optional
         Least and largest value of a pixel; ignored with ``space``.
     restarts : int
@@ -188,7 +202,7 @@ def invert_updates(
                 watch(iteration, images(values).unflatten(0, (-1, restarts)), chosen)
 
         values = first[chosen].flatten(0, 1)
-        loss = descend(descent, values, iterations, learning_rate, signed, box, observe)
+        loss = descend(descent, values, iterations, learning_rate, signed, box, observe, brief)
         best = best_of_restarts(values, loss, restarts)
         parts.append(replace(best, values=best.inputs, inputs=descent.images(best.inputs)))
     inputs, values = torch.cat([p.inputs for p in parts]), torch.cat([p.values for p in parts])
@@ -269,15 +283,20 @@ class _Descent:
 
         self._network, self._objective, self._rematch = network, objective, rematch
         gradient = {name: spread(g) for name, g in released.gradient.items()}
+        self._released = gradient
+        self._sizes = {name: g.flatten(1).square().sum(dim=1) for name, g in gradient.items()}
+        self._visible: dict[str, torch.Tensor] = {}
         # tensors that are mapped over the problems along with the candidates
-        self._data: dict[str, object] = {"labels": spread(knowledge.labels), "released": gradient}
+        self._data: dict[str, object] = {"labels": spread(knowledge.labels)}
         if knowledge.aware:
             visible = released.visible or support(released.gradient)
-            self._data["visible"] = {name: spread(v) for name, v in visible.items()}
+            self._visible = {name: spread(v) for name, v in visible.items()}
             if released.units is not None:
                 self._data["units"] = spread(released.units)
         if objective.statistics and knowledge.statistics is not None:
             self._data["statistics"] = [(spread(m), spread(v)) for m, v in knowledge.statistics]
+        if objective.feature_width and knowledge.cosines is not None:
+            self._data["expected"] = (1 - spread(knowledge.cosines).square()) / 2
         self._recovered: torch.Tensor | None = None
         if objective.features:
             assert knowledge.features is not None  # checked with the arguments
@@ -285,14 +304,18 @@ class _Descent:
             recovered = spread(knowledge.features).to(like)
             if objective.feature_match == "subspace":
                 self._data["basis"] = torch.linalg.svd(recovered, full_matrices=False).Vh
+            elif objective.feature_match == "labels":
+                self._data["aligned"] = nn.functional.normalize(recovered, dim=2)
             else:
                 self._recovered = nn.functional.normalize(recovered, dim=2)
-        self._update = update_function(network, released.local if knowledge.aware else None)
+        local = released.local if knowledge.aware else None
+        self._traced = bool(objective.statistics or objective.features)
+        self._update = (traced_update_function if self._traced else update_function)(network, local)
         self._weights = _layer_weights(network, objective.weighting)
         frozen = {name: p.detach() for name, p in network.named_parameters()}
         self._state = {**frozen, **dict(network.named_buffers())}
         self._to_images = to_images
-        self._loss = vmap(self._loss_of_one)
+        self._terms = vmap(self._terms_of_one)
         self._calls = 0
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
@@ -306,7 +329,7 @@ class _Descent:
         """Loss (P,) of candidates' values (P, ...)."""
         self._match(values)
         with torch.no_grad():
-            return self._loss(values, self._data)
+            return self._loss(values)
 
     def slope(self, values: torch.Tensor) -> torch.Tensor:
         """Derivative of the loss."""
@@ -316,7 +339,7 @@ class _Descent:
         # the problems are independent, so that one backward pass of the sum gives all derivatives
         with torch.enable_grad():
             candidates = values.detach().requires_grad_()
-            (slope,) = torch.autograd.grad(self._loss(candidates, self._data).sum(), candidates)
+            (slope,) = torch.autograd.grad(self._loss(candidates).sum(), candidates)
         return slope
 
     def _match(self, values: torch.Tensor) -> None:
@@ -333,46 +356,70 @@ class _Descent:
     def _trace(self, images: torch.Tensor, units: torch.Tensor | None):
         return functional_call(self._network, self._state, (images, units), {"trace": True})
 
-    def _loss_of_one(self, values: torch.Tensor, data: Mapping) -> torch.Tensor:
-        goal, images = self._objective, self._to_images(values)
-        units = data.get("units")
-        loss = images.new_zeros(())
-        if goal.gradient:
-            update = self._update(images, data["labels"], units)
-            loss = loss + goal.gradient * self._distance(update, data)
-        if goal.total_variation:
-            loss = loss + goal.total_variation * total_variation(images)
-        if goal.statistics or goal.features:
-            trace = self._trace(images, units)
-            if goal.statistics:
-                target = data.get("statistics", self._stored_statistics())
-                loss = loss + goal.statistics * _statistics_distance(trace.statistics, target)
-            if goal.features:
-                loss = loss + goal.features * _feature_distance(trace.features, data)
+    def _loss(self, values: torch.Tensor) -> torch.Tensor:
+        update, loss = self._terms(values, self._data)
+        if update:
+            loss = loss + self._objective.gradient * self._distance(update)
         return loss
 
-    def _distance(self, update: Gradient, data: Mapping) -> torch.Tensor:
-        """Distance of an update from the released one, joint or averaged over the tensors."""
-        inner, squared, size = [], [], []
-        for name, released in data["released"].items():
+    def _terms_of_one(self, values: torch.Tensor, data: Mapping) -> tuple[Gradient, torch.Tensor]:
+        """The update of one problem, empty if it has no weight, and the sum of the other terms."""
+        goal, images = self._objective, self._to_images(values)
+        units, labels = data.get("units"), data["labels"]
+        loss = images.new_zeros(())
+        update: Gradient = {}
+        trace: Any = None
+        if goal.gradient:
+            found: Any = self._update(images, labels, units)
+            update, trace = found if self._traced else (found, None)
+        elif self._traced:
+            trace = self._trace(images, units)
+        if goal.total_variation:
+            loss = loss + goal.total_variation * total_variation(images)
+        if goal.statistics:
+            target = data.get("statistics", self._stored_statistics())
+            loss = loss + goal.statistics * _statistics_distance(trace.statistics, target)
+        if goal.features:
+            loss = loss + goal.features * _feature_distance(trace.features, data, goal)
+        return update, loss
+
+    def _distance(self, update: Gradient) -> torch.Tensor:
+        """Distance (P,) of updates from the released ones, joint or averaged over the tensors."""
+        products = []
+        for name, released in self._released.items():
             g = update[name]
-            if "visible" in data:
-                g = torch.where(data["visible"][name], g, 0.0)
-            inner.append((g * released).sum())
-            squared.append(g.square().sum())
-            size.append(released.square().sum())
-        a, b, c = torch.stack(inner), torch.stack(squared), torch.stack(size)
+            if self._visible:
+                g = torch.where(self._visible[name], g, 0.0)
+            products.append(
+                (*_Products.apply(g.flatten(1), released.flatten(1)), self._sizes[name])
+            )
+        a, b, c = (torch.stack(column, dim=1) for column in zip(*products, strict=True))
         if self._weights is None:
-            return _distance(self._objective.distance, a.sum(), b.sum(), c.sum())
+            return _distance(self._objective.distance, a.sum(1), b.sum(1), c.sum(1))
         # a tensor without released entries carries no information
         weights = torch.where(c > 0, self._weights, 0.0)
         distances = _distance(self._objective.distance, a, b, c)
-        return (weights * distances).sum() / weights.sum()
+        return (weights * distances).sum(dim=1) / weights.sum(dim=1)
 
     def _stored_statistics(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         means = [b for name, b in self._network.named_buffers() if name.endswith("mean")]
         variances = [b for name, b in self._network.named_buffers() if name.endswith("variance")]
         return list(zip(means, variances, strict=True))
+
+
+class _Products(torch.autograd.Function):
+    """``<g, r>`` and ``|g|^2`` (P,) of gradients (P, N); differentiable once, in g."""
+
+    @staticmethod
+    def forward(ctx, g: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.save_for_backward(g, r)
+        rows = g[:, None]
+        return (rows @ r[..., None]).flatten(), (rows @ g[..., None]).flatten()
+
+    @staticmethod
+    def backward(ctx, by_inner: torch.Tensor, by_squared: torch.Tensor):
+        g, r = ctx.saved_tensors
+        return torch.mul(r, by_inner[:, None]).addcmul_(g, 2 * by_squared[:, None]), None
 
 
 def _distance(
@@ -395,14 +442,25 @@ def _statistics_distance(found, target) -> torch.Tensor:
     return total
 
 
-def _feature_distance(features: torch.Tensor, data: Mapping) -> torch.Tensor:
-    """One minus the squared cosine with the recovered features or their span; mean over images."""
+def _feature_distance(features: torch.Tensor, data: Mapping, goal: Objective) -> torch.Tensor:
+    """Distance from the recovered features or their span; mean over images.
+
+    With a width, Huber's function of its excess over what is expected.
+    """
     squared = features.square().sum(dim=1).clamp(min=torch.finfo(features.dtype).tiny)
-    if "basis" in data:
-        inside = (features @ data["basis"].mT).square().sum(dim=1)
+    if goal.feature_match == "subspace":
+        distance = 1 - (features @ data["basis"].mT).square().sum(dim=1) / squared
     else:
-        inside = (features * data["aligned"]).sum(dim=1).square()
-    return (1 - inside / squared).mean()
+        inner = (features * data["aligned"]).sum(dim=1)
+        if goal.feature_match == "labels":
+            distance = 2 - 2 * inner * squared.rsqrt()
+        else:
+            distance = 1 - inner.square() / squared
+    width = goal.feature_width
+    if not width:
+        return distance.mean()
+    excess = (distance - data.get("expected", 0.0)).clamp(min=0)
+    return torch.where(excess < width, excess.square() / (2 * width), excess - width / 2).mean()
 
 
 def _layer_weights(network: nn.Module, weighting: str) -> torch.Tensor | None:
@@ -438,6 +496,13 @@ def _check_problem(
     if objective.features:
         if knowledge.features is None:
             raise ValueError("knowledge.features must be given where features are matched")
+        if objective.feature_match == "labels" and (
+            knowledge.features.shape[:2] != knowledge.labels.shape
+        ):
+            raise ValueError(
+                "knowledge.features must be one for each label to be matched by them; "
+                f"got shape {tuple(knowledge.features.shape)}"
+            )
         if objective.feature_match == "subspace" and (
             knowledge.features.shape[1] >= knowledge.features.shape[2]
         ):

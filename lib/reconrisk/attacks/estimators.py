@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["clip_to_range", "james_stein", "scaled_direction", "shrink"]
+from reconrisk import arguments, bounds, special
+
+__all__ = [
+    "clip_to_range",
+    "james_stein",
+    "posterior_on_sphere",
+    "scaled_direction",
+    "shrink",
+    "unbiased_on_sphere",
+]
 
 
 def shrink(x_hat: torch.Tensor, noise_multiplier: float, repeats: int = 1) -> torch.Tensor:
@@ -69,7 +78,9 @@ def clip_to_range(x_hat: torch.Tensor, low: float = 0.0, high: float = 1.0) -> t
     [[0.0, 0.5, 1.0]]
     """
     if not low < high:
-        raise ValueError(f"low must be below high; got {low!r} and {high!r}")
+        raise ValueError(
+            f"low must be below high; got {arguments.shown(low)} and {arguments.shown(high)}"
+        )
     return x_hat.clamp(low, high)
 
 
@@ -92,3 +103,103 @@ def scaled_direction(
     norm = torch.as_tensor(data_norm, dtype=x_hat.dtype, device=x_hat.device)
     length = (norm**2 - x_hat.shape[-1] * threshold).clamp(min=0).sqrt()
     return length[..., None] * x_hat / x_hat.norm(dim=-1, keepdim=True)
+
+
+def posterior_on_sphere(
+    x_hat: torch.Tensor,
+    noise_multiplier: float,
+    data_norm: torch.Tensor | float,
+    repeats: int = 1,
+) -> torch.Tensor:
+    """Return the posterior mean under a uniform direction, ``r A X_hat/||X_hat||``.
+
+    With ``A = I_{N/2}(z)/I_{N/2-1}(z)`` at ``z = k ||X_hat||/(sigma^2 r)``. Of all estimates that
+    know the norm r it has the least worst-case mean squared error, and the same one at every record
+    of that norm (:func:`reconrisk.bounds.expected_mse_known_norm`).
+
+    Parameters
+    ----------
+    x_hat : Tensor, shape (..., N)
+        N >= 2.
+    noise_multiplier : float
+        sigma > 0.
+    data_norm : Tensor or float, shape (...)
+        ``r = ||X||``, which an attacker with the known scale has.
+    repeats : int
+        k, the number of reconstructions averaged in ``x_hat``.
+
+    Returns
+    -------
+    Tensor, shape (..., N)
+
+    Raises
+    ------
+    ValueError
+        If ``N < 2`` or z exceeds the range of :func:`reconrisk.special.bessel_ratio`.
+
+    Notes
+    -----
+    The Bessel ratio is computed on the CPU and has no gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import attacks
+    >>> x_hat = torch.tensor([[3.0, 4.0]])
+    >>> attacks.posterior_on_sphere(x_hat, 1e-3, data_norm=10.0).round(decimals=3).tolist()
+    [[6.0, 8.0]]
+    """
+    dimension = x_hat.shape[-1]
+    if dimension < 2:
+        raise ValueError(f"x_hat must have at least 2 values a record; got {dimension}")
+    norm = torch.as_tensor(data_norm, dtype=x_hat.dtype, device=x_hat.device)
+    length = x_hat.norm(dim=-1)
+    concentration = repeats * length / (noise_multiplier**2 * norm)
+    ratio = special.bessel_ratio(dimension / 2 - 1, concentration.detach().cpu().numpy())
+    shrunk = norm * torch.as_tensor(ratio, dtype=x_hat.dtype, device=x_hat.device)
+    # the ratio vanishes with the length
+    return (shrunk / length.clamp(min=torch.finfo(x_hat.dtype).tiny))[..., None] * x_hat
+
+
+def unbiased_on_sphere(
+    x_hat: torch.Tensor,
+    noise_multiplier: float,
+    data_norm: torch.Tensor | float,
+    repeats: int = 1,
+) -> torch.Tensor:
+    """Return the unbiased multiple of :func:`posterior_on_sphere`, over ``E A^2``.
+
+    Of all unbiased estimates that know the norm it has the least worst-case mean squared error
+    (:func:`reconrisk.bounds.expected_mse_unbiased`): "optimal" unbiased estimates that do not use
+    the norm, as ``X_hat``, have a larger one at every record.
+
+    Parameters
+    ----------
+    x_hat, noise_multiplier, data_norm, repeats
+        As in :func:`posterior_on_sphere`, with ``sigma/sqrt(k)`` in [1e-4, 1e6].
+
+    Returns
+    -------
+    Tensor, shape (..., N)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import attacks
+    >>> x_hat = torch.tensor([[3.0, 4.0]])
+    >>> attacks.unbiased_on_sphere(x_hat, 1e-3, data_norm=5.0).round(decimals=3).tolist()
+    [[3.0, 4.0]]
+    """
+    dimension = x_hat.shape[-1]
+    if dimension < 2:
+        raise ValueError(f"x_hat must have at least 2 values a record; got {dimension}")
+    least = bounds.expected_mse_known_norm(dimension, noise_multiplier, 1.0, repeats)
+    unbiased = bounds.expected_mse_unbiased(dimension, noise_multiplier, 1.0, repeats)
+    # (1 - a)/N and (1 - a)/(N a) for a = E A^2
+    gain = float(least / unbiased)
+    return posterior_on_sphere(x_hat, noise_multiplier, data_norm, repeats) / gain

@@ -20,6 +20,7 @@ import torch
 from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.training import Weights, one_hot
+from reconrisk.training._adam import Adam
 
 __all__ = [
     "LOSSES",
@@ -425,7 +426,7 @@ def _descend(
     classes = torch.arange(evidence.classes, device=labels.device)[:, None]
     one_hot = (labels[:, None, None] == classes).to(candidates.dtype)  # (K, 1, c, R)
     values = candidates.clone().requires_grad_()
-    optimiser = torch.optim.Adam([values], lr=learning_rate)
+    optimiser = Adam([values])
     best = candidates.clone()
     least = torch.full(labels.shape, math.inf, dtype=candidates.dtype, device=labels.device)
 
@@ -441,15 +442,13 @@ def _descend(
         best[better] = values.detach()[better]
 
     for iteration in range(iterations):
-        for settings in optimiser.param_groups:
-            settings["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * iteration / iterations))
-        optimiser.zero_grad()
         current = losses()
-        current.sum().backward()
+        (slope,) = torch.autograd.grad(current.sum(), [values])
         keep(current.detach())
         if watch is not None and iteration:
             watch(iteration, _best_of(best, labels, least))
-        optimiser.step()
+        rate = learning_rate * 0.5 * (1 + math.cos(math.pi * iteration / iterations))
+        optimiser.step([slope], rate)
         with torch.no_grad():
             values.clamp_(0, 1)
     with torch.no_grad():
@@ -631,10 +630,12 @@ def linearised_information(
         return information
     _, v, hidden = values
     _, v_slope, h_slope = chained
-    for t in range(len(large)):  # a loop keeps memory at one step's (d, d)
-        felt = h_slope[t].mT @ hidden[t]
-        given = v_slope[t].mT @ v[t]
-        information += v[t].square().sum() * (h_slope[t].mT @ h_slope[t])
-        information += torch.outer(felt, given) + torch.outer(given, felt)
-        information += (hidden[t].square().sum() + 1) * (v_slope[t].mT @ v_slope[t])
-    return information
+    # the rows of all steps' Jacobians, stacked, make one product where a sum has one for each step
+    weighted = (v.square().sum(dim=1), h_slope), (hidden.square().sum(dim=1) + 1, v_slope)
+    for given, slopes in weighted:
+        rows = (given.sqrt()[:, None, None] * slopes).flatten(0, 1)
+        information += rows.mT @ rows
+    sides = (hidden, h_slope), (v, v_slope)
+    felt, answered = (torch.einsum("tr,trd->td", *side) for side in sides)
+    crossed = felt.mT @ answered
+    return information + crossed + crossed.mT

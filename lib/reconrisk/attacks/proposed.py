@@ -7,6 +7,7 @@ of the wide layer; an untrained network generates the images. Each part is optio
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -15,6 +16,7 @@ from reconrisk import arguments
 from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.deep_inversion import Objective, invert_updates
+from reconrisk.attacks.feature_least_squares import fit_features
 from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
 from reconrisk.convnets import WideHead
 from reconrisk.mechanisms import Released
@@ -22,10 +24,17 @@ from reconrisk.mechanisms import Released
 __all__ = ["PROPOSED", "feature_match", "proposed_attack"]
 
 #: The objective with the paper's best weights. Of the two readings of the weights by layer it takes
-#: the one that recovers more.
-PROPOSED = Objective(weighting="count", total_variation=0.01, statistics=0.001, features=0.1)
+#: the one that recovers more; the width within which the pull of recovered features vanishes is
+#: ours.
+PROPOSED = Objective(
+    weighting="count", total_variation=0.01, statistics=0.001, features=0.1, feature_width=0.03
+)
 #: Least batch size that is matched to the span of the features.
 LARGE = 16
+METHODS = ("fit", "classes", "tensor")
+#: squared distance from the span that moments leave without noise, times v / f
+#: (:func:`~reconrisk.attacks.recover_features`)
+_SPAN_ERROR = 0.72
 
 
 def feature_match(labels: torch.Tensor) -> str:
@@ -56,7 +65,7 @@ def proposed_attack(
     neurons: int,
     objective: Objective = PROPOSED,
     match: str | None = None,
-    method: str = "classes",
+    method: str = "fit",
     span: str = "moments",
     space: ImageSpace | None = None,
     iterations: int = 10_000,
@@ -75,10 +84,15 @@ def proposed_attack(
     objective : Objective
         The paper's weights by default. Without ``features`` it is the attack of Table 8, "without
         feature matching"; with the joint weighting in addition, gradient inversion.
-    match : {"cosine", "subspace"}, optional
-        Replaces ``objective.feature_match``; by default the choice of :func:`feature_match`.
-    method, span : str
-        Of :func:`~reconrisk.attacks.recover_features`: ours by default.
+    match : {"cosine", "labels", "subspace"}, optional
+        Replaces ``objective.feature_match``; by default ``"labels"`` for fitted features, else the
+        choice of :func:`feature_match`.
+    method : {"fit", "classes", "tensor"}
+        ``"fit"``, the default, is :func:`~reconrisk.attacks.fit_features` where the labels of every
+        batch differ and are fewer than the classes, and ``"classes"`` elsewhere. The others are
+        those of :func:`~reconrisk.attacks.recover_features`; ``"tensor"`` is published.
+    span : str
+        Of :func:`~reconrisk.attacks.recover_features`.
     space : ImageSpace, optional
         The paper's is :class:`~reconrisk.attacks.image_priors.UntrainedSpace`, with a learning rate
         of 1e-5; by default the pixels themselves.
@@ -96,18 +110,27 @@ def proposed_attack(
         :func:`~reconrisk.attacks.invert_updates`.
     """
     if objective.features:
-        count = knowledge.labels.shape[1]
-        chosen = feature_match(knowledge.labels) if match is None else match
-        arguments.one_of("match", chosen, ("cosine", "subspace"))
+        arguments.one_of("method", method, METHODS)
+        if method == "fit" and not _told_apart(network, knowledge.labels):
+            method = "classes"
+        fits = method == "fit" and knowledge.features is None and match in (None, "labels")
+        chosen = match or ("labels" if fits else feature_match(knowledge.labels))
         objective = replace(objective, feature_match=chosen)
-        if knowledge.features is None:
+        if fits:
+            fit = fit_features(network, released, knowledge.labels)
+            knowledge = replace(knowledge, features=fit.features, cosines=fit.cosine)
+        elif knowledge.features is None:
+            method = "classes" if method == "fit" else method
+            count = knowledge.labels.shape[1]
             if chosen == "subspace" and method == "classes" and span == "moments":
                 found = recover_feature_span(network, released, count, neurons=neurons)
             else:
                 found = recover_features(
                     network, released, count, neurons=neurons, method=method, span=span
                 )
-            knowledge = replace(knowledge, features=found)
+            cosine = math.sqrt(max(0.0, 1 - _SPAN_ERROR * found.shape[2] / neurons))
+            expected = torch.full(knowledge.labels.shape, cosine).to(found)
+            knowledge = replace(knowledge, features=found, cosines=expected)
     return invert_updates(
         network,
         released,
@@ -119,3 +142,9 @@ def proposed_attack(
         rematch=rematch,
         **settings,
     )
+
+
+def _told_apart(network: WideHead, labels: torch.Tensor) -> bool:
+    """Whether labels differ within every batch and are fewer than the classes."""
+    differ = bool((labels.sort(dim=1).values.diff(dim=1) > 0).all())
+    return differ and labels.shape[1] < len(network.head.weight)

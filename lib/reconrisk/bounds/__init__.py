@@ -4,6 +4,11 @@ NumPy and SciPy only. Arguments are scalars or arrays and broadcast. Probabiliti
 such, or with ``log=True`` as natural logarithms, which do not underflow.
 """
 
+from reconrisk.bounds._any_network import (
+    information_capacity,
+    information_capacity_vmf,
+    information_on_sphere,
+)
 from reconrisk.bounds._bayes_capacity import (
     bayes_capacity_discrete,
     bayes_capacity_gaussian,
@@ -34,13 +39,25 @@ from reconrisk.bounds._estimators import (
     mse_tail_shrunk,
     shrinkage_factor,
 )
+from reconrisk.bounds._guarantees import (
+    ApproximateDP,
+    Guarantee,
+    LossDistribution,
+    Releases,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+    gaussian_dp,
+)
 from reconrisk.bounds._information import (
     advantage,
     fano_success,
+    information_success,
     mutual_information_bound,
     mutual_information_monte_carlo,
     mutual_information_orthogonal,
 )
+from reconrisk.bounds._known_norm import expected_mse_known_norm, expected_mse_unbiased
 from reconrisk.bounds._many_steps import (
     expected_mse_sampled,
     mse_tail_sampled,
@@ -73,6 +90,12 @@ from reconrisk.bounds._psnr import (
     psnr_quantile,
     psnr_tail,
 )
+from reconrisk.bounds._rate_distortion import (
+    mse_floor_gaussian,
+    mse_floor_levels,
+    mse_floor_set,
+    mse_floor_uniform,
+)
 from reconrisk.bounds._renyi import (
     mse_lower_bound,
     mse_lower_bound_renyi,
@@ -101,7 +124,14 @@ from reconrisk.bounds._two_layer import (
 from reconrisk.bounds._van_trees import van_trees_error
 
 __all__ = [
+    "ApproximateDP",
     "GradientInformation",
+    "Guarantee",
+    "LossDistribution",
+    "Releases",
+    "RenyiDP",
+    "TradeOff",
+    "ZeroConcentratedDP",
     "advantage",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
@@ -126,17 +156,28 @@ __all__ = [
     "expected_mse_clipped",
     "expected_mse_clipped_to_range",
     "expected_mse_james_stein",
+    "expected_mse_known_norm",
     "expected_mse_sampled",
     "expected_mse_shrunk",
+    "expected_mse_unbiased",
     "expected_ncc",
     "expected_psnr",
     "fano_success",
+    "gaussian_dp",
     "gradient_information",
+    "information_capacity",
+    "information_capacity_vmf",
+    "information_on_sphere",
+    "information_success",
     "information_trace_limit",
     "log_prior_success_box",
     "log_prior_success_pixels",
     "log_prior_success_pixels_printed",
     "mse_density",
+    "mse_floor_gaussian",
+    "mse_floor_levels",
+    "mse_floor_set",
+    "mse_floor_uniform",
     "mse_lower_bound",
     "mse_lower_bound_renyi",
     "mse_of_psnr",

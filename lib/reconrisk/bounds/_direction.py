@@ -27,6 +27,8 @@ __all__ = [
     "direction_error_gaussian",
     "direction_error_scaled_vmf",
     "direction_error_vmf",
+    "gaussian_expectation",
+    "squared_cosine_gaussian",
 ]
 
 _NODES = 400
@@ -197,7 +199,12 @@ def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.n
     >>> round(float(bounds.direction_error_gaussian(784, 0.1)), 4)
     0.8869
     """
-    return 1.0 - _each(_gaussian_mean, 2, *_gaussian_arguments(dimension, noise_std))
+    return 1.0 - squared_cosine_gaussian(dimension, noise_std)
+
+
+def squared_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.ndarray:
+    """Return ``E A_N(|y|/s**2)**2``, as :func:`direction_cosine_gaussian` the mean of ``A_N``."""
+    return _each(_gaussian_mean, 2, *_gaussian_arguments(dimension, noise_std))
 
 
 def _vmf_arguments(
@@ -208,7 +215,7 @@ def _vmf_arguments(
     p = n if ambient is None else arguments.integer("ambient", ambient, 2, 1e9)
     n, kappa, p = np.broadcast_arrays(n, kappa, p)
     if np.any(p < n):
-        raise ValueError(f"ambient must be in [dimension, 1e9]; got {ambient!r}")
+        raise ValueError(f"ambient must be in [dimension, 1e9]; got {arguments.shown(ambient)}")
     return n, kappa, p
 
 
@@ -249,17 +256,24 @@ def _vmf_mean(power: int, n: float, kappa: float, p: float) -> float:
 
 
 def _gaussian_mean(power: int, n: float, s: float) -> float:
-    """Return ``E A_N(|y|/s**2)**power``, integrating over ``w = log |y|**2``."""
+    """Return ``E A_N(|y|/s**2)**power``."""
+    return gaussian_expectation(n, s, lambda c: special.bessel_ratio(0.5 * n - 1.0, c) ** power)
+
+
+def gaussian_expectation(n: float, s: float, function: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return ``E f(|y|/s**2)`` for ``y = x + s Z``, ``|x| = 1``, integrating over ``log |y|**2``.
+
+    N in [2, 1e9] and s in [1e-4, 1e6]; ``f`` smooth, and of at most exponential growth.
+    """
 
     def log_density(w: np.ndarray) -> np.ndarray:
         rise = special.log_iv_reduced(0.5 * n - 1.0, np.exp(0.5 * w) / s**2)
         return 0.5 * n * w - 0.5 * np.exp(w) / s**2 + rise
 
-    def ratio(w: np.ndarray) -> np.ndarray:
-        return special.bessel_ratio(0.5 * n - 1.0, np.exp(0.5 * w) / s**2) ** power
-
     middle = np.log1p(n * s * s)
-    return _mean(log_density, ratio, middle - 60.0, middle + 10.0)
+    return _mean(
+        log_density, lambda w: function(np.exp(0.5 * w) / s**2), middle - 60.0, middle + 10.0
+    )
 
 
 def _mean(

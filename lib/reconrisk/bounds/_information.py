@@ -23,6 +23,7 @@ from reconrisk.special._stirling import divergence
 __all__ = [
     "advantage",
     "fano_success",
+    "information_success",
     "mutual_information_bound",
     "mutual_information_monte_carlo",
     "mutual_information_orthogonal",
@@ -126,7 +127,65 @@ def fano_success(
             raise ValueError(f"entropy must be at most log n; got {float(np.max(h))!r}")
         missing = np.maximum(log_n - h, 0.0)
     target, log_n = np.broadcast_arrays(information + missing, log_n)
-    excess = _advantage_at(target.ravel(), log_n.ravel()).reshape(target.shape)
+    return _largest_success(target, log_n, log)
+
+
+def information_success(
+    mutual_information: ArrayLike,
+    prior_success: ArrayLike | None = None,
+    *,
+    log_prior_success: ArrayLike | None = None,
+    log: bool = False,
+) -> np.ndarray:
+    """Bound on any attack's success through mutual information, for any prior and any success.
+
+    The largest ``s`` whose binary divergence from ``kappa`` is at most I. The event "the attack
+    succeeds" has the probability s with the output of the record itself, and at most ``kappa`` with
+    an independent one: I is the divergence of the two laws, and the event has no larger one. With
+    ``kappa = 1/n`` it is :func:`fano_success`.
+
+    Parameters
+    ----------
+    mutual_information : array_like
+        ``I`` >= 0 of record and output, or an upper bound on it, nats.
+    prior_success, log_prior_success : array_like
+        ``kappa`` in (0, 1], or its logarithm >= -1e15: the largest success without the output.
+    log : bool
+        Return ``log s``.
+
+    Returns
+    -------
+    ndarray or float
+        In [kappa, 1] (or its logarithm); relative error about 1e-13.
+
+    Raises
+    ------
+    ValueError
+        If an argument is nan or out of its range, or not exactly one prior success is given.
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> round(float(bounds.information_success(1.0, 0.01)), 4)
+    0.3573
+    >>> round(float(bounds.information_success(5000.0, log_prior_success=-8000.0)), 4)
+    0.6251
+    """
+    information = arguments.real(
+        "mutual_information", mutual_information, 0, np.inf, high_open=True
+    )
+    log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
+    arguments.real("log_prior_success", log_kappa, -1e15, 0)
+    nats, log_n = np.broadcast_arrays(information, -log_kappa)
+    return _largest_success(nats, log_n, log)
+
+
+def _largest_success(information: np.ndarray, log_n: np.ndarray, log: bool) -> np.ndarray:
+    """Return the largest success whose divergence from ``exp(-log_n)`` is at most ``information``.
+
+    Both arrays have one shape.
+    """
+    excess = _advantage_at(information.ravel(), log_n.ravel()).reshape(log_n.shape)
     p = np.exp(-log_n)
     with np.errstate(divide="ignore"):
         log_s = np.where(p > 1e-290, np.log(p + excess * (1.0 - p)), np.log(excess))

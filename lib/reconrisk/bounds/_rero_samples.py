@@ -18,7 +18,7 @@ from reconrisk.bounds._confidence import lower_limit, upper_limit
 
 __all__ = ["rero_algorithm1", "rero_monte_carlo"]
 
-NORMALISATIONS = ("samples", "kept", "ratios")
+NORMALISATIONS = ("samples", "kept", "ratios", "complement")
 
 #: numbers drawn at a time: 16 MB
 _CHUNK = 2_000_000
@@ -46,10 +46,10 @@ def rero_algorithm1(
         N >= 1.
     rng : numpy.random.Generator
         Source of the draws.
-    normalisation : {"samples", "kept", "ratios"}
+    normalisation : {"samples", "kept", "ratios", "complement"}
         Divisor of the sum: N, for an unbiased estimate of the probability of the kept event; the
         number kept, as printed, which estimates ``gamma / kappa``; or the sum of all ratios, whose
-        expectation is N.
+        expectation is N. With ``"complement"`` one minus the sum of all other ratios over N.
 
     Returns
     -------
@@ -65,7 +65,10 @@ def rero_algorithm1(
     -----
     N T normal draws for q < 1, N for q = 1, where the log-ratio is normal. The variance
     under ``nu`` grows like ``exp(T / sigma**2)`` at q = 1: beyond ``sqrt(T) / sigma`` of about
-    three, a million samples miss most of ``gamma``.
+    three, a million samples miss most of ``gamma``. The complement does not: it sums only ratios
+    below the threshold, which at q = 1 is at most ``exp(z**2 / 2)`` with z the normal quantile of
+    ``1 - kappa``, whatever sigma and T. Its error is the smallest where ``gamma`` is large, and
+    larger than that of the others where ``gamma`` is near ``kappa``.
 
     Examples
     --------
@@ -77,10 +80,13 @@ def rero_algorithm1(
     """
     _check_arguments(run, prior_success, samples)
     if not prior_success > 0:
-        raise ValueError(f"prior_success must be in (0, 1]; got {prior_success!r}")
+        raise ValueError(f"prior_success must be in (0, 1]; got {arguments.shown(prior_success)}")
     arguments.one_of("normalisation", normalisation, NORMALISATIONS)
     log_ratios = _log_ratios(run, samples, rng, with_record=False)
     kept = math.ceil(prior_success * samples)
+    if normalisation == "complement":
+        others = np.partition(log_ratios, samples - kept)[: samples - kept]
+        return 1.0 - float(np.exp(others).sum()) / samples
     log_sum = float(sc.logsumexp(np.partition(log_ratios, samples - kept)[samples - kept :]))
     log_total = {
         "samples": math.log(samples),

@@ -282,4 +282,5 @@ def _curve(
     def discretised(width: float) -> Step:
         return _vmf_step.one_step(pair, width, low, high)
 
-    return enclosed_curve(guide, discretised, least, kappa, tolerance)
+    plans = [(guide, math.inf)] * kappa.size
+    return enclosed_curve(plans, discretised, least, least, kappa, tolerance)

@@ -20,6 +20,8 @@ __all__ = ["likelihood_success"]
 
 _LOG_SMALL = 40.0
 _REACH = 9.5
+#: outputs farther away, in standard deviations, have weights below the smallest float
+_FARTHEST = 400.0
 _MOST_FREQUENCIES = 2**20
 _MOST_NODES = 2**20
 #: frequencies times nodes up to which the transform is summed term by term
@@ -83,7 +85,10 @@ def _window(sigma: float, q: float, steps: float) -> tuple[float, float]:
     """
     theta = np.geomspace(1e-3, 1e3, 121)
     # the integrand of the moment of order 1 + theta peaks near z = (1 + theta)/sigma
-    theta = theta[(1.0 + theta) / sigma < 400.0]
+    theta = theta[(1.0 + theta) / sigma < _FARTHEST]
+    if not theta.size:
+        least = (1.0 + 1e-3) / _FARTHEST
+        raise ValueError(f"noise_multiplier must be above {least:.3g} here; got {sigma:g}")
     z = np.arange(-_REACH, (1.0 + theta[-1]) / sigma + _REACH, min(0.1, 0.5 * sigma))
     loss = _loss(z, sigma, q)
     weight = -0.5 * z * z

@@ -32,6 +32,18 @@ epochs: 15
 max_grad_norm: 1.0
 # epsilon is given at this delta.
 delta: 1e-5
+# group_size: 3         # records of one person, protected together
+
+# If noise or batch size change during training: each phase, in any order. What a phase leaves out
+# is what is written above.
+# phases:
+#   - {noise_multiplier: 1.3, epochs: 10}
+#   - {noise_multiplier: 0.9, epochs: 5, batch_size: 512}
+
+# Instead of all that, if only a guarantee is known; or rho (zCDP), mu (Gaussian DP), orders and
+# divergences (Renyi), false_positives and false_negatives (trade-off), laplace_scale,
+# random_answers and categories (randomised response). Local: adjacency: replace.
+# guarantee: {epsilon: 3, delta: 1e-5}
 
 # One record. Without these the report leaves out what needs them, and says so.
 image: 28x28x1          # or  dimension: 784

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from reconrisk.cli._risk_numbers import describe_value
-from reconrisk.cli._risk_text import (
+from reconrisk.cli._risk_compared import notes, side_by_side
+from reconrisk.risk._numbers import describe_value
+from reconrisk.risk._text import (
     by_kind,
     capital,
-    headlines,
-    left_out,
-    notes_side_by_side,
+    cited,
     place,
+    rest,
+    row,
     sections,
     setting_lines,
-    side_by_side,
 )
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ dl { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; margin: .8rem 0; }
 dl div { display: flex; gap: .45rem; align-items: baseline; }
 dd { margin: 0; font-variant-numeric: tabular-nums; }
 ul { margin: .4rem 0; padding-left: 1.2rem; }
-.summary li { margin: .35rem 0; }
-.summary strong, .answer { color: var(--accent); font-weight: 650; }
+.warning { padding: .5rem .8rem; border-left: 4px solid var(--orange); background: var(--card); }
+.examples { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: .6rem;
+  max-width: 52rem; }
+.examples img { display: block; width: 100%; image-rendering: pixelated; }
+.answer { color: var(--accent); font-weight: 650; }
 sup { line-height: 0; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
   gap: 1rem; }
@@ -129,14 +133,20 @@ def _single_report(report: Report, setting: CliInputs) -> str:
         for name, value in setting_lines(report)
     )
     answer = f"<p>{escape(setting.answer)}</p>" if setting.answer else ""
-    summary = "".join(
-        f"<li>{escape(question)} <strong>{_powers(answer)}.</strong></li>"
-        for question, answer in headlines(report)
+    warnings = "".join(
+        f'<p class="warning"><strong>Warning.</strong> {escape(text)}</p>'
+        for text in report.warnings
+    )
+    words = "".join(
+        f'<article class="entry"><h3>{escape(j.question)} '
+        f'<span class="answer">{escape(capital(j.verdict))}.</span></h3>'
+        f"<p>{escape(j.text)}</p></article>" + (_examples(report) if j.key == "picture" else "")
+        for j in report.judgements
     )
     parts = [
-        f"{answer}<dl>{lines}</dl>\n</header>\n<main>",
-        '<section aria-labelledby="summary"><h2 id="summary">In short</h2>'
-        f'<ul class="summary">{summary}</ul></section>',
+        f"{answer}{warnings}<dl>{lines}</dl>\n</header>\n<main>",
+        '<section aria-labelledby="summary"><h2 id="summary">In plain words</h2>'
+        f'<div class="summary">{words}</div></section>',
         '<section aria-labelledby="figures"><h2 id="figures">In pictures</h2><div class="figures">',
         *(_figure(number, picture) for number, picture in enumerate(pictures(report))),
         "</div></section>",
@@ -148,7 +158,14 @@ def _single_report(report: Report, setting: CliInputs) -> str:
         )
         parts += [_kind(name, own) for name, own in by_kind(entries)]
         parts.append("</section>")
-    parts.append(_notes([*left_out(report.entries), *setting.notes, *report.notes]))
+    parts.append(_notes(rest(report)))
+    links = "".join(
+        f'<li><a href="{r.url}">{escape(r.short)}</a>: {escape(r.citation)}.</li>'
+        for r in cited(report)
+    )
+    parts.append(
+        f'<section aria-labelledby="cited"><h2 id="cited">Cited</h2><ul>{links}</ul></section>'
+    )
     return "\n".join([*parts, "</main>"])
 
 
@@ -170,9 +187,21 @@ def _comparison(reports: Sequence[Report], settings: Sequence[CliInputs]) -> str
         + _list(given)
         + '<div class="wide" role="region" aria-label="Comparison" tabindex="0">'
         + f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n"
-        + _notes(notes_side_by_side(reports, settings))
+        + _notes(notes(reports, settings))
         + "</main>"
     )
+
+
+def _examples(report: Report) -> str:
+    """A picture as the analytic attack rebuilds it, beside known amounts of noise."""
+    from reconrisk.cli._risk_pictures import examples
+
+    shown = "".join(
+        f'<figure><img src="data:image/png;base64,{base64.b64encode(e.png).decode()}" '
+        f'alt="{escape(e.alt, quote=True)}"><figcaption>{escape(e.caption)}</figcaption></figure>'
+        for e in examples(report)
+    )
+    return f'<div class="examples">{shown}</div>' if shown else ""
 
 
 def _kind(title: str, entries: Sequence[Entry]) -> str:
@@ -188,7 +217,7 @@ def _kind(title: str, entries: Sequence[Entry]) -> str:
     function = "" if first.source is None else first.source.function
     return (
         f'<article class="entry"><h3>{escape(title)}</h3>{answers}'
-        f'<p class="muted">{escape(capital(first.direction))}. From {escape(place(first))}.</p>'
+        f'<p class="muted">{escape(capital(row(first)[2]))}. From {escape(place(first))}.</p>'
         f"<details><summary>Assumptions, and how tight it is</summary><ul>{more}</ul>"
         f"<p>{escape(first.tightness)}</p>{formula}"
         f"<p>Computed by <code>{escape(function)}</code></p></details></article>"

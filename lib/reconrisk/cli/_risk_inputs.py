@@ -19,6 +19,7 @@ __all__ = ["FIELDS", "MODEL_FIELDS", "CliInputs", "read_inputs", "values_of_flag
 RUN = (
     "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size",
     "dataset_size", "steps", "epochs", "max_grad_norm", "parameters", "layers", "delta",
+    "group_size", "phases",
 )  # fmt: skip
 RECORD = ("dimension", "data_range", "data_norm", "contrast")
 QUESTIONS = (
@@ -29,15 +30,15 @@ MODEL_FIELDS = (
     "dropout", "pruned",
 )  # fmt: skip
 #: fields of a file from which arguments of the library's constructors are computed
-OWN = ("image", "data", "opacus_history", "model")
+OWN = ("image", "data", "opacus_history", "guarantee", "model")
 FIELDS = (*RUN, *RECORD, *QUESTIONS, *OWN)
 
 #: most records and most values of a data set that are measured
 _SAMPLE_RECORDS, _SAMPLE_VALUES = 10_000, 50_000_000
 #: fields of a file that a flag overrides because they describe the same quantity
 _OVERRIDES = {
-    "noise_multiplier": ("concentration", "mechanism", "opacus_history"),
-    "concentration": ("noise_multiplier", "mechanism", "opacus_history"),
+    "noise_multiplier": ("concentration", "mechanism", "opacus_history", "guarantee"),
+    "concentration": ("noise_multiplier", "mechanism", "opacus_history", "guarantee"),
     "sampling_rate": ("batch_size",),
     "batch_size": ("sampling_rate",),
     "steps": ("epochs",),
@@ -46,8 +47,14 @@ _OVERRIDES = {
     "image": ("dimension", "data"),
     "data": ("dimension", "image", "data_norm", "contrast"),
     "data_norm": ("data",),
-    "opacus_history": ("noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs"),
-}
+    "opacus_history": (
+        "noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs", "phases", "guarantee",
+    ),
+    "guarantee": (
+        "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size", "steps",
+        "epochs", "max_grad_norm", "parameters", "layers", "phases", "opacus_history",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,8 @@ def read_inputs(
     in_file = {name for name in fields if name not in flags}
     in_file |= {f"model {name}" for name in model if name not in model_flags}
     fields = {**fields, **flags}
-    if any_noise and not {"noise_multiplier", "concentration", "opacus_history"} & set(fields):
+    described = {"noise_multiplier", "concentration", "opacus_history", "phases", "guarantee"}
+    if any_noise and not described & set(fields):
         fields["concentration" if fields.get("mechanism") == "vmf" else "noise_multiplier"] = 1.0
     try:
         return _inputs(file, fields, model, in_file)
@@ -177,11 +185,13 @@ def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any])
 
 def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     given = {name: fields[name] for name in RUN if name in fields}
+    if "guarantee" in fields:
+        return risk.from_guarantee(_guarantee(fields["guarantee"]), **given)
     if "opacus_history" not in fields:
         return risk.training_run(**given)
     path = folder / _path("opacus_history", fields["opacus_history"])
     twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "batch_size", "steps",
-                    "epochs", "mechanism"} & set(given))  # fmt: skip
+                    "epochs", "mechanism", "phases"} & set(given))  # fmt: skip
     if twice:
         raise SettingError(
             twice[0], given[twice[0]], "left out beside opacus_history, which gives it"
@@ -191,6 +201,22 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
         return risk.from_opacus(history, **given)
     except TypeError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _guarantee(value: Any) -> dict[str, Any]:
+    """Return the fields of a guarantee, of a flag as well: ``epsilon=3, delta=1e-5``."""
+    if isinstance(value, dict):
+        return {name: part for name, part in value.items() if part is not None}
+    expected = "fields such as epsilon=3, delta=1e-5"
+    if not isinstance(value, str):
+        raise SettingError("guarantee", value, expected)
+    found: dict[str, Any] = {}
+    for part in value.split(","):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or name in found:
+            raise SettingError("guarantee", value, expected)
+        found[name] = scalar(text)
+    return found
 
 
 def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str, ...]]:
@@ -244,12 +270,10 @@ def _sides(value: Any) -> list[int]:
     sides: Any = value
     if isinstance(value, str):
         sides = [int(s) for s in re.split("[x×]", value)] if _SIZES.fullmatch(value) else None
-    elif type(value) is int:
-        sides = [value]
     whole = isinstance(sides, list) and all(type(s) is int and 1 <= s <= 10**6 for s in sides)
-    if not whole or not 1 <= len(sides) <= 4:
+    if not whole or not 2 <= len(sides) <= 4:
         raise SettingError("image", value, "height x width x channels, such as 224x224x3")
     return sides
 
 
-_SIZES = re.compile(r"[0-9]{1,7}([x×][0-9]{1,7}){0,3}")
+_SIZES = re.compile(r"[0-9]{1,7}([x×][0-9]{1,7}){1,3}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,17 @@ from matplotlib.figure import Figure
 from reconrisk import bounds, risk
 from reconrisk.plotting import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
 from reconrisk.risk._composed import composed_numerically, success_at
+from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, seen_at
 
-__all__ = ["Picture", "pictures"]
+__all__ = ["Example", "Picture", "examples", "pictures"]
 
 #: smallest prior success that is drawn
 _LEAST_PRIOR = 1e-9
 _PRIOR_POINTS = 61
 #: largest factor on the noise, and number of factors
 _NOISE_FACTOR, _NOISE_POINTS = 8.0, 15
+#: fewest values of a record that is shown as a picture
+_LEAST_PICTURE = 64
 _COLOURS, _STYLES = (BLUE, ORANGE, GREEN, PURPLE), ("-", "--", "-.", ":")
 
 
@@ -34,6 +38,75 @@ class Picture:
     figure: Figure
     caption: str
     alt: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A drawn picture under the noise of a reconstruction, as PNG, with its words."""
+
+    png: bytes
+    caption: str
+    alt: str
+
+
+def examples(report: risk.Report) -> tuple[Example, ...]:
+    """Draw what the analytic attack leaves of a picture, beside known amounts of noise.
+
+    Parameters
+    ----------
+    report : risk.Report
+
+    Returns
+    -------
+    tuple of Example
+        Without dimension, norm or range: none. A drawn face stands for the record, at its own
+        size, or averaged to the thumbnail that :func:`reconrisk.risk.seen_at` speaks of; the noise
+        is white, as the attack's is.
+    """
+    entry, size = report["psnr"], report.record.dimension
+    if entry.value is None or size is None or size < _LEAST_PICTURE:
+        return ()
+    side = min(PICTURE_SIDE, math.isqrt(size))
+    seen = seen_at(entry.value, size)
+    what = f"{side} x {side} values"
+    found = [Example(_png(_face(side)), f"A drawn face, {what}", "A drawn face.")]
+    for level in (20.0, 10.0, 3.0):
+        verdict, _ = picture_words(level)
+        png = _png(_noisy(side, level))
+        found.append(Example(png, f"{level:.0f} dB: {verdict}", f"The face at {level:.0f} dB."))
+    own = f"This run, {seen:.1f} dB: {picture_words(seen)[0]}"
+    found.append(Example(_png(_noisy(side, seen)), own, f"The face as this run leaves it: {own}."))
+    return tuple(found)
+
+
+def _face(side: int) -> np.ndarray:
+    """A face of two eyes, a nose and a mouth, values from 0 to 1."""
+    y, x = (np.mgrid[:side, :side] + 0.5) / side - 0.5
+
+    def disc(cx: float, cy: float, rx: float, ry: float) -> np.ndarray:
+        distance = np.hypot((x - cx) / rx, (y - cy) / ry)
+        return 1.0 / (
+            1.0 + np.exp(np.clip((distance - 1.0) * 4.0 * side * min(rx, ry), -40.0, 40.0))
+        )
+
+    face = 0.25 + 0.6 * disc(0.0, 0.03, 0.34, 0.43)
+    face -= 0.55 * disc(0.0, -0.36, 0.36, 0.16)  # hair
+    for sign in (-1.0, 1.0):
+        face -= 0.6 * disc(0.14 * sign, -0.06, 0.07, 0.045)
+    face -= 0.2 * disc(0.0, 0.09, 0.035, 0.08)
+    face -= 0.5 * disc(0.0, 0.26, 0.15, 0.04)
+    return np.clip(face, 0.0, 1.0)
+
+
+def _noisy(side: int, psnr: float) -> np.ndarray:
+    noise = np.random.default_rng(0).standard_normal((side, side))
+    return np.clip(_face(side) + min(10.0 ** (-psnr / 20.0), 1e6) * noise, 0.0, 1.0)
+
+
+def _png(values: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    plt.imsave(buffer, values, cmap="gray", vmin=0.0, vmax=1.0, format="png", metadata={})
+    return buffer.getvalue()
 
 
 def pictures(report: risk.Report) -> tuple[Picture, ...]:
@@ -70,10 +143,10 @@ def _panel() -> tuple[Figure, Axes]:
 
 def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
     """Certified upper bounds on the success of any attack."""
-    if not composed_numerically(run):
+    if not composed_numerically(run) or run.guarantee is not None:
         return np.array([success_at(run, math.log(k)).upper for k in kappa])
     if run.mechanism == "gaussian":
-        return bounds.rero_curve(run.dpsgd, kappa)[1]
+        return bounds.rero_curve(run.releases, kappa)[1]
     assert run.concentration is not None and run.parameters is not None
     noise = run.concentration, run.parameters
     if run.steps == 1 and run.sampling_rate == 1.0:
@@ -108,11 +181,16 @@ def _success(report: risk.Report) -> Picture | None:
     )
 
 
+#: most phases whose success is drawn for other noises, too
+_MOST_PHASES = 3
+
 # Success against the noise -----------------------------------------------------------------------
 
 
 def _noise(report: risk.Report) -> Picture | None:
     run = report.run
+    if run.guarantee is not None or len(run.phases) > _MOST_PHASES:
+        return None
     name = "noise_multiplier" if run.mechanism == "gaussian" else "concentration"
     here = float(getattr(run, name))
     values = here * np.geomspace(1 / _NOISE_FACTOR, _NOISE_FACTOR, _NOISE_POINTS)
@@ -126,7 +204,8 @@ def _noise(report: risk.Report) -> Picture | None:
     for value in values:
         try:
             other: dict[str, Any] = {name: float(value)}
-            rows.append((value, _curve(replace(run, **other), kappa)))
+            noisier = run.with_noise(value) if run.phases else replace(run, **other)
+            rows.append((value, _curve(noisier, kappa)))
         except ValueError:  # out of range for this mechanism: draw the other values
             continue
     if len(rows) < 2:
@@ -202,7 +281,12 @@ def _crossing(law: _Law, level: float, low: float, high: float) -> float:
 def _analytic_quality(report: risk.Report) -> Picture | None:
     """The analytic attack's PSNR, or its MSE where the range of values is unknown."""
     run, record = report.run, report.record
-    if run.mechanism != "gaussian" or record.dimension is None or record.data_norm is None:
+    if (
+        run.mechanism != "gaussian"
+        or run.phases
+        or record.dimension is None
+        or record.data_norm is None
+    ):
         return None
     span = 1.0 if record.data_range is None else record.data_range
     single = dict(

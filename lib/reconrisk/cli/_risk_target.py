@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
 
 from reconrisk.cli._risk_file import scalar
-from reconrisk.cli._risk_numbers import short
+from reconrisk.risk._numbers import short
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
@@ -69,7 +69,7 @@ def _rounded(run: TrainingRun) -> tuple[TrainingRun, str]:
     """Return the run with its noise rounded to six digits on the safe side, and the digits."""
     if run.noise_multiplier is not None:
         value = _digits(run.noise_multiplier, ROUND_CEILING)
-        return replace(run, noise_multiplier=float(value)), value
+        return run.with_noise(float(value)), value
     assert run.concentration is not None
     value = _digits(run.concentration, ROUND_FLOOR)
     return replace(run, concentration=float(value)), value

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAILED",
     "MISTAKE",
+    "check_writable",
     "chosen_from",
     "fail",
     "mistakes",
@@ -26,6 +30,8 @@ __all__ = [
     "print_json",
     "print_table",
     "show",
+    "width_of",
+    "write_whole",
 ]
 
 #: exit statuses: a check failed; the command or its input was wrong.
@@ -33,6 +39,8 @@ FAILED, MISTAKE = 1, 2
 
 #: columns where stdout is not a terminal and COLUMNS is not set.
 PIPE_WIDTH = 140
+#: columns of plain text in a file or a pipe, and the fewest in a terminal.
+PLAIN_WIDTH, _LEAST_WIDTH = 80, 20
 
 
 def _console() -> Console:
@@ -41,6 +49,54 @@ def _console() -> Console:
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     # quotations contain brackets and colons, which are not markup
     return Console(markup=False, highlight=False, emoji=False, width=None if known else PIPE_WIDTH)
+
+
+def width_of(out: Path | None = None) -> int:
+    """Return the characters of a line of plain text: the terminal's, or :data:`PLAIN_WIDTH`."""
+    if out is None and (sys.stdout.isatty() or "COLUMNS" in os.environ):
+        return max(shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, _LEAST_WIDTH)
+    return PLAIN_WIDTH
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError if :func:`write_whole` cannot write a file; nothing is changed."""
+    if path.is_dir():
+        raise OSError(f"{path} is a folder; a file can be written")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe: written as it stands
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=".reconrisk-"):
+            pass
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all: on an error the old one stays as it was."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()  # a link stays a link
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".reconrisk-")
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # the old file's mode, or what the process gives new files
+        part.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_mask())
+        part.replace(target)
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror}; it is as it was") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def show(text: str | Table) -> None:

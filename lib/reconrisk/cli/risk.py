@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reconrisk.cli.console import mistakes, note
+from reconrisk.cli.console import check_writable, mistakes, note, width_of, write_whole
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
@@ -76,6 +77,17 @@ def risk(
             "sampling rate and steps.",
             metavar="FILE",
         ),
+    ] = None,
+    guarantee: Annotated[
+        Text,
+        _flag(
+            "Instead of all that, where only a guarantee is known: 'epsilon=3, delta=1e-5', "
+            "'rho=0.5', 'mu=1', 'laplace_scale=2', 'random_answers=0.5, categories=4'.",
+            metavar="FIELDS",
+        ),
+    ] = None,
+    group_size: Annotated[
+        Text, _flag("Records of one person, protected together; by default 1.")
     ] = None,
     dimension: Annotated[Text, _record("Number of values of a record.")] = None,
     image: Annotated[
@@ -162,7 +174,8 @@ def risk(
         "batch_size": batch_size, "dataset_size": dataset_size, "steps": steps, "epochs": epochs,
         "max_grad_norm": max_grad_norm, "delta": delta, "parameters": parameters,
         "layers": layers, "mechanism": mechanism, "concentration": concentration,
-        "opacus_history": opacus_history, "dimension": dimension, "image": image,
+        "opacus_history": opacus_history, "guarantee": guarantee, "group_size": group_size,
+        "dimension": dimension, "image": image,
         "data_range": data_range, "data_norm": data_norm, "contrast": contrast, "data": data,
         "prior_sizes": prior_size, "log_priors": log_prior_success,
         "false_positive_rates": false_positive_rate, "mse": mse, "psnr": psnr, "ncc": ncc,
@@ -191,46 +204,44 @@ def risk(
             settings = [at_least_noise(setting, target, at) for setting in settings]
         elif at is not None:
             raise ValueError(f"--at goes with --target, which is missing; got --at {at}")
+        if out is not None:
+            check_writable(out)  # before anything is computed
         reports = [_report(setting) for setting in settings]
+        written = _written(reports, settings, format_, details, width_of(out))
     with mistakes(context.obj, (OSError,)):
-        _write_reports(reports, settings, format_, out, details)
+        _write(written, out)
 
 
 def _report(setting: CliInputs) -> Report:
     from reconrisk import risk as library
 
-    return library.assess(setting.run, setting.record, setting.questions, setting.model)
+    report = library.assess(setting.run, setting.record, setting.questions, setting.model)
+    return replace(report, notes=(*setting.notes, *report.notes))
 
 
-def _write_reports(
-    reports: list[Report],
-    settings: list[CliInputs],
-    form: str,
-    out: Path | None,
-    details: bool,
-) -> None:
-    from reconrisk.cli import _risk_text as text
+def _written(
+    reports: list[Report], settings: list[CliInputs], form: str, details: bool, width: int
+) -> str:
+    """Return the reports in a format; a terminal's lines have at most ``width`` characters."""
+    from reconrisk.cli import _risk_compared as compared
+    from reconrisk.risk import _text as text
 
-    single = len(reports) == 1
     if form == "json":
-        _write(_as_json(reports, settings), out)
-    elif form == "html":
+        return _as_json(reports, settings)
+    if form == "html":
         from reconrisk.cli import _risk_html as html
 
-        _write(html.card(reports, settings), out)
-    elif form == "markdown":
-        page = (
-            text.in_markdown(reports[0], settings[0])
-            if single
-            else text.compared_in_markdown(reports, settings)
+        return html.card(reports, settings)
+    single, answer = len(reports) == 1, settings[0].answer
+    if form == "markdown":
+        return (
+            text.markdown(reports[0], answer) if single else compared.in_markdown(reports, settings)
         )
-        _write(page, out)
-    else:
-        with text.printing(out):
-            if single:
-                text.in_terminal(reports[0], settings[0], details)
-            else:
-                text.compared_in_terminal(reports, settings)
+    if not single:
+        return compared.in_terminal(reports, settings, width)
+    page = text.plain(reports[0], width=width, details=details, answer=answer)
+    hint = "" if details else "--details adds assumptions and tightness; --format html draws."
+    return page + "\n".join(text.wrapped(hint, width)) + "\n"
 
 
 def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:
@@ -238,8 +249,8 @@ def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:
     found = []
     for report, setting in zip(reports, settings, strict=True):
         plain = report.as_dict()
-        answer = [setting.answer] if setting.answer else []
-        plain["notes"] = [*answer, *setting.notes, *plain["notes"]]
+        if setting.answer:
+            plain["notes"] = [setting.answer, *plain["notes"]]
         found.append(plain)
     return json.dumps(found[0] if len(found) == 1 else found, indent=2, allow_nan=False) + "\n"
 
@@ -248,5 +259,5 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
         return
-    out.write_text(text, encoding="utf-8")
+    write_whole(out, text)
     note(f"written to {out}")

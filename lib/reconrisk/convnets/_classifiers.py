@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -276,12 +278,47 @@ class _ResidualBlock(nn.Module):
         return activation(inner + shortcut)
 
 
+#: height and width up to which a CPU convolves by a product of matrices
+SMALL = 8
+
+
+class Convolution(nn.Conv2d):
+    """A convolution that multiplies the patches of small maps by the weights.
+
+    Mapped over problems (``vmap``), derivatives by the weights become grouped convolutions, whose
+    calls cost a CPU more than their arithmetic where a map has few positions. It gives the same
+    values as :class:`torch.nn.Conv2d`, but for rounding.
+    """
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        """Convolve maps (n, channels, height, width)."""
+        if maps.device.type != "cpu" or max(maps.shape[-2:]) > SMALL:
+            return super().forward(maps)
+        (size, _), (stride, _), pad = self.kernel_size, self.stride, int(self.padding[0])
+        padded = functional.pad(maps, (pad,) * 4) if pad else maps
+        channels, height, width = padded.shape[1:]
+        places = _patches(channels, height, width, size, stride)
+        patches = padded.flatten(1).index_select(1, places).view(-1, self.weight[0].numel())
+        values = functional.linear(patches, self.weight.flatten(1), self.bias)
+        rows, columns = ((side - size) // stride + 1 for side in (height, width))
+        return values.view(len(maps), rows, columns, -1).permute(0, 3, 1, 2).contiguous()
+
+
+@functools.lru_cache(maxsize=64)
+def _patches(channels: int, height: int, width: int, size: int, stride: int) -> torch.Tensor:
+    """Places of every patch's values in flat maps, position by position."""
+    places = np.arange(channels * height * width).reshape(channels, height, width)
+    windows = np.lib.stride_tricks.sliding_window_view(places, (size, size), axis=(1, 2))
+    chosen = windows[:, ::stride, ::stride].transpose(1, 2, 0, 3, 4)
+    return torch.from_numpy(np.ascontiguousarray(chosen).ravel())
+
+
 def convolution(
     in_channels: int, out_channels: int, stride: int = 1, size: int = 3, bias: bool = False
-) -> nn.Conv2d:
+) -> Convolution:
     """Return a convolution without weights; its padding keeps the size at stride 1."""
     # on the meta device, because PyTorch's initialisation would draw from the global seed
-    return nn.Conv2d(in_channels, out_channels, size, stride, size // 2, bias=bias, device="meta")
+    return Convolution(in_channels, out_channels, size, stride, size // 2, bias=bias, device="meta")
 
 
 def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
@@ -341,18 +378,28 @@ class ImprintNetwork(nn.Module):
     thresholds : Tensor, shape (k,)
         Increasing; the biases are their negatives.
     classes : int
+    scale : float
+        Factor of the head's weights, > 0. The imprint layer's gradient is proportional to it until
+        the softmax saturates, so that a server which chooses a large one drowns the noise of a
+        client who does not clip. Fowl et al. leave it open.
 
     Notes
     -----
-    The head's weights are ``c / (k classes)`` for class c = 1, 2, ...; any with equal columns work
-    if the classes differ.
+    The head's weights are ``scale c / (k classes)`` for class c = 1, 2, ...; any with equal columns
+    work if the classes differ.
     """
 
     def __init__(
-        self, measurement: torch.Tensor, thresholds: torch.Tensor, classes: int = 10
+        self,
+        measurement: torch.Tensor,
+        thresholds: torch.Tensor,
+        classes: int = 10,
+        *,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         arguments.integer("classes", classes, 2)
+        arguments.real("scale", scale, 0, low_open=True, high_open=True)
         if measurement.ndim != 1 or thresholds.ndim != 1 or len(thresholds) < 1:
             raise ValueError(
                 "measurement and thresholds must be vectors; "
@@ -366,6 +413,7 @@ class ImprintNetwork(nn.Module):
         self.imprint.bias = nn.Parameter(-thresholds.clone())
         self.head = nn.Linear(neurons, classes, device="meta")
         shares = torch.arange(1, classes + 1, dtype=measurement.dtype) / (neurons * classes)
+        shares = scale * shares
         self.head.weight = nn.Parameter(shares[:, None].expand(-1, neurons).clone())
         self.head.bias = nn.Parameter(torch.zeros(classes, dtype=measurement.dtype))
 

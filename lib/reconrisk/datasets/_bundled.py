@@ -1,4 +1,4 @@
-"""The data bundled with scikit-image and scikit-learn, which needs no download."""
+"""Data that come with packages and need no download."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from reconrisk.datasets._decode import central_square, resize
 from reconrisk.datasets._labelled import Part, part
+from reconrisk.datasets._samples import IMAGENET_SAMPLE, imagenet_pictures
 
 #: Names of the colour photographs bundled with scikit-image, as functions of its ``data`` module.
 PHOTOGRAPHS = (
@@ -31,17 +32,21 @@ def digits() -> np.ndarray:
 
 
 def bundled_pictures(size: int, count: int) -> np.ndarray:
-    """Return ``count`` bundled photographs, then their quarters, (count, size, size, 3)."""
-    most = 5 * len(PHOTOGRAPHS)  # each photograph and its four quarters
+    """Return ``count`` photographs, (count, size, size, 3).
+
+    First ImageNet's, then scikit-image's, then those's quarters.
+    """
+    most = IMAGENET_SAMPLE.count + 5 * len(PHOTOGRAPHS)  # each photograph and its four quarters
     if count > most:
         raise ValueError(
             f"count must be at most {most} with the bundled photographs; got {count} "
             "(give data_root for more)"
         )
+    first = imagenet_pictures(size, count)
     squares = map(_bundled_square, PHOTOGRAPHS)
     quarters = (q for name in PHOTOGRAPHS for q in _quarters(_bundled_square(name)))
-    chosen = itertools.islice(itertools.chain(squares, quarters), int(count))
-    return np.stack([resize(square, size) for square in chosen])
+    others = itertools.islice(itertools.chain(squares, quarters), int(count) - len(first))
+    return np.stack([*first, *(resize(square, size) for square in others)])
 
 
 def digits_parts() -> dict[str, Part]:

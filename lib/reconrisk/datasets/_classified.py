@@ -10,9 +10,12 @@ from reconrisk.datasets._known import DATA_SETS
 from reconrisk.datasets._labelled import LabelledImages
 from reconrisk.datasets._official import joined, official
 from reconrisk.datasets._own import OWN, own_data_set
+from reconrisk.datasets._samples import SAMPLES, sample
 
-#: Names of the labelled data sets; the first and the last are bundled, the others need files.
-CLASSIFIED = ("digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches")
+#: Names of the labelled data sets that come with packages; the others need files.
+BUNDLED = ("digits", "patches", *SAMPLES)
+#: Names of the labelled data sets.
+CLASSIFIED = (*BUNDLED, "MNIST", "FashionMNIST", "CIFAR-10")
 
 
 def classified(
@@ -25,7 +28,11 @@ def classified(
 
     Parameters
     ----------
-    name : {"digits", "MNIST", "FashionMNIST", "CIFAR-10", "patches", "own grey", "own colour", ...}
+    name : {"MNIST", "FashionMNIST", "CIFAR-10", "MNIST-5000", "FashionMNIST-20", "CIFAR-10-20", \
+            "digits", "patches", "own grey", "own colour", ...}
+        ``"MNIST-5000"``, ``"FashionMNIST-20"``, ``"CIFAR-10-20"``: the parts of the official files
+        that come with packages, see :data:`SAMPLES`; of MNIST's, one of each digit in turn, the
+        first 4,000 are for training and the last 1,000 for testing. They need no files.
         ``"digits"``: scikit-learn's 8x8 handwritten digits (1,500 train, 297 test; in ten
         classes). ``"patches"``: square colour patches of the bundled photographs, the class being
         the photograph (eight classes; every sixth patch is a test image). Both need no files.
@@ -67,6 +74,8 @@ def classified(
         arguments.integer("side", side, 4, 128)
     if name == "digits":
         return joined([digits_parts()[which] for which in wanted], (8, 8), "handwritten digits")
+    if name in SAMPLES:
+        return sample(name, split)
     if name == "patches":
         parts, shape = patch_parts(int(side)), (int(side), int(side), 3)
         title = f"photograph patches {side}x{side}"

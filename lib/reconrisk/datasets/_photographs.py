@@ -21,8 +21,8 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
     size : int
         Pixels a side, >= 8.
     count : int
-        Number of pictures, >= 1. Of the bundled ones the first eight are whole photographs (their
-        central square), the others quarters of those.
+        Number of pictures, >= 1. Without a folder the first twenty are ImageNet's
+        (:data:`IMAGENET_SAMPLE`), the next eight scikit-image's, the others quarters of those.
     data_root : Path, optional
         An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), in the order
         of paths; or any other path that :func:`own_images` accepts.

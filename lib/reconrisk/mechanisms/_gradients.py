@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import torch
 
+from reconrisk import arguments
+
 __all__ = ["Gradient", "add_gaussian_noise", "clip", "global_norm"]
 
 Gradient = dict[str, torch.Tensor]
@@ -74,7 +76,7 @@ def clip(
     [[1.5, 2.0]]
     """
     if not max_grad_norm > 0:
-        raise ValueError(f"max_grad_norm must be in (0, inf); got {max_grad_norm!r}")
+        raise ValueError(f"max_grad_norm must be in (0, inf); got {arguments.shown(max_grad_norm)}")
     factor = 1 / torch.clamp(global_norm(gradient) / max_grad_norm, min=1)
     clipped = {
         name: g * factor.reshape(-1, *[1] * (g.ndim - 1)).to(g.dtype)
@@ -107,7 +109,7 @@ def add_gaussian_noise(
         If ``noise_std`` is negative or nan.
     """
     if not noise_std >= 0:
-        raise ValueError(f"noise_std must be in [0, inf); got {noise_std!r}")
+        raise ValueError(f"noise_std must be in [0, inf); got {arguments.shown(noise_std)}")
     noisy: Gradient = {}
     for name, g in gradient.items():
         noise = torch.empty_like(g).normal_(0, 1, generator=generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import warnings
 from dataclasses import dataclass, field
@@ -12,9 +13,25 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from reconrisk import arguments
+
 __all__ = ["PerceptualMetric", "backbone_file", "load_perceptual"]
 
-_BACKBONE = "alexnet-owt-7be5be79.pth"  # the ImageNet weights torchvision would download
+
+@dataclass(frozen=True)
+class _Backbone:
+    """A network of LPIPS, the file of its ImageNet weights, and how that file's SHA-256 begins."""
+
+    name: str
+    file: str
+    sha256: str
+
+
+#: by LPIPS' names, in order of preference; torchvision publishes the files, checksums in the names
+_BACKBONES = {
+    "alex": _Backbone("AlexNet", "alexnet-owt-7be5be79.pth", "7be5be79"),
+    "squeeze": _Backbone("SqueezeNet", "squeezenet1_1-b8a52dc0.pth", "b8a52dc0"),
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class PerceptualMetric:
     name : str
         For captions and axis labels.
     stand_in : bool
-        Whether the pretrained backbone was missing and an untrained one replaces it.
+        Whether pretrained backbones were missing and an untrained one replaces them.
     network : torch.nn.Module
         Maps two batches of images to distances.
     device : str
@@ -54,21 +71,46 @@ class PerceptualMetric:
         return channels_first.to(self.device)
 
 
-def backbone_file() -> Path:
-    """Return the path at which :func:`load_perceptual` expects the weights of AlexNet.
+def backbone_file(network: str = "alex") -> Path:
+    """Return the path at which :func:`load_perceptual` expects a network's weights.
 
     It lies in PyTorch's hub folder, which the environment variable ``TORCH_HOME`` changes.
+
+    Parameters
+    ----------
+    network : {"alex", "squeeze"}
+        As LPIPS calls it.
     """
-    return Path(torch.hub.get_dir()) / "checkpoints" / _BACKBONE
+    arguments.one_of("network", network, tuple(_BACKBONES))
+    return Path(torch.hub.get_dir()) / "checkpoints" / _BACKBONES[network].file
+
+
+def _backbone() -> str:
+    """Return the first network whose weights are there, verified; empty if there are none."""
+    for network, known in _BACKBONES.items():
+        path = backbone_file(network)
+        if not path.is_file():
+            continue
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if not found.startswith(known.sha256):
+            raise ValueError(
+                f"{path} is not {known.name} as torchvision publishes it: its sha256 must begin "
+                f"with {known.sha256}; found {found[:16]}..."
+            )
+        return network
+    return ""
 
 
 def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
     """Load LPIPS (Zhang et al. 2018), or a stand-in if the backbone's weights are missing.
 
-    Nothing is downloaded. If the file ``<torch hub folder>/checkpoints/alexnet-owt-7be5be79.pth``
-    exists, this is LPIPS with AlexNet. Otherwise the same code uses an untrained AlexNet with unit
-    weights on its five layers: a multi-scale distance of random features. It orders noise levels,
-    but its values are not those of LPIPS; its name says so.
+    Nothing is downloaded. If torchvision's ImageNet weights of AlexNet (233 MB) or else of
+    SqueezeNet 1.1 (5 MB) are where torchvision puts them (:func:`backbone_file`), this is LPIPS on
+    that network, with its published linear weights. Otherwise the same code uses an untrained
+    AlexNet with unit weights on its five layers: a multi-scale distance of random features. It
+    orders noise levels, but its values are not those of LPIPS; its name says so.
+
+    ``torchvision.models.squeezenet1_1(weights="IMAGENET1K_V1")`` fetches the smaller file.
 
     Parameters
     ----------
@@ -80,15 +122,21 @@ def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
     Returns
     -------
     PerceptualMetric
+
+    Raises
+    ------
+    ValueError
+        If a file of weights is there and is not the published one.
     """
     _import_torchvision()
+    found = _backbone()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # lpips still passes torchvision's retired arguments
         import lpips
 
-        if backbone_file().is_file():
-            network = lpips.LPIPS(net="alex", verbose=False)
-            name, stand_in = "LPIPS (AlexNet)", False
+        if found:
+            network = lpips.LPIPS(net=found, verbose=False)
+            name, stand_in = f"LPIPS ({_BACKBONES[found].name})", False
         else:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)

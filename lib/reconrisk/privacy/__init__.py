@@ -11,6 +11,7 @@ from reconrisk.privacy._conversions import (
 )
 from reconrisk.privacy._gaussian import log_delta_gaussian
 from reconrisk.privacy._moments import noise_by_moments
+from reconrisk.privacy._releases import Atoms, Group, Laplace
 from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
 from reconrisk.privacy._vmf import (
     vmf_concentration,
@@ -32,7 +33,10 @@ from reconrisk.privacy._vmf_accounting import (
 from reconrisk.privacy._vmf_epsilon import vmf_epsilon
 
 __all__ = [
+    "Atoms",
     "ConvertedEpsilon",
+    "Group",
+    "Laplace",
     "amplify",
     "compose",
     "delta",

@@ -10,17 +10,30 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import optimize
 from scipy import special as sc
 
 from reconrisk.privacy._step import losses
 
-__all__ = ["LARGEST_OUTPUT", "Mechanism", "Saddle", "narrowest", "reach", "saddle", "tabulate"]
+__all__ = [
+    "MOST_CELLS",
+    "Mechanism",
+    "Saddle",
+    "few_large",
+    "narrowest",
+    "reach",
+    "saddle",
+    "tabulate",
+]
 
 #: outputs beyond this have probabilities below 1e-250 and share one cell
 LARGEST_OUTPUT = 34.0
 
+#: probability of two steps with large losses, relative to the quantity of interest
+_REST = 2e-5
+
 #: largest number of cells of one step
-MOST_CELLS = 1 << 21
+MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -44,10 +57,36 @@ def reach(mechanism: Mechanism, spill: float) -> tuple[float, float]:
     return -min(z, LARGEST_OUTPUT), min(mechanism.inverse_noise + z, LARGEST_OUTPUT)
 
 
-def narrowest(mechanism: Mechanism, low: float, high: float) -> float:
-    """Return the smallest cell width with at most ``MOST_CELLS`` cells."""
+def narrowest(
+    mechanism: Mechanism, low: float, high: float, tolerance: float, cut: float = math.inf
+) -> float:
+    """Return the smallest cell width for a tolerance, of cells up to the loss ``cut``."""
+    most = MOST_CELLS if tolerance < 1e-4 else MOST_CELLS >> 3 if tolerance < 0.1 else 1 << 14
     ends = losses(np.array([low, high]), mechanism.inverse_noise, mechanism.sampling_rate)
-    return float(ends[1] - ends[0]) / MOST_CELLS
+    if cut < math.inf:  # the sum of small losses takes longer than one step's cells
+        return (cut - float(ends[0])) / (most >> 2)
+    return float(ends[1] - ends[0]) / most
+
+
+def few_large(
+    mechanism: Mechanism, low: float, high: float, size: float
+) -> tuple[Saddle, float] | None:
+    """Return the sum of the small losses and the loss at which the large ones begin.
+
+    Two steps with large losses have a probability far below ``exp(size)``. None if no output within
+    the range separates them.
+    """
+    a, q = mechanism.inverse_noise, mechanism.sampling_rate
+    log_chance = 0.5 * (math.log(_REST) + size) - math.log(mechanism.steps)
+
+    def excess(x: float) -> float:
+        tail = np.logaddexp(math.log1p(-q) + sc.log_ndtr(-x), math.log(q) + sc.log_ndtr(a - x))
+        return float(tail) - log_chance
+
+    if q == 1.0 or not excess(low) > 0.0 > excess(high):
+        return None
+    rare = float(optimize.brentq(excess, low, high))
+    return saddle(mechanism, low, rare), float(losses(np.array(rare), a, q))
 
 
 @dataclass(frozen=True)
@@ -75,15 +114,18 @@ class Saddle:
     log_density: np.ndarray
     base: float
 
-    def log_tail(self, shift: float) -> np.ndarray:
-        """Approximate ``log P(S >= level)`` at all levels, tilted by ``shift`` (0: nu, 1: mu)."""
-        t, d = self.theta, self.theta - shift
+    def log_tail(self, shift: float, sign: int = 1) -> np.ndarray:
+        """Approximate ``log P(sign S >= sign level)`` at all levels.
+
+        Tilted by ``shift`` (0: nu, 1: mu).
+        """
+        d = self.theta - shift
         exponent = self.log_norm - d * self.level - (0.0 if shift == 0.0 else self.at(shift))
         width = np.abs(d) * self.spread
         with np.errstate(divide="ignore"):
             near = np.minimum(exponent + _log_mills(width), -1e-300)
             other = np.log(-np.expm1(near))
-        return np.where(t >= shift, near, other)
+        return np.where(sign * d >= 0.0, near, other)
 
     def log_density_at(self, shift: float) -> np.ndarray:
         """Approximate log-density of ``S`` at all levels, tilted by ``shift``."""

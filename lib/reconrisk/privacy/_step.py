@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special as sc
 
-__all__ = ["Law", "Step", "losses", "one_step"]
+__all__ = ["Law", "Step", "first_large", "losses", "one_step"]
 
 UNIT = 2.0**-53
 
@@ -33,11 +33,13 @@ _FEW = np.polynomial.legendre.leggauss(4)
 _MANY = np.polynomial.legendre.leggauss(8)
 _INVERSE_ROOT_2PI = 0.3989422804014327
 _CHUNK = 1 << 15
+#: cells of large losses are at least this part of their distance from the origin wide
+_STRETCH = 1.0 / 1024.0
 
 
 @dataclass(frozen=True)
 class Law:
-    """A distribution on the lattice points ``first, first + 1, ...``.
+    """A distribution on the lattice points ``first, first + 1, ...``, or on some of them.
 
     Attributes
     ----------
@@ -46,11 +48,19 @@ class Law:
         Non-negative; its sum is one minus the mass at plus and minus infinity.
     relative : ndarray
         Bound on each mass's relative rounding error.
+    some : ndarray or None
+        The lattice points, where they are not all.
     """
 
     first: int
     mass: np.ndarray
     relative: np.ndarray
+    some: np.ndarray | None = None
+
+    @property
+    def points(self) -> np.ndarray:
+        """The lattice points."""
+        return self.first + np.arange(self.mass.size) if self.some is None else self.some
 
 
 @dataclass(frozen=True)
@@ -92,17 +102,28 @@ def losses(x: np.ndarray, inverse_noise: float, sampling_rate: float) -> np.ndar
     return math.log1p(-q) + np.logaddexp(0.0, exponent + math.log(q) - math.log1p(-q))
 
 
+def first_large(cut: float, base: float, width: float) -> int:
+    """Return the first lattice point beyond a loss."""
+    return math.floor((cut - base) / width) + 1
+
+
 def one_step(
-    inverse_noise: float, sampling_rate: float, width: float, low: float, high: float
+    inverse_noise: float,
+    sampling_rate: float,
+    width: float,
+    low: float,
+    high: float,
+    cut: float = math.inf,
 ) -> Step:
     """Discretise one step on outputs in ``[low, high]`` with cells of ``width``.
 
-    The mass of outputs outside is added on the safe side of either distribution.
+    The mass of outputs outside is added on the safe side of either distribution. Beyond the loss
+    ``cut`` cells grow wider, by a thousandth of their distance from the smallest loss.
 
     Cost: eight exponentials for each of ``2 (L(high) - L(low))/width`` half cells, in chunks of
     2**15; memory of about ten arrays of half that length.
     """
-    geometry = _Geometry(inverse_noise, sampling_rate, low, high, width)
+    geometry = _Geometry(inverse_noise, sampling_rate, low, high, width, cut)
     masses = np.empty((4, geometry.halves))
     for start in range(0, geometry.halves, _CHUNK):
         stop = min(start + _CHUNK, geometry.halves)
@@ -111,12 +132,14 @@ def one_step(
 
 
 class _Geometry:
-    """The lattice: half cell ``j`` begins ``(2 first + j) width/2`` above ``base``.
+    """The lattice: cell ``j`` begins ``bounds[j] width`` above ``base``, and has two halves.
 
     Likelihood ratios are written ``exp(base) * (1 + v)`` with an excess ``v(x) >= 0``.
     """
 
-    def __init__(self, a: float, q: float, low: float, high: float, width: float) -> None:
+    def __init__(
+        self, a: float, q: float, low: float, high: float, width: float, cut: float
+    ) -> None:
         self.a, self.q, self.low, self.high, self.width = a, q, low, high, width
         if q == 1.0:
             self.base = a * (low - 0.5 * a)
@@ -128,7 +151,14 @@ class _Geometry:
         self.first = int(bottom / width)
         if self.first > 0 and self.first * width > bottom:
             self.first -= 1
-        self.cells = max(math.ceil(top / width), self.first + 1) - self.first
+        last = max(math.ceil(top / width), self.first + 1)
+        fine = self.first + 2
+        fine = last if cut == math.inf else min(max(first_large(cut, self.base, width), fine), last)
+        self.bounds = np.arange(self.first, fine + 1)
+        self.uniform = fine == last
+        if not self.uniform:
+            self.bounds = np.append(self.bounds[:-1], _stretched(fine, last))
+        self.cells = self.bounds.size - 1
         self.halves = 2 * self.cells
 
     def excess(self, x: np.ndarray) -> np.ndarray:
@@ -149,12 +179,22 @@ class _Geometry:
 
     def edges(self, start: int, stop: int) -> np.ndarray:
         """Return the outputs at the ends of half cells ``start`` to ``stop - 1``."""
-        x = self.outputs((2 * self.first + np.arange(start, stop + 1)) * (0.5 * self.width))
+        j = np.arange(start, stop + 1)
+        twice = self.bounds[j // 2] + self.bounds[(j + 1) // 2]
+        x = self.outputs(twice * (0.5 * self.width))
         if start == 0:
             x[0] = self.low
         if stop == self.halves:
             x[-1] = self.high
         return x
+
+
+def _stretched(first: int, last: int) -> np.ndarray:
+    """Return growing cells' ends from ``first`` to ``last``."""
+    count = math.ceil(math.log(last / max(first, 1)) / math.log1p(_STRETCH)) + 1
+    ends = np.rint(np.geomspace(max(first, 1), last, count + 1)).astype(np.int64)
+    ends[0], ends[-1] = first, last
+    return np.unique(ends)
 
 
 def _integrate(g: _Geometry, start: int, stop: int) -> np.ndarray:
@@ -193,8 +233,11 @@ def _sums(
 ) -> np.ndarray:
     """Return the four masses of the intervals ``[lower, lower + size]``, shape (4, intervals)."""
     out = np.zeros((4, lower.size))
-    bottom = np.expm1((g.first + cell) * g.width)
-    to_share = 1.0 / ((1.0 + bottom) * math.expm1(g.width))
+    bottom = np.expm1(g.bounds[cell] * g.width)
+    rise = math.expm1(g.width)
+    if not g.uniform:
+        rise = np.expm1((g.bounds[cell + 1] - g.bounds[cell]) * g.width)
+    to_share = 1.0 / ((1.0 + bottom) * rise)
     lift = math.exp(g.base)
     for node, weight in zip(nodes, weights, strict=True):
         x = lower + (0.5 + 0.5 * node) * size
@@ -233,16 +276,18 @@ def _assemble(g: _Geometry, masses: np.ndarray) -> Step:
     # split between the last lattice point and an infinite likelihood ratio
     above[-1] += nu_high
 
+    points = None if g.uniform else g.bounds
     label = (np.arange(g.halves) + 1) // 2
     laws = []
     for mass, below, beyond in ((nu, nu_low, nu_high), (mu, mu_low, mu_high)):
         rounded = np.append(np.bincount(label, mass, minlength=g.cells + 1), beyond)
         rounded[0] += below
-        laws.append(Law(g.first, rounded, np.append(rounding, rounding[-1])))
+        some = None if points is None else np.append(points, points[-1] + 1)
+        laws.append(Law(g.first, rounded, np.append(rounding, rounding[-1]), some))
     return Step(
         base=g.base,
         width=h,
-        above=Law(g.first, above, rounding),
+        above=Law(g.first, above, rounding, points),
         nu=laws[0],
         mu=laws[1],
         ratio_error=UNIT * (32.0 + 4.0 * (a * max(-g.low, g.high) + a * a + abs(g.log_odds))),
@@ -257,7 +302,7 @@ def _rounding(g: _Geometry) -> np.ndarray:
     Rounding errors of the exponents ``x**2/2`` and ``a x - a**2/2 + log(q/(1 - q))`` and of the
     sums over nodes, and the error of the quadrature.
     """
-    x = np.abs(g.outputs((g.first + np.arange(g.cells + 1)) * g.width))
+    x = np.abs(g.outputs(g.bounds * g.width))
     x[0] = abs(g.low)
     x[-1] = max(x[-1], abs(g.high))
     near = x.copy()

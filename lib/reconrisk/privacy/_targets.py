@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 import numpy as np
 from scipy import optimize
@@ -11,7 +12,13 @@ from scipy import optimize
 from reconrisk import arguments, special
 from reconrisk._types import DPSGD, Enclosure, check_run
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
-from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
+from reconrisk.privacy._phases import (
+    Release,
+    as_run_or_releases,
+    composed_delta,
+    composed_epsilon,
+)
+from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
 from reconrisk.privacy._saddle import Mechanism
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
@@ -20,10 +27,17 @@ __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_s
 #: relative margin added to the root of a closed form
 _MARGIN = 1e-10
 
+#: largest logarithm of the ratio of a bound to its target that is told from infinity
+_FARTHEST = 50.0
+
 #: beyond this ratio of shift to noise, likelihood ratios overflow
 _STEEPEST = 35.0
 #: default relative width of enclosures
 TOLERANCE = 1e-4
+#: relative accuracy of the noise for a target
+_CLOSE = 1e-3
+#: where the rate is larger and steps are fewer, enclosures are cheap
+_LARGE_RATE, _MANY_STEPS = 1e-3, 20_000
 #: range of noise multipliers that is searched
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e7
 
@@ -34,7 +48,9 @@ def mechanism_of(run: DPSGD) -> Mechanism:
     return Mechanism(1.0 / float(run.noise_multiplier), float(run.sampling_rate), int(run.steps))
 
 
-def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclosure:
+def epsilon(
+    run: DPSGD | Iterable[Release], delta: float, *, tolerance: float = TOLERANCE
+) -> Enclosure:
     """Certified epsilon of a run at ``delta``, for adding and for removing a record.
 
     A closed form at sampling rate one (Balle and Wang 2018). Otherwise discretised privacy-loss
@@ -42,8 +58,10 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
 
     Parameters
     ----------
-    run : DPSGD
-        Poisson sampling at ``run.sampling_rate``; the clipping norm does not matter.
+    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+        Poisson sampling at ``run.sampling_rate``; the clipping norm does not matter. A list is a
+        run of several phases, or several mechanisms on the same records: their losses add up, in
+        any order.
     delta : float
         In (0, 1), at least 1e-100 below sampling rate one.
     tolerance : float
@@ -63,8 +81,11 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
 
     Notes
     -----
-    Cost: six compositions of one discretised step, for two or three cell widths: tens of
-    milliseconds, almost independent of T.
+    Cost: six compositions of one discretised step, for two or three cell widths: about a tenth of a
+    second, almost independent of T; up to a few seconds where q is below 1e-5 and T beyond 1e6. At
+    small q the width is at most the larger of one per cent and 2e-3. A list costs as much for each
+    of its different phases; more than 48 are grouped, neighbours by their worst for the upper end
+    and by their best for the lower.
 
     Examples
     --------
@@ -72,10 +93,20 @@ def epsilon(run: DPSGD, delta: float, *, tolerance: float = TOLERANCE) -> Enclos
     >>> found = privacy.epsilon(DPSGD(1.1, sampling_rate=0.004, steps=3000), delta=1e-5)
     >>> f"{found.lower:.3f} {found.upper:.3f}"
     '0.973 0.973'
+
+    Full batches first, then a thousand small ones:
+
+    >>> found = privacy.epsilon([DPSGD(1.1, steps=5), DPSGD(1.1, 0.01, 1000)], delta=1e-5)
+    >>> f"{found.lower:.2f} {found.upper:.2f}"
+    '10.40 10.40'
     """
-    mechanism = mechanism_of(run)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     arguments.real("tolerance", tolerance, 1e-12, 1)
+    one = as_run_or_releases(run)
+    if not isinstance(one, DPSGD):
+        arguments.real("delta", delta, 1e-100, 1)
+        return composed_epsilon(one, float(delta), float(tolerance))
+    mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
         outer = _outer_epsilon(mechanism, float(delta))
@@ -127,12 +158,15 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclosure:
+def delta(
+    run: DPSGD | Iterable[Release], epsilon: float, *, tolerance: float = TOLERANCE
+) -> Enclosure:
     """Certified delta of a run at ``epsilon``, for adding and for removing a record.
 
     Parameters
     ----------
-    run : DPSGD
+    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+        As in :func:`epsilon`.
     epsilon : float
         In [0, 500], nats.
     tolerance : float
@@ -142,7 +176,8 @@ def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclos
     -------
     Enclosure
         Contains the smallest delta at which the run is (epsilon, delta)-private. Below sampling
-        rate one the target width is met for deltas down to about 1e-100.
+        rate one it is wider than the target, up to one per cent, where memory or rounding errors
+        require it; a delta below about 1e-20 may only be bounded, from above.
 
     Raises
     ------
@@ -156,9 +191,12 @@ def delta(run: DPSGD, epsilon: float, *, tolerance: float = TOLERANCE) -> Enclos
     >>> f"{found.lower:.5f} {found.upper:.5f}"
     '0.12694 0.12694'
     """
-    mechanism = mechanism_of(run)
     arguments.real("epsilon", epsilon, 0, 500)
     arguments.real("tolerance", tolerance, 1e-12, 1)
+    one = as_run_or_releases(run)
+    if not isinstance(one, DPSGD):
+        return composed_delta(one, float(epsilon), float(tolerance))
+    mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
         if mechanism.inverse_noise > _STEEPEST:
@@ -201,12 +239,13 @@ def noise_for_epsilon(
     -------
     float
         sigma with ``privacy.epsilon(DPSGD(sigma, q, T), delta).upper <= epsilon``; larger than the
-        smallest such sigma by a relative 1e-4, at sampling rate one 1e-10.
+        smallest such sigma by a relative 1e-3 at most, at sampling rate one 1e-10.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of its range, or no noise multiplier up to 1e7 is enough.
+        If an argument is out of its range, no noise multiplier up to 1e7 is enough, or the least
+        one cannot be told from one that is smaller by a thousandth.
 
     Examples
     --------
@@ -229,15 +268,28 @@ def noise_for_epsilon(
             f"epsilon = {epsilon!r}, delta = {delta!r}"
         )
     # without sub-sampling more noise is needed
-    most = _root(full_batch, math.log(_LEAST_NOISE), math.log(_MOST_NOISE))
+    most = _root(full_batch, math.log(_LEAST_NOISE), math.log(_MOST_NOISE), 1e-13)
     noise = math.exp(most) * (1.0 + _MARGIN)
     if q == 1.0:
         return noise
 
-    def upper(sigma: float, tolerance: float) -> float:
-        return epsilon_enclosure(Mechanism(1.0 / sigma, q, count), float(delta), tolerance)[1]
+    def enclosed(sigma: float, tolerance: float) -> tuple[float, float]:
+        return epsilon_enclosure(Mechanism(1.0 / sigma, q, count), float(delta), tolerance)
 
-    return _calibrate(upper, target, noise)
+    if q > _LARGE_RATE and count < _MANY_STEPS:
+        return _calibrate(enclosed, target, noise, "epsilon")
+
+    # where enclosures are dear, the search begins at a saddle point's answer
+    def rough(log_noise: float, log_epsilon: float = math.log(target)) -> float:
+        sigma = max(math.exp(log_noise), 1.0 / _STEEPEST)
+        mechanism = Mechanism(1.0 / sigma, q, count)
+        return rough_log_delta(mechanism, math.exp(log_epsilon), log_delta) - log_delta
+
+    at = _root(rough, math.log(_LEAST_NOISE), most + 0.05, 1e-3)
+    by_noise = rough(at + 0.01) - rough(at - 0.01)
+    by_epsilon = rough(at, math.log(target) + 0.01) - rough(at, math.log(target) - 0.01)
+    slope = -by_noise / by_epsilon if by_epsilon < 0.0 else -1.0
+    return _nearest(enclosed, target, at, min(slope, -0.1), 2e-4, "epsilon", noise)
 
 
 def noise_for_success(
@@ -269,11 +321,12 @@ def noise_for_success(
     ------
     TypeError, ValueError
         If an argument is out of its range; if ``success <= prior_success``, which no noise can
-        achieve; or if no noise multiplier up to 1e7 is enough.
+        achieve; if no noise multiplier up to 1e7 is enough; or if success hardly depends on it,
+        so that the least one cannot be told from one that is smaller by a thousandth.
 
     Notes
     -----
-    Cost: about ten enclosures of gamma, 10 to 50 milliseconds each.
+    Cost: about twenty enclosures of gamma, 10 to 50 milliseconds each; at one step none.
 
     Examples
     --------
@@ -302,13 +355,24 @@ def noise_for_success(
         return noise
     kappa = np.array([arguments.real("prior_success", prior_success, SMALLEST, 1)])
 
-    def upper(sigma: float, tolerance: float) -> float:
-        return float(success_curve(Mechanism(1.0 / sigma, q, count), kappa, tolerance)[1][0])
+    gained = float(success - kappa[0])
+
+    def enclosed(sigma: float, tolerance: float) -> tuple[float, float]:
+        """What is gained over the prior success; to a share of the gain."""
+        share = min(max(3.0 * tolerance * gained / success, 1e-8), max(tolerance, TOLERANCE))
+        lower, upper = success_curve(Mechanism(1.0 / sigma, q, count), kappa, share)
+        return float(lower[0] - kappa[0]), float(upper[0] - kappa[0])
 
     if 1.0 - (1.0 - q) ** count * (1.0 - kappa[0]) <= success:
         # holds even without noise: the record must be in a batch, or the guess be lucky
         return _LEAST_NOISE
-    return _calibrate(upper, float(success), noise)
+    if count == 1:  # success is (1 - q) kappa + q Phi(Phi**-1(kappa) + 1/sigma)
+        full = (success - (1.0 - q) * prior_success) / q
+        shift = special.log_normal_quantile(math.log(full)) - special.log_normal_quantile(
+            math.log(prior_success)
+        )
+        return 1.0 / float(shift) * (1.0 + 1e-9)
+    return _calibrate(enclosed, gained, noise, "success")
 
 
 def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
@@ -316,56 +380,89 @@ def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
     return q, int(arguments.integer("steps", steps, 1))
 
 
-def _root(
-    excess: Callable[[float], float], low: float, high: float, tolerance: float = 1e-13
-) -> float:
+def _root(excess: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Return the root of a decreasing function of the logarithm of the noise multiplier."""
-    if excess(high) > 0.0:
+    known = cache(excess)
+    if known(high) > 0.0:
         raise ValueError(f"no noise multiplier up to {math.exp(high):g} is enough")
-    # search downwards: small noise makes lattices long
-    step = 0.5
-    top = high
-    while high - step > low:
-        if excess(high - step) > 0.0:
-            return float(
-                optimize.brentq(excess, high - step, top, xtol=tolerance, rtol=1e-14, maxiter=200)
-            )
-        high -= step
-        top = high
-        step *= 1.5
-    if excess(low) > 0.0:  # a further step would leave the range
-        return float(optimize.brentq(excess, low, top, xtol=tolerance, rtol=1e-14, maxiter=200))
+    # search downwards, further where the bound is far below: small noise makes lattices long
+    top, least = high, 0.5
+    while top > low:
+        bottom = max(top - float(np.clip(-0.5 * known(top), least, 2.5)), low)
+        if known(bottom) > 0.0:
+            return float(optimize.brentq(known, bottom, top, xtol=tolerance, rtol=1e-14))
+        top, least = bottom, 1.5 * least
     return low
 
 
-def _calibrate(upper: Callable[[float, float], float], target: float, most: float) -> float:
+def _calibrate(
+    enclosed: Callable[[float, float], tuple[float, float]], target: float, most: float, name: str
+) -> float:
     """Return the smallest noise multiplier whose certified upper bound is at most the target.
 
-    First the root of bounds at a coarse tolerance, then secant steps at the final one.
+    First the root of bounds at a coarse tolerance, then secant steps at the final one. Raises
+    ValueError if less noise, by a thousandth, is not certain to be too little.
     """
-    rough = 1e-2
+    rough, start = 1e-2, math.log(most)
 
-    def excess(log_noise: float, tolerance: float = rough) -> float:
-        return upper(math.exp(log_noise), tolerance) / target - 1.0
+    def excess(log_noise: float) -> float:
+        return _excess(enclosed, target, log_noise, rough)
 
-    if excess(math.log(most)) > 0.0:
+    if excess(start) > 0.0:
         rough = 1e-3
-    at = _root(excess, math.log(_LEAST_NOISE), math.log(most) + 0.05, tolerance=1e-3)
+    at = _root(excess, math.log(_LEAST_NOISE), start + 0.05, 1e-3)
     slope = min((excess(at + 0.01) - excess(at - 0.01)) / 0.02, -1e-9)
-    best, value = math.log(most), excess(at, TOLERANCE)
+    return _nearest(enclosed, target, at, slope, 1e-5, name, most)
+
+
+def _excess(
+    enclosed: Callable[[float, float], tuple[float, float]],
+    target: float,
+    log_noise: float,
+    tolerance: float,
+) -> float:
+    """The logarithm of the bound over the target, nearly linear in that of the noise."""
+    sigma = math.exp(log_noise)
+    bound = enclosed(sigma, tolerance)[1] if sigma >= 1.0 / _STEEPEST else math.inf
+    return float(np.clip(math.log(max(bound / target, 1e-30)), -_FARTHEST, _FARTHEST))
+
+
+def _nearest(
+    enclosed: Callable[[float, float], tuple[float, float]],
+    target: float,
+    at: float,
+    slope: float,
+    close: float,
+    name: str,
+    most: float,
+) -> float:
+    """Return the noise that is enough, by secant steps from a guess and the excess's slope there.
+
+    It exceeds the smallest one that would be certified by a relative ``close`` at most.
+    """
+    best, value = math.log(most), _excess(enclosed, target, at, TOLERANCE)
     for _ in range(10):
         if value <= 0.0:
             best = min(best, at)
-            if value > -1e-5:
+            if value > -close * min(-slope, 1.0):
                 break
-        new = at - float(np.clip((value + 2e-6) / slope, -0.1, 0.1))
+        aim = value + 0.2 * close * min(-slope, 1.0)
+        new = at - float(np.clip(aim / slope, -0.1, 0.1))
         if new == at or abs(new - at) < 1e-9:
             break
-        new_value = excess(new, TOLERANCE)
+        new_value = _excess(enclosed, target, new, TOLERANCE)
         if new_value != value and (new_value - value) / (new - at) < 0.0:
             slope = (new_value - value) / (new - at)
         at, value = new, new_value
     else:
         if value <= 0.0:
             best = min(best, at)
-    return math.exp(best)
+    sigma = math.exp(best)
+    less = sigma * (1.0 - _CLOSE)
+    if less >= 1.0 / _STEEPEST and not enclosed(less, TOLERANCE)[0] > target:
+        raise ValueError(
+            f"{name} must change enough with the noise for its least multiplier to be found to "
+            f"{_CLOSE:g} of it, which sampling_rate and steps prevent; {sigma:.6g} is certified to "
+            "be enough"
+        )
+    return sigma

@@ -10,14 +10,15 @@ statistic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
 from reconrisk.privacy._compose import TooLong
-from reconrisk.privacy._saddle import Mechanism, Saddle, narrowest, reach, saddle
+from reconrisk.privacy._saddle import Mechanism, Saddle, few_large, narrowest, reach, saddle
 from reconrisk.privacy._step import Step, one_step
-from reconrisk.privacy._tails import Tails, loosening, run_tails
+from reconrisk.privacy._tails import Tails, loosening, run_tails, split_tails
 
 __all__ = ["SMALLEST", "enclosed_curve", "power_above", "power_below", "success_curve"]
 
@@ -25,6 +26,10 @@ __all__ = ["SMALLEST", "enclosed_curve", "power_above", "power_below", "success_
 SMALLEST = 1e-200
 _ROUNDS = 12
 _PASSES = 3
+#: large losses are treated apart if they raise the level by so many deviations of the small ones
+_APART = 0.25
+#: relative width above which an enclosure is worth as many cells as memory allows
+_FAIR = 5e-3
 
 
 def success_curve(
@@ -50,44 +55,75 @@ def success_curve(
     def discretised(width: float) -> Step:
         return one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
 
-    guide, least = saddle(mechanism, low, high), narrowest(mechanism, low, high)
-    return enclosed_curve(guide, discretised, least, kappa, tolerance)
+    @cache
+    def parted(decades: int) -> tuple[Saddle, float] | None:
+        return few_large(mechanism, low, high, 2.0 * decades * math.log(10.0))
+
+    guide = saddle(mechanism, low, high)
+    least, finest = (narrowest(mechanism, low, high, t) for t in (tolerance, 0.0))
+    plans = [(guide, math.inf)] * kappa.size
+    for i, pair in enumerate(np.floor(0.5 * np.log10(kappa)).astype(int)):
+        small = parted(int(pair))
+        if small is not None and _apart(guide, small[0], kappa[i : i + 1]):
+            plans[i] = small
+    return enclosed_curve(plans, discretised, least, finest, kappa, tolerance)
+
+
+def _apart(guide: Saddle, small: Saddle, kappa: np.ndarray) -> bool:
+    """Whether the level of ``kappa`` is much lower without the large losses."""
+    level = _levels(small, kappa)
+    spread = np.interp(level, small.level, small.spread)
+    return bool(_levels(guide, kappa) - level > _APART * spread)
 
 
 def enclosed_curve(
-    guide: Saddle,
+    plans: list[tuple[Saddle, float]],
     discretised: Callable[[float], Step],
     least: float,
+    finest: float,
     kappa: np.ndarray,
     tolerance: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Enclose ``gamma`` as :func:`success_curve`, for ``guide.steps`` steps of any mechanism.
+    """Enclose ``gamma`` as :func:`success_curve`, for the steps of any mechanism.
 
     Parameters
     ----------
-    guide : Saddle
+    plans : list of tuple
+        For each ``kappa``, the saddle point of the sum of the losses up to a value, beyond which
+        they are treated apart; and this value, infinite if none is.
     discretised : callable
         Returns one step on a lattice of a given cell width. The mass beyond the range of its cells,
         over all steps, is less than ``1e-3 * tolerance`` times the smallest ``kappa``.
-    least : float
-        Smallest cell width that memory allows.
+    least, finest : float
+        Smallest cell width that is worth its cost, and the smallest that memory allows.
     """
-    level = _levels(guide, kappa)
-    width = max(_first_width(guide, kappa, level, tolerance), least)
+    members: dict[float, tuple[tuple[Saddle, float], list[int]]]
+    members = {plan[1]: (plan, []) for plan in plans}
+    for i, (_, cut) in enumerate(plans):
+        members[cut][1].append(i)
+    chosen = [(guide, cut, np.array(which)) for (guide, cut), which in members.values()]
+    level = np.empty_like(kappa)
+    width = math.inf
+    for guide, _, which in chosen:
+        level[which] = _levels(guide, kappa[which])
+        width = min(width, _first_width(guide, kappa[which], level[which], tolerance))
+    width = max(width, least)
     lower, upper = kappa.copy(), np.ones_like(kappa)
     gap = np.inf
     for _ in range(_ROUNDS):
         step = discretised(width)
-        slack = loosening(guide.steps, step)
+        slack = loosening(plans[0][0].steps, step)
         noise, again = np.full_like(kappa, np.inf), upper - lower > tolerance * upper
         too_long = False
         for _ in range(_PASSES):
             wanted = np.flatnonzero(again)
-            for theta, members in _groups(guide, level[wanted]):
-                which = wanted[members]
+            for guide, cut, theta, which in _groups(chosen, level, wanted):
                 outside = _outside(guide, theta, level[which], kappa[which], tolerance)
                 try:
-                    above, below = run_tails(step, guide, theta, outside)
+                    if cut < math.inf:
+                        above, below = split_tails(step, guide, max(theta, 1.0), outside, cut)
+                    else:
+                        above, below = run_tails(step, guide, theta, outside)
                 except TooLong:
                     too_long, again[which] = True, False
                     continue
@@ -95,7 +131,9 @@ def enclosed_curve(
                 power = power_below(below, kappa[which])
                 upper[which] = np.minimum(upper[which], slack * bound)
                 lower[which] = np.maximum(lower[which], power)
-                level[which] = above.log_ratio(index)
+                found = above.log_ratio(index)
+                # a level that one large loss reaches tells nothing of the tilt of the others
+                level[which] = np.minimum(found, level[which]) if cut < math.inf else found
                 found = _noise(above, index) / upper[which]
                 # where rounding errors dominate, repeat with the tilt and window for this level
                 again[which] = (found > 0.1 * tolerance) & (found < 0.5 * noise[which])
@@ -106,6 +144,8 @@ def enclosed_curve(
         too_wide = float(np.max(spread))
         if too_long:
             least = 2.0 * width
+        elif width <= least and too_wide > _FAIR and finest < least:
+            least = finest
         elif (
             gap <= tolerance or width <= least or gap > 0.95 * before or too_wide < 0.8 * tolerance
         ):
@@ -117,7 +157,7 @@ def enclosed_curve(
 
 def _noise(pair: Tails, index: np.ndarray) -> np.ndarray:
     """Return the part of a bound on the power that is due to rounding and the window."""
-    low, high = pair.nu.bounds(index)
+    low, high = pair.nu.up(index)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.nan_to_num((high - low) * np.exp(np.minimum(pair.log_ratio(index), 690.0)))
 
@@ -128,20 +168,21 @@ def _levels(guide: Saddle, kappa: np.ndarray) -> np.ndarray:
     return np.interp(-np.log(kappa), -guide.log_tail(0.0)[start:], guide.level[start:])
 
 
-def _groups(guide: Saddle, level: np.ndarray) -> list[tuple[float, np.ndarray]]:
-    """Return tilts, each with the indices of the levels within 1.5 deviations of its mean."""
-    order = np.argsort(level)
-    groups: list[list[int]] = []
-    for i in order:
-        first = level[groups[-1][0]] if groups else -math.inf
-        spread = float(np.interp(first, guide.level, guide.spread)) if groups else 0.0
-        if level[i] - first > 3.0 * spread:
-            groups.append([])
-        groups[-1].append(int(i))
-    return [
-        (max(float(guide.tilt(level[group[len(group) // 2]])), 0.0), np.array(group))
-        for group in groups
-    ]
+def _groups(
+    chosen: list[tuple[Saddle, float, np.ndarray]], level: np.ndarray, wanted: np.ndarray
+) -> Iterator[tuple[Saddle, float, float, np.ndarray]]:
+    """Yield tilts, each with the indices of the levels within 1.5 deviations of its mean."""
+    for guide, cut, members in chosen:
+        groups: list[list[int]] = []
+        for i in sorted(np.intersect1d(members, wanted), key=lambda i: level[i]):
+            first = level[groups[-1][0]] if groups else -math.inf
+            spread = float(np.interp(first, guide.level, guide.spread)) if groups else 0.0
+            if level[i] - first > 3.0 * spread:
+                groups.append([])
+            groups[-1].append(int(i))
+        for group in groups:
+            theta = max(float(guide.tilt(level[group[len(group) // 2]])), 0.0)
+            yield guide, cut, theta, np.array(group)
 
 
 def _outside(

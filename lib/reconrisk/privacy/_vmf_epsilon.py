@@ -180,7 +180,7 @@ def _tails_at(step: Step, guide: Saddle, level: float, tolerance: float) -> tupl
 
 def _first(holds: Callable[[int], bool], pair: Tails) -> int:
     """Return the smallest index at which a monotone condition holds, the window's end if none."""
-    return _bisected(holds, pair.first - 1, pair.first + pair.size)
+    return _bisected(holds, pair.first - 1, pair.last + 1)
 
 
 def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -193,7 +193,7 @@ def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 def _first_around(holds: Callable[[int], bool], pair: Tails, start: int) -> int:
     """Return what :func:`_first` does for a condition that is monotone only around ``start``."""
-    bottom, top = pair.first - 1, pair.first + pair.size
+    bottom, top = pair.first - 1, pair.last + 1
     low = high = min(max(start, pair.first), top - 1)
     step = 1
     while low > bottom and holds(low):
@@ -215,7 +215,7 @@ def _removed(pair: Tails, delta: float) -> float:
         return bool((pair.mu.up(place)[1] - ratio * pair.nu.up(place)[0])[0] <= delta)
 
     place = _first(enough, pair)
-    if place == pair.first + pair.size:
+    if place == pair.last + 1:
         return math.inf
     at = np.array([place])
     top = float(pair.log_ratio(at)[0])
@@ -239,7 +239,7 @@ def _added(pair: Tails, delta: float) -> float:
     place = _first(too_much, pair)
     if place == pair.first:
         return math.inf
-    at = np.array([min(place, pair.first + pair.size - 1)])
+    at = np.array([min(place, pair.last + 1 - 1)])
     top = -float(pair.log_ratio(at)[0]) + pair.width
     excess, mass = float(pair.nu.down(at)[1][0]) - delta, float(pair.mu.down(at)[0][0])
     if excess <= 0.0:

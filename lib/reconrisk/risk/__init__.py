@@ -7,9 +7,12 @@ the five papers, each entry with its assumptions, its source and what is known o
 
 from reconrisk.risk._assess import KINDS, assess
 from reconrisk.risk._dp_events import from_dp_event
+from reconrisk.risk._guarantees import from_guarantee
+from reconrisk.risk._judgement import Judgement
 from reconrisk.risk._kinds import POINTS, Kind, Method, Point, Setting
 from reconrisk.risk._least_noise import LeastNoise, least_noise
 from reconrisk.risk._opacus import from_opacus
+from reconrisk.risk._references import REFERENCES, Reference
 from reconrisk.risk._report import (
     SCHEMA_VERSION,
     THREAT_MODELS,
@@ -33,15 +36,18 @@ from reconrisk.risk._settings import (
 __all__ = [
     "KINDS",
     "POINTS",
+    "REFERENCES",
     "SCHEMA_VERSION",
     "THREAT_MODELS",
     "Entry",
+    "Judgement",
     "Kind",
     "LeastNoise",
     "Method",
     "Point",
     "Questions",
     "Record",
+    "Reference",
     "Report",
     "Setting",
     "SettingError",
@@ -51,6 +57,7 @@ __all__ = [
     "TwoLayerModel",
     "assess",
     "from_dp_event",
+    "from_guarantee",
     "from_opacus",
     "least_noise",
     "questions",

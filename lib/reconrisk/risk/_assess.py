@@ -11,7 +11,7 @@ from reconrisk.risk._kinds import Kind, Setting, compute_entry
 from reconrisk.risk._leakage import CAPACITY, INFORMATION, UNBIASED
 from reconrisk.risk._membership import MATCHING, MEMBERSHIP
 from reconrisk.risk._networks import NETWORK
-from reconrisk.risk._reconstruction import ANY_ATTACK, PRIOR_FREE
+from reconrisk.risk._reconstruction import ANY_ATTACK, CONVERSE, PRIOR_FREE
 from reconrisk.risk._report import SCHEMA_VERSION, Report
 from reconrisk.risk._settings import (
     Questions,
@@ -32,6 +32,7 @@ KINDS: MappingProxyType[str, Kind] = MappingProxyType(
             *MEMBERSHIP,
             *MATCHING,
             *ANY_ATTACK,
+            *CONVERSE,
             *PRIOR_FREE,
             *INFORMATION,
             *CAPACITY,
@@ -99,7 +100,9 @@ def assess(
     Examples
     --------
     >>> from reconrisk import risk
-    >>> run = risk.training_run(noise_multiplier=2.0, steps=4, parameters=1000)
+    >>> run = risk.training_run(
+    ...     noise_multiplier=2.0, sampling_rate=1.0, steps=4, parameters=1000
+    ... )
     >>> report = risk.assess(run, risk.record(dimension=784, data_norm=9.0, data_range=1.0))
     >>> entry = report["rero[prior_size=10]"]
     >>> f"{entry.value:.4f}", entry.direction, entry.source.place
@@ -140,8 +143,9 @@ def _notes(setting: Setting) -> tuple[str, ...]:
         )
     if not composed_numerically(run):
         notes.append(
-            "With so little noise, so little sampling or so many steps the run is not composed "
-            "numerically: epsilon and success are enclosed by closed forms, from far apart."
+            "With so little noise, so little sampling or so many steps von Mises-Fisher noise is "
+            "not composed numerically: epsilon and success are enclosed by closed forms, from far "
+            "apart."
         )
     if setting.record.norms is not None:
         notes.append(

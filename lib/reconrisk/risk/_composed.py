@@ -1,10 +1,11 @@
 """A run's epsilon, its total variation and its blow-up function, at every legal setting.
 
 Sub-sampled runs of several steps are composed numerically by :mod:`reconrisk.privacy` and
-:mod:`reconrisk.bounds`. With very little noise, very rare participation or billions of steps that
-takes minutes. There, and at prior successes too small for the numerical composition, closed forms
-enclose the value: one step gives the lower end; all steps without sub-sampling, the probability
-of taking part at all and the Renyi divergences give the upper end.
+:mod:`reconrisk.bounds`, under Gaussian noise always. Under von Mises-Fisher noise very little
+noise, very rare participation or very many steps take minutes. There, and at prior successes too
+small for the numerical composition, closed forms enclose the value: the probability of taking part
+at all and the Renyi divergences give the upper end. They also narrow what rounding errors or memory
+leave wide.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from reconrisk.risk._settings import TrainingRun
 
 __all__ = ["composed_numerically", "distance_of", "epsilon_of", "success_at"]
 
-#: least noise multiplier, least sampling rate and most steps of runs composed numerically
-_COMPOSED = ((0.25, 1e-4, 1_000_000), (0.15, 2e-3, 10_000), (0.1, 1e-2, 10_000))
+#: least noise multiplier, least sampling rate and most steps of runs composed numerically under von
+#: Mises-Fisher noise
 _COMPOSED_VMF = ((0.25, 1e-4, 100_000), (0.15, 2e-3, 10_000))
 #: most steps and least rate at which enclosures are narrowed to 1e-4; elsewhere to 1e-3
 _USUAL_STEPS, _USUAL_RATE = 20_000, 1e-3
@@ -36,13 +37,6 @@ _WIDE_LOG = 1e-3
 _GRID_POINTS = 33
 
 
-def _noise(run: TrainingRun) -> float:
-    """The noise multiplier; under von Mises-Fisher noise, the equivalent Gaussian one."""
-    if run.gaussian:
-        return run.effective_noise
-    return float(privacy.vmf_noise_multiplier(*_vmf_parameters(run)[::-1]))
-
-
 def _vmf_parameters(run: TrainingRun) -> tuple[float, int]:
     """Concentration and number of parameters."""
     assert run.concentration is not None and run.parameters is not None
@@ -50,14 +44,24 @@ def _vmf_parameters(run: TrainingRun) -> tuple[float, int]:
 
 
 def _has_closed_form(run: TrainingRun) -> bool:
-    return run.gaussian and (run.sampling_rate == 1.0 or run.steps == 1)
+    one = run.gaussian and not run.phases and isinstance(run.releases, DPSGD)
+    return one and (run.sampling_rate == 1.0 or run.steps == 1)
+
+
+def _many(run: TrainingRun) -> bool:
+    """Whether the run has several phases, or protects groups: always composed numerically."""
+    return run.gaussian and not isinstance(run.releases, DPSGD)
 
 
 def composed_numerically(run: TrainingRun) -> bool:
     """Whether the run has a closed form or is composed numerically in reasonable time."""
-    return _has_closed_form(run) or any(
-        _noise(run) >= noise and run.sampling_rate >= rate and run.steps <= steps
-        for noise, rate, steps in (_COMPOSED if run.gaussian else _COMPOSED_VMF)
+    if run.gaussian or run.guarantee is not None:
+        return True
+    # the equivalent noise multiplier
+    sigma = float(privacy.vmf_noise_multiplier(*_vmf_parameters(run)[::-1]))
+    return any(
+        sigma >= noise and run.sampling_rate >= rate and run.steps <= steps
+        for noise, rate, steps in _COMPOSED_VMF
     )
 
 
@@ -86,18 +90,25 @@ def _renyi(run: TrainingRun) -> tuple[tuple[int, ...], np.ndarray]:
     (Mironov et al. 2019), and the steps add up. In the other direction it is not larger.
     """
     if run.gaussian:
-        orders, q, sigma = _ORDERS, run.sampling_rate, run.effective_noise
-        values = []
-        for order in orders:
-            k = np.arange(order + 1.0)
-            terms = special.log_binomial_pmf(k, float(order), q) + 0.5 * k * (k - 1.0) / sigma**2
-            values.append((float(np.logaddexp.reduce(terms)) + _ROUNDING) / (order - 1.0))
-        one = np.array(values)
-    else:
-        orders = tuple(range(2, _VMF_ORDERS + 1))
-        # the divergence of this pair; the general bound where this one does not cover both orders
-        one = privacy.vmf_renyi_sampled(_VMF_ORDERS, *_vmf_parameters(run), run.sampling_rate)[1:]
+        orders = _ORDERS
+        values = np.zeros(len(orders))
+        for phase in run.each_phase if run.group_size == 1 else (run.dpsgd,):
+            values += phase.steps * _renyi_gaussian(phase)
+        return orders, values * (1.0 + _ROUNDING)
+    orders = tuple(range(2, _VMF_ORDERS + 1))
+    # the divergence of this pair; the general bound where this one does not cover both orders
+    one = privacy.vmf_renyi_sampled(_VMF_ORDERS, *_vmf_parameters(run), run.sampling_rate)[1:]
     return orders, run.steps * np.maximum(one, 0.0) * (1.0 + _ROUNDING)
+
+
+def _renyi_gaussian(run: DPSGD) -> np.ndarray:
+    q, sigma = float(run.sampling_rate), float(run.noise_multiplier)
+    values = []
+    for order in _ORDERS:
+        k = np.arange(order + 1.0)
+        terms = special.log_binomial_pmf(k, float(order), q) + 0.5 * k * (k - 1.0) / sigma**2
+        values.append((float(np.logaddexp.reduce(terms)) + _ROUNDING) / (order - 1.0))
+    return np.maximum(np.array(values), 0.0)
 
 
 def _log_never(run: TrainingRun) -> float:
@@ -105,33 +116,23 @@ def _log_never(run: TrainingRun) -> float:
     return run.steps * math.log1p(-run.sampling_rate) if run.sampling_rate < 1.0 else -math.inf
 
 
-def _without_sampling(run: TrainingRun, steps: int) -> DPSGD:
-    return DPSGD(run.effective_noise, 1.0, steps)
-
-
 # Epsilon -----------------------------------------------------------------------------------------
 
 
 def epsilon_of(run: TrainingRun) -> Interval:
     """Enclose the run's epsilon at its delta."""
+    if run.guarantee is not None:
+        return _enclosure(run.guarantee.epsilon(run.delta))
+    if _many(run):
+        return _enclosure(privacy.epsilon(run.releases, run.delta, tolerance=_tolerance(run)))
     if composed_numerically(run):
         found = _epsilon_gaussian(run) if run.gaussian else _epsilon_vmf(run)
-        if not _has_closed_form(run) and found.width > 0.1 * found.upper:
-            # wider than the tolerance: memory or rounding did not allow more
-            upper = max(min(found.upper, _epsilon_by_renyi(run)), found.lower)
-            found = Enclosure(found.lower, upper)
-        return _enclosure(found)
-    upper = _epsilon_by_renyi(run)
-    lower = 0.0
-    if run.gaussian:
-        most = privacy.epsilon(_without_sampling(run, run.steps), run.delta).upper
-        upper, lower = min(upper, most), _one_step_epsilon(run)
+        if _has_closed_form(run) or found.width <= 0.1 * found.upper:
+            return _enclosure(found)
     else:
-        upper = min(upper, 2.0 * _vmf_parameters(run)[0] * run.steps)
-    if -math.expm1(_log_never(run)) <= run.delta:
-        upper = 0.0
-    upper *= 1.0 + _ROUNDING
-    return Interval.of(min(lower, upper), upper)
+        found = Enclosure(0.0, 2.0 * _vmf_parameters(run)[0] * run.steps * (1.0 + _ROUNDING))
+    upper = 0.0 if -math.expm1(_log_never(run)) <= run.delta else _epsilon_by_renyi(run)
+    return Interval.of(found.lower, max(min(found.upper, upper), found.lower))
 
 
 def _epsilon_by_renyi(run: TrainingRun) -> float:
@@ -160,7 +161,7 @@ def _one_step_epsilon(run: TrainingRun, *, upper: bool = False) -> float:
     q = run.sampling_rate
     if run.delta >= q:
         return 0.0
-    full = privacy.epsilon(_without_sampling(run, 1), run.delta / q)
+    full = privacy.epsilon(DPSGD(run.effective_noise), run.delta / q)
     value = full.upper if upper else full.lower
     value = math.log1p(q * math.expm1(value)) if value < 600.0 else value + math.log(q)
     slip = _ROUNDING if upper else -_ROUNDING
@@ -172,23 +173,27 @@ def _one_step_epsilon(run: TrainingRun, *, upper: bool = False) -> float:
 
 def distance_of(run: TrainingRun) -> Interval:
     """Enclose the total variation between the releases with and without the record."""
+    if run.guarantee is not None:
+        return _enclosure(run.guarantee.delta(0.0))
+    if _many(run):
+        return _enclosure(privacy.delta(run.releases, 0.0, tolerance=_tolerance(run)))
     if not run.gaussian:
         return _distance_vmf(run)
     if run.sampling_rate == 1.0:
         return _enclosure(privacy.delta(run.dpsgd, 0.0))
-    one = math.erf(0.5 / (math.sqrt(2.0) * run.effective_noise))
-    lower = run.sampling_rate * one * (1.0 - 1e-14)
+    one = run.sampling_rate * math.erf(0.5 / (math.sqrt(2.0) * run.effective_noise))
     if run.steps == 1:
-        return Interval.of(lower, min(run.sampling_rate * one * (1.0 + 1e-14), 1.0))
-    if composed_numerically(run):
-        return _enclosure(privacy.delta(run.dpsgd, 0.0, tolerance=_tolerance(run)))
+        return Interval.of(one * (1.0 - 1e-14), min(one * (1.0 + 1e-14), 1.0))
+    found = privacy.delta(run.dpsgd, 0.0, tolerance=_tolerance(run))
+    if found.width <= 0.1 * found.upper:
+        return _enclosure(found)
     upper = min(
-        privacy.delta(_without_sampling(run, run.steps), 0.0).upper,
+        found.upper,
         -math.expm1(_log_never(run)) * (1.0 + _ROUNDING),
-        run.steps * run.sampling_rate * one * (1.0 + 1e-14),
+        run.steps * one * (1.0 + 1e-14),
         _distance_by_divergence(run),
     )
-    return Interval.of(min(lower, upper), upper)
+    return Interval.of(found.lower, max(upper, found.lower))
 
 
 def _distance_by_divergence(run: TrainingRun) -> float:
@@ -237,13 +242,14 @@ def success_at(run: TrainingRun, log_kappa: float) -> Interval:
     Interval
         A probability, with its logarithms.
     """
-    if not composed_numerically(run):
-        found = _success_by_closed_forms(run, log_kappa)
-    elif run.gaussian:
+    if run.guarantee is not None:
+        found = run.guarantee.success(log_kappa)
+        return Interval.of_logs(found.lower, found.upper)
+    if run.gaussian:
         found = bounds.rero(
-            run.dpsgd, log_prior_success=log_kappa, log=True, tolerance=_tolerance(run)
+            run.releases, log_prior_success=log_kappa, log=True, tolerance=_tolerance(run)
         )
-    else:
+    elif composed_numerically(run):
         found = bounds.rero_vmf(
             *_vmf_parameters(run),
             log_prior_success=log_kappa,
@@ -252,7 +258,10 @@ def success_at(run: TrainingRun, log_kappa: float) -> Interval:
             log=True,
             tolerance=_tolerance(run),
         )
-    if found.width > _WIDE_LOG and not _has_closed_form(run):
+    else:
+        found = _success_by_closed_forms(run, log_kappa)
+    grouped = run.group_size > 1 and run.sampling_rate < 1.0
+    if found.width > _WIDE_LOG and not _has_closed_form(run) and not grouped:
         found = _narrowed_by_renyi(run, log_kappa, found)
     return Interval.of_logs(found.lower, found.upper)
 
@@ -264,16 +273,8 @@ def _success_by_closed_forms(run: TrainingRun, log_kappa: float) -> Enclosure:
     if never > -math.inf:
         high = float(np.logaddexp(never + log_kappa, math.log(-math.expm1(never))))
         high += _ROUNDING * (1.0 + abs(high))
-    low = log_kappa
-    if run.gaussian:
-        full = bounds.rero(_without_sampling(run, run.steps), log_prior_success=log_kappa, log=True)
-        one = DPSGD(run.effective_noise, run.sampling_rate, 1)
-        low = bounds.rero(one, log_prior_success=log_kappa, log=True).lower
-        high = min(high, full.upper)
-    else:
-        high = min(high, log_kappa + 2.0 * _vmf_parameters(run)[0] * run.steps)
-    high = min(high, 0.0)
-    return Enclosure(min(low, high), high)
+    high = min(high, log_kappa + 2.0 * _vmf_parameters(run)[0] * run.steps, 0.0)
+    return Enclosure(min(log_kappa, high), high)
 
 
 def _narrowed_by_renyi(run: TrainingRun, log_kappa: float, known: Enclosure) -> Enclosure:

@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from reconrisk.risk._phases import Phase, one_run, phase_of_history
-from reconrisk.risk._settings import TrainingRun, training_run
+import numpy as np
+
+from reconrisk import arguments, bounds, special
+from reconrisk._types import DPSGD
+from reconrisk.privacy import Atoms, Group, Laplace
+from reconrisk.risk._guarantees import from_guarantee
+from reconrisk.risk._phases import phase_of_history
+from reconrisk.risk._settings import TrainingRun, in_phases
 
 __all__ = ["from_dp_event"]
 
 #: deepest nesting of events
 _MOST_NESTED = 50
+_Found = DPSGD | Laplace | Atoms | Group | float
 
 
 def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     """Return the training run that an event of ``dp_accounting`` describes.
 
-    Accepts ``GaussianDpEvent``, ``PoissonSampledDpEvent`` of these, ``SelfComposedDpEvent``,
-    ``ComposedDpEvent`` and ``NoOpDpEvent``, nested in any way. Several Gaussian releases of the
-    same Poisson sample equal one release with less noise, and a sample of a sample equals one
-    sample; both conversions are exact.
+    Events of Gaussian noise: ``GaussianDpEvent``, ``PoissonSampledDpEvent``,
+    ``SelfComposedDpEvent``, ``ComposedDpEvent``, ``NoOpDpEvent``,
+    ``SingleEpochTreeAggregationDpEvent``, nested in any way, are a run in phases. Several Gaussian
+    releases of the same Poisson sample equal one release with less noise (the noisy count of
+    adaptive clipping is one), and a sample of a sample equals one sample; both are exact. With
+    ``LaplaceDpEvent``, ``DiscreteLaplaceDpEvent``, ``RandomizedResponseDpEvent`` or
+    ``MixtureOfGaussiansDpEvent`` among them they compose as well, and the report answers what
+    follows from their losses; with ``ZCDpEvent`` what follows from its guarantee.
 
     Parameters
     ----------
     event : dp_accounting.DpEvent
     **settings
         What an event does not hold, as :func:`training_run` takes it: ``max_grad_norm``,
-        ``parameters``, ``layers``, ``delta``, ``dataset_size``.
+        ``parameters``, ``layers``, ``delta``, ``dataset_size``, ``group_size``.
 
     Returns
     -------
     TrainingRun
-        If the noise or the sampling rate changes during training, one run that reveals at least as
-        much, with a note that says so.
+        Its phases compose by their own losses.
 
     Raises
     ------
     TypeError
-        If ``event`` is not an event, or not one of DP-SGD.
+        If ``event`` is not an event, or one without such a form: the message names it.
     ValueError
         If a value in it, or one of ``settings``, is out of range.
 
@@ -52,20 +64,44 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     taken = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size"} & set(settings)
     if taken:
         raise TypeError(f"from_dp_event reads {', '.join(sorted(taken))} from the event")
-    phases = _phases(event, 0)
-    if not phases:
+    found = list(_releases(event, 0))
+    if not found:
         raise ValueError("event must release something; it is empty")
-    run, note = one_run(phases)
-    return training_run(
-        noise_multiplier=run.noise_multiplier,
-        sampling_rate=run.sampling_rate,
-        steps=run.steps,
-        notes=(note,) if note else (),
-        **settings,
-    )
+    if all(isinstance(r, DPSGD) for r in found):
+        phases = [(float(r.noise_multiplier), float(r.sampling_rate), int(r.steps)) for r in found]
+        return in_phases(phases, **settings)
+    concentrated = [r for r in found if isinstance(r, float)]
+    if concentrated:
+        return from_guarantee({"rho": math.fsum([*concentrated, *_rho(found)])}, **settings)
+    mechanisms = [r for r in found if not isinstance(r, float)]
+    return from_guarantee(bounds.Releases(mechanisms), **settings)
 
 
-def _phases(event: Any, depth: int) -> list[Phase]:
+def _rho(found: Sequence[_Found]) -> Iterable[float]:
+    """Yield the concentration of full-batch Gaussian releases; refuse all others."""
+    for release in found:
+        if isinstance(release, DPSGD) and release.sampling_rate == 1.0:
+            yield 0.5 * release.steps / float(release.noise_multiplier) ** 2
+        elif not isinstance(release, float):
+            raise TypeError(
+                "event must not compose a ZCDpEvent with anything but full-batch Gaussian "
+                f"releases; it holds {release!r}"
+            )
+
+
+_REFUSED = {
+    "NonPrivateDpEvent": "it protects nothing",
+    "UnsupportedDpEvent": "nothing is known of it",
+    "SampledWithoutReplacementDpEvent": "batches of a fixed size have no form here: give a "
+    "PoissonSampledDpEvent if the loader samples so",
+    "SampledWithReplacementDpEvent": "batches drawn with replacement have no form here",
+    "TruncatedSubsampledGaussianDpEvent": "a batch that is cut to a size has no form here",
+    "RepeatAndSelectDpEvent": "its losses have no form here",
+}
+
+
+def _releases(event: Any, depth: int) -> list[_Found]:
+    """Return what an event releases; a number is the rho of a concentrated guarantee."""
     from dp_accounting import dp_event as events
 
     if depth > _MOST_NESTED:
@@ -73,42 +109,117 @@ def _phases(event: Any, depth: int) -> list[Phase]:
     match event:
         case events.NoOpDpEvent():
             return []
-        case events.GaussianDpEvent():
-            return [phase_of_history("GaussianDpEvent", (event.noise_multiplier, 1.0, 1))]
         case events.SelfComposedDpEvent():
             if event.count == 0:
                 return []
-            inner = _phases(event.event, depth + 1)
-            return [
-                phase_of_history("SelfComposedDpEvent", (sigma, q, steps * event.count))
-                for sigma, q, steps in inner
-            ]
+            return [_repeated(r, event.count) for r in _releases(event.event, depth + 1)]
         case events.ComposedDpEvent():
-            return [phase for one in event.events for phase in _phases(one, depth + 1)]
+            return [release for one in event.events for release in _releases(one, depth + 1)]
         case events.PoissonSampledDpEvent():
-            return _sampled(event.sampling_probability, _phases(event.event, depth + 1))
+            return _sampled(event.sampling_probability, _releases(event.event, depth + 1))
         case events.DpEvent():
-            raise TypeError(
-                "event must be made of Gaussian releases, Poisson sampling and composition; "
-                f"it holds a {type(event).__name__}"
-            )
+            return [_one(event)]
     raise TypeError(f"event must be a DpEvent of dp_accounting; got {type(event).__name__}")
 
 
-def _sampled(probability: float, inner: list[Phase]) -> list[Phase]:
+def _one(event: Any) -> _Found:
+    """Return what an event that is made of no others releases."""
+    from dp_accounting import dp_event as events
+
+    match event:
+        case events.GaussianDpEvent():
+            return _phase("GaussianDpEvent", event.noise_multiplier)
+        case events.SingleEpochTreeAggregationDpEvent():
+            counts = event.step_counts
+            most = max(counts) if isinstance(counts, Iterable) else counts
+            nodes = math.ceil(math.log2(arguments.integer("step_counts", most, 1) + 1))
+            return _phase(type(event).__name__, event.noise_multiplier / math.sqrt(nodes))
+        case events.LaplaceDpEvent():
+            return Laplace(event.noise_multiplier)
+        case events.DiscreteLaplaceDpEvent():
+            return _discrete_laplace(event.noise_parameter, event.sensitivity)
+        case events.RandomizedResponseDpEvent():
+            return Atoms.randomised_response(event.noise_parameter, event.num_buckets)
+        case events.MixtureOfGaussiansDpEvent():
+            return _mixture(event)
+        case events.ZCDpEvent():
+            if event.xi != 0.0:
+                raise TypeError(f"event must hold ZCDpEvents with xi = 0; got xi = {event.xi!r}")
+            return float(event.rho)
+    name = type(event).__name__
+    why = _REFUSED.get(name, "it has no form here")
+    raise TypeError(f"event holds a {name}, which cannot be composed: {why}")
+
+
+def _phase(name: str, noise: float, rate: float = 1.0, steps: int = 1) -> DPSGD:
+    return DPSGD(*phase_of_history(name, (noise, rate, steps)))
+
+
+def _repeated(release: _Found, count: int) -> _Found:
+    arguments.integer("SelfComposedDpEvent, steps,", count, 1, 1e15)
+    if isinstance(release, float):
+        return release * count
+    if isinstance(release, Group):
+        return replace(release, run=replace(release.run, steps=release.run.steps * count))
+    return replace(release, steps=release.steps * count)
+
+
+def _discrete_laplace(noise: float, sensitivity: int) -> Atoms:
+    """The outcomes between the two values, and those on either side, whose losses are equal."""
+    a = float(arguments.real("noise_parameter", noise, 0, 35, low_open=True))
+    k = int(arguments.integer("sensitivity", sensitivity, 1, 1e6))
+    # mass at most zero, and at one, two, ... up to all that is left
+    tail = 1.0 / (1.0 + math.exp(-a))
+    middle = math.tanh(0.5 * a) * np.exp(-a * np.arange(1.0, k))
+    last = max(math.exp(-a * k) / (1.0 + math.exp(-a)), 0.0)
+    law = [tail, *middle, last]
+    total = math.fsum(law)
+    law = [p / total for p in law]
+    return Atoms(tuple(law), tuple(reversed(law)))
+
+
+def _mixture(event: Any) -> Group | DPSGD:
+    """A mixture whose members are binomial, as of a group under Poisson sampling."""
+    size = len(event.sensitivities) - 1
+    shares = [float(p) for p in event.sampling_probs]
+    unit = float(event.sensitivities[1]) if size >= 1 else 0.0
+    expected = [j * unit for j in range(size + 1)]
+    rate = 1.0 - shares[0] ** (1.0 / size) if size >= 1 and shares[0] > 0.0 else 1.0
+    if unit > 0.0 and rate < 1.0 and _close(event.sensitivities, expected):
+        j = [float(i) for i in range(size + 1)]
+        law = [math.exp(special.log_binomial_pmf(i, float(size), rate)) for i in j]
+        if _close(shares, law):
+            run = _phase("MixtureOfGaussiansDpEvent", event.standard_deviation / unit, rate)
+            return Group(run, size) if size > 1 else run
+    raise TypeError(
+        "event holds a MixtureOfGaussiansDpEvent, which is composed here only with sensitivities "
+        "0, c, 2 c, ... and binomial probabilities: those of a group under Poisson sampling"
+    )
+
+
+def _close(found: Sequence[float], expected: Sequence[float]) -> bool:
+    return all(
+        math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
+        for a, b in zip(found, expected, strict=True)
+    )
+
+
+def _sampled(probability: float, inner: list[_Found]) -> list[_Found]:
     """Merge the releases on one Poisson sample into one step."""
     if not inner:
         return []
     name = "PoissonSampledDpEvent"
-    if all(q == 1.0 for _, q, _ in inner):
+    runs = [r for r in inner if isinstance(r, DPSGD)]
+    if len(runs) == len(inner) and all(r.sampling_rate == 1.0 for r in runs):
         # equivalent to one release: the inverse variances add up
-        least = min(sigma for sigma, _, _ in inner)
-        total = math.fsum(steps * (least / sigma) ** 2 for sigma, _, steps in inner)
-        return [phase_of_history(name, (least / math.sqrt(total), probability, 1))]
-    if len(inner) == 1 and inner[0][2] == 1:
-        sigma, q, _ = inner[0]
-        return [phase_of_history(name, (sigma, probability * q, 1))]
+        least = min(float(r.noise_multiplier) for r in runs)
+        total = math.fsum(r.steps * (least / float(r.noise_multiplier)) ** 2 for r in runs)
+        return [_phase(name, least / math.sqrt(total), probability)]
+    if len(inner) == 1 and isinstance(inner[0], DPSGD | Laplace) and inner[0].steps == 1:
+        rate = arguments.real(f"{name}, sampling_probability,", probability, 0, 1, low_open=True)
+        return [replace(inner[0], sampling_rate=float(rate) * float(inner[0].sampling_rate))]
     raise TypeError(
-        f"event must not hold a {name} of several sampled releases: in DP-SGD each step samples "
-        "from the whole data set"
+        f"event holds a {name} of {len(inner)} releases, which is composed here only around "
+        "Gaussian releases or one with Laplace noise: in DP-SGD each step samples from the whole "
+        "data set (several sampled releases are a ComposedDpEvent of samples)"
     )

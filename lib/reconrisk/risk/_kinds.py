@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconrisk.risk._report import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
@@ -139,6 +139,8 @@ class Kind:
 
     def method(self, setting: Setting) -> Method | None:
         """Return the method for the setting's mechanism."""
+        if setting.run.guarantee is not None:
+            return _of_guarantee(self, setting.run)
         return self.gaussian if setting.run.gaussian else self.vmf
 
     def points(self, setting: Setting) -> Iterator[Point | None]:
@@ -150,6 +152,47 @@ class Kind:
                 yield Point(name, value)
 
 
+#: kinds that follow from a guarantee alone, by what it says of a test or of a guess
+FROM_GUARANTEE = (
+    "epsilon", "power", "membership_advantage", "rero", "rero_advantage", "sphere_success",
+    "box_success", "pixel_success",
+)  # fmt: skip
+
+
+def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
+    """Return how a kind follows from a guarantee, None if it does not."""
+    if kind.name not in FROM_GUARANTEE or kind.gaussian is None or run.guarantee is None:
+        return None
+    return replace(
+        kind.gaussian,
+        source=Source("", "Trade-off curve of the guarantee", "", _FUNCTION),
+        definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
+        assumptions=(
+            f"The mechanism keeps {run.guarantee.words}, and nothing else is known of it.",
+        ),
+        tightness="Some mechanism with this guarantee allows as much; yours may allow less.",
+    )
+
+
+_FUNCTION = "reconrisk.bounds.ApproximateDP"
+
+
+def _unanswered(kind: Kind, run: TrainingRun) -> str:
+    """Return why a kind has no answer for several phases, or for groups; "" if it has one."""
+    sampled = run.sampling_rate < 1.0
+    if run.phases and kind.threat_model == "prior_free":
+        return "is computed for one noise multiplier and sampling rate: assess each phase by itself"
+    if run.phases and kind.name == "bayes_success":
+        return "the best attack is computed for one noise multiplier and sampling rate"
+    per_group = kind.name == "bayes_success" or kind.name in _BY_INFORMATION
+    if run.group_size > 1 and sampled and per_group:
+        return "is computed for single records, not for groups, on a sub-sampled run"
+    return ""
+
+
+_BY_INFORMATION = ("information_any_network", "information_secret_steps", "mse_any_network")
+
+
 def log_prior(point: Point | None) -> float:
     """Return the logarithm of the prior success at a point."""
     assert point is not None
@@ -158,15 +201,23 @@ def log_prior(point: Point | None) -> float:
 
 def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
     """Compute the entry of a kind for a setting; its status says whether it has a value."""
+    if setting.run.guarantee is not None and kind.direction == "exact":
+        # of the worst mechanism with this guarantee
+        what = "leakage" if kind.unit == "nats" else "success"
+        kind = replace(kind, direction=f"upper bound on {what}")
     method = kind.method(setting)
     missing = tuple(name for name in kind.needs if setting.get(name) is None)
     nothing = Interval(None, None)
+    if method is None and setting.run.guarantee is not None:
+        words = setting.run.guarantee.words
+        reason = f"does not follow from {words} alone: it needs the noise"
+        return _entry(kind, None, point, nothing, reason)
     if method is None:
         name = "Gaussian" if setting.run.gaussian else "von Mises-Fisher"
         return _entry(kind, None, point, nothing, f"nothing is known for {name} noise")
     if missing:
         return _entry(kind, method, point, nothing, f"needs {', '.join(missing)}", missing)
-    reason = method.refuse(setting, point)
+    reason = _unanswered(kind, setting.run) or method.refuse(setting, point)
     if reason:
         return _entry(kind, method, point, nothing, reason)
     try:
@@ -187,6 +238,10 @@ def _entry(
 ) -> Entry:
     at = () if point is None else ((point.name, point.value),)
     words = "" if point is None else _PHRASES[point.name](point.value)
+    direction, tightness = kind.direction, "" if method is None else method.tightness
+    if direction.startswith("exact") and interval.wide:
+        direction = direction.replace("exact", "enclosed")
+        tightness = f"Certified at both ends; the value lies between them. {tightness}"
     return Entry(
         kind=kind.name,
         at=at,
@@ -201,11 +256,11 @@ def _entry(
         log_lower=interval.log_lower,
         log_upper=interval.log_upper,
         unit=kind.unit,
-        direction=kind.direction,
+        direction=direction,
         riskier=kind.riskier,
         definition="" if method is None else method.definition,
         assumptions=() if method is None else method.assumptions,
         source=None if method is None else method.source,
-        tightness="" if method is None else method.tightness,
+        tightness=tightness,
         attained_by=entry_key(kind.attained_by, at) if kind.attained_by else None,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 from scipy import special as sc
 
-from reconrisk import bounds
+from reconrisk import arguments, bounds
 from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._membership import AS_FULL, INFORMED
 from reconrisk.risk._report import Interval, Source
@@ -119,7 +120,9 @@ def _ball(setting: Setting, radius: float) -> float:
     assert run.noise_multiplier is not None
     p = setting.need("parameters")
     if p > _MOST_PARAMETERS:
-        raise ValueError(f"parameters must be at most {_MOST_PARAMETERS:g} for a ball; got {p!r}")
+        raise ValueError(
+            f"parameters must be at most {_MOST_PARAMETERS:g} for a ball; got {arguments.shown(p)}"
+        )
     return float(bounds.bayes_capacity_gaussian(p, run.noise_multiplier, radius))
 
 
@@ -129,6 +132,16 @@ def _record_capacity(setting: Setting) -> float:
         return _ball(setting, run.sensitivity)
     assert run.concentration is not None and run.parameters is not None
     return float(bounds.bayes_capacity_vmf(run.parameters, run.concentration))
+
+
+def _capacity_of_all(setting: Setting) -> float:
+    """Capacities of all releases add up."""
+    if not setting.run.phases:
+        return setting.run.steps * _record_capacity(setting)
+    return math.fsum(
+        p.steps * _record_capacity(replace(setting, run=setting.run.with_noise(p.noise_multiplier)))
+        for p in setting.run.phases
+    )
 
 
 def _capacity(setting: Setting, point: Point | None) -> Interval:
@@ -143,11 +156,11 @@ def _capacity_batch(setting: Setting, point: Point | None) -> Interval:
 
 
 def _capacity_run(setting: Setting, point: Point | None) -> Interval:
-    return Interval.exactly(setting.run.steps * _record_capacity(setting))
+    return Interval.exactly(_capacity_of_all(setting))
 
 
 def _capacity_success(setting: Setting, point: Point | None) -> Interval:
-    value = min(log_prior(point) + setting.run.steps * _record_capacity(setting), 0.0)
+    value = min(log_prior(point) + _capacity_of_all(setting), 0.0)
     return Interval.of_logs(value, value)
 
 
@@ -210,9 +223,9 @@ def _capacity_kind(
 CAPACITY = (
     _capacity_kind(
         "capacity_record",
-        "Log capacity, one record",
-        "By what factor, in nats, can one release raise anybody's chance about one record's "
-        "gradient?",
+        "Largest gain of any attacker, one step",
+        "By what factor, as its natural logarithm, can one release raise any attacker's chance "
+        "about one record's gradient?",
         _capacity,
         "All other records' contributions are known.",
         unit="nats",
@@ -222,8 +235,9 @@ CAPACITY = (
     ),
     _capacity_kind(
         "capacity_batch",
-        "Log capacity, whole batch",
-        "By what factor, in nats, can one release raise anybody's chance about the whole batch?",
+        "Largest gain about a whole batch, one step",
+        "By what factor, as its natural logarithm, can one release raise any attacker's chance "
+        "about the whole batch?",
         _capacity_batch,
         "Nothing of the batch is known; the release is its average.",
         unit="nats",
@@ -233,8 +247,9 @@ CAPACITY = (
     ),
     _capacity_kind(
         "capacity_run",
-        "Log capacity, whole run",
-        "By what factor, in nats, can the whole run raise anybody's chance about one record?",
+        "Largest gain of any attacker, whole run",
+        "By what factor, as its natural logarithm, can the whole run raise any attacker's chance "
+        "about one record?",
         _capacity_run,
         "All other records' contributions are known.",
         _ADDITIVE,
@@ -289,7 +304,7 @@ def _unbiased_mse(setting: Setting, point: Point | None) -> Interval:
 UNBIASED = (
     Kind(
         name="mse_unbiased",
-        title="MSE, unbiased attacks",
+        title="Mean squared error, unbiased attacks",
         question="What mean squared error is left to any unbiased attack?",
         threat_model="unbiased",
         unit="squared data units",

@@ -120,13 +120,17 @@ def least_noise(
     Examples
     --------
     >>> from reconrisk import risk
-    >>> run = risk.training_run(noise_multiplier=1.0, steps=100)
+    >>> run = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=100)
     >>> found = risk.least_noise("rero", 0.2, run, at=10)
     >>> f"{found.noise_multiplier:.3f}", found.entry.value <= 0.2
     ('22.731', True)
     """
     setting = setting_of(run, record, None, model)
     chosen = _kind(kind)
+    if setting.run.guarantee is not None:
+        raise SettingError(
+            "run", setting.run.guarantee.words, "a mechanism with noise, not a guarantee alone"
+        )
     value = number("limit", limit, -1e300, 1e300)
     if chosen.unit == "probability":
         value = number("limit", limit, 0, 1, low_open=True, high_open=True)
@@ -175,7 +179,7 @@ def _question_at(name: str, value: object) -> Questions:
 def _with_noise(run: TrainingRun, log_noise: float) -> TrainingRun:
     """The run with another noise multiplier, or another inverse concentration."""
     if run.gaussian:
-        return replace(run, noise_multiplier=min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE))
+        return run.with_noise(min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE))
     kappa = min(max(math.exp(-log_noise), LEAST_NOISE), MOST_CONCENTRATION)
     return replace(run, concentration=kappa)
 

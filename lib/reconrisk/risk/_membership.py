@@ -39,7 +39,7 @@ def _distance(setting: Setting, point: Point | None) -> Interval:
 
 
 _EXACT_WORST = (
-    "Exact for the worst record, whose clipped gradient has full length in every step: a "
+    "The value of the worst record, whose clipped gradient has full length in every step: a "
     "likelihood ratio test reaches it. Records of shorter gradients are safer."
 )
 
@@ -47,8 +47,7 @@ MEMBERSHIP = (
     Kind(
         name="epsilon",
         title="Epsilon",
-        question="How far apart can the record's presence and absence be told, in nats of epsilon "
-        "at the run's delta?",
+        question="What is the run's epsilon, at its delta?",
         threat_model="membership",
         unit="nats",
         direction="exact",
@@ -141,7 +140,7 @@ def _rero(setting: Setting, point: Point | None) -> Interval:
 def _matching_success(run: TrainingRun, log_kappa: float) -> Interval:
     """Success with candidates, bounded by a reference law of the output that ignores the record."""
     found = success_at(run, log_kappa)
-    if run.gaussian or run.steps > 1 or run.sampling_rate < 1.0:
+    if run.concentration is None or run.steps > 1 or run.sampling_rate < 1.0:
         return found
     assert run.concentration is not None and run.parameters is not None
     # for one release of von Mises-Fisher noise the uniform reference law gives a tighter bound
@@ -313,8 +312,9 @@ MATCHING = (
     ),
     _bound_on_matching(
         name="rero_renyi",
-        title="Earlier bound with {at}",
-        question="What did Renyi privacy alone say of an attacker with {at}?",
+        title="Renyi privacy alone, {at}",
+        question="How often can an attacker with {at} name the right record, by Renyi privacy "
+        "alone?",
         at=("prior_size", "log_prior"),
         attained_by="bayes_success",
         gaussian=Method(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reconrisk.risk._phases import one_run, phase_of_history
-from reconrisk.risk._settings import TrainingRun, training_run
+from reconrisk.risk._phases import phase_of_history
+from reconrisk.risk._settings import TrainingRun, in_phases
 
 __all__ = ["from_opacus"]
 
@@ -28,9 +28,9 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     Returns
     -------
     TrainingRun
-        All steps taken. If the noise or the sampling rate changed during training, one run that
-        reveals at least as much, with a note that says so. The history does not distinguish
-        Poisson sampling from shuffled batches; Poisson sampling is assumed.
+        All steps taken. If the noise or the sampling rate changed during training, its phases,
+        which compose by their own losses; thousands of entries are grouped. The history does not
+        distinguish Poisson sampling from shuffled batches; Poisson sampling is assumed.
 
     Raises
     ------
@@ -44,6 +44,9 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     >>> run = risk.from_opacus([(1.1, 0.004, 1000), (1.1, 0.004, 500)], max_grad_norm=1.2)
     >>> run.steps, run.noise_multiplier
     (1500, 1.1)
+    >>> run = risk.from_opacus([(1.1, 0.004, 1000), (0.8, 0.01, 10)])
+    >>> round(risk.assess(run)["epsilon"].value, 3)
+    0.974
     """
     taken = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size"} & set(settings)
     if taken:
@@ -52,15 +55,8 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     phases = [phase_of_history(f"history[{i}]", entry) for i, entry in enumerate(history)]
     if not phases:
         raise ValueError("history must hold at least one step of training; it is empty")
-    run, note = one_run(phases)
-    notes = ("recorded by Opacus; Poisson sampling is assumed", *([note] if note else ()))
-    return training_run(
-        noise_multiplier=run.noise_multiplier,
-        sampling_rate=run.sampling_rate,
-        steps=run.steps,
-        notes=notes,
-        **settings,
-    )
+    notes = ("recorded by Opacus; Poisson sampling is assumed",)
+    return in_phases(phases, notes=notes, **settings)
 
 
 def _history(source: Any) -> list | tuple:

@@ -1,41 +1,22 @@
-"""A run in several phases as one run of DP-SGD: exactly where possible, else an upper bound."""
+"""A run in several phases: grouped, and one run of DP-SGD where that is exact."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
 
-__all__ = ["one_run"]
+__all__ = ["Phase", "gathered", "listed", "one_run", "phase_of_history"]
 
 Phase = tuple[float, float, int]
+#: phases that a note spells out
+_MOST_LISTED = 4
 
 
-def one_run(phases: Iterable[Phase], max_grad_norm: float = 1.0) -> tuple[DPSGD, str]:
-    """Return one run of DP-SGD that reveals at least what the phases reveal.
-
-    - Phases of equal noise multiplier and sampling rate are one run; their steps are added.
-    - Phases at sampling rate one are merged exactly: Gaussian releases of the same record with
-      noise multipliers ``sigma_i`` are equivalent to ``T`` releases with ``sigma`` where
-      ``T / sigma**2`` is the sum of ``1 / sigma_i**2``.
-    - Otherwise the result has the least noise, the largest sampling rate and all steps. A step of
-      a phase is a step of this run with noise added and, with some probability, the record left
-      out. An upper bound for this run therefore holds for the phases.
-
-    Parameters
-    ----------
-    phases : iterable of (noise_multiplier, sampling_rate, steps)
-        In any order; each as :class:`~reconrisk.DPSGD` takes them.
-    max_grad_norm : float
-        Clipping norm.
-
-    Returns
-    -------
-    run : DPSGD
-    note : str
-        How the phases were merged; empty if they are one run already.
+def gathered(phases: Iterable[Phase]) -> tuple[DPSGD, ...]:
+    """Return phases with the steps of equal noise and sampling rate added up.
 
     Raises
     ------
@@ -44,29 +25,50 @@ def one_run(phases: Iterable[Phase], max_grad_norm: float = 1.0) -> tuple[DPSGD,
     """
     merged: dict[tuple[float, float], int] = {}
     for sigma, q, steps in phases:
-        run = DPSGD(sigma, q, steps, max_grad_norm)
+        run = DPSGD(sigma, q, steps)
         key = (float(run.noise_multiplier), float(run.sampling_rate))
         merged[key] = merged.get(key, 0) + int(run.steps)
     if not merged:
         raise ValueError("phases must hold at least one step of training; got none")
-    total = sum(merged.values())
-    if len(merged) == 1:
-        ((sigma, q),) = merged
-        return DPSGD(sigma, q, total, max_grad_norm), ""
-    noises, rates = zip(*merged, strict=True)
-    listed = "; ".join(f"sigma {s:g}, q {r:g}, {t:,} steps" for (s, r), t in merged.items())
-    if set(rates) == {1.0}:
-        least = min(noises)
-        information = math.fsum(t * (least / s) ** 2 for (s, _), t in merged.items())
-        sigma = least * math.sqrt(total / information)
-        note = f"{len(merged)} phases at sampling rate 1 ({listed}), exactly one run"
-        return DPSGD(sigma, 1.0, total, max_grad_norm), note
-    note = (
-        f"{len(merged)} phases ({listed}) bounded from above by one run with the least noise and "
-        "the largest sampling rate: every success and epsilon is at most what is reported, every "
-        "error at least; what is called exact is so for that run"
+    return tuple(DPSGD(sigma, q, steps) for (sigma, q), steps in merged.items())
+
+
+def one_run(phases: Sequence[DPSGD]) -> DPSGD | None:
+    """Return the one run that gathered phases are equivalent to, None if there is none.
+
+    Phases at sampling rate one are merged: Gaussian releases of the same record with noise
+    multipliers ``sigma_i`` are equivalent to ``T`` releases with ``sigma`` where ``T / sigma**2``
+    is the sum of ``1 / sigma_i**2``.
+    """
+    if len(phases) == 1:
+        return phases[0]
+    if any(phase.sampling_rate < 1.0 for phase in phases):
+        return None
+    return DPSGD(equivalent_noise(phases), 1.0, sum(int(p.steps) for p in phases))
+
+
+def equivalent_noise(phases: Sequence[DPSGD]) -> float:
+    """Return the noise multiplier of as many equal steps that say as much of every record."""
+    least = min(float(p.noise_multiplier) for p in phases)
+    total = sum(int(p.steps) for p in phases)
+    information = math.fsum(int(p.steps) * (least / float(p.noise_multiplier)) ** 2 for p in phases)
+    return least * math.sqrt(total / information)
+
+
+def listed(phases: Sequence[DPSGD]) -> str:
+    """Return phases in words, of any number, in one line."""
+    words = [
+        f"sigma {p.noise_multiplier:g}, q {p.sampling_rate:g}, {p.steps:,} steps" for p in phases
+    ]
+    if len(words) <= _MOST_LISTED:
+        return "; ".join(words)
+    sigma, q = (
+        [float(getattr(p, n)) for p in phases] for n in ("noise_multiplier", "sampling_rate")
     )
-    return DPSGD(min(noises), max(rates), total, max_grad_norm), note
+    return (
+        f"sigma from {min(sigma):g} to {max(sigma):g}, q from {min(q):g} to {max(q):g}, "
+        f"{sum(int(p.steps) for p in phases):,} steps"
+    )
 
 
 def phase_of_history(name: str, entry: object) -> Phase:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reconrisk import bounds, special
+from reconrisk import arguments, bounds, special
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._kinds import Kind, Method, Point, Setting
-from reconrisk.risk._membership import POISSON
+from reconrisk.risk._membership import INFORMED, POISSON
 from reconrisk.risk._report import Interval, Source
 
-__all__ = ["ANY_ATTACK", "PRIOR_FREE", "expectation", "mixture"]
+__all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE", "expectation", "mixture"]
 
 #: largest error of a pixel that counts as hit, as a share of the range (paper C, Appendix I)
 _PIXEL = 32.0 / 255.0
@@ -146,7 +146,10 @@ def _log_cap(setting: Setting, point: Point | None) -> float:
     if sine2 >= 1.0:
         return 0.0
     if sine2 < 1e-280:
-        raise ValueError(f"mse must be 0 or at least 1e-280 of data_norm**2/N; got {point.value!r}")
+        raise ValueError(
+            "mse must be 0 or at least 1e-280 of data_norm**2/N; got "
+            f"{arguments.shown(point.value)}"
+        )
     return float(special.log_cap_tail(np.asarray(sine2), float(n)))
 
 
@@ -169,6 +172,7 @@ def _pixels(setting: Setting, point: Point | None) -> Interval:
 
 
 _ANY = "Holds for every network, every attack and whatever the record's clipped gradient does."
+_BOX = "The record's values are independent and uniform in the data range."
 
 
 def _both_mechanisms(
@@ -193,6 +197,133 @@ _any_success = functools.partial(
     direction="upper bound on success",
     riskier="larger",
 )
+
+
+# Every attack, by what the run can say -----------------------------------------------------------
+
+
+def _nats(setting: Setting, participation: str = "known") -> float:
+    """What the run can say about a record at most, through any network."""
+    run = setting.run
+    if not run.gaussian:
+        assert run.concentration is not None and run.parameters is not None
+        one = float(bounds.information_capacity_vmf(run.parameters, run.concentration))
+        return run.sampling_rate * run.steps * one
+    size = np.inf if run.parameters is None else float(run.parameters)
+    if run.phases:
+        noises, rates, steps = (
+            np.array([float(getattr(p, name)) for p in run.each_phase])
+            for name in ("noise_multiplier", "sampling_rate", "steps")
+        )
+        return float(
+            np.sum(
+                bounds.information_capacity(noises, rates, steps, size, participation=participation)
+            )
+        )
+    args = run.effective_noise, run.sampling_rate, run.steps, size
+    return float(bounds.information_capacity(*args, participation=participation))
+
+
+def _information(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_nats(setting))
+
+
+def _information_secret(setting: Setting, point: Point | None) -> Interval:
+    return Interval.exactly(_nats(setting, "secret"))
+
+
+def _mse_any_network(setting: Setting, point: Point | None) -> Interval:
+    n, span = setting.need("dimension"), setting.need("data_range")
+    low = float(bounds.mse_floor_uniform(_nats(setting), n, span, log=True))
+    low -= 1e-12 * (1.0 + abs(low))
+    return Interval(math.exp(low), None, low, None)
+
+
+def _converse(function: str) -> Source:
+    return Source(
+        "beyond", "Every network, in nats", "prf-beyond-any-network", f"reconrisk.bounds.{function}"
+    )
+
+
+_TOLD = "It holds also for an attacker who is told which steps took the record."
+_LEAST = (
+    "No bound for one record: it averages over records, and real images, far from uniform, can be "
+    "rebuilt better. Not known to be attained; where N sigma^2 is small the linear layer leaves "
+    "far more."
+)
+
+CONVERSE = (
+    Kind(
+        name="information_any_network",
+        title="Information, every network",
+        question="How many nats can the whole run say about a record, through any network?",
+        threat_model="any_attack",
+        unit="nats",
+        direction="upper bound on leakage",
+        riskier="larger",
+        gaussian=Method(
+            _information,
+            _converse("information_capacity"),
+            "q T (p/2) ln(1 + 1/(p sigma^2)), at most q T/(2 sigma^2)",
+            (_ANY, _TOLD, INFORMED, POISSON),
+            "The capacity itself for one full-batch step and many parameters. A linear layer alone "
+            "says at most (N/2) ln(1 + 1/(N sigma^2)) in a step. The record's entropy, the other "
+            "limit, is not counted.",
+        ),
+        vmf=Method(
+            _information,
+            _converse("information_capacity_vmf"),
+            "q T (kappa A - log of the reduced Bessel function of order p/2 - 1)",
+            (_ANY, _TOLD, INFORMED, POISSON),
+            "Attained in one full-batch release by a direction spread evenly. The record's "
+            "entropy, the other limit, is not counted.",
+        ),
+    ),
+    Kind(
+        name="information_secret_steps",
+        title="Information, secret steps",
+        question="How many nats can the whole run say about a record, through any network, if it "
+        "is secret which steps took the record?",
+        threat_model="any_attack",
+        unit="nats",
+        direction="upper bound on leakage",
+        riskier="larger",
+        gaussian=Method(
+            _information_secret,
+            _converse("information_capacity"),
+            "the smaller of that and T KL((1 - q) N(0, 1) + q N(1/sigma, 1) || N(0, 1))",
+            (_ANY, INFORMED, POISSON),
+            "Not known to be attained under sub-sampling. For small q and moderate noise about "
+            "T q^2 (exp(1/sigma^2) - 1)/2.",
+        ),
+    ),
+    Kind(
+        name="mse_any_network",
+        title="Mean squared error, every network",
+        question="What mean squared error must every attack, through any network, leave on a "
+        "record with independent values?",
+        threat_model="any_attack",
+        unit="squared data units",
+        direction="lower bound on error",
+        riskier="smaller",
+        needs=("dimension", "data_range"),
+        gaussian=Method(
+            _mse_any_network,
+            _converse("mse_floor_uniform"),
+            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
+            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
+            _LEAST,
+        ),
+        vmf=Method(
+            _mse_any_network,
+            _converse("mse_floor_uniform"),
+            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
+            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
+            _LEAST,
+        ),
+    ),
+)
+
 
 ANY_ATTACK = (
     _any_success(
@@ -222,9 +353,9 @@ ANY_ATTACK = (
             "Every attack, through every network",
             "prf-beyond-rero",
             "reconrisk.bounds.rero_box",
-            assumed="The record's values are independent and uniform in the data range.",
+            assumed=_BOX,
             worth="Not known to be attained. Real images are far from uniform: for them it is a "
-            "statement about the worst prior-free record, not about a photograph.",
+            "statement about a record without structure, not about a photograph.",
         ),
     ),
     _any_success(
@@ -238,7 +369,7 @@ ANY_ATTACK = (
             "Appendix I, with its prior success corrected",
             "prf-beyond-pixels",
             "reconrisk.bounds.log_prior_success_pixels",
-            assumed="The record's values are independent and uniform in the data range.",
+            assumed=_BOX,
             worth="Not known to be attained.",
         ),
     ),
@@ -373,6 +504,16 @@ def _ncc_tail(setting: Setting, point: Point | None) -> Interval:
     return Interval.of_logs(value, value)
 
 
+def _refuse_clipped(setting: Setting, point: Point | None) -> str:
+    norms, clip = setting.record.norms, setting.run.max_grad_norm
+    longest = setting.need("data_norm") if norms is None else norms[-1]
+    if longest > clip:
+        return (
+            f"the row is clipped: a record of norm {longest:g} exceeds the clipping norm {clip:g}"
+        )
+    return ""
+
+
 def _refuse_one_value(setting: Setting, point: Point | None) -> str:
     return "correlation needs records of at least 2 values" if setting.need("dimension") < 2 else ""
 
@@ -406,7 +547,8 @@ def _refuse_direction(setting: Setting, point: Point | None) -> str:
 
 
 _ATTACKER = (
-    "The attacker chose the architecture and averages what it gives; the record's gradient is read "
+    "The attacker put a linear layer in front, each of whose rows has the record as its gradient, "
+    "and averages what it gives; another network can say more. The record's gradient is read "
     "alone, that of the others known or absent. Under sub-sampling it knows which steps took the "
     "record, which the certified bounds do not assume."
 )
@@ -438,7 +580,7 @@ _analytic_success = functools.partial(
 PRIOR_FREE = (
     _analytic_error(
         name="mse_one_step",
-        title="E MSE, one step",
+        title="Mean squared error, one step",
         question="What mean squared error does the analytic attack leave after one step that took "
         "the record?",
         needs=("data_norm",),
@@ -457,7 +599,7 @@ PRIOR_FREE = (
     ),
     _analytic_error(
         name="mse",
-        title="E MSE, whole run",
+        title="Mean squared error, whole run",
         question="What mean squared error does the analytic attack leave after the whole run?",
         needs=("data_norm",),
         attained_by="mse_shrunk",
@@ -476,9 +618,9 @@ PRIOR_FREE = (
     ),
     _analytic_error(
         name="mse_shrunk",
-        title="E MSE, shrunk",
+        title="Mean squared error, estimate scaled down",
         question="What mean squared error does the analytic attack leave after the whole run if it "
-        "shrinks its estimate?",
+        "scales its estimate down, for a smaller error?",
         needs=("dimension", "data_norm"),
         gaussian=Method(
             _mse_shrunk,
@@ -490,15 +632,17 @@ PRIOR_FREE = (
             ),
             "sigma^2 |X|^2 E[1/(K + N sigma^2)]",
             (_ATTACKER, _SCALE, "A record that no step took is estimated by zero."),
-            "No estimate from the same observations has a smaller worst-case error relative to the "
-            "record's squared norm. Knowing the pixels' range or a prior does better.",
+            "No estimate from the linear layer's observations alone has a smaller worst-case error "
+            "relative to the record's squared norm. Knowing the norm, the pixels' range or a prior "
+            "does better, and so may another network.",
         ),
     ),
     _analytic_error(
         name="mse_single_row",
-        title="E MSE, one row",
+        title="Mean squared error, one row",
         question="What mean squared error does a single row of the gradient leave after the whole "
         "run?",
+        needs=("data_norm",),
         gaussian=Method(
             _mse_single_row,
             Source(
@@ -512,8 +656,9 @@ PRIOR_FREE = (
                 "The attack reads one row of the gradient as the record, without rescaling it.",
                 "Given that at least one step took the record.",
             ),
-            "Printed as a lower bound for every record. Exact for records of norm up to C; the row "
+            "Printed as a lower bound for every record, but true only for norms up to C; the row "
             "mean of paper A is better on records shorter than C, and shrinking on all.",
+            _refuse_clipped,
         ),
     ),
     _analytic_success(
@@ -558,9 +703,9 @@ PRIOR_FREE = (
     ),
     _analytic_success(
         name="mse_tail_shrunk",
-        title="{at}, shrunk",
-        question="How often does the analytic attack reach {at} in the whole run if it shrinks its "
-        "estimate?",
+        title="{at}, estimate scaled down",
+        question="How often does the analytic attack reach {at} in the whole run if it scales its "
+        "estimate down?",
         at=("mse",),
         needs=("dimension", "data_norm"),
         attained_by="best_tail",
@@ -601,12 +746,13 @@ PRIOR_FREE = (
             ),
             "P(cos(X, X_hat) >= sqrt(1 - N eta/|X|^2)), mixed over the number of copies",
             (_ATTACKER, _SCALE, "The norm of the record is known to the attacker."),
-            "Attained by the scaled direction of the average, at every record of the norm.",
+            "Attained by the scaled direction of the average, at every record of the norm. It "
+            "binds the linear layer's observations only: for every network see the entries above.",
         ),
     ),
     Kind(
         name="psnr",
-        title="E PSNR, whole run",
+        title="PSNR, whole run",
         question="What peak signal-to-noise ratio does the analytic attack reach in the whole run?",
         threat_model="prior_free",
         unit="dB",
@@ -647,7 +793,7 @@ PRIOR_FREE = (
     ),
     Kind(
         name="ncc",
-        title="E NCC, whole run",
+        title="Correlation, whole run",
         question="What correlation with the record does the analytic attack reach in the whole "
         "run?",
         threat_model="prior_free",
@@ -692,8 +838,8 @@ PRIOR_FREE = (
     Kind(
         name="direction_error",
         title="Error of the direction",
-        question="What squared error on the record's direction can an attacker without a prior "
-        "guarantee?",
+        question="What squared error on the record's direction can a linear layer's attacker "
+        "without a prior guarantee?",
         threat_model="prior_free",
         unit="ratio",
         direction="lower bound on error",

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from reconrisk.risk._numbers import says_nothing
+from reconrisk.risk._references import REFERENCES
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk.risk._warnings import warnings_of
+
+if TYPE_CHECKING:
+    from reconrisk.risk._judgement import Judgement
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -26,6 +33,8 @@ SCHEMA_VERSION = 1
 
 _TINY = 5e-324
 _ULP = 2.0**-52
+#: relative width from which a value is not called exact
+_WIDE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,8 @@ _THREATS = (
     ),
     ThreatModel(
         "prior_free",
-        "What does the analytic attack read off?",
-        "every noisy gradient of an architecture of the attacker's choice",
+        "What does the analytic attack read off a linear layer?",
+        "every noisy gradient of a linear layer that the attacker put in front",
         "the dimension of a record, and nothing of its contents",
         "a small error, or a large correlation",
         "papers/mean_to_extreme",
@@ -155,6 +164,16 @@ class Interval:
     log_lower: float | None = None
     log_upper: float | None = None
 
+    @property
+    def wide(self) -> bool:
+        """Whether its ends differ in their first three digits."""
+        low, high = self.log_lower, self.log_upper
+        if low is not None and high is not None:
+            return high - low > _WIDE
+        if self.lower is None or self.upper is None:
+            return self.lower is not self.upper
+        return self.upper - self.lower > _WIDE * max(abs(self.lower), abs(self.upper))
+
     @classmethod
     def of(cls, lower: float, upper: float) -> Interval:
         """Return the interval between two numbers; raise ValueError if one is nan."""
@@ -224,7 +243,8 @@ class Entry:
     direction : str
         Meaning of the value: "upper bound on success", "upper bound on leakage", "lower bound on
         error", "exact for one attack", "success of the best known attack", "exact", "order of an
-        error".
+        error". "enclosed" stands for "exact" where the two ends differ in their first three
+        digits.
     riskier : {"larger", "smaller"}
         Direction in which the value moves as the risk grows.
     definition : str
@@ -286,7 +306,7 @@ class Entry:
         return {"key": self.key, **fields}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The entries of every threat model for one run; made by :func:`assess`.
 
@@ -337,6 +357,61 @@ class Report:
         """Return the entries of one kind."""
         return tuple(e for e in self.entries if e.kind == kind)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before any number: about delta, the sampling rate, the sampler."""
+        return warnings_of(self.run)
+
+    @cached_property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """For each attacker a verdict and a sentence with its numbers, in plain words."""
+        from reconrisk.risk._judgement import judgements  # which computes entries in turn
+
+        return judgements(self)
+
+    @property
+    def nothing_useful(self) -> tuple[Entry, ...]:
+        """Entries whose value is always true, or out of any range that a person can use."""
+        return tuple(e for e in self.entries if says_nothing(e, self.record))
+
+    def __repr__(self) -> str:
+        run = self.run
+        noise = run.noise_multiplier if run.gaussian else run.concentration
+        return (
+            f"<Report: {run.mechanism} noise {noise:g}, sampling rate {run.sampling_rate:g}, "
+            f"{run.steps:,} steps, {len(self.entries)} entries>"
+        )
+
+    def __str__(self) -> str:
+        """The report in plain text, 80 columns wide: warnings, judgements, every number."""
+        from reconrisk.risk._text import plain
+
+        return plain(self)
+
+    def to_html(self) -> str:
+        """Return what a notebook shows: warnings, judgements, and the numbers folded.
+
+        A fragment, to be put into a page. ``reconrisk risk --format html`` writes a page
+        of its own, with figures.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from reconrisk import risk
+        >>> run = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=1)
+        >>> risk.assess(run, risk.record(dimension=100)).to_html().startswith("<")
+        True
+        """
+        from reconrisk.risk._text import fragment
+
+        return fragment(self)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: strings, finite numbers, None, lists and dictionaries.
 
@@ -345,12 +420,16 @@ class Report:
         return {
             "schema_version": self.schema_version,
             "library_version": self.library_version,
-            "run": _plain(asdict(self.run)),
+            "run": self.run.as_dict(),
             "record": _plain(asdict(self.record)),
             "questions": _plain(asdict(self.questions)),
             "model": None if self.model is None else self._model(),
             "threat_models": [asdict(t) for t in THREAT_MODELS.values()],
+            "warnings": list(self.warnings),
+            "judgements": [_plain(asdict(j)) for j in self.judgements],
+            "references": [asdict(r) for r in REFERENCES.values()],
             "entries": [entry.as_dict() for entry in self.entries],
+            "nothing_useful": [entry.key for entry in self.nothing_useful],
             "notes": list(self.notes),
         }
 

@@ -7,15 +7,19 @@ Constructors validate every value. If one is missing, contradictory or out of ra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.bounds import GradientInformation, contrast_of
+from reconrisk.bounds import GradientInformation, Guarantee, contrast_of
+from reconrisk.privacy import Group
+from reconrisk.risk._phases import equivalent_noise, gathered, listed, one_run
 from reconrisk.special import ACTIVATIONS
 
 __all__ = [
@@ -32,6 +36,10 @@ __all__ = [
 ]
 
 MECHANISMS = ("gaussian", "vmf")
+#: fields of a phase
+PHASE_FIELDS = (
+    "noise_multiplier", "sampling_rate", "batch_size", "dataset_size", "steps", "epochs",
+)  # fmt: skip
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e6
 MOST_CONCENTRATION = 1e5
 #: most values of a question
@@ -58,8 +66,7 @@ class SettingError(ValueError):
         super().__init__(field, value, expected)
 
     def __str__(self) -> str:
-        shown = repr(self.value)
-        return f"{self.field} must be {self.expected}; got {shown[:80]}"
+        return f"{self.field} must be {self.expected}; got {arguments.shown(self.value)[:80]}"
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -140,15 +147,16 @@ class TrainingRun:
     Attributes
     ----------
     mechanism : str
-        "gaussian" or "vmf".
+        "gaussian", "vmf", or "guarantee" where nothing but a guarantee is known.
     noise_multiplier : float or None
-        Standard deviation of the noise over the clipping norm; None under von Mises-Fisher noise.
+        Standard deviation of the noise over the clipping norm; None without Gaussian noise. Of
+        several phases, the least.
     concentration : float or None
         Concentration of von Mises-Fisher noise; None under Gaussian noise.
     sampling_rate : float
-        Probability that a record takes part in a step.
+        Probability that a record takes part in a step; of several phases, the largest.
     steps : int
-        Number of releases.
+        Number of releases, of all phases.
     max_grad_norm : float
         Clipping norm of a record's gradient.
     parameters : int or None
@@ -161,6 +169,12 @@ class TrainingRun:
         The delta at which epsilon is reported.
     notes : tuple of str
         Remarks for the report, on how the run was described.
+    phases : tuple of DPSGD
+        If noise or sampling rate change during training: what the report composes. Else empty.
+    group_size : int
+        Records that are protected together, such as those of one person.
+    guarantee : Guarantee or None
+        Where nothing else is known of the mechanism.
     """
 
     mechanism: str
@@ -176,6 +190,9 @@ class TrainingRun:
     epochs: float | None
     delta: float
     notes: tuple[str, ...] = ()
+    phases: tuple[DPSGD, ...] = ()
+    group_size: int = 1
+    guarantee: Guarantee | None = None
 
     @property
     def gaussian(self) -> bool:
@@ -184,20 +201,64 @@ class TrainingRun:
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity of a step's sum of gradients to one record, in clipping norms."""
-        return math.sqrt(self.layers)
+        """L2 sensitivity of a step's sum to one record, or group of them, in clipping norms."""
+        return math.sqrt(self.layers) * self.group_size
 
     @property
     def effective_noise(self) -> float:
-        """Noise multiplier with respect to the whole gradient: divided by ``sqrt(layers)``."""
+        """Noise multiplier with respect to the whole gradient: divided by the sensitivity.
+
+        Of several phases, that of as many equal full-batch steps that say as much.
+        """
         if self.noise_multiplier is None:
             raise SettingError("noise_multiplier", None, "given: this needs Gaussian noise")
-        return self.noise_multiplier / self.sensitivity
+        noise = equivalent_noise(self.phases) if self.phases else self.noise_multiplier
+        return noise / self.sensitivity
 
     @property
     def dpsgd(self) -> DPSGD:
-        """The run as the privacy accountant sees it; Gaussian noise only."""
+        """The run as the privacy accountant sees it; one phase of Gaussian noise only."""
+        if self.phases:
+            raise SettingError("phases", None, "one phase: this has no form for several")
         return DPSGD(self.effective_noise, self.sampling_rate, self.steps, self.max_grad_norm)
+
+    @property
+    def releases(self) -> DPSGD | tuple[DPSGD | Group, ...]:
+        """What composes, as :func:`reconrisk.privacy.epsilon` takes it; Gaussian noise only."""
+        if not self.phases and (self.group_size == 1 or self.sampling_rate == 1.0):
+            return self.dpsgd
+        return tuple(Group(phase, self.group_size) for phase in self.each_phase)
+
+    @property
+    def each_phase(self) -> tuple[DPSGD, ...]:
+        """The phases, or the one, with noise multipliers for one record's whole gradient."""
+        assert self.noise_multiplier is not None
+        parts = math.sqrt(self.layers)
+        phases = self.phases or (DPSGD(self.noise_multiplier, self.sampling_rate, self.steps),)
+        return tuple(replace(p, noise_multiplier=float(p.noise_multiplier) / parts) for p in phases)
+
+    def with_noise(self, noise_multiplier: float) -> TrainingRun:
+        """Return the run with another noise multiplier, those of all phases in proportion."""
+        assert self.noise_multiplier is not None
+        scale = noise_multiplier / self.noise_multiplier
+        return replace(
+            self,
+            noise_multiplier=noise_multiplier,
+            phases=tuple(
+                replace(p, noise_multiplier=float(p.noise_multiplier) * scale) for p in self.phases
+            ),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields as JSON values; of a guarantee, its words."""
+        plain = asdict(replace(self, guarantee=None))
+        plain["notes"] = list(self.notes)
+        plain["phases"] = [
+            {name: getattr(p, name) for name in ("noise_multiplier", "sampling_rate", "steps")}
+            for p in self.phases
+        ]
+        plain["guarantee"] = None if self.guarantee is None else self.guarantee.words
+        return plain
 
 
 def training_run(
@@ -214,6 +275,8 @@ def training_run(
     parameters: int | None = None,
     layers: int = 1,
     delta: float = 1e-5,
+    group_size: int = 1,
+    phases: Iterable[Mapping[str, float] | DPSGD] | None = None,
     notes: Iterable[str] = (),
 ) -> TrainingRun:
     """Describe a run of DP-SGD, or of its variant with von Mises-Fisher noise.
@@ -227,11 +290,12 @@ def training_run(
     mechanism : {"gaussian", "vmf"}, optional
         By default derived from which of the two is given.
     sampling_rate : float, optional
-        q in [1e-9, 1]. By default ``batch_size/dataset_size``, or 1 (the full batch) without these.
+        q in [1e-9, 1]. By default ``batch_size/dataset_size``; one of
+        the two must be given: 1 is the full batch.
     batch_size, dataset_size : int, optional
         Expected size of a batch and number of records: ``q = batch_size/dataset_size``.
     steps : int, optional
-        T in [1, 1e9]. By default derived from ``epochs``, or 1 without these.
+        T in [1, 1e9]. By default derived from ``epochs``; one of the two must be given.
     epochs : float, optional
         ``T = ceil(epochs/q)``.
     max_grad_norm : float
@@ -243,6 +307,13 @@ def training_run(
         sensitivity ``C sqrt(layers)``.
     delta : float
         In [1e-100, 1), at which epsilon is reported.
+    group_size : int
+        In [1, 10000]: records that are protected together, those of one person, say.
+    phases : iterable of mapping or DPSGD, optional
+        If noise, sampling rate or batch size change during training: for each phase its own
+        ``noise_multiplier``, ``sampling_rate`` or ``batch_size``, and ``steps`` or ``epochs``. What
+        a phase leaves out is what is given for all. Phases compose by their own losses, in any
+        order; the noise of adaptive clipping is a phase like any other.
     notes : iterable of str
         Remarks for the report, as :func:`from_opacus` adds them.
 
@@ -254,7 +325,7 @@ def training_run(
     ------
     SettingError
         If a value has the wrong type or is out of its range, two of them contradict each other, or
-        the noise is missing.
+        the noise, the sampling rate or the number of steps is missing.
 
     Examples
     --------
@@ -264,7 +335,39 @@ def training_run(
     ... )
     >>> run.steps
     3516
+
+    The learning rate falls after ten epochs, and the noise too:
+
+    >>> run = risk.training_run(
+    ...     batch_size=256,
+    ...     dataset_size=60_000,
+    ...     phases=[
+    ...         {"noise_multiplier": 1.3, "epochs": 10},
+    ...         {"noise_multiplier": 0.9, "epochs": 5},
+    ...     ],
+    ... )
+    >>> print(run.notes[0])
+    2 phases: sigma 1.3, q 0.00426667, 2,344 steps; sigma 0.9, q 0.00426667, 1,172 steps.
     """
+    if phases is not None:
+        everywhere = {
+            "noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate,
+            "batch_size": batch_size, "dataset_size": dataset_size, "steps": steps,
+            "epochs": epochs,
+        }  # fmt: skip
+        if concentration is not None or mechanism not in (None, "gaussian"):
+            raise SettingError("phases", "given", "left out for mechanism 'vmf'")
+        return in_phases(
+            _phases_of(phases, everywhere),
+            batch_size=batch_size,
+            dataset_size=dataset_size,
+            max_grad_norm=max_grad_norm,
+            parameters=parameters,
+            layers=layers,
+            delta=delta,
+            group_size=group_size,
+            notes=notes,
+        )
     noise, kappa, name = _mechanism(noise_multiplier, concentration, mechanism)
     batch = None if batch_size is None else whole("batch_size", batch_size, 1, 1e12)
     size = None if dataset_size is None else whole("dataset_size", dataset_size, 1, 1e12)
@@ -278,6 +381,9 @@ def training_run(
     parts = whole("layers", layers, 1, 1e6)
     if parts > 1 and name == "vmf":
         raise SettingError("layers", layers, "1 for mechanism 'vmf', which perturbs one direction")
+    together = whole("group_size", group_size, 1, 1e4)
+    if together > 1 and name == "vmf":
+        raise SettingError("group_size", group_size, "1 for mechanism 'vmf'")
     return TrainingRun(
         mechanism=name,
         noise_multiplier=noise,
@@ -292,7 +398,76 @@ def training_run(
         epochs=passes,
         delta=number("delta", delta, 1e-100, 1, high_open=True),
         notes=tuple(notes),
+        group_size=together,
     )
+
+
+def _phases_of(phases: object, everywhere: Mapping[str, object]) -> list[tuple[float, float, int]]:
+    """Return phases as (noise multiplier, sampling rate, steps)."""
+    expected = "a list of phases, each with fields such as noise_multiplier and steps"
+    if isinstance(phases, (str, bytes, Mapping)) or not isinstance(phases, Iterable):
+        raise SettingError("phases", phases, expected)
+    found = []
+    for i, phase in enumerate(phases):
+        if isinstance(phase, DPSGD):
+            phase = {
+                name: getattr(phase, name)
+                for name in ("noise_multiplier", "sampling_rate", "steps")
+            }
+        if not isinstance(phase, Mapping):
+            raise SettingError(f"phases[{i}]", phase, "a mapping of fields, or a DPSGD")
+        unknown = sorted(set(map(str, phase)) - set(PHASE_FIELDS))
+        if unknown:
+            raise SettingError(
+                f"phases[{i}] {unknown[0]}",
+                phase[unknown[0]],
+                f"left out: a phase has {', '.join(PHASE_FIELDS)}",
+            )
+        fields = {**everywhere, **phase}
+        # a phase's own value of one quantity comes before another for all phases
+        for own, other in (("sampling_rate", "batch_size"), ("steps", "epochs")):
+            for one, two in ((own, other), (other, own)):
+                if one in phase and two not in phase:
+                    fields[two] = None
+        if "sampling_rate" in phase and "dataset_size" not in phase:
+            fields["dataset_size"] = None
+        try:
+            run = training_run(**fields)  # type: ignore[arg-type]
+        except SettingError as error:
+            raise SettingError(f"phases[{i}] {error.field}", error.value, error.expected) from None
+        assert run.noise_multiplier is not None
+        found.append((run.noise_multiplier, run.sampling_rate, run.steps))
+    if not found:
+        raise SettingError("phases", phases, expected)
+    return found
+
+
+def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> TrainingRun:
+    """Describe a run of phases (noise multiplier, sampling rate, steps).
+
+    Parameters
+    ----------
+    phases : iterable of (float, float, int)
+    **settings
+        As :func:`training_run` takes them.
+    """
+    known = gathered(phases)
+    one = one_run(known)
+    notes = tuple(settings.pop("notes", ()))
+    if len(known) > 1:
+        notes = (f"{len(known):,} phases: {listed(known)}.", *notes)
+    batch = settings.pop("batch_size", None)
+    run = training_run(
+        noise_multiplier=min(p.noise_multiplier for p in known)
+        if one is None
+        else one.noise_multiplier,
+        sampling_rate=max(p.sampling_rate for p in known),
+        steps=sum(p.steps for p in known),
+        notes=notes,
+        **settings,
+    )
+    batch = None if batch is None else whole("batch_size", batch, 1, 1e12)
+    return replace(run, phases=known if one is None else (), batch_size=batch)
 
 
 def _mechanism(
@@ -331,13 +506,23 @@ def _sampling_rate(rate: object, batch: int | None, size: int | None) -> float:
         return share
     if batch is not None and given is None:
         raise SettingError("dataset_size", None, "given with batch_size, or a sampling_rate")
-    return 1.0 if given is None else given
+    if given is None:
+        raise SettingError(
+            "sampling_rate", None, "given: what share of the records does a step take? (1: all of "
+            "them; batch_size and dataset_size say it as well)",
+        )  # fmt: skip
+    return given
 
 
 def _steps(steps: object, epochs: float | None, rate: float) -> int:
     given = None if steps is None else whole("steps", steps, 1, 1e9)
     if epochs is None:
-        return 1 if given is None else given
+        if given is None:
+            raise SettingError(
+                "steps", None, "given: how many steps, or epochs, did training take? (1: a single "
+                "release)",
+            )  # fmt: skip
+        return given
     exact = epochs / rate
     if exact > 1e9:
         raise SettingError("epochs", epochs, f"at most {1e9 * rate:g} at this sampling rate")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -20,9 +20,16 @@ from reconrisk.mechanisms import (
     defend,
 )
 
-__all__ = ["UpdateOf", "client_updates", "local_update", "update_function"]
+__all__ = [
+    "UpdateOf",
+    "client_updates",
+    "local_update",
+    "traced_update_function",
+    "update_function",
+]
 
 UpdateOf = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], Gradient]
+TracedUpdateOf = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[Gradient, Any]]
 Auxiliary = TypeVar("Auxiliary")
 
 
@@ -71,22 +78,51 @@ def update_function(network: nn.Module, local: LocalAggregation | None = None) -
         the mean cross-entropy, or the mean gradient over the local steps. It works under ``vmap``
         and is differentiable in the images.
     """
+    traced = _update_and_trace(network, local, {}, lambda outputs: outputs)
+    return lambda images, labels, units: traced(images, labels, units)[0]
+
+
+def traced_update_function(
+    network: nn.Module, local: LocalAggregation | None = None
+) -> TracedUpdateOf:
+    """Return :func:`update_function` with the trace of the first forward pass beside the update.
+
+    Parameters
+    ----------
+    network : WideHead
+    local : LocalAggregation, optional
+
+    Returns
+    -------
+    callable
+        Maps the same arguments to the update and a :class:`~reconrisk.convnets.Trace`, for the
+        cost of the update.
+    """
+    return _update_and_trace(network, local, {"trace": True}, lambda trace: trace.outputs)
+
+
+def _update_and_trace(
+    network: nn.Module,
+    local: LocalAggregation | None,
+    keywords: dict[str, bool],
+    outputs_of: Callable[[Any], torch.Tensor],
+) -> TracedUpdateOf:
     first = {name: p.detach() for name, p in network.named_parameters()}
     buffers = dict(network.named_buffers())
 
     def loss(
         weights: Gradient, images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, Any]:
         arguments = (images,) if units is None else (images, units)
-        outputs = functional_call(network, {**weights, **buffers}, arguments)
-        return functional.cross_entropy(outputs, labels)
+        found = functional_call(network, {**weights, **buffers}, arguments, keywords)
+        return functional.cross_entropy(outputs_of(found), labels), found
 
-    gradient_at = grad(loss)
+    gradient_at = grad(loss, has_aux=True)
 
-    def update(images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None) -> Gradient:
-        return local_update(lambda w: (gradient_at(w, images, labels, units), None), first, local)[
-            0
-        ]
+    def update(
+        images: torch.Tensor, labels: torch.Tensor, units: torch.Tensor | None
+    ) -> tuple[Gradient, Any]:
+        return local_update(lambda w: gradient_at(w, images, labels, units), first, local)
 
     return update
 

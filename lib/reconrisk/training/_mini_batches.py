@@ -6,6 +6,7 @@ The noise dominates the cost: a step of K networks takes little more than K vect
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import torch
 from reconrisk import arguments
 from reconrisk.mechanisms import add_vmf_noise
 from reconrisk.models import SigmoidNetwork
+from reconrisk.training._adam import Adam
 from reconrisk.training._backpropagation import (
     backward_pass,
     one_hot,
@@ -137,33 +139,51 @@ def release_gradients(
     _add_gaussian(released, releases, size, generator)
     vmf_rows = [k for k, r in enumerate(releases) if r.kind == "vmf"]
     if vmf_rows:
-        every = len(vmf_rows) == models
-        chosen = released if every else {name: g[vmf_rows] for name, g in released.items()}
+        every, among = len(vmf_rows) == models, _span(vmf_rows)
+        chosen = released if every else {name: g[among] for name, g in released.items()}
         concentrations = np.array([releases[k].noise for k in vmf_rows])
         for name, g in add_vmf_noise(chosen, concentrations, generator).items():
             if every:
                 released[name] = g
             else:
-                released[name][vmf_rows] = g
+                released[name][among] = g
     return released
+
+
+def _span(rows: list[int]) -> slice | list[int]:
+    """Return rows as a slice where they are adjacent: a view in place of a copy."""
+    adjacent = rows[-1] - rows[0] == len(rows) - 1
+    return slice(rows[0], rows[-1] + 1) if adjacent else rows
 
 
 def _factors(norms: list[torch.Tensor], releases: Sequence[Release]) -> list[torch.Tensor]:
     """Each layer's clipping factors (K, n), by the release of each network."""
-    like = norms[0]
-    clipped = torch.tensor([r.kind != "none" for r in releases], device=like.device)
-    by_layer = torch.tensor([r.by_layer for r in releases], device=like.device)
-    limits = torch.tensor([r.max_grad_norm for r in releases], device=like.device, dtype=like.dtype)
+    limits, clipped = _clipping(tuple(releases), norms[0].device, norms[0].dtype)
     # in units of each network's C, so that the clipping norm is one for all
-    unit = [norm / limits[:, None].square() for norm in norms]
+    unit = [norm / limits for norm in norms]
     result = [torch.ones_like(u) for u in unit]
-    for choice in (True, False):
-        rows = clipped & (by_layer == choice)
-        if bool(rows.any()):
-            factors = per_record_clip_factors(unit, 1.0, choice)
-            pairs = zip(factors, result, strict=True)
-            result = [torch.where(rows[:, None], f, r) for f, r in pairs]
+    for by_layer, rows in clipped.items():
+        factors = per_record_clip_factors(unit, 1.0, by_layer)
+        result = [torch.where(rows, f, r) for f, r in zip(factors, result, strict=True)]
     return result
+
+
+@functools.lru_cache(maxsize=8)
+def _clipping(
+    releases: tuple[Release, ...], device: torch.device, dtype: torch.dtype
+) -> tuple[torch.Tensor, dict[bool, torch.Tensor]]:
+    """The squares of C, and which networks clip by layer and which as a whole, (K, 1) each."""
+    limits = torch.tensor([r.max_grad_norm for r in releases], device=device, dtype=dtype)
+    rows = {
+        choice: [r.kind != "none" and r.by_layer == choice for r in releases]
+        for choice in (True, False)
+    }
+    clipped = {
+        choice: torch.tensor(own, device=device)[:, None]
+        for choice, own in rows.items()
+        if any(own)
+    }
+    return limits[:, None].square(), clipped
 
 
 def _add_gaussian(
@@ -176,12 +196,13 @@ def _add_gaussian(
     like = next(iter(released.values()))
     std = [releases[k].noise * releases[k].max_grad_norm / size for k in rows]
     spread = torch.tensor(std, device=like.device, dtype=like.dtype)[:, None, None]
+    among = _span(rows)
     for g in released.values():
         noise = g.new_empty((len(rows), *g.shape[1:])).normal_(0, 1, generator=generator)
         if len(rows) == len(g):
             g.addcmul_(noise, spread)
         else:
-            g[rows] += noise.mul_(spread)
+            g[among] += noise.mul_(spread)
 
 
 class StepWatcher(Protocol):
@@ -276,10 +297,8 @@ def train_mini_batches(
     if not releases:
         raise ValueError("releases must not be empty")
     weights = _first_weights(network, initial, len(releases), generator, inputs.dtype)
-    method = torch.optim.AdamW if decoupled else torch.optim.Adam
-    optimiser = method(
-        list(weights.values()), lr=learning_rate, weight_decay=weight_decay, fused=True
-    )
+    values = list(weights.values())
+    optimiser = Adam(values, weight_decay=weight_decay, decoupled=decoupled, fused=True)
     steps = epochs * math.ceil(count / batch_size)
     draw = poisson_batches if poisson else _shuffled_batches
     batches = draw(count, batch_size, len(releases), steps, generator)
@@ -295,11 +314,7 @@ def train_mini_batches(
         )
         if watch is not None:
             watch(step, weights, rows, takes_part, released)
-        for name, w in weights.items():
-            w.grad = released[name]
-        optimiser.step()
-    for w in weights.values():
-        w.grad = None
+        optimiser.step([released[name] for name in weights], learning_rate)
     return weights
 
 

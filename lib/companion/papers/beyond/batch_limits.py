@@ -16,7 +16,8 @@ from companion.experiments.federated import DIMENSION, NETWORK, SIDE, Standardis
 from companion.experiments.tools import as_numpy
 from companion.papers.beyond.gradient_lengths import gradient_lengths
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
+from companion.study.falsifiers import column, frame, graded, world
+from companion.style import COLOURS, GREY, drawing, legend_above, legend_below, legend_line, panels
 from reconrisk.attacks import (
     class_means,
     deep_leakage,
@@ -32,7 +33,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128), (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96,
 _NOISES = (0.0, 0.01), (0.0, 1e-3, 1e-2)
 
 PARAMETERS = {
-    "digits": Parameter("str", "digits", "MNIST", "MNIST", "labelled data set of digits"),
+    "digits": Parameter("str", "MNIST-5000", "MNIST", "MNIST", "labelled data set of digits"),
     "batch_sizes": Parameter(
         "ints", *_SIZES, "16, 32, 64, 128", "records of a batch, smallest first", low=1
     ),
@@ -49,6 +50,41 @@ PARAMETERS = {
     "prior_steps": Parameter("int", 3, 8, _OURS, "steps of the attack with a prior", low=1),
 }
 SETTLES = ("O-032",)
+_BOTH = ("", "O-032")
+FALSIFIERS = (
+    world(
+        "least squares in the span no better than the published attack",
+        frame("errors", lambda t: _as_published(t)),
+        *_BOTH,
+    ),
+    graded(
+        "an MSE {} larger in the span of 16 records",
+        column(
+            "errors",
+            "least",
+            lambda c, by: c + by,
+            "attack == 'least squares in the span' and noise == 0 and n == 16",
+        ),
+        *_BOTH,
+        unit="",
+    ),
+    graded(
+        "errors with a prior {} larger",
+        column("errors", "natural", lambda c, by: c * (1 + by), "attack == 'with a prior'"),
+        *_BOTH,
+    ),
+    graded(
+        "errors of the published attack {} smaller",
+        column("errors", "natural", lambda c, by: c * (1 - by), "attack == 'inverting gradients'"),
+        *_BOTH,
+    ),
+    world("noise changes nothing", frame("errors", lambda t: _as_without_noise(t)), *_BOTH),
+    world(
+        "a first layer of rank one less",
+        column("counts", "rank of the first layer", lambda c: c - 1),
+        *_BOTH,
+    ),
+)
 
 #: MSE in standardised units below which a picture is recovered exactly
 _EXACT = 1e-6
@@ -58,7 +94,7 @@ _ATTACKS = {
     "the same without variation": (COLOURS[4], "v"),
     "deep leakage": (COLOURS[3], "^"),
     "least squares in the span": (COLOURS[1], "s"),
-    "with a prior": (COLOURS[2], "D"),
+    "with a prior": (COLOURS[2], "v"),
 }
 _PUBLISHED, _PLAIN, _LEAKAGE, _SPAN, _PRIOR = _ATTACKS
 #: guesses that use no gradient, with their line styles
@@ -335,6 +371,22 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(verdict, "O-032")
 
 
+def _as_published(errors: pd.DataFrame) -> pd.DataFrame:
+    """The published attack's least errors in the place of those in the span."""
+    least = errors[errors["attack"] == _PUBLISHED].set_index(["noise", "n"])["least"]
+    places = zip(errors["noise"], errors["n"], strict=True)
+    published = [least[place] for place in places]
+    return errors.assign(least=errors["least"].mask(errors["attack"] == _SPAN, published))
+
+
+def _as_without_noise(errors: pd.DataFrame) -> pd.DataFrame:
+    """The errors without noise at every noise."""
+    clean = errors[errors["noise"] == 0].set_index(["attack", "n"])
+    places = list(zip(errors["attack"], errors["n"], strict=True))
+    same = {c: [clean[c][place] for place in places] for c in ("median", "least", "largest")}
+    return errors.assign(**same)
+
+
 def _exact_up_to(least: pd.Series) -> int:
     """Largest batch size up to which some batch of every size is recovered."""
     exact = (least.sort_index() < _EXACT).cummin()
@@ -348,8 +400,8 @@ _FLOOR = 1e-12
 
 CAPTION = (
     "MSE of reconstructed pictures over the batch size, known labels, without noise and with noise "
-    "of a small share of the gradient's length (median over batches, bars from least to largest; "
-    "values below 1e-12 are drawn there). Grey: guesses that use no gradient. Right: equations and "
+    "of a small share of the gradient's length (median over batches; values below 1e-12 are "
+    "drawn there). Grey: guesses that use no gradient. Right: equations and "
     "unknowns, of all pixels and in the span of the first layer's gradient."
 )
 
@@ -376,7 +428,7 @@ def _up_to(size: int) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     errors, counts = tables["errors"], tables["counts"]
-    figure, (row,) = panels(1, 3, 3.4, 3.3)
+    figure, (row,) = panels(1, 3, 2.8, 3.9)
     for axis, noise in zip(row, (0.0, errors["noise"].max()), strict=False):
         _errors_panel(axis, errors[errors["noise"] == noise])
         axis.set_title("without noise" if noise == 0 else f"noise {noise:g} of the gradient")
@@ -389,7 +441,7 @@ def draw(tables: Tables) -> Figure:
             look = {"color": colour, "marker": marker, "ms": 3.5, "label": what + suffix}
             row[2].plot(table["n"], table[what + suffix], style, **look)
     row[2].set(yscale="log", ylabel="numbers")
-    row[2].legend(loc="lower right", fontsize=7.5)
+    legend_below(row[2], 1)
     ticks = [n for n in counts["n"] if n & (n - 1) == 0]
     for axis in row:
         axis.set_xscale("log", base=2)
@@ -410,10 +462,5 @@ def _errors_panel(axes: Axes, errors: pd.DataFrame) -> None:
         axes.plot(part["n"], part["natural"], color=GREY, linestyle=style, linewidth=1.2)
     for name, (colour, marker) in _ATTACKS.items():
         part = errors[errors["attack"] == name]
-        columns = part[["median", "least", "largest"]].to_numpy()
-        middle, low, high = np.maximum(columns, _FLOOR).T
-        axes.errorbar(
-            part["n"], middle, yerr=[middle - low, high - middle], color=colour, marker=marker,
-            ms=4.5, capsize=2, elinewidth=0.9, linewidth=1.2,
-        )  # fmt: skip
+        axes.plot(part["n"], part["median"].clip(lower=_FLOOR), marker=marker, ms=4.5, color=colour)
     axes.set(yscale="log", ylim=(0.3 * _FLOOR, 30), ylabel="MSE, matched")

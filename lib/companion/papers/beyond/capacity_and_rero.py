@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import COLOURS, GREY, drawing, panels
+from companion.study.falsifiers import column, frame, graded, world
+from companion.style import BLACK, COLOURS, GREY, drawing, panels
 from reconrisk import bounds
 
 _OURS = "not printed: our own"
@@ -22,6 +23,34 @@ PARAMETERS = {
     "room": Parameter("float", 0.01, 0.01, _OURS, "distance of crossing from limit, relative", 0),
 }
 SETTLES = ("O-055",)
+FALSIFIERS = (
+    graded("a best attack {} better", column("gains", "best attack", lambda c, by: c * (1 + by))),
+    graded("a ReRo bound {} smaller", column("gains", "ReRo", lambda c, by: c * (1 - by))),
+    world(
+        "a capacity below what the best attack gains",
+        frame("gains", lambda t: t.assign(capacity=np.sqrt(t["best attack"]))),
+    ),
+    world(
+        "capacity and ReRo exchanged",
+        frame("gains", lambda t: t.rename(columns={"ReRo": "capacity", "capacity": "ReRo"})),
+        "O-055",
+    ),
+    graded(
+        "a crossing in the largest dimension {} lower",
+        column("crossings", "crossing", lambda c, by: c * (1 - by), "p == p.max()"),
+        "O-055",
+    ),
+    graded(
+        "a crossing in the largest dimension {} higher",
+        column("crossings", "crossing", lambda c, by: c * (1 + by), "p == p.max()"),
+        "O-055",
+    ),
+    world(
+        "crossings at half the closed form",
+        frame("crossings", lambda t: t.assign(crossing=t["limit"] / 2)),
+        "O-055",
+    ),
+)
 
 
 @measurement
@@ -98,10 +127,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "One step, a uniform prior on n orthogonal candidates. Left: gain over a guess of the best "
-    "attack, as ReRo allows, and as Bayes' capacity allows, which is the same for every n; on the "
-    "diagonal the attack always succeeds. Right: the prior success below which capacity is the "
-    "sharper bound, as minus its logarithm over the number p of released values; lines are the "
-    "closed form."
+    "attack (dots), as ReRo allows, and as Bayes' capacity allows, which is the same for every n; "
+    "on the dashed line the attack always succeeds. Right: the prior success below which capacity "
+    "is the sharper bound, as minus its logarithm over the number p of released values; lines are "
+    "the closed form."
 )
 
 
@@ -111,8 +140,8 @@ def alt(tables: Tables) -> str:
     over = (crossings["crossing"] / crossings["limit"] - 1).max()
     return (
         "Left: gains of the best attack grow slowly with n, ReRo lies a little above, and the "
-        "horizontal capacity lines lie far above both or beyond the diagonal. Right: minus the "
-        f"logarithm of the prior success, over p, falls from at most {own.iloc[0]:.2f} at p = "
+        "horizontal capacity lines lie far above both or beyond the dashed diagonal. Right: minus "
+        f"the logarithm of the prior success, over p, falls from at most {own.iloc[0]:.2f} at p = "
         f"{own.index[0]:,} to {own.iloc[-1]:.2f} at p = {own.index[-1]:,}; the points lie above "
         f"the lines by at most {over:.0%}."
     )
@@ -134,7 +163,7 @@ def draw(tables: Tables) -> Figure:
         at = crossings[crossings["sigma"] == sigma]
         row[1].plot(fine, [crossing_limit(p, sigma) / p for p in fine], color=colour, lw=1.2)
         row[1].plot(at["p"], at["crossing"] / at["p"], "o", color=colour, mfc="none", label=label)
-    row[0].plot(own["n"], own["n"], color=GREY, lw=1)
+    row[0].plot(own["n"], own["n"], "--", color=BLACK, lw=1, label="certainty")
     for style, label in (("-", "ReRo"), (":", "capacity")):
         row[0].plot([], [], color=GREY, linestyle=style, label=label)
     row[0].set(xscale="log", yscale="log", ylim=(0.9, 1e14), title=f"p = {shown:,}")

@@ -13,7 +13,8 @@ from companion.papers.beyond.independent_success import (
     two_steps_by_quadrature,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.style import COLOURS, GREY, drawing, panels
+from companion.study.falsifiers import column, frame, graded, world
+from companion.style import COLOURS, GREY, drawing, legend_below, panels
 from reconrisk import DPSGD, bounds
 
 _OURS = "our own exhibit"
@@ -35,6 +36,47 @@ PARAMETERS = {
     "samples": Parameter("int", 20_000, 200_000, _OURS, "N where no other method applies", 1000),
 }
 SETTLES = ("O-013", "O-014")
+FALSIFIERS = (
+    graded(
+        "values by inversion {} larger",
+        column("enclosures", "reference", lambda c, by: c * (1 + by)),
+        *("", "O-013"),
+    ),
+    world(
+        "a known value outside its enclosure",
+        column("known values", "inside", lambda c: False, "index == 0"),
+        *("", "O-013"),
+    ),
+    graded(
+        "enclosures whose upper end is {} larger",
+        column("enclosures", "upper", lambda c, by: c * (1 + by)),
+        *("", "O-013"),
+    ),
+    world(
+        "intervals by sampling at twice the success",
+        frame(
+            "sampled",
+            lambda t: t.assign(
+                **{"sampled from": t["sampled to"], "sampled to": 2 * t["sampled to"]}
+            ),
+        ),
+        *("", "O-013"),
+    ),
+    world(
+        "a library's upper bound that is never below gamma",
+        column(
+            "other libraries", "error", lambda c: c.clip(lower=0.0), "method == 'connect-the-dots'"
+        ),
+        *("", "O-014"),
+    ),
+    graded(
+        "privacy buckets {} nearer to gamma",
+        column(
+            "other libraries", "error", lambda c, by: c * (1 - by), "method != 'connect-the-dots'"
+        ),
+        *("", "O-014"),
+    ),
+)
 
 #: the largest relative width of an enclosure that the claim allows, and that we ask for
 _GAP, _TOLERANCE = 1e-4, 1e-6
@@ -186,11 +228,11 @@ def _width(table: pd.DataFrame) -> pd.Series:
 
 
 CAPTION = (
-    "The certified success of any attack. Left: gamma over kappa for runs of paper C's kind; the "
-    "enclosures are thinner than the lines. Middle: the enclosures' relative width, and the "
+    "The certified success of any attack. Left: gamma over kappa for three runs of paper C's kind; "
+    "the enclosures are thinner than the lines. Middle: the enclosures' relative width, and the "
     "distance of an independent inversion of the characteristic function from their middle. Right: "
-    "an accountant's upper bound relative to gamma, for three runs and two grids; below zero it is "
-    "no bound."
+    "an accountant's upper bound relative to gamma, by run and grid, cut off at minus one; below "
+    "zero it is no bound."
 )
 
 
@@ -202,7 +244,7 @@ def alt(tables: Tables) -> str:
         else "and nowhere below"
     )
     return (
-        f"Left: {table.groupby(_RUN).ngroups} curves falling with kappa, all above the dotted "
+        "Left: three curves rising with kappa, all above the dotted "
         f"diagonal. Middle: widths of at most {_width(table).max():.1g}, with the distances of the "
         "independent values below them. Right: relative errors just above zero for large kappa "
         f"{fails}."
@@ -212,37 +254,36 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     table, others = tables["enclosures"], tables["other libraries"]
-    figure, (row,) = panels(1, 3, 4.0, 3.6)
-    colours = (*COLOURS, GREY, "#B8860B", "#00655A")
-    runs = table.groupby(_RUN, sort=False)
-    for colour, ((sigma, q, steps), own) in zip(colours, runs, strict=False):
-        label = rf"{sigma:g}, {q:g}, $10^{{{np.log10(steps):.0f}}}$"
-        row[0].plot(own["kappa"], own["upper"], color=colour, label=label, lw=1.4)
+    figure, (row,) = panels(1, 3, 2.8, 4.2)
+    runs = dict(list(table.groupby(_RUN, sort=False)))
+    order = sorted(runs, key=lambda run: runs[run].sort_values("kappa")["upper"].iloc[0])
+    shown = (order[0], order[len(order) // 2], order[-1])
+    for colour, run in zip(COLOURS, shown, strict=False):
+        own = runs[run]
+        label = r"$\sigma$ = {:g}, q = {:g}, T = {:,}".format(*run)
+        row[0].plot(own["kappa"], own["upper"], color=colour, label=label)
         middle = 0.5 * (own["upper"] + own["lower"])
-        row[1].plot(own["kappa"], (own["upper"] - own["lower"]) / middle, color=colour, lw=1.2)
+        row[1].plot(own["kappa"], (own["upper"] - own["lower"]) / middle, color=colour)
         off = (own["reference"] - middle).abs() / middle
-        row[1].plot(own["kappa"], off, ".", color=colour, ms=5)
+        row[1].plot(own["kappa"], off, ".", color=colour, ms=7)
     kappa = np.array([1e-12, 0.5])
-    row[0].plot(kappa, kappa, ":", color=GREY, lw=1)
-    row[0].set(ylabel=r"$\gamma$", yscale="log", ylim=(1e-18, 3))
-    row[0].legend(
-        title=r"$\sigma$, $q$, $T$", fontsize=7, title_fontsize=7.5, ncols=2, loc="lower right",
-        handlelength=1.1, columnspacing=0.8,
-    )  # fmt: skip
+    row[0].plot(kappa, kappa, ":", color=GREY, lw=1, label="guessing")
+    row[0].set(ylabel=r"success $\gamma$", yscale="log")
     row[1].plot([], [], color=GREY, label="width of the enclosure")
-    row[1].plot([], [], ".", color=GREY, label="|inversion - middle|")
-    row[1].set(ylabel=r"relative to $\gamma$", yscale="log", ylim=(1e-11, 1e-4))
-    row[1].legend(loc="upper right")
+    row[1].plot([], [], ".", color=GREY, label="distance of an inversion")
+    row[1].set(ylabel=r"relative to $\gamma$", yscale="log")
     dots = others[others["method"] == _DOTS].groupby(["sigma", "T", "grid"])
-    for colour, marker, ((sigma, steps, grid), own) in zip(COLOURS, "os^Dv", dots, strict=False):
+    for colour, marker, ((sigma, steps, grid), own) in zip(COLOURS, "os^pv", dots, strict=False):
         own = own.sort_values("kappa")
-        label = rf"$\sigma$ = {sigma:g}, T = {steps:,}, grid {grid:g}"
-        row[2].plot(own["kappa"], own["error"], marker=marker, ms=4, color=colour, label=label)
+        label = rf"$\sigma$ = {sigma:g}, T = {steps:,}, {grid:g}"
+        error = own["error"].clip(lower=-1)
+        row[2].plot(own["kappa"], error, marker=marker, ms=4, color=colour, label=label)
     row[2].axhline(0, color=GREY, lw=1)
     row[2].set_yscale("symlog", linthresh=1e-5)
-    row[2].set_yticks([-1e1, -1e-1, -1e-3, -1e-5, 0, 1e-5, 1e-3, 1e-1])
-    row[2].set(ylabel=r"library / $\gamma$ - 1", ylim=(-40, 1e4))
-    row[2].legend(fontsize=7.2, loc="upper right")
+    row[2].set_yticks([-1, -1e-3, -1e-5, 0, 1e-5, 1e-3, 1e-1])
+    row[2].set(ylabel=r"library / $\gamma$ - 1", ylim=(-3, 1))
     for axis in row:
         axis.set(xscale="log", xlabel=r"prior success $\kappa$")
+        axis.set_xticks([1e-12, 1e-8, 1e-4, 1])
+        legend_below(axis, 1, handlelength=1.6)
     return figure

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 __all__ = ["draw_cosine_axis", "stretched"]
 
-_TICKS = (0.01, 0.1, 0.5, 0.95, 0.999)
+#: few enough for panels of two inches
+_TICKS = (0.01, 0.1, 0.5, 0.99)
 
 
 def stretched(cosine: ArrayLike) -> np.ndarray:

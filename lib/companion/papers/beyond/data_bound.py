@@ -10,8 +10,9 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
+from companion.style import BEST, BOUND, GREY, SCORES, drawing, panels
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import prior_aware
 from reconrisk.datasets import LabelledImages
@@ -21,9 +22,11 @@ from reconrisk.training import gradient_factors, train_many
 _OURS = "our own exhibit"
 
 PARAMETERS = {
-    "dataset": Parameter("str", "digits", "MNIST", _OURS, "labelled images: digits or MNIST"),
+    "dataset": Parameter(
+        "str", "digits", "MNIST", _OURS, "labelled images: digits (8x8), MNIST-5000 or MNIST"
+    ),
     "epsilons": Parameter(
-        "floats", (5.0, 7.0, 10.0), (4.0, 5.0, 7.0, 10.0), _OURS, "epsilon of the runs", 1e-3
+        "floats", (5.0, 10.0), (4.0, 5.0, 7.0, 10.0), _OURS, "epsilon of the runs", 1e-3
     ),
     "prior_sizes": Parameter(
         "ints", (10, 2), (10, 2), "10", "n within one class; n whatever the class", 2
@@ -39,6 +42,35 @@ PARAMETERS = {
     "slack": Parameter("float", 0.1, 0.1, _OURS, "added to the largest distance observed", 0),
 }
 SETTLES = ("O-023",)
+
+#: how far above its bound a success may be, its Monte Carlo error included
+MARGIN = 0.1
+#: the share of the ReRo bound that the bound of candidates of one class is below: on MNIST-5000 it
+#: is 0.83 to 0.88, on the 8x8 digits at most 0.71
+BELOW = 0.9
+FALSIFIERS = (
+    graded(
+        "attacks {} more successful",
+        column("success", "likelihood", lambda c, by: c * (1 + by)),
+        *("", "O-023"),
+        most=3.0,
+    ),
+    world(
+        "candidates of one class as far apart as any",
+        frame("success", lambda t: t.assign(**{"data bound": t["bound"]})),
+        *("", "O-023"),
+    ),
+    graded(
+        "bounds from the data {} higher",
+        column("success", "data bound", lambda c, by: c * (1 + by)),
+        *("", "O-023"),
+    ),
+    graded(
+        "bounds from the data {} lower",
+        column("success", "data bound", lambda c, by: c * (1 - by)),
+        *("", "O-023"),
+    ),
+)
 
 
 @measurement
@@ -148,28 +180,28 @@ def _summary(
         "orthogonal": float(bounds.bayes_success(math.sqrt(run.steps) / run.noise_multiplier, n)),
         **{s: float(np.mean([g[s].mean() for g in groups])) for s in ("sum", "likelihood")},
         "trials": trials,
-        "standard error": math.sqrt(0.25 / trials),
     }
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["success"]
     scores = table[["sum", "likelihood"]]
-    above = scores.sub(table["data bound"], axis=0).div(table["standard error"], axis=0)
+    above = scores.sub(table["data bound"], axis=0)
+    error = STANDARD_ERRORS * (scores * (1 - scores)).div(table["trials"], axis=0) ** 0.5
+    below = True if (above + error < MARGIN).all(axis=None) else None
+    below = False if (above - error > 0).any(axis=None) else below
     similar = table[table["candidates"] == "one class"]
     never_above = (table["data bound"] <= table["bound"]).all()
     most = _tightest(tables)
     verdict = check(
         "beyond/data_bound",
-        (similar["data bound"] < similar["bound"]).all()
-        and never_above
-        and above.max(axis=None) < STANDARD_ERRORS,
+        (similar["data bound"] < BELOW * similar["bound"]).all() and never_above and below,
         "the attacks stay below the bound from the candidates' distances, which is never above "
-        "the ReRo bound and below it for candidates of one class",
+        f"the ReRo bound and below {BELOW:g} of it for candidates of one class",
         ours=f"{len(table)} settings; most at epsilon = {most['epsilon']:g}, n = {most['n']:g}: "
         f"likelihood {rounded(most['likelihood'], 0.1)}, data "
         f"{rounded(most['data bound'], 0.1)}, ReRo {most['bound']:.3f}",
-        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        tolerance=f"{MARGIN:g} above the bound, with {STANDARD_ERRORS:g} standard errors inside",
     )
     yield from shared_by(verdict, "O-023")
 
@@ -183,7 +215,8 @@ def _tightest(tables: Tables) -> pd.Series:
 CAPTION = (
     "Attacks on trained networks against two bounds: paper C's, which uses only the number of "
     "candidates, and the one from the distances between their gradients. Left: candidates of one "
-    "class, as for an attacker who knows the label. Right: candidates of any class."
+    "class, as for an attacker who knows the label. Right: candidates of any class. Bars: "
+    "95% intervals."
 )
 
 
@@ -205,14 +238,14 @@ def draw(tables: Tables) -> Figure:
     figure, (row,) = panels(1, len(kinds), 4.4, 3.4)
     for axis, (kind, own) in zip(row, kinds, strict=True):
         n = int(own["n"].iloc[0])
-        axis.plot(own["epsilon"], own["bound"], color=GREY, label="ReRo bound")
-        axis.plot(own["epsilon"], own["orthogonal"], ":", color=GREY, label="orthogonal candidates")
-        axis.plot(own["epsilon"], own["data bound"], "D-", ms=4, color=PURPLE, label="data bound")
+        axis.plot(own["epsilon"], own["bound"], color=BOUND, label="ReRo bound")
+        label = "orthogonal candidates"
+        axis.plot(own["epsilon"], own["orthogonal"], "--", color=BEST, label=label)
+        axis.plot(own["epsilon"], own["data bound"], "-.", color=BOUND, label="data bound")
         # side by side, since the two scores agree where every gradient is clipped
-        looks = (("likelihood", "o", BLUE, 0.985), ("sum", "s", ORANGE, 1.015))
-        for name, marker, colour, aside in looks:
+        for name, marker, aside in (("likelihood", "o", 0.985), ("sum", "s", 1.015)):
             error = 1.96 * np.sqrt(own[name] * (1 - own[name]) / own["trials"])
-            look = {"ms": 4.5, "color": colour, "capsize": 2, "label": f"attack, {name}"}
+            look = {"ms": 4.5, "color": SCORES[name], "capsize": 2, "label": f"attack, {name}"}
             axis.errorbar(aside * own["epsilon"], own[name], error, fmt=marker, **look)
         axis.axhline(1 / n, color=GREY, lw=1, ls="-.")
         axis.set(xscale="log", xlabel=r"$\varepsilon$", title=f"{n} candidates of {kind}")

@@ -22,7 +22,7 @@ from companion.experiments.client_grid import (
     run_grid,
     updates_of,
 )
-from companion.experiments.clients import Setting, pictures
+from companion.experiments.clients import Setting, pictures, pixel_search
 from companion.experiments.tools import as_numpy
 from companion.study import Context, Parameter
 from reconrisk.attacks import Knowledge, Objective, invert_updates
@@ -148,6 +148,7 @@ def attack_with_likelihood(task: dict[str, Any]) -> dict[str, Any]:
         generator=grid.generator(grid.start_seed, task["batch_size"]),
         objective=Objective(distance="squared", total_variation=weight),
         iterations=grid.iterations,
+        **pixel_search(grid.iterations),
     ).inputs
     x, y = (as_numpy(t.flatten(2)) for t in (batches.images, found))
     return {

@@ -11,6 +11,7 @@ from companion.experiments.tools import data_folder
 from companion.papers.beyond.guesses import Guesses
 from companion.papers.beyond.run_parameters import OURS, RUN
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.models import Classifier
 
@@ -21,6 +22,37 @@ PARAMETERS = {
 }
 SETTLES = ("O-060",)
 SHOWN = ("what an epsilon means",)
+FALSIFIERS = (
+    world(
+        "a notion that epsilon does not move",
+        column("values", "near miss", lambda c: c.iloc[0]),
+    ),
+    world(
+        "an error that grows with epsilon",
+        column("values", "RMSE (A)", lambda c: c.to_numpy()[::-1]),
+    ),
+    world(
+        "2 and 1,000 candidates exchanged",
+        frame("levels", lambda t: t.assign(notion=t["notion"].replace(_EXCHANGED))),
+        "O-060",
+    ),
+    graded(
+        "an attacker with 1,000 candidates who needs {} less epsilon",
+        frame("values", lambda t, by: _sooner(t, "1,000 candidates", 1 - by)),
+        "O-060",
+        most=0.9,
+    ),
+    graded(
+        "an attacker without a prior who needs {} less epsilon",
+        frame("values", lambda t, by: _sooner(t, "RMSE (A)", 1 - by)),
+        "O-060",
+        most=0.9,
+    ),
+)
+_EXCHANGED: dict[str, str] = {
+    "2 candidates": "1,000 candidates",
+    "1,000 candidates": "2 candidates",
+}
 
 #: notion -> whether it grows with the risk
 GROWS = {
@@ -111,12 +143,19 @@ def epsilon_of_level(epsilons: pd.Series, values: pd.Series, level: float) -> fl
     return float(np.exp(x[i] - gap[i] * (x[i + 1] - x[i]) / (gap[i + 1] - gap[i])))
 
 
+def _sooner(values: pd.DataFrame, notion: str, share: float) -> pd.DataFrame:
+    """A notion that says at this share of an epsilon what it says at the whole."""
+    epsilons = np.log(values["epsilon"].to_numpy())
+    sooner = np.interp(epsilons - math.log(share), epsilons, values[notion])
+    return values.assign(**{notion: sooner})
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     values, levels = tables["values"], tables["levels"].set_index("notion")["level"]
     yield check(
         "beyond/epsilon_means",
         all(
-            (values[name] if grows else -values[name]).is_monotonic_increasing
+            ((values[name] if grows else -values[name]).diff().dropna() > 0).all()
             for name, grows in GROWS.items()
         ),
         "at a fixed sampling rate and number of steps, every notion of risk falls with epsilon",

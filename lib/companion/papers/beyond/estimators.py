@@ -1,5 +1,6 @@
 """Four estimators better than the "optimal" X_hat: their measured MSE over that of X_hat."""
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,13 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import as_numpy, photographs, tensor
+from companion.experiments.tools import MNIST, as_numpy, jointly, mnist, photographs, tensor
 from companion.papers.beyond.reconstruction_styles import STYLES
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
+from companion.study.verdicts import within
 from companion.style import drawing, panels
-from reconrisk import DPSGD, bounds, datasets, metrics
+from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
 _OURS = "our own exhibit"
@@ -23,7 +26,7 @@ PARAMETERS = {
     "pictures": Parameter("int", 6, 50, _OURS, "photographs", 2),
     "sizes": Parameter("ints", (16, 64), (32, 224), _OURS, "pixels a side", 8),
     "repeats": Parameter("int", 8, 1, _OURS, "steps per photograph, sigma and estimator", 1),
-    "digits": Parameter("int", 200, 1797, _OURS, "handwritten digits", 10),
+    "digits": Parameter("int", 50, 2000, _OURS, "MNIST images", 10),
     "synthetic": Parameter("int", 200, 2000, _OURS, "records from U(0, 1)^N", 10),
     "dimensions": Parameter(
         "ints", (4, 64, 1024), (4, 64, 1024), _OURS, "N of the synthetic records", 3
@@ -31,9 +34,31 @@ PARAMETERS = {
     "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 1e-12),
 }
 SETTLES = ("O-005", "O-006")
+FALSIFIERS = (
+    world(
+        "estimators no better than X_hat",
+        frame("ratios", lambda t: t.assign(ratio=1.0, theory=1.0)),
+        *("", "O-005", "O-006"),
+    ),
+    graded(
+        "measured MSEs {} larger",
+        column("ratios", "ratio", lambda c, by: c * (1 + by)),
+        *("", "O-005", "O-006"),
+    ),
+    world(
+        "the shrunken and the offset reconstruction exchanged",
+        column("ratios", "reconstruction", lambda c: c.map(lambda r: _EXCHANGED.get(r, r))),
+        "O-005",
+    ),
+    world("a James-Stein worse than X_hat", column("ratios", "not worse", lambda c: False)),
+)
+_EXCHANGED: dict[str, str] = {"shrunken": "offset 1/2", "offset 1/2": "shrunken"}
 PHOTOGRAPHS = True
 
-_TOLERANCE = 5.0
+#: how near measured ratios must come to their expectation, relative
+_MARGIN = 0.1
+#: records of fewer values are too noisy to be measured to that: their expectations are exact
+_VALUES = 64
 
 
 @measurement
@@ -78,14 +103,15 @@ def measure(study: Context) -> Tables:
                         "reconstruction": label,
                         "ratio": squares.sum() / variance.sum(),
                         "theory": (expected * variance).sum() / variance.sum(),
-                        "z-score": residual.mean() / _error(residual),
+                        "standard error": _error(residual) / variance.mean(),
                         "not worse": change.mean() < 4 * _error(change),
                     }
                 )
     return Tables(
         {"ratios": pd.DataFrame(rows)},
+        subsets=(MNIST,),
         ran=f"{p.pictures} photographs ({p.repeats} steps each) at "
-        f"{' and '.join(map(str, p.sizes))} pixels a side, {p.digits} digits (N = 64), "
+        f"{' and '.join(map(str, p.sizes))} pixels a side, {p.digits} MNIST images, "
         f"{p.synthetic} synthetic records for each N, one DP-SGD step per sigma.",
     )
 
@@ -96,7 +122,7 @@ def _data_sets(study: Context) -> dict[str, np.ndarray]:
     for size in p.sizes:
         pictures = photographs(study, size, p.pictures).reshape(p.pictures, -1)
         data[f"photographs, {size} px"] = np.repeat(pictures, p.repeats, axis=0)
-    data["digits"] = datasets.digits()[: p.digits]
+    data["MNIST"] = mnist(p.digits)
     for dimension in p.dimensions:
         draws = study.rng("synthetic", dimension).random((p.synthetic, dimension))
         data[f"synthetic, N = {dimension}"] = draws
@@ -115,30 +141,37 @@ def _error(values: np.ndarray) -> float:
     return values.std(ddof=1) / math.sqrt(len(values))
 
 
+@functools.cache
+def _james_stein_improves(dimensions: tuple[int, ...], sigmas: tuple[float, ...]) -> bool:
+    return all(
+        bounds.expected_mse_james_stein(dimension, sigma, 1.0) < sigma**2
+        for dimension in dimensions
+        for sigma in sigmas
+    )
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, table = tables.parameters, tables["ratios"]
     by = dict(iter(table.groupby("reconstruction")))
     shrunken, offset = by["shrunken"], _largest(tables, "offset 1/2")
+    sigma = shrunken["sigma"]
+    factor = np.allclose(shrunken["theory"], 1 / (1 + shrunken["N"] * sigma**2), rtol=1e-9)
     # at small sigma the gain is too small to measure: the exact expectations decide, and the
     # measurements must agree with them; the positive part improves on plain James-Stein
     beats = (
         (shrunken["theory"] < 1).all()
         and (by["clipped to [0, 1]"]["theory"] < 1).all()
-        and all(
-            bounds.expected_mse_james_stein(dimension, sigma, 1.0) < sigma**2
-            for dimension in table["N"].unique()
-            for sigma in p.noise_multipliers
-        )
+        and _james_stein_improves(tuple(table["N"].unique()), tuple(p.noise_multipliers))
         and by["James-Stein"]["not worse"].all()
     )
     first, last = _largest(tables, "shrunken").iloc[[0, -1]].itertuples()
     shared: dict[str, Any] = {
-        "tolerance": f"{_TOLERANCE:g} standard errors",
+        "tolerance": f"{_MARGIN:.0%}, errors included",
         "stand_in": tables.stand_in,
     }
     yield check(
         "beyond/estimators",
-        beats and (table["z-score"].abs().dropna() < _TOLERANCE).all(),
+        jointly(bool(beats), _agrees(table)),
         "shrinkage, James-Stein and clipping have a lower expected MSE than X_hat at every sigma "
         "on every data set, and the measured ones agree",
         ours=f"photographs, shrunken: {first.ratio:.3g} at sigma = {first.sigma:g}, "
@@ -146,23 +179,36 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         paper="1 is optimal (Theorem 1)",
         **shared,
     )
-    largest = shrunken["z-score"].abs().max()
     yield check(
         "O-005",
-        largest < _TOLERANCE,
+        jointly(factor, _agrees(shrunken)),
         "the shrunken MSE over that of X_hat is 1 / (1 + N sigma^2)",
-        ours=f"largest deviation {largest:.1f} standard errors over {len(shrunken)} settings",
+        ours=f"largest deviation {_deviation(shrunken):.1%} from {_VALUES} values on",
         **shared,
     )
-    largest = offset["z-score"].abs().max()
     yield check(
         "O-006",
-        largest < _TOLERANCE and (offset["theory"] < 1).all(),
+        jointly(_agrees(offset), bool((offset["theory"] < 1).all())),
         "the offset layer's MSE is sigma^2 ||X - c||^2, below that of X_hat",
-        ours=f"ratio {offset['ratio'].mean():.2f} for c = 1/2; largest deviation {largest:.1f} "
-        "standard errors",
+        ours=f"ratio {offset['ratio'].mean():.2f} for c = 1/2; largest deviation "
+        f"{_deviation(offset):.1%}",
         **shared,
     )
+
+
+def _agrees(table: pd.DataFrame) -> bool | None:
+    """Whether measured ratios are those expected, where an expectation is known."""
+    known = table[table["theory"].notna() & (table["N"] >= _VALUES)]
+    if "standard error" in known:
+        error = known["standard error"]
+    else:  # older runs kept the deviation in units of its error
+        error = (known["ratio"] - known["theory"]) / known["z-score"]
+    return within(known["ratio"] / known["theory"], 1, error / known["theory"], _MARGIN)
+
+
+def _deviation(table: pd.DataFrame) -> float:
+    known = table[table["N"] >= _VALUES]
+    return float((known["ratio"] / known["theory"] - 1).abs().max())
 
 
 def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
@@ -172,21 +218,30 @@ def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
     return own[own["reconstruction"] == reconstruction].sort_values("sigma")
 
 
-CAPTION = (
-    'Measured MSE over that of the "optimal" reconstruction (1, dotted) on photographs, digits and '
-    "synthetic records. Points: measured with the real DP-SGD step; lines: exact expectations "
-    "(James-Stein: through the points)."
-)
+def caption(tables: Tables) -> str:
+    digits = "MNIST" if "MNIST" in set(tables["ratios"]["data"]) else "8x8 digits"
+    return (
+        'Measured MSE over that of the "optimal" reconstruction (1, dotted) on photographs, '
+        f"{digits} and synthetic records. Points: measured with the real DP-SGD step; lines: exact "
+        "expectations (James-Stein: through the points)."
+    )
 
 
 def alt(tables: Tables) -> str:
-    last = _largest(tables, "shrunken").iloc[-1]
+    table, last = tables["ratios"], _largest(tables, "shrunken").iloc[-1]
+    offset = table[table["reconstruction"] == "offset 1/2"].groupby("data")["theory"].max()
+    others = table["reconstruction"].isin(["shrunken", "James-Stein", "clipped to [0, 1]"])
+    highest = table.loc[others, "ratio"].max()
+    above = "".join(
+        f", but above it ({offset[name]:.1f}) on {name}" for name in offset[offset > 1].index
+    )
     return (
-        f"{tables['ratios']['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
-        "James-Stein, clipped and offset reconstructions lie on or below the line at one; the "
-        "offset one is constant, the others fall as the noise grows, most in many dimensions: on "
-        f"photographs of {last['N']:,} values the shrunken one is at "
-        f"1e{math.log10(last['ratio']):.0f} at sigma = {last['sigma']:g}."
+        f"{table['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
+        "James-Stein and clipped reconstructions lie on or near the line at one "
+        f"(at most {highest:.2f}) and fall as the noise grows; the offset one is constant, below "
+        f"the line{above}. They fall most in many dimensions: on photographs of {last['N']:,} "
+        f"values the shrunken one is at 1e{math.log10(last['ratio']):.0f} at sigma = "
+        f"{last['sigma']:g}."
     )
 
 

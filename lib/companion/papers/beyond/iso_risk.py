@@ -9,21 +9,63 @@ from matplotlib.figure import Figure
 
 from companion.papers.beyond.rounding import FOUR_DIGITS, four_digits
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "our own exhibit"
-_RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 PARAMETERS = {
-    "sampling_rates": Parameter("floats", _RATES, (0.001, 0.003, *_RATES), _OURS, "q", 1e-6),
-    "steps": Parameter("ints", (100, 1000, 10_000), (100, 1000, 10_000), _OURS, "T", 1),
+    "sampling_rates": Parameter("floats", (0.01, 0.03, 0.1, 1.0), _RATES, _OURS, "q", 1e-6),
+    "steps": Parameter("ints", (100, 10_000), (100, 1000, 10_000), _OURS, "T", 1),
     "epsilons": Parameter("floats", (1.0, 4.0), (1.0, 4.0, 10.0), _OURS, "epsilon", 1e-2),
     "successes": Parameter("floats", (0.2, 0.5), (0.2, 0.5), _OURS, "targets of gamma", 1e-9),
     "kappa": Parameter("float", 0.1, 0.1, "1/10", "prior success", 1e-9),
     "delta": Parameter("float", 1e-5, 1e-5, "1e-5", "delta of the privacy guarantee", 1e-100),
 }
 SETTLES = ("O-016",)
+
+#: factors by which the risk differs at equal epsilon, at every one and at the largest, and epsilon
+#: at equal risk
+RISKS, EPSILONS = (1.5, 2.5), (2.5, 4.0)
+FALSIFIERS = (
+    graded(
+        "a risk {} lower in the full batch",
+        column("equal epsilon", "excess", lambda c, by: c * (1 - by), "q == 1"),
+    ),
+    world(
+        "a risk that falls with the sampling rate",
+        frame("equal epsilon", lambda t: t.assign(excess=t["excess"] / t["q"])),
+    ),
+    graded(
+        "an epsilon {} higher in the full batch",
+        column("equal risk", "epsilon", lambda c, by: c * (1 + by), "q == 1"),
+    ),
+    world(
+        "equal risk at equal epsilon",
+        frame("equal epsilon", lambda t: t.assign(excess=t["excess"].mean())),
+        "O-016",
+    ),
+    graded(
+        "differences of the risk to the power 1 - {}",
+        frame("equal epsilon", lambda t, by: _more_equal(t, "epsilon", "excess", by)),
+        "O-016",
+        unit="",
+    ),
+    graded(
+        "differences of epsilon to the power 1 - {}",
+        frame("equal risk", lambda t, by: _more_equal(t, "gamma", "epsilon", by)),
+        "O-016",
+        unit="",
+    ),
+)
+
+
+def _more_equal(table: pd.DataFrame, group: str, name: str, by: float) -> pd.DataFrame:
+    """Values nearer to the largest of their group, on a logarithmic scale."""
+    most = table.groupby(group)[name].transform("max")
+    return table.assign(**{name: most * (table[name] / most) ** (1 - by)})
 
 
 @measurement
@@ -63,12 +105,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{FOUR_DIGITS:g} of the value",
     )
     factors, ratios = _spreads(tables)
+    (risk, most_risk), (epsilon, most_epsilon) = RISKS, EPSILONS
     yield check(
         "O-016",
-        (factors > 1.5).all() and (ratios > 1.5).all() and factors.max() > 2.5,
+        factors.min() > risk
+        and factors.max() > most_risk
+        and ratios.min() > epsilon
+        and ratios.max() > most_epsilon,
         "over q and T with at least one expected participation, runs of equal epsilon differ by "
-        "factors of 1.5 and more, up to over 2.5, in the excess of gamma over kappa, and runs of "
-        "equal gamma by factors of 1.5 and more in epsilon",
+        f"factors of {risk:g} and more, up to over {most_risk:g}, in the excess of gamma over "
+        f"kappa, and runs of equal gamma by {epsilon:g} and more, up to over {most_epsilon:g}, in "
+        "epsilon",
         ours="; ".join(
             [f"epsilon {e:g}: excess by a factor {f:.1f}" for e, f in factors.items()]
             + [f"gamma {g:g}: epsilon by a factor {r:.1f}" for g, r in ratios.items()]
@@ -127,15 +174,15 @@ def draw(tables: Tables) -> Figure:
     row[0].plot([], [], "o-", ms=3.5, color=GREY, label=rf"$\gamma$ = {target:g}")
     row[0].plot([], [], "s--", ms=3, color=GREY, label=rf"$\varepsilon$ = {epsilon:g}")
     row[0].set(ylabel=r"noise multiplier $\sigma$", yscale="log")
-    row[0].legend(loc="upper left", fontsize=7.5)
-    for axis, table, group, column, symbol in (
+    row[0].legend(loc="upper left", fontsize=8)
+    for axis, table, group, name, symbol in (
         (row[1], equal, "epsilon", "gamma", r"$\varepsilon$"),
         (row[2], risk, "gamma", "epsilon", r"$\gamma$"),
     ):
         for style, (value, part) in zip(("-", "--", ":", "-."), table.groupby(group), strict=False):
             for colour, count in zip(COLOURS, steps, strict=False):
                 own = part[part["T"] == count].sort_values("q")
-                axis.plot(own["q"], own[column], style, marker="o", ms=3, color=colour)
+                axis.plot(own["q"], own[name], style, marker="o", ms=3, color=colour)
             axis.plot([], [], style, color=GREY, label=f"{symbol} = {value:g}")
     row[1].set(ylabel=r"$\gamma$ at equal $\varepsilon$", ylim=(0, None))
     row[1].legend(loc="lower right")

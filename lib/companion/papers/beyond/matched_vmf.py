@@ -10,6 +10,7 @@ from scipy import optimize
 
 from companion.experiments.fair_pairs import middle
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "not printed: our own"
@@ -23,6 +24,34 @@ PARAMETERS = {
 }
 SETTLES = ("O-057",)
 SHOWN = ("multiples",)
+_BOTH = ("", "O-057")
+FALSIFIERS = (
+    graded(
+        "multiples in the largest dimension {} larger",
+        column("all", "multiple", lambda c, by: c * (1 + by), "p == p.max()"),
+        *_BOTH,
+    ),
+    graded(
+        "multiples in the largest dimension {} smaller",
+        column("all", "multiple", lambda c, by: c * (1 - by), "p == p.max()"),
+        *_BOTH,
+    ),
+    world(
+        "one concentration matches by every notion",
+        frame("all", lambda t: t.assign(multiple=1.0)),
+        *_BOTH,
+    ),
+    world(
+        "the two kinds of notions exchanged",
+        frame("all", lambda t: t.assign(multiple=0.5 * t["multiple"] / t["limit"] ** 2)),
+        *_BOTH,
+    ),
+    world(
+        "deviations that do not vanish as p grows",
+        frame("all", lambda t: t.assign(multiple=t["limit"] * 1.02)),
+        *_BOTH,
+    ),
+)
 
 #: what each notion compares the record's direction with
 _AGAINST = {

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import integrate, special
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, graded
 from reconrisk import bounds
 
 _OURS = "our own exhibit"
@@ -25,6 +26,23 @@ PARAMETERS = {
     "half_widths": Parameter("floats", _WIDTHS, _PAPER_WIDTHS, _OURS, _PRIOR, 0.1),
 }
 SETTLES = ("O-012",)
+FALSIFIERS = (
+    graded(
+        "a risk of the shrunken reconstruction {} larger",
+        column("risks", "risk of the shrunken", lambda c, by: c * (1 + by)),
+        *("", "O-012"),
+    ),
+    graded(
+        "Bayes risks {} larger than the shrunken one's",
+        column("risks", "share reached", lambda c, by: c * (1 + by)),
+        *("", "O-012"),
+    ),
+    graded(
+        "Bayes risks whose limit is {} lower",
+        column("risks", "share reached", lambda c, by: c * (1 - by)),
+        *("", "O-012"),
+    ),
+)
 SHOWN = ("risks",)
 
 

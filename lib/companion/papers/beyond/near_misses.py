@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREEN, ORANGE, PURPLE, drawing, panels
 from reconrisk import bounds
 
@@ -23,6 +24,51 @@ PARAMETERS = {
     "room": Parameter("float", 0.01, 0.01, _OURS, "relative distance of medians from limits", 0),
 }
 SETTLES = ("O-054",)
+#: at shares this far from a threshold, relative, near misses are rare or nearly certain
+BESIDE = 0.1
+RARE = 0.01
+FALSIFIERS = (
+    *(
+        graded(
+            f"a log-probability of {name} {{}} nearer to zero",
+            column("exponents", law, lambda c, by: c * (1 - by)),
+        )
+        for name, law in (
+            ("the row mean", "row mean (A)"),
+            ("the shrunken row mean", "shrunken"),
+            ("any use of the release", "any use of it"),
+        )
+    ),
+    world(
+        "the two bounds exchanged",
+        frame(
+            "exponents",
+            lambda t: t.rename(
+                columns={"any use of it": "any network (C)", "any network (C)": "any use of it"}
+            ),
+        ),
+    ),
+    graded(
+        "medians at the largest N {} larger",
+        column("thresholds", "median", lambda c, by: c * (1 + by), "N == N.max()"),
+        "O-054",
+    ),
+    world(
+        "medians that do not move as N grows",
+        frame("thresholds", lambda t: _as_at_first(t)),
+        "O-054",
+    ),
+    world(
+        "paper C's threshold where that of any use is",
+        frame("thresholds", lambda t: t.assign(limit=t["limit"].where(*_not_c(t)))),
+        "O-054",
+    ),
+    world(
+        "probabilities that change as slowly at the largest N as at the smallest",
+        frame("exponents", lambda t: _as_slow_as_first(t)),
+        "O-054",
+    ),
+)
 
 
 def _limit_of_shrunken(scale: float) -> float:
@@ -73,6 +119,40 @@ def median(law: str, dimension: int, scale: float) -> float:
     return math.exp(optimize.brentq(above, -60.0, most, xtol=1e-12))
 
 
+def _as_at_first(table: pd.DataFrame) -> pd.DataFrame:
+    """The thresholds with the medians of the smallest dimension in all."""
+    first = table[table["N"] == table["N"].min()].set_index(["scale", "law"])["median"]
+    keys = pd.MultiIndex.from_frame(table[["scale", "law"]])
+    return table.assign(median=first.loc[keys].to_numpy())
+
+
+def _not_c(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Rows of other laws than paper C's, and the limit of any use of the release."""
+    return table["law"] != "any network (C)", _limit_of_shrunken(table["scale"])
+
+
+def _as_slow_as_first(table: pd.DataFrame) -> pd.DataFrame:
+    """The exponents of the largest dimension from the log-probabilities of the smallest."""
+    small, large = table["N"].min(), table["N"].max()
+    first = table.loc[table["N"] == small, list(LAWS)].to_numpy()
+    table.loc[table["N"] == large, list(LAWS)] = first * small / large
+    return table
+
+
+def _away_from_thresholds(table: pd.DataFrame, thresholds: pd.DataFrame) -> tuple[float, float]:
+    """The largest probability below, the least above all thresholds, at the largest dimension."""
+    size = table["N"].max()
+    most, least = 0.0, 1.0
+    limits = thresholds[thresholds["N"] == size].set_index(["scale", "law"])["limit"]
+    own = table[table["N"] == size]
+    for law in LAWS:
+        ratio = own["share"] / limits[[(a, law) for a in own["scale"]]].to_numpy()
+        probability = np.exp(size * own[law])
+        most = max(most, probability[ratio < 1 - BESIDE].max())
+        least = min([least, *probability[ratio > 1 + BESIDE]])
+    return most, least
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     p, table, thresholds = tables.parameters, tables["exponents"], tables["thresholds"]
     # rounding in logarithms of this size
@@ -91,15 +171,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{held} of {3 * len(table)} log-probabilities in order",
     )
     off = (thresholds["median"] / thresholds["limit"] - 1).abs().groupby(thresholds["N"]).max()
+    most, least = _away_from_thresholds(table, thresholds)
     limits = {law: own["limit"].to_numpy() for law, own in thresholds.groupby("law")}
     yield check(
         "O-054",
         (np.diff(off) < 0).all()
         and off.iloc[-1] < p.room
+        and most < RARE
+        and least > 1 - RARE
         and (limits["any network (C)"] < limits["shrunken"]).all(),
         "as N grows with N sigma^2 = a^2 fixed, the medians tend to a^2, a^2/(1 + a^2) (twice) "
-        "and, below these, exp(-1/a^2) of the record's mean square",
-        ours="medians off by at most "
+        "and, below these, exp(-1/a^2) of the record's mean square; at the largest N near misses "
+        f"are rare {BESIDE:.0%} below a threshold and nearly certain {BESIDE:.0%} above it",
+        ours="at the largest N probabilities below a threshold at most "
+        f"{max(most, 1e-99):.0e}, above it at least {least:.4f}; medians off by at most "
         + ", ".join(f"{value:.1g} (N = {n:,})" for n, value in off.items()),
         tolerance=f"{p.room:g} in the largest dimension",
     )
@@ -133,7 +218,7 @@ _LOOKS = {
     "row mean (A)": (BLUE, "-", "o"),
     "shrunken": (GREEN, "--", "s"),
     "any use of it": (PURPLE, "-", "^"),
-    "any network (C)": (ORANGE, "-", "D"),
+    "any network (C)": (ORANGE, "-", "v"),
 }
 
 

@@ -18,14 +18,21 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import as_numpy, attack_repeatedly, data_folder, mean_and_error
+from companion.experiments.tools import (
+    as_numpy,
+    attack_repeatedly,
+    data_folder,
+    jointly,
+    mean_and_error,
+)
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.record_gradient import clipped_gradient
-from companion.papers.beyond.run_parameters import OURS, RUN
+from companion.papers.beyond.run_parameters import HAYES, OURS, RUN
 from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import BLUE, COLOURS, GREY, ORANGE, drawing, panels
+from companion.study.falsifiers import column, graded, world
+from companion.study.verdicts import STANDARD_ERRORS, within
+from companion.style import BOUND, COLOURS, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, Enclosure, bounds, datasets, metrics, privacy, risk
 from reconrisk.attacks import (
     StepScoresObserver,
@@ -43,6 +50,7 @@ from reconrisk.training import Weights, accuracy, record_trajectories, train_man
 
 PARAMETERS = {
     **RUN,
+    "data": Parameter("str", "MNIST-5000", "MNIST", HAYES, "labelled images: MNIST-5000 or MNIST"),
     "known": Parameter("int", 999, 9999, OURS, "records known to the attacker", low=1),
     "epsilon": Parameter("float", 8.0, 8.0, OURS, "epsilon that sets the noise", low=1e-2),
     "max_grad_norm": Parameter("float", 1.0, 1.0, OURS, "C, clipping norm", low=1e-9),
@@ -50,17 +58,63 @@ PARAMETERS = {
         "float", 1.0, 1.0, OURS, "learning rate on the mean clipped gradient", low=1e-9
     ),
     "prior_sizes": Parameter("ints", (2, 10, 100), (2, 10, 100), OURS, "candidates n", low=2),
-    "trials": Parameter("int", 400, 1000, OURS, "models of the prior-aware attack", low=50),
-    "tests": Parameter("int", 400, 1000, OURS, "models with the record, and without", low=50),
+    "trials": Parameter("int", 250, 1000, OURS, "models of the prior-aware attack", low=50),
+    "tests": Parameter("int", 250, 1000, OURS, "models with the record, and without", low=50),
     "attacked": Parameter("int", 12, 40, OURS, "records attacked without a prior", low=4),
     "repeats": Parameter("int", 200, 400, OURS, "runs of the analytic attack on each", low=20),
     "iterations": Parameter("int", 200, 600, OURS, "iterations of gradient matching", low=1),
-    "draws": Parameter("int", 400, 2000, OURS, "draws of each noise on one direction", low=20),
+    "draws": Parameter("int", 16_000, 2000, OURS, "draws of each noise on one direction", low=20),
     "wide_batch": Parameter("int", 3, 5, OURS, "records of the two-layer network's batch", low=1),
     "wide_width": Parameter("int", 20_000, 100_000, OURS, "width of that network", low=100),
 }
 SETTLES = ("O-058",)
 SHOWN = ("five answers",)
+FALSIFIERS = (
+    world(
+        "attacks that beat their bounds",
+        column("rows", "measured", lambda c: 1.0, "question == 'success with 10 candidates'"),
+    ),
+    graded(
+        "attacks {} more successful",
+        column("rows", "measured", lambda c, by: c * (1 + by), "holds == 'at most'"),
+    ),
+    graded(
+        "bounds on success {} smaller",
+        column("rows", "bound", lambda c, by: c * (1 - by), "holds == 'at most'"),
+    ),
+    graded(
+        "exact values {} larger",
+        column("rows", "bound", lambda c, by: c * (1 + by), "holds == 'equal'"),
+    ),
+    graded(
+        "mean cosines {} larger than they were measured",
+        column("rows", "measured", lambda c, by: c * (1 + by), lambda t: _is_cosine(t)),
+    ),
+    graded(
+        "errors {} smaller than they were measured",
+        column("rows", "measured", lambda c, by: c * (1 - by), "holds == 'at least'"),
+    ),
+    world("a classifier that guesses", column("accuracy", "test accuracy", lambda c: 0.1)),
+    graded(
+        "values in the report {} larger",
+        column("report", "report", lambda c, by: c * (1 + by), "`report lower`.isna()"),
+        "O-058",
+    ),
+    graded(
+        "enclosures in the report {} higher",
+        column("report", "report lower", lambda c, by: c * (1 + by), "`report lower`.notna()"),
+        "O-058",
+    ),
+)
+
+
+def _is_cosine(rows: pd.DataFrame) -> pd.Series:
+    return rows["question"].str.startswith("mean cosine")
+
+
+#: how near measured values must come to exact ones, and with how much error they may keep to a
+#: bound, relative: more error decides less; of probabilities near zero, one in five hundred
+EXACT_MARGIN, BOUND_MARGIN, LEAST_MARGIN = 0.1, 0.25, 0.002
 
 
 @measurement
@@ -228,15 +282,15 @@ def candidates(scene: Scene) -> Iterator[Answer]:
         generator=scene.study.generator("prior-aware"),
     )
     right = as_numpy(success_by_prior_size(guesses, "likelihood", p.prior_sizes))
-    for column, n in enumerate(p.prior_sizes):
-        share, error = share_and_error(right[:, column])
+    for place, n in enumerate(p.prior_sizes):
+        share, error = share_and_error(right[:, place])
         knows = f"all but which of {n} candidates it is"
         attacked = ("at most", "prior-aware", share, error)
         certified = bounds.rero(run, 1 / n).upper
         best = float(bounds.bayes_success_subsampled(run, n))
         yield Answer("C", knows, f"success with {n} candidates", certified, *attacked)
         yield Answer("ours", knows, "the same, orthogonal gradients", best)
-        if column != 1:
+        if place != 1:
             continue
         fano = float(bounds.fano_success(scene.information(n), n))
         whole = float(bounds.rero_gaussian(run.noise_multiplier, 1 / n, steps=run.steps))
@@ -520,10 +574,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     right, classes = tables["accuracy"].loc[0, ["test accuracy", "classes"]]
     yield check(
         "beyond/one_run",
-        held.all() and right > 3 / classes,
+        jointly(*held, bool(right > 3 / classes)),
         "the run trains a classifier, and every bound of the five papers holds for its attack",
-        ours=f"{held.sum()} of {len(held)} bounds and exact values hold",
-        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        ours=f"{held.count(True)} of {len(held)} bounds and exact values hold",
+        tolerance=f"{EXACT_MARGIN:.0%} of exact values, {BOUND_MARGIN:.0%} of bounds, errors "
+        "included",
         stand_in=tables.stand_in,
     )
     report = tables["report"]
@@ -539,11 +594,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-def bounds_hold(rows: pd.DataFrame) -> pd.Series:
-    """Whether each bound holds for its measured value, to four standard errors."""
-    over, room = rows["measured"] - rows["bound"], STANDARD_ERRORS * rows["standard error"]
-    held = {"at most": over <= room, "at least": over >= -room, "equal": over.abs() <= room}
-    return pd.Series({k: bool(held[kind][k]) for k, kind in rows["holds"].items()})
+def bounds_hold(rows: pd.DataFrame) -> list[bool | None]:
+    """Whether each bound holds for its measured value; None where its error is too large."""
+    return [_holds(row) for _, row in rows.iterrows()]
+
+
+def _holds(row: pd.Series) -> bool | None:
+    over, room = row["measured"] - row["bound"], STANDARD_ERRORS * row["standard error"]
+    if row["holds"] == "equal":
+        margin = max(EXACT_MARGIN * abs(row["bound"]), LEAST_MARGIN)
+        return within(row["measured"], row["bound"], row["standard error"], margin)
+    beyond = over if row["holds"] == "at most" else -over
+    if beyond > room:
+        return False
+    return True if beyond + room <= BOUND_MARGIN * abs(row["bound"]) else None
 
 
 def report_agrees(report: pd.DataFrame) -> pd.Series:
@@ -602,10 +666,10 @@ def draw(tables: Tables) -> Figure:
     chances, errors = _chances(rows), _errors(tables)
     figure, (row,) = panels(1, 2, 4.9, 3.3)
     place = np.arange(len(chances))[::-1]
-    row[0].plot(chances["bound"], place, "s", color=BLUE, label="bound on every attack", ms=6)
+    row[0].plot(chances["bound"], place, "s", color=BOUND, label="bound on every attack", ms=6)
     best = rows.loc[rows["question"] == "the same, orthogonal gradients", "bound"]
     at = place[chances["question"].str.contains("candidates").to_numpy()]
-    row[0].plot(best, at, "D", mfc="none", color=GREY, label="orthogonal gradients", ms=6)
+    row[0].plot(best, at, "^", mfc="none", color=GREY, label="orthogonal gradients", ms=6)
     look: dict[str, Any] = {"color": ORANGE, "fmt": "o", "capsize": 2, "ms": 5, "label": "measured"}
     row[0].errorbar(chances["measured"], place, xerr=4 * chances["standard error"], **look)
     prose = "probability of a | of a membership test"
@@ -618,5 +682,5 @@ def draw(tables: Tables) -> Figure:
         row[1].axvline(guesses[guess], color=GREY, linestyle=style, lw=1.3, label=guess)
     row[1].set(xlabel="RMSE per pixel", ylim=(-0.6, len(bars) + 0.3))
     for axis in row:
-        axis.legend(loc="upper right", fontsize=7.5)
+        axis.legend(loc="upper right", fontsize=8)
     return figure

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import COLOURS, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
 
@@ -24,6 +25,26 @@ PARAMETERS = {
     "parameters": Parameter("int", 7960, 7960, "7,960 (Hayes et al.)", "p, released values", low=2),
 }
 SETTLES = ("O-059",)
+FALSIFIERS = (
+    graded(
+        "a run with {} more risk than one of its family with less noise",
+        column("runs", "capacity", lambda c, by: c * (1 + by), "index == 1"),
+    ),
+    world(
+        "an advantage that noise does not move",
+        column("runs", "advantage", lambda c: 0.5),
+    ),
+    world(
+        "all notions rank the runs as epsilon does",
+        frame("runs", lambda t: t.assign(**{name: t["epsilon"] for name in _notions(t)})),
+        "O-059",
+    ),
+    world(
+        "the error without a prior ranks the runs as epsilon does",
+        frame("runs", lambda t: t.assign(**{"prior-free": t["epsilon"]})),
+        "O-059",
+    ),
+)
 
 
 @measurement
@@ -102,7 +123,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     families = [own for _, own in runs.sort_values("sigma").groupby(["q", "T"])]
     yield check(
         "beyond/orderings",
-        all(own[name].is_monotonic_decreasing for own in families for name in names),
+        all((own[name].diff().dropna() < 0).all() for own in families for name in names),
         "all notions order runs that differ only in the noise alike",
         ours=f"{len(names)} notions, {len(runs)} runs in {len(families)} families",
     )

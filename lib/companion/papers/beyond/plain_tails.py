@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import bounds
 
 _OURS = "our own exhibit"
@@ -21,6 +22,20 @@ PARAMETERS = {
     "deviations": Parameter("floats", _DEVIATIONS, _DEVIATIONS, _OURS, "below the mean", 0.1),
 }
 SETTLES = ("O-011",)
+FALSIFIERS = (
+    graded(
+        "a log tail of ours {} off",
+        column("with SciPy", "log tail", lambda c, by: c * (1 + by)),
+        "",
+        "O-011",
+    ),
+    world(
+        "SciPy's tails equal to the reference",
+        frame("with SciPy", lambda t: t.assign(SciPy=t["reference"])),
+        "",
+        "O-011",
+    ),
+)
 SHOWN = ("with SciPy",)
 
 _AGREE = 1e-9

@@ -8,7 +8,7 @@ __all__ = ["STYLES"]
 STYLES = {
     "X_hat": (GREY, "o"),
     "shrunken": (BLUE, "s"),
-    "James-Stein": (PURPLE, "D"),
+    "James-Stein": (PURPLE, "p"),
     "clipped to [0, 1]": (GREEN, "^"),
     "offset 1/2": (ORANGE, "v"),
     "offset 1/2, clipped": (SKY, "P"),

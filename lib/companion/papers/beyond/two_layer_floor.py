@@ -23,8 +23,9 @@ from companion.papers.beyond.two_layer_attacks import (
 from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
 from companion.papers.beyond.two_layer_style import BLACK
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, panels
 from reconrisk import bounds, special
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
@@ -44,6 +45,76 @@ SETTLES = ("O-039", "O-043")
 #: share by which mean squares may differ from the bound: several standard errors of the runs
 NEAR = 0.25
 SLACK = "bound's slack"
+#: standard errors of a 90% interval, that of a test of equivalence at 5%
+EQUIVALENCE = 1.645
+#: at the smallest noise least squares are this near to the bound (their root mean square over a few
+#: networks scatters by a fifth), and the published attack errs by more than half of a unit record
+AT_BOUND, USELESS = 1.5, 0.5
+
+FALSIFIERS = (
+    graded(
+        "least squares {} worse",
+        column("noisy", "least squares", lambda c, by: c * (1 + by)),
+        "O-039",
+    ),
+    graded(
+        "a bound beaten by {}",
+        column("noisy", "least squares", lambda c, by: c * (1 - by)),
+        "O-039",
+    ),
+    graded(
+        "a slack {} smaller for eight records",
+        column("batches", "slack", lambda c, by: c * (1 - by), "count == 8"),
+        "O-039",
+    ),
+    world(
+        "a slack that does not depend on the batch",
+        frame("batches", lambda t: t.assign(slack=t["slack"].mean())),
+        "O-039",
+    ),
+    graded(
+        "least squares {} as bad at the smallest noise",
+        column("curves", "least squares", lambda c, by: c * by),
+        most=1e6,
+        unit=" times",
+    ),
+    world(
+        "the two attacks exchanged",
+        frame(
+            "curves",
+            lambda t: t.assign(**{"tensor": t["least squares"], "least squares": t["tensor"]}),
+        ),
+    ),
+    graded(
+        "an exponent of the noise in the bound {} smaller",
+        frame("curves", lambda t, by: t.assign(floor=t["floor"] * t["noise"] ** -by)),
+        unit="",
+    ),
+    graded(
+        "the published attack's errors {} smaller",
+        frame(
+            "gaps",
+            lambda t, by: t.assign(**{n: t[n] * (1 - by) for n in ("with low orders", "upper")}),
+        ),
+        "O-043",
+        most=0.99,
+    ),
+    world(
+        "the slack of the bound and that of the attack exchanged",
+        frame(
+            "gaps",
+            lambda t: t.assign(
+                **{SLACK: t["without least squares"], "without least squares": t[SLACK]}
+            ),
+        ),
+        "O-043",
+    ),
+    graded(
+        "least squares under defences {} worse",
+        column("gaps", "least squares", lambda c, by: c * (1 + by)),
+        "O-043",
+    ),
+)
 
 
 @measurement
@@ -196,22 +267,27 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     slack = batches.loc[batches["count"].isin([1, 2, 4, 8]), "slack"].to_numpy()
     yield check(
         "O-039",
-        abs(ratio - 1.0) < NEAR and np.all(np.diff(slack) > 0) and slack[-1] > 2 * slack[0],
+        abs(ratio - 1.0) + EQUIVALENCE * error < NEAR
+        and np.all(np.diff(slack) > 0)
+        and slack[-1] > 3 * slack[0],
         "Least squares attain the exact Cramer-Rao bound where it is below 0.1 (mean squares "
-        "within a quarter); the bound loosened to a trace is smaller by a factor that grows with "
-        "the batch",
+        "within a quarter, with their 90% interval); the bound loosened to a trace is smaller by "
+        "a factor that grows with the batch, threefold from one record to eight",
         ours=f"ratio of mean squares {rounded(ratio, error)}; factors "
         + ", ".join(f"{s:.1f}" for s in slack)
         + " for 1, 2, 4, 8 records",
     )
-    quiet = tables["curves"].iloc[0]
+    curves = tables["curves"]
+    quiet, unit = curves.iloc[0], curves["floor"] / curves["noise"]
     yield check(
         "beyond/two_layer_floor",
-        quiet["tensor"] > 100 * quiet["least squares"]
-        and np.all(np.diff(tables["curves"]["floor"]) > 0),
-        "At the smallest noise the published attack's error is more than a hundred times that of "
-        "least squares; the exact bound rises with the noise",
-        ours=f"{quiet['tensor']:.1f} against {quiet['least squares']:.0e}",
+        quiet["tensor"] > USELESS
+        and quiet["least squares"] < AT_BOUND * quiet["floor"]
+        and (unit / unit.iloc[0] - 1).abs().max() < 1e-6,
+        f"At the smallest noise the published attack's error is above {USELESS:g}, that of least "
+        f"squares below {AT_BOUND:g} times the exact bound, which is proportional to the noise",
+        ours=f"{quiet['tensor']:.1f} against {quiet['least squares']:.0e}, "
+        f"{quiet['least squares'] / quiet['floor']:.2f} times the bound",
     )
     attack = np.log(gaps["without least squares"] * gaps["with low orders"])
     share = attack / np.log(gaps["upper"] / gaps["lower"])
@@ -247,7 +323,8 @@ def alt(tables: Tables) -> str:
         f"Orange least squares stay at {over:.1f} times the black exact bound while that is below "
         f"0.1; blue stays above {least['tensor']:.1f}, green above {least['orders removed']:.2f} "
         "however small the noise. In the bars the blue and orange parts are factors of "
-        f"{attack.min():.0f} to {attack.max():.0f}, the purple one of at most "
+        f"{attack.min():.0f} to {attack.max():.0f}, blue alone of as little as "
+        f"{gaps['with low orders'].min():.1f}, the purple one of at most "
         f"{gaps[SLACK].max():.0f}. The ratio of the bounds rises from {slack.iloc[0]:.1f} to "
         f"{slack.iloc[-1]:.1f} with the batch. With the share removed the loosened bounds rise "
         "alike, exact bounds of pruned records faster; with one label they soon leave the picture."
@@ -282,7 +359,7 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel=r"noise $\sigma$", ylabel="RMSE of the records")
     axes.set_title("errors and bounds over the noise")
     axes.set_ylim(0.3 * float(table["loosened"].min()), 8)
-    look = {"fontsize": 7, "handlelength": 2.2, "labelspacing": 0.25, "borderaxespad": 0.1}
+    look = {"fontsize": 8, "handlelength": 2.0, "labelspacing": 0.25, "borderaxespad": 0.1}
     _small_legend(axes, loc="lower right", **look)
 
 
@@ -311,7 +388,7 @@ def _gap_panel(axes: Axes, gaps: pd.DataFrame) -> None:
     axes.set_yticks(places, list(gaps["defence"]))
     axes.grid(axis="y", visible=False)
     # above the bars, in the layout: the longest reach the right edge
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=7.5)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8)
 
 
 def _slack_panel(axes: Axes, batches: pd.DataFrame) -> None:
@@ -320,7 +397,7 @@ def _slack_panel(axes: Axes, batches: pd.DataFrame) -> None:
     axes.plot(x, batches["slack"], color=BLACK, marker="o", ms=4.5, label="measured")
     axes.plot(x, batches["limit"], "--", color=GREY, label="limit of high dimension")
     axes.axhline(1.0, color=PURPLE, linewidth=1.5, label="loosened bound")
-    _small_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 0.1), fontsize=7.5)
+    _small_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 0.1), fontsize=8)
     axes.set(xlabel="batch size", ylabel="exact over loosened bound", ylim=(0.8, None))
     axes.set_title("slack of the printed loosening")
     axes.set_xticks(list(x))
@@ -330,7 +407,7 @@ _KINDS = {
     "dropout": (GREEN, "^"),
     "pruning, labels mixed": (BLUE, "s"),
     "pruning, labels the same": (ORANGE, "o"),
-    "pruning, 2 records, labels the same": ("#B2182B", "D"),
+    "pruning, 2 records, labels the same": (RED, "v"),
 }
 
 
@@ -353,4 +430,4 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
     ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.set_xticks([], minor=True)
-    _small_legend(axes, loc="upper left", fontsize=7.5)
+    _small_legend(axes, loc="upper left", fontsize=8)

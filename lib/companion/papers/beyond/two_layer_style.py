@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from companion.style import BLUE, GREEN, ORANGE
+from companion.style import BLUE, BOUND, GREEN, ORANGE
 
 __all__ = ["ATTACKS", "BLACK", "draw_errors", "draw_exponents"]
 
@@ -18,7 +18,7 @@ ATTACKS: dict[str, Look] = {
     "least squares": ("least squares", ORANGE, "o"),
 }
 #: of the exact Cramer-Rao bound
-BLACK = "#1A1A1A"
+BLACK = BOUND
 
 
 def draw_errors(axes: Axes, over: str, table: pd.DataFrame, looks: Mapping[str, Look]) -> None:

@@ -37,9 +37,7 @@ __all__ = [
 
 PAIRS = "fifteen, from 1.23 to .174 (Table IV)"
 #: the parameter that names the pictures
-DIGITS = Parameter(
-    "str", "digits", "MNIST", "MNIST", "pictures: digits (8x8 scaled to 16x16) or MNIST (cropped)"
-)
+DIGITS = Parameter("str", "MNIST-5000", "MNIST", "MNIST", "pictures, cropped: MNIST-5000 or MNIST")
 
 
 @dataclass(frozen=True)

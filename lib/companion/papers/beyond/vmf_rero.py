@@ -12,8 +12,18 @@ from companion.experiments import federated
 from companion.experiments.fair_pairs import fair_pair
 from companion.papers.beyond import vmf_batches
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import GREEN, GREY, MECHANISMS, drawing, legend_above, legend_line, panels
+from companion.study.falsifiers import column, frame, graded, world
+from companion.study.verdicts import STANDARD_ERRORS, within
+from companion.style import (
+    BLACK,
+    GREEN,
+    GREY,
+    MECHANISMS,
+    drawing,
+    legend_above,
+    legend_line,
+    panels,
+)
 from reconrisk import DPSGD, bounds
 from reconrisk.mechanisms import vmf_cosines
 
@@ -33,6 +43,58 @@ PARAMETERS = {
     "trials": Parameter("int", 20_000, 400_000, _OURS, "simulated runs of the test", 1000),
 }
 SETTLES = ("O-033",)
+FALSIFIERS = (
+    graded(
+        "a bound of VMF noise {} larger at equal epsilon",
+        column("curves", "VMF, fair", lambda c, by: c * (1 + by)),
+    ),
+    world(
+        "the mechanisms exchanged at the printed pairs",
+        frame(
+            "curves", lambda t: t.assign(**{"VMF, printed": t["Gaussian"] ** 2 / t["VMF, printed"]})
+        ),
+    ),
+    world(
+        "one bound for both mechanisms at the printed pairs",
+        frame("curves", lambda t: t.assign(**{"VMF, printed": t["Gaussian"]})),
+    ),
+    world(
+        "a uniform law that sharpens nothing",
+        frame("one release", lambda t: t.assign(**{"VMF, uniform law": t["VMF, opposite pair"]})),
+        "",
+        "O-033",
+    ),
+    graded(
+        "a bound against the uniform law {} larger",
+        column("one release", "VMF, uniform law", lambda c, by: c * (1 + by)),
+        "",
+        "O-033",
+    ),
+    graded(
+        "two opposite directions that succeed {} less often than the bound",
+        column("one release", "two opposite", lambda c, by: c * (1 - by)),
+        "",
+        "O-033",
+    ),
+    graded(
+        "a test with {} more power than the enclosure",
+        column("simulated", "power", lambda c, by: c + by),
+        "O-033",
+        unit="",
+    ),
+    graded(
+        "a closed form in three dimensions {} outside of the enclosure",
+        column("three dimensions", "outside", lambda c, by: by),
+        "O-033",
+        unit="",
+    ),
+)
+
+#: relative difference allowed at equal epsilon, and to Gaussian noise of twice the multiplier: the
+#: laws are near and not the same, and bounds of the printed pairs differ by tens of per cent
+_EQUAL = 0.01
+#: how near a simulated power must come to its enclosure
+_SIMULATED = 0.04
 
 
 @measurement
@@ -117,9 +179,8 @@ def simulated_test(study: Context) -> pd.DataFrame:
             power = float(np.mean(losses["with"] > level))
             found = bounds.rero_vmf(kappa, dimension, prior, **run)
             error = _test_error(kappa, dimension, prior, run, p.trials)
-            gap = max(found.lower - power, power - found.upper, 0.0)
-            rows.append((dimension, kappa, prior, power, found.lower, found.upper, gap / error))
-    columns = ["p", "concentration", "prior", "power", "lower", "upper", "deviations"]
+            rows.append((dimension, kappa, prior, power, error, found.lower, found.upper))
+    columns = ["p", "concentration", "prior", "power", "standard error", "lower", "upper"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -158,14 +219,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     sharper = (
         (single["VMF, uniform law"] < single["VMF, opposite pair"]).all()
         and (single["two opposite"] / single["at one half"] - 1.0).abs().max() < 1e-9
-        and halved < 0.02
+        and halved < _EQUAL
     )
-    inside = float(tables["simulated"]["deviations"].abs().max())
+    simulated = tables["simulated"]
+    gap = np.maximum(
+        simulated["lower"] - simulated["power"], simulated["power"] - simulated["upper"]
+    )
+    near = within(gap.clip(lower=0), 0, simulated["standard error"], _SIMULATED)
     outside = float(tables["three dimensions"]["outside"].max())
     yield check(
         "beyond/vmf_rero",
-        fair < 0.02 and (curves["VMF, printed"] > curves["Gaussian"]).all() and sharper,
-        "at every prior success the bounds of a run agree to 2% at equal epsilon, and VMF's is the "
+        fair < _EQUAL and (curves["VMF, printed"] > curves["Gaussian"]).all() and sharper,
+        "at every prior success the bounds of a run agree to 1% at equal epsilon, and VMF's is the "
         "larger at the printed pairs; for one release without sub-sampling the bound against the "
         "uniform law is below that against the opposite pair",
         ours=f"equal epsilon: within {100 * fair:.1f}%; printed pairs: up to "
@@ -173,13 +238,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "O-033",
-        inside < STANDARD_ERRORS and outside <= 0.0 and sharper,
+        bool(outside <= 0.0 and sharper) and near,
         "the enclosure contains the closed form in three dimensions and a simulated test's power; "
         "two opposite directions attain the bound of one release, which is that of Gaussian noise "
         "with sigma = sqrt(p)/kappa",
-        ours=f"simulation within {inside:.1f} standard errors; two opposite directions "
+        ours=f"simulated power within {gap.clip(lower=0).max():.3f}; two opposite directions "
         f"within 1e-9; Gaussian noise within {100 * float(halved):.1f}%",
-        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        tolerance=f"simulated: {_SIMULATED:g}, {STANDARD_ERRORS:g} standard errors included; "
+        f"{_EQUAL:.0%}",
     )
 
 
@@ -189,9 +255,10 @@ def _largest_gap(curves: pd.DataFrame) -> float:
 
 CAPTION = (
     "Certified upper bounds on the success of any attack, over the success of a guess beforehand. "
-    "Left: the whole run at the pairs of paper D's Table IV. Middle: the same noise multipliers "
-    "with the concentration of truly equal epsilon. Right: one release without sub-sampling at "
-    "equal epsilon, against the opposite direction and against the uniform law."
+    "Top: the whole run, with the concentrations that paper D's Table IV pairs with a noise "
+    "multiplier and with those of truly equal epsilon. Below: one release without sub-sampling at "
+    "equal epsilon, against the opposite direction and against the uniform law. Both axes are "
+    "logarithmic."
 )
 
 
@@ -200,11 +267,12 @@ def alt(tables: Tables) -> str:
     fair = 100 * (curves["VMF, fair"] / curves["Gaussian"] - 1).abs().max()
     below = (single["VMF, opposite pair"] - single["VMF, uniform law"]).max()
     return (
-        "Three panels of concave curves above the diagonal. Left: at each noise multiplier the "
-        "curve of von Mises-Fisher noise runs above that of Gaussian noise, by up to "
-        f"{_largest_gap(curves):.2f}. Middle: the two coincide to {math.ceil(fair)}%. Right: the "
-        "bound against the opposite direction coincides with the Gaussian one; the bound against "
-        f"the uniform law lies below both, by up to {below:.2f}."
+        "Two rows of panels, one for each noise multiplier, with curves above the diagonal. Top: "
+        "as printed, the curve of von Mises-Fisher noise runs above that of Gaussian noise, by up "
+        f"to {_largest_gap(curves):.2f}; at equal epsilon they coincide to {math.ceil(fair)}%. "
+        "Below: "
+        "the bound against the opposite direction coincides with the Gaussian one; the bound "
+        f"against the uniform law lies below both, by up to {below:.2f}."
     )
 
 
@@ -212,32 +280,37 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     curves, single = tables["curves"], tables["one release"]
     gaussian, vmf = MECHANISMS["Gaussian"], MECHANISMS["VMF"]
-    figure, (row,) = panels(1, 3, 3.5, 3.5)
     sigmas = list(curves["sigma"].unique())
     # at most three: the first, the middle and the last
-    shown = dict.fromkeys((sigmas[0], sigmas[len(sigmas) // 2], sigmas[-1]))
-    styles = dict(zip(shown, ("-", "--", ":"), strict=False))
-    for sigma, style in styles.items():
-        for axis, name, table in (
-            (row[0], "VMF, printed", curves),
-            (row[1], "VMF, fair", curves),
-            (row[2], "VMF, opposite pair", single),
-        ):
+    shown = list(dict.fromkeys((sigmas[0], sigmas[len(sigmas) // 2], sigmas[-1])))
+    figure, rows = panels(2, len(shown), 2.8, 2.7)
+    runs = (
+        ("Gaussian", gaussian, "-", 3.2),
+        ("VMF, printed", vmf, "-", 1.7),
+        ("VMF, fair", BLACK, "--", 1.2),
+    )
+    alone = (
+        ("Gaussian", gaussian, "-", 3.2),
+        ("VMF, opposite pair", BLACK, "--", 1.2),
+        ("VMF, uniform law", GREEN, "-", 1.7),
+    )
+    for row, table, looks in ((rows[0], curves, runs), (rows[1], single, alone)):
+        for axis, sigma in zip(row, shown, strict=True):
             own = table[table["sigma"] == sigma]
-            axis.plot(own["prior"], own["Gaussian"], style, color=gaussian, lw=2.8, alpha=0.6)
-            axis.plot(own["prior"], own[name], style, color=vmf, lw=1.1)
-        row[2].plot(own["prior"], own["VMF, uniform law"], style, color=GREEN)
-    for axis, title in zip(
-        row, ("run, printed pairs", "run, equal epsilon", "one release, equal epsilon"), strict=True
-    ):
-        axis.plot([0, 1], [0, 1], color=GREY, lw=0.9)
-        axis.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="prior success", title=title)
-    row[0].set_ylabel("success of any attack, at most")
+            axis.plot(own["prior"], own["prior"], ":", color=GREY)
+            for name, colour, style, width in looks:
+                axis.plot(own["prior"], own[name], style, color=colour, lw=width)
+            axis.set(xscale="log", yscale="log", title=rf"$\sigma$ = {sigma:g}")
+    rows[0][0].set_ylabel("a run: success, at most")
+    rows[1][0].set_ylabel("one release: success, at most")
+    for axis in rows[1]:
+        axis.set_xlabel("prior success")
     handles = [
-        legend_line("Gaussian", gaussian),
-        legend_line("VMF, opposite pair", vmf),
-        legend_line("VMF, uniform law", GREEN),
-        *(legend_line(rf"$\sigma$ = {s:g}", GREY, style) for s, style in styles.items()),
+        legend_line("Gaussian", gaussian, linewidth=3.2),
+        legend_line("VMF, printed pairs", vmf),
+        legend_line("VMF, equal epsilon, against the opposite", BLACK, "--"),
+        legend_line("VMF, equal epsilon, against the uniform law", GREEN),
+        legend_line("guessing", GREY, ":"),
     ]
-    legend_above(figure, handles, 6)
+    legend_above(figure, handles, 3)
     return figure

@@ -7,6 +7,7 @@ import torch
 from companion.experiments.utility_runs import DATA
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.study import Context, Parameter, Tables, Verdict, measurement
+from companion.study.falsifiers import graded
 
 PARAMETERS = {
     "digits": DATA["digits"],
@@ -15,6 +16,18 @@ PARAMETERS = {
     "draws": Parameter("int", 300, 5000, "not printed: a check of ours", "noisy gradients", 20),
 }
 SHOWN = ("lines",)
+FALSIFIERS = (
+    graded("released vectors {} longer", lines.farther_off(lines.UNIT)),
+    # powers of ten of the p-value of the law
+    graded(
+        "cosines {} less likely", lines.farther_off(lines.ANGLE), most=20, unit=" powers of ten"
+    ),
+    graded(
+        "a layer's share of the squared length off by {}",
+        lines.farther_off("all layers as one vector"),
+        unit="",
+    ),
+)
 
 
 @measurement
@@ -23,7 +36,7 @@ def measure(study: Context) -> Tables:
     batch = lines.tried_batch(study)
     noise = torch.Generator().manual_seed(study.seed_of("noise"))
     return Tables(
-        {"lines": lines.algorithm2_lines(batch, p.concentration, p.draws, noise)},
+        lines.as_tables(lines.algorithm2_lines(batch, p.concentration, p.draws, noise)),
         ran=f"a batch of {batch.size} {p.digits} in double precision, {p.draws} draws.",
     )
 

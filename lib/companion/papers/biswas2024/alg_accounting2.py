@@ -15,10 +15,12 @@ from companion.papers.biswas2024.vmf_accounts import (
     fits_second,
     printed_epsilons,
     printed_table1,
+    scaled,
     setting,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import GREEN, PURPLE, drawing, legend_line, panels
+from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.style import GREEN, PURPLE, drawing, legend_line, mark_printed, panels, printed_entry
 from reconrisk import privacy
 
 PARAMETERS = {
@@ -27,6 +29,35 @@ PARAMETERS = {
     "points": Parameter("int", 69, 205, "not printed", "points of each curve", 2),
 }
 SETTLES = ("D-006",)
+FALSIFIERS = (
+    graded(
+        "a second approach {} dearer",
+        column("printed", "approach 2", lambda c, by: c * (1 + by), "approach == 2"),
+    ),
+    graded(
+        "a second approach {} cheaper",
+        column("printed", "approach 2", lambda c, by: c * (1 - by), "approach == 2"),
+    ),
+    graded(
+        "printed epsilons {} smaller",
+        printed("biswas2024/table4", lambda t, by: scaled(t, "epsilon", 1 - by)),
+    ),
+    graded(
+        "curves that cross at concentrations {} smaller",
+        column("crossings", "kappa", lambda c, by: c * (1 - by)),
+        "D-006",
+    ),
+    graded(
+        "curves that cross at concentrations {} larger",
+        column("crossings", "kappa", lambda c, by: c * (1 + by)),
+        "D-006",
+    ),
+    world(
+        "one approach that is the better one throughout",
+        frame("printed", lambda t: t.assign(**{"approach 2": 1.01 * t["approach 1"]})),
+        "D-006",
+    ),
+)
 
 _COLOURS = {1: GREEN, 2: PURPLE}
 
@@ -102,7 +133,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "Epsilon of VMF noise by the paper's two approaches at three compositions, over the "
-    "concentration. Circles: every epsilon that Tables I and IV print, in the colour of the "
+    "concentration. Hollow: every epsilon that Tables I and IV print, in the colour of the "
     "approach that the paper names or that gives it. Left: on a logarithmic scale; neither "
     "approach is always the better one. Right: the printed values over the better approach, whose "
     "search may lose some per cent (grey). Two lie below: they rest on straight lines between "
@@ -119,8 +150,8 @@ def alt(tables: Tables) -> str:
     )
     return (
         f"Left: two rising curves that cross near {' and '.join(f'{k:.0f}' for k in crossings)}; "
-        f"{len(printed)} circles lie along the lower one. Right: {len(printed) - len(below)} "
-        f"circles in a narrow band from one to {ratio.max():.2f}; below it {lower}."
+        f"{len(printed)} printed marks lie along the lower one. Right: {len(printed) - len(below)} "
+        f"of them in a narrow band from one to {ratio.max():.2f}; below it {lower}."
     )
 
 
@@ -133,14 +164,13 @@ def draw(tables: Tables) -> Figure:
     for approach, colour in _COLOURS.items():
         own = printed[printed["approach"] == approach]
         values.plot(curves["kappa"], curves[f"approach {approach}"], color=colour)
-        circles = {"linestyle": "", "marker": "o", "color": colour, "mfc": "white", "ms": 5}
-        values.plot(own["kappa"], own["printed"], **circles)
-        ratios.plot(own["kappa"], own["printed"] / own["best"], **circles)
+        mark_printed(values, own["kappa"], own["printed"], colour)
+        mark_printed(ratios, own["kappa"], own["printed"] / own["best"], colour)
         handles.append(legend_line(f"approach {approach}", colour))
-        handles.append(legend_line(f"printed, approach {approach}", colour, "", "o", mfc="white"))
+        handles.append(printed_entry(f"printed, approach {approach}", colour))
     for axes in (values, ratios):
         axes.set_xlabel(r"concentration $\kappa$")
-    values.set(yscale="log", ylabel=rf"$\epsilon$ at T = {EPOCHS}")
-    ratios.set_ylabel(r"printed $\epsilon$ / better approach")
+    values.set(yscale="log", ylabel=rf"$\varepsilon$ at T = {EPOCHS}")
+    ratios.set_ylabel(r"printed $\varepsilon$ / better approach")
     figure.legend(handles=handles, loc="outside upper center", ncols=4)
     return figure

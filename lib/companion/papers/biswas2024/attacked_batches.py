@@ -10,25 +10,34 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.experiments.batch_attacks import Attacked, Setting, attack_settings
+from companion.experiments.batch_attacks import (
+    Attacked,
+    Setting,
+    attack_settings,
+    most_records,
+)
 from companion.experiments.federated import BATCH_SIZE, studied_pairs
 from companion.papers.biswas2024.printed_reconstructions import (
+    CLIP,
     MECHANISMS,
+    NONE,
     SETS,
+    judged_sets,
     label,
     nine_pairs,
     release_of,
     table2_releases,
     with_settings,
 )
-from companion.study import Context, Parameter, Verdict, compare
+from companion.study import Context, Parameter, Tables, Verdict, compare
+from companion.study.falsifiers import Change, World, frame
 from reconrisk.training import Release
 
 _OURS = "not printed"
 _SIZES = (16, 32, 64, 128)
 
 DATA = {
-    "digits": Parameter("str", "digits", "MNIST", "MNIST, cropped", "data set of digits"),
+    "digits": Parameter("str", "MNIST-5000", "MNIST", "MNIST, cropped", "data set of digits"),
     "garments": Parameter(
         "str", "patches", "FashionMNIST", "FashionMNIST, scaled down", "data set of garments"
     ),
@@ -48,7 +57,20 @@ DRAWN = {
     **ATTACK,
     "draws": Parameter("int", 3, 5, _OURS, "batches, each with a network of its own", low=2),
 }
-SIZES = Parameter("ints", _SIZES, _SIZES, "16, 32, 64, 128", "records of a batch", low=16)
+#: of those that attack batches of several sizes: twenty garments fill the smallest
+OF_SIZES = {
+    **DRAWN,
+    "garments": Parameter(
+        "str",
+        "FashionMNIST-20",
+        "FashionMNIST",
+        "FashionMNIST, scaled down",
+        "data set of garments, attacked in the batches that it can fill",
+    ),
+    "batch_sizes": Parameter(
+        "ints", _SIZES, _SIZES, "16, 32, 64, 128", "records of a batch", low=16
+    ),
+}
 
 #: pictures of each problem that are kept for Figure 3
 PICTURES = 8
@@ -64,7 +86,10 @@ def attack_pairs(study: Context, sizes: Iterable[int]) -> dict[tuple[str, int], 
     every = tuple(release_of(pair, m) for pair in studied_pairs() for m in MECHANISMS)
     both = (named, tuple(release for release in every if release not in named))
     groups = {
-        (which, size): both if size == BATCH_SIZE else (every,) for size in sizes for which in SETS
+        (which, size): both if size == BATCH_SIZE else (every,)
+        for size in sizes
+        for which in SETS
+        if size <= most_records(study.parameters[which])
     }
     return attack_series(study, groups)
 
@@ -115,6 +140,46 @@ def rows_of(runs: Mapping[str, Attacked]) -> pd.DataFrame:
         named = pd.DataFrame({"data": which, "row": [label(r) for r in run.releases]})
         parts.append(named.join(_means({c: run.values[name] for c, name in _COLUMNS.items()})))
     return pd.concat(parts, ignore_index=True)
+
+
+def controls_of(runs: Mapping[tuple[str, int], Attacked]) -> dict[str, pd.DataFrame]:
+    """Return the table ``"controls"`` of attacks at batch size 128, none where none was attacked.
+
+    One row for each data set and what bounds an attack: the error without defence and with clipping
+    alone, and that of two guesses that take no gradient.
+    """
+    rows = []
+    for (which, size), run in runs.items():
+        if size == BATCH_SIZE:
+            errors = {label(r): run.of("mse", r) for r in (NONE, CLIP)}
+            errors |= {guess: run.values[guess] for guess in ("mean image", "class means")}
+            rows += [
+                {"data": which, "row": row, "MSE": float(mse.mean())} for row, mse in errors.items()
+            ]
+    return {"controls": pd.DataFrame(rows)} if rows else {}
+
+
+def attack_works(tables: Tables) -> bool:
+    """Return whether the attack of ``"ours"`` comes nearer without defence than under any noise.
+
+    Otherwise a comparison of noises would say nothing. Older records have no controls.
+    """
+    if "controls" not in tables:
+        return True
+    ours, controls = tables["ours"], tables["controls"].set_index(["row", "data"])["MSE"]
+    least = ours[ours["batch size"] == BATCH_SIZE].groupby("data")["MSE"].min()
+    least = least[[which for which in judged_sets(tables)[0] if which in least]]
+    return bool((controls[label(NONE)][least.index] < least).all())
+
+
+def failing_attack() -> Change:
+    """Give the attack without defence the error that it has under VMF noise."""
+
+    def change(world: World) -> World:
+        worst = world.tables["ours"].groupby("data")["MSE"].max()
+        return frame("controls", lambda t: t.assign(MSE=t["data"].map(worst)))(world)
+
+    return change
 
 
 def _means(values: Mapping[str, np.ndarray]) -> pd.DataFrame:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy import stats
 
+from companion.experiments.federated import KEY
 from companion.experiments.utility_runs import (
     DATA,
     GUESSING,
@@ -20,26 +22,115 @@ from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.reconstruction_drawings import mechanism_entries, points
 from companion.study import (
     Context,
+    Origin,
     Tables,
     Verdict,
     check,
     measurement,
-    refute,
     registry,
     shared_by,
 )
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import GREY, MECHANISMS, drawing, legend_above, legend_line, panels
+from companion.study.falsifiers import frame, graded, printed, world
+from companion.study.verdicts import STANDARD_ERRORS, rounded, within
+from companion.style import (
+    GREY,
+    MECHANISMS,
+    drawing,
+    legend_above,
+    legend_line,
+    mark_printed,
+    panels,
+    printed_entry,
+)
 
 PARAMETERS = {**DATA, **TRAINING, "batch_size": accuracies.BATCH_SIZE}
 SETTLES = (
     *("_mnist", "_fashionmnist"),
-    *("D-002", "D-017", "D-018", "D-019", "D-020", "D-021", "E-D-22"),
+    *("D-002", "D-017", "D-018", "D-019", "D-020", "D-021"),
+)
+_PANELS = ("_mnist", "_fashionmnist")
+FALSIFIERS = (
+    world("both mechanisms alike", accuracies.alike("accuracy"), "", "D-002", "D-017", "D-018"),
+    world(
+        "the mechanisms exchanged",
+        accuracies.exchanged("accuracy"),
+        *("", *_PANELS, "D-002", "D-017", "D-018"),
+    ),
+    world(
+        "one accuracy for each mechanism at all labels",
+        accuracies.constant("accuracy"),
+        *(*_PANELS, "D-019"),
+    ),
+    graded(
+        "Gaussian accuracies {} lower",
+        accuracies.less_accurate("accuracy", "Gaussian"),
+        *("", *_PANELS, "D-002", "D-017", "D-018"),
+        unit="",
+    ),
+    graded(
+        "accuracies without noise {} lower",
+        accuracies.less_accurate("accuracy", "none"),
+        *(*_PANELS, "D-021"),
+        unit="",
+    ),
+    graded(
+        "VMF accuracies {} lower", accuracies.less_accurate("accuracy", "VMF"), "D-020", unit=""
+    ),
+    graded(
+        "VMF accuracies {} higher",
+        accuracies.less_accurate("accuracy", "VMF", sign=-1),
+        *("D-018", "D-021"),
+        unit="",
+    ),
+    world(
+        "networks that do not train without noise either",
+        accuracies.untrained("accuracy", "none"),
+        *("", *_PANELS, "D-017", "D-021"),
+    ),
+    world(
+        "networks that guess, whatever the noise",
+        accuracies.untrained("accuracy"),
+        *("", *_PANELS, "D-002", "D-017", "D-018", "D-019", "D-020", "D-021"),
+    ),
+    world(
+        "printed accuracies of the mechanisms exchanged",
+        printed(f"{KEY}/table5", lambda t: _exchanged(t)),
+        *("", "D-002", "D-017", "D-018", "D-019"),
+    ),
+    world(
+        "printed errors of the mechanisms exchanged",
+        printed(f"{KEY}/table6", lambda t: _exchanged(t)),
+        "D-002",
+    ),
+    graded(
+        "VMF accuracies that rise {} less from label to label",
+        frame("accuracy", lambda t, by: _flatter_ours(t, by)),
+        "D-019",
+    ),
+    graded(
+        "printed VMF accuracies that rise {} less from label to label",
+        printed(f"{KEY}/table5", lambda t, by: _flatter(t, by)),
+        "D-019",
+    ),
 )
 
-#: how far a Gaussian accuracy may be from print on the paper's data, and how many standard errors
-#: the mean of VMF's
-NEAR, MEAN_NEAR = 0.03, 3.0
+#: how far an accuracy may be from print on the paper's data: less than a fifth of the least
+#: printed gap between the mechanisms, .162
+NEAR = 0.03
+#: how far the accuracy without noise may be from print: half of what separates it from the best
+#: private network in print, .024
+NEAR_WITHOUT = 0.012
+#: how far VMF's accuracy at the smallest epsilon may be from print: a third of the least printed
+#: gap there, .299
+NEAR_AT_THE_SMALLEST = 0.1
+#: of the part of VMF's loss of accuracy that Gaussian noise costs in print, a tenth on MNIST and
+#: .15 on Fashion-MNIST, what it may be elsewhere: cheap would no longer be the word at more
+LOSS = 2.0
+#: times the accuracy of guessing that counts as much higher
+MUCH = 2.0
+#: rank correlation of gap and epsilon that counts as a falling gap; one exchange of neighbours at
+#: either end of eight labels costs at most .15
+FALLING = -0.8
 
 
 @measurement
@@ -64,36 +155,43 @@ def measure(study: Context) -> Tables:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    table, gaps, stand_in = tables["accuracy"], tables["gaps"], tables.stand_in
+    sets, stand_in, where = prints.judged_sets(tables)
+    every = tables["accuracy"]
+    table = every[every["data"].isin([tables.parameters[which] for which in sets])]
+    gaps = accuracies.gaps_of(table)
     names = table.drop_duplicates("data").set_index("data")["name"]
     means = "mean gap: " + ", ".join(
         f"{names[data]} {rounded(*accuracies.mean_gap(own))}"
         for data, own in gaps.groupby("data", sort=False)
     )
-    printed = printed_accuracies().set_index(["data", "batch_size", "label", "mechanism"])
-    wide = printed["printed"].unstack()
+    rows = printed_accuracies().set_index(["data", "batch_size", "label", "mechanism"])
+    wide = rows["printed"].unstack()
     ahead = int((wide["Gaussian"] > wide["VMF"]).sum())
-    holds = accuracies.gaussian_ahead(gaps) and ahead == 64
+    holds = accuracies.gaussian_ahead(gaps)
+    if ahead != len(wide) or ahead != 64 or not accuracies.trained_without_noise(table):
+        holds = False
     yield from shared_by(
         check(
             "biswas2024/fig2",
             holds,
-            "Gaussian noise trains the better network on average over the labels, and VMF noise "
-            "significantly so at none: the curves do not cross",
-            ours=f"{means}; VMF noise significantly ahead at {accuracies.behind(gaps)} of "
-            f"{len(gaps)} labels",
+            f"on {where} Gaussian noise trains the better network on average over the labels, and "
+            f"VMF noise is ahead by {accuracies.CROSSED:g} at none: the curves do not cross; "
+            "without noise networks are better than with either, and learn",
+            ours=f"{means}; {accuracies.least_gap(gaps)}",
             paper=f"Gaussian noise ahead at {ahead} of 64 settings of Table V",
+            tolerance=f"{accuracies.CROSSING:g} standard errors",
             stand_in=stand_in,
         ),
         "D-017",
     )
     for place, which in zip(PAPERS_NAMES, accuracies.SETS, strict=True):
-        own = table[table["data"] == tables.parameters[which]]
-        yield _near_print(f"biswas2024/fig2_{place.lower()}", own)
+        own = every[every["data"] == tables.parameters[which]]
+        target = f"biswas2024/fig2_{place.lower()}"
+        yield _near_print(target, own, accuracies.gaps_of(own), tables.origin_of(which))
     protects = prints.ahead(prints.printed_table6())[["SSIM", "MSE"]] > 0
     yield check(
         "D-002",
-        holds and protects.sum().to_dict() == {"SSIM": 64, "MSE": 63} and len(protects) == 64,
+        protects.sum().to_dict() == {"SSIM": 64, "MSE": 63} and len(protects) == 64 and holds,
         "Gaussian noise has the higher accuracy in all 64 settings of Table V and in our runs; "
         "VMF noise has the lower SSIM in all 64 of Table VI and the higher MSE in 63. The "
         "pairs do not have one epsilon (Table IV)",
@@ -101,24 +199,30 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         paper="64 of 64; 64 of 64 and 63 of 64",
         stand_in=stand_in,
     )
-    yield _at_the_smallest_epsilon(table, gaps, stand_in)
-    yield _gap_narrows(table, gaps, names, stand_in)
+    yield _at_the_smallest_epsilon(table, gaps, stand_in, where)
+    yield _gap_narrows(table, gaps, names, stand_in, where)
     yield _better_than_guessing(table, stand_in)
     yield _without_noise(table, stand_in)
-    yield _rises_first()
 
 
-def _near_print(target: str, own: pd.DataFrame) -> Verdict:
-    """One data set: how far from print each mechanism is, or on stand-ins which is the better."""
-    if (own["data"] != own["paper's data"]).any():
-        mean = own.groupby("mechanism")["mean"].mean()
+def _near_print(target: str, own: pd.DataFrame, gaps: pd.DataFrame, stand_in: Origin) -> Verdict:
+    """One data set: how far from print each mechanism is, or on fewer data which is the better."""
+    if not stand_in.whole:
+        mean, paper = (own.groupby("mechanism")[c].mean() for c in ("mean", "printed"))
+        part = LOSS * (paper["none"] - paper["Gaussian"]) / (paper["none"] - paper["VMF"])
+        gap, error = accuracies.mean_gap(gaps)
+        low, high = _halves(own[own["mechanism"] == "VMF"])
         return check(
             target,
-            mean["none"] > mean["VMF"] and mean["Gaussian"] > mean["VMF"],
-            "averaged over the labels, training without noise and with Gaussian noise beat VMF "
-            "noise",
+            gap > accuracies.CROSSING * error
+            and 0 < mean["none"] - mean["Gaussian"] < part * (mean["none"] - mean["VMF"])
+            and high["mean"].mean() > low["mean"].mean(),
+            "averaged over the labels, Gaussian noise costs accuracy, and of what VMF noise costs "
+            f"less than {LOSS:g} times the part that it does in print; VMF's accuracy rises from "
+            "the lower half of the labels to the upper",
             ours=", ".join(f"{m} {mean[m]:.2f}" for m in ("none", "Gaussian", "VMF")),
-            stand_in=True,
+            tolerance=f"less than {part:.2f} of VMF's cost",
+            stand_in=stand_in,
         )
     gaussian, vmf = (own[own["mechanism"] == m] for m in ("Gaussian", "VMF"))
     if not ((gaussian["mean"] - gaussian["printed"]).abs() <= NEAR).all():
@@ -127,15 +231,19 @@ def _near_print(target: str, own: pd.DataFrame) -> Verdict:
     texts = [
         f"{rounded(*found)} +- {found[1]:.1g}" for found in (_off_print(gaussian), (off, chance))
     ]
+    # one printed run: a difference beyond its spread is one, and only a small error shows equality
+    same = False if abs(off) > STANDARD_ERRORS * chance else within(off, 0.0, chance, NEAR)
     return check(
         target,
-        abs(off) <= MEAN_NEAR * chance,
+        same,
         f"Gaussian accuracies are the printed ones to within {NEAR:g} at every label, and VMF's on "
-        "average over the labels to within what single runs spread",
+        "average over the labels",
         ours="mean difference from print: Gaussian {}, VMF {}".format(*texts),
-        tolerance=f"{NEAR:g}; {MEAN_NEAR:g} standard errors",
-        differs="the Gaussian curve is the printed one; VMF's rises as printed but lies lower. "
-        "Table V compares readings of the training",
+        tolerance=f"{NEAR:g}, {STANDARD_ERRORS:g} standard errors of single runs included",
+        differs="the Gaussian curve is the printed one; VMF's rises as printed but lies lower. The "
+        "text does not give the first weights: PyTorch's are used here, and Glorot's, which the "
+        "attacks use, have not been tried in a recorded run",
+        decided_by="more printed runs",
     )
 
 
@@ -145,7 +253,9 @@ def _off_print(own: pd.DataFrame) -> tuple[float, float]:
     return float((own["mean"] - own["printed"]).mean()), float(chance)
 
 
-def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: bool) -> Verdict:
+def _at_the_smallest_epsilon(
+    table: pd.DataFrame, gaps: pd.DataFrame, stand_in: Origin, where: str
+) -> Verdict:
     """D-018: the four accuracies that the text quotes."""
     text = registry.printed("biswas2024/fig2")
     text = text[(text["metric"] == "test_accuracy") & text["series"].isin(["Gauss", "VMF"])]
@@ -162,17 +272,19 @@ def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: 
         ),
         "paper": "86.56%, 74.89%; 32.97%, 44.95%",
     }
-    if stand_in:
-        mean, error = accuracies.mean_gap(gaps[gaps["label"] == first["label"].iloc[0]])
+    if not stand_in.whole:
+        own = gaps[gaps["label"] == first["label"].iloc[0]]
+        ahead = (own["gap"] > accuracies.CROSSING * own["error"]).all()
         return check(
             "D-018",
-            consistent and mean > accuracies.CROSSING * error,
+            consistent and ahead and _keeps_its_part(table, first),
             "the text's four accuracies are Table V's first row; at this label Gaussian noise is "
-            "well ahead",
+            f"well ahead on {where}, and of the accuracy without noise each mechanism keeps "
+            "a part nearer to its own in print than to the other's",
             **shown,
-            stand_in=True,
+            stand_in=stand_in,
         )
-    near = {"Gaussian": NEAR, "VMF": 0.1}
+    near = {"Gaussian": NEAR, "VMF": NEAR_AT_THE_SMALLEST}
     off = (first["mean"] - first["printed"]).abs()
     return check(
         "D-018",
@@ -187,8 +299,17 @@ def _at_the_smallest_epsilon(table: pd.DataFrame, gaps: pd.DataFrame, stand_in: 
     )
 
 
+def _keeps_its_part(table: pd.DataFrame, first: pd.DataFrame) -> bool:
+    """Whether each mechanism's part of the accuracy without noise is next to its printed one."""
+    none = table[table["mechanism"] == "none"].set_index("data")
+    wide = first.pivot(index="data", columns="mechanism", values=["mean", "printed"])
+    ours, paper = (wide[c].div(none[c], axis=0) for c in ("mean", "printed"))
+    between = paper.mean(axis=1)
+    return bool((ours["VMF"] < between).all() and (between < ours["Gaussian"]).all())
+
+
 def _gap_narrows(
-    table: pd.DataFrame, gaps: pd.DataFrame, names: pd.Series, stand_in: bool
+    table: pd.DataFrame, gaps: pd.DataFrame, names: pd.Series, stand_in: Origin, where: str
 ) -> Verdict:
     """D-019: the gap in the lower and in the upper half of the labels."""
     falls, chance, shown, rises = [], [], [], True
@@ -201,15 +322,20 @@ def _gap_narrows(
         rises &= high_mean > low_mean
         shown.append(f"{names[data]} {rounded(*low)} to {rounded(*high)}")
     # a narrow gap, as on the stand-in for garments, need not narrow significantly
-    narrows = falls[0] > chance[0] and (np.add(falls, chance) > 0).all()
-    printed = {n: accuracies.printed_gaps(n).reshape(2, 4).mean(axis=1) for n in PAPERS_NAMES}
+    significant = np.array(falls) > chance
+    narrows = significant[0] and min(falls) > 0 and (not stand_in.whole or significant.all())
+    printed_gaps = {n: accuracies.printed_gaps(n) for n in PAPERS_NAMES}
+    ranks = [stats.spearmanr(range(len(g)), g).statistic for g in printed_gaps.values()]
     return check(
         "D-019",
-        narrows and rises and all(high < low for low, high in printed.values()),
-        "from the lower half of the epsilons to the upper the gap narrows and VMF's accuracy "
-        "rises towards the non-private model's",
+        narrows and rises and max(ranks) < FALLING,
+        "the gap falls over the epsilons: in print its rank correlation with epsilon is beyond "
+        f"{FALLING:g} on both data sets; in ours, on {where}, it is narrower in the upper half "
+        "than in the lower, where VMF's accuracy rises towards the non-private model's",
         ours="gap " + ", ".join(shown),
-        paper="gap " + ", ".join(f"{n} {a:.3f} to {b:.3f}" for n, (a, b) in printed.items()),
+        paper="; ".join(
+            f"{name} {', '.join(f'{gap:.3f}' for gap in own)}" for name, own in printed_gaps.items()
+        ),
         stand_in=stand_in,
     )
 
@@ -220,64 +346,95 @@ def _halves(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return ordered.iloc[: len(rows) // 2], ordered.iloc[len(rows) // 2 :]
 
 
-def _better_than_guessing(table: pd.DataFrame, stand_in: bool) -> Verdict:
-    """D-020: no label's accuracy significantly below guessing, every mechanism's mean above."""
+def _better_than_guessing(table: pd.DataFrame, stand_in: Origin) -> Verdict:
+    """D-020: how far above guessing, each mechanism's mean and on the paper's data every label."""
     private = table[table["mechanism"] != "none"]
-    above = (private["mean"] + STANDARD_ERRORS * private["error"] > GUESSING).all()
+    surely = private["mean"] - STANDARD_ERRORS * private["error"]
+    # with few pictures and the heaviest noise VMF networks learn nothing
+    above = not stand_in.whole or (surely > MUCH * GUESSING).all()
+    means = []
     for _, own in private.groupby(["data", "mechanism"]):
         total = math.sqrt((own["error"] ** 2).sum()) / len(own)
-        above &= own["mean"].mean() > GUESSING + STANDARD_ERRORS * total
-    lowest = printed_accuracies()["printed"].min()
+        means.append(own["mean"].mean() - STANDARD_ERRORS * total)
+    rows = printed_accuracies()
+    lowest, at_128 = rows["printed"].min(), rows.query("batch_size == 128")["printed"].min()
     return check(
         "D-020",
-        above and lowest > GUESSING,
-        "every private model is better than guessing: no accuracy is significantly below 10%, "
-        "and each mechanism's mean over the labels is well above",
-        ours=f"lowest mean accuracy {private['mean'].min():.2f}",
-        paper=f"lowest of Table V {lowest:.4f}",
+        above and min(means) > 1.5 * GUESSING and lowest > GUESSING and at_128 > MUCH * GUESSING,
+        "each mechanism's accuracy is over one and a half times that of guessing on average over "
+        "the labels"
+        + (f", and at every label over {MUCH:g} times" if stand_in.whole else "")
+        + f"; every printed one is above guessing, at batch size 128 over {MUCH:g} times",
+        ours=f"lowest mean over the labels {min(means):.2f}, its error taken off; lowest label "
+        f"{private['mean'].min():.2f}",
+        paper=f"lowest of Table V {lowest:.4f}, at batch size 128 {at_128:.4f}",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=stand_in,
     )
 
 
-def _without_noise(table: pd.DataFrame, stand_in: bool) -> Verdict:
-    """D-021: the non-private network."""
+def _without_noise(table: pd.DataFrame, stand_in: Origin) -> Verdict:
+    """D-021: the non-private network against every private one, and against print."""
     none = table[table["mechanism"] == "none"].set_index("data")
-    if stand_in:
-        vmf = table[table["mechanism"] == "VMF"].groupby("data", sort=False)["mean"].max()
-        holds = (none["mean"] > vmf).all()
-        statement = "the network without noise is better than every one with VMF noise"
+    noisy = table[table["mechanism"] != "none"].groupby(["data", "mechanism"], sort=False)
+    best, average = noisy["mean"].max().unstack(), noisy["mean"].mean().unstack()
+    paper = printed_accuracies().groupby("data")["printed"].max()
+    in_print = (none["printed"] > none["paper's data"].map(paper)).all()
+    if not stand_in.whole:
+        # few test pictures: the best of the labels may be ahead by chance
+        holds = (none["mean"] > best["VMF"]).all() and (none["mean"] > average["Gaussian"]).all()
+        statement = (
+            "the network without noise is better than every one with VMF noise, and than those "
+            "with Gaussian noise on average; in print it is better than every one"
+        )
     else:
-        holds = ((none["mean"] - none["printed"]).abs() <= 0.02).all()
-        statement = "without noise the network reaches the printed accuracies"
+        near = within(none["mean"], none["printed"], none["error"], NEAR_WITHOUT)
+        holds = near and (none["mean"] > best.max(axis=1)).all()
+        statement = (
+            "without noise the network reaches the printed accuracies, and in print and in ours "
+            "it is better than every private one"
+        )
     return check(
         "D-021",
-        holds,
+        holds if in_print else False,
         statement,
         ours=", ".join(f"{d} {rounded(r['mean'], r['error'])}" for d, r in none.iterrows()),
         paper="93.99% (MNIST), 84.71% (Fashion-MNIST)",
-        tolerance="" if stand_in else "0.02",
+        tolerance=""
+        if not stand_in.whole
+        else f"{NEAR_WITHOUT:g}, {STANDARD_ERRORS:g} standard errors included",
         stand_in=stand_in,
     )
 
 
-def _rises_first() -> Verdict:
-    """E-D-22: the printed gaps."""
-    mnist, fashion = map(accuracies.printed_gaps, PAPERS_NAMES)
-    drops, its_drops = ((np.diff(gaps) < 0).all() for gaps in (mnist, fashion))
-    return refute(
-        "E-D-22",
-        holds=drops and its_drops,
-        corrected_holds=drops and fashion[1] > fashion[0] and (np.diff(fashion)[1:] < 0).all(),
-        ours="printed gaps on Fashion-MNIST: " + ", ".join(f"{g:.3f}" for g in fashion),
-    )
+# worlds in which other numbers are printed ------------------------------------------------------
+
+
+def _exchanged(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(mechanism=rows["mechanism"].replace({"Gauss": "VMF", "VMF": "Gauss"}))
+
+
+def _flatter(rows: pd.DataFrame, by: float) -> pd.DataFrame:
+    """Bring every printed VMF accuracy nearer to its row's mean, by a share."""
+    vmf = rows["mechanism"] == "VMF"
+    value = rows["value"].astype(float)
+    mean = value[vmf].groupby([rows["dataset"], rows["batch_size"]]).transform("mean")
+    return rows.assign(value=value.mask(vmf, value + by * (mean - value)).astype(str))
+
+
+def _flatter_ours(table: pd.DataFrame, by: float) -> pd.DataFrame:
+    """Bring every VMF accuracy of ours nearer to its data set's mean, by a share."""
+    mean = table.groupby(["data", "mechanism"])["mean"].transform("mean")
+    nearer = table["mean"] + by * (mean - table["mean"])
+    return table.assign(mean=table["mean"].mask(table["mechanism"] == "VMF", nearer))
 
 
 CAPTION = (
-    "Test accuracy of networks trained with Gaussian and with von Mises-Fisher noise over "
-    "the epsilon that the paper gives a pair of noises (its Table IV; a label, not what either "
-    "noise costs). Points: means over runs with 95% intervals. Crosses: the printed accuracies of "
-    "Table V at batch size 128, also where other data stand in here. "
-    "Lines across: training without noise, ours and as printed, and guessing."
+    "Test accuracy of networks trained with Gaussian and with von Mises-Fisher noise over the "
+    "epsilon that the paper gives a pair of noises (its Table IV; a label, not what either noise "
+    "costs). Points: means over runs with 95% intervals. Lines across: training without noise, "
+    "and guessing. Where the data are the paper's, hollow marks and a line of dots and dashes are "
+    "the printed accuracies of Table V at batch size 128 and of the network without noise."
 )
 
 
@@ -299,24 +456,32 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, 2, width=4.3, height=3.5)
     sets = tables["accuracy"].groupby("name", sort=False)
-    for axis, (name, own), paper in zip(axes, sets, ("MNIST", "Fashion-MNIST"), strict=True):
+    papers = ("MNIST", "Fashion-MNIST")
+    for axis, (name, own), paper in zip(axes, sets, papers, strict=True):
         for mechanism, colour in MECHANISMS.items():
             part = own[own["mechanism"] == mechanism].sort_values("epsilon")
             points(axis, part.assign(**{"mean error": part["error"]}), "epsilon", "mean", colour)
-            axis.plot(part["epsilon"], part["printed"], "x", color=colour, markersize=6)
+            if name == paper:
+                mark_printed(axis, part["epsilon"], part["printed"], colour)
         without = own[own["mechanism"] == "none"].iloc[0]
-        levels = {"--": without["mean"], "-.": without["printed"], ":": GUESSING}
+        levels = {"--": without["mean"], ":": GUESSING}
+        if name == paper:
+            levels["-."] = without["printed"]
         for style, level in levels.items():
             axis.axhline(level, color=GREY, linestyle=style, linewidth=1.2)
         axis.set(xscale="log", ylim=(0, 1.02), xlabel=r"the paper's $\varepsilon$ of the pair")
-        axis.set_title(paper if name == paper else f"{name} (for {paper})", loc="left")
+        shown = name if name.startswith(paper) else f"{name} (for {paper})"
+        axis.set_title(shown, loc="left")
     axes[0].set_ylabel("test accuracy")
     entries = [
         *mechanism_entries(),
-        legend_line("printed", GREY, "", "x"),
         legend_line("no noise", GREY, "--"),
-        legend_line("no noise, printed", GREY, "-."),
         legend_line("guessing", GREY, ":"),
     ]
+    if set(papers) & set(tables["accuracy"]["name"]):
+        entries += [
+            printed_entry(),
+            legend_line("no noise, printed", GREY, "-."),
+        ]
     legend_above(figure, entries, 6)
     return figure

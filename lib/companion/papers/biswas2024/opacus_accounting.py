@@ -64,3 +64,8 @@ def searched_noise(epsilon: float) -> float:
         else:
             low = centre
     return high
+
+
+def truncated(value: float, decimals: int = 3) -> float:
+    """Return a value cut off after some decimals."""
+    return math.floor(value * 10**decimals) / 10**decimals

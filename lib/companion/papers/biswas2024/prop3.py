@@ -18,6 +18,7 @@ from companion.study import (
     refute,
     shared_by,
 )
+from companion.study.falsifiers import column, graded
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"
@@ -29,6 +30,25 @@ PARAMETERS = {
     ),
 }
 SETTLES = ("D-005", "E-D-12")
+FALSIFIERS = (
+    graded(
+        "two halves at one concentration with {} less divergence than one vector",
+        column("ratios", "equal kappa", lambda c, by: 1 - by, "cut == 'two halves'"),
+        "",
+        "D-005",
+        "E-D-12",
+    ),
+    graded(
+        "cuts of equal angular noise with {} more divergence than one vector",
+        column("ratios", "equal cosine", lambda c, by: c.clip(lower=1) + by),
+        "E-D-12",
+    ),
+    graded(
+        "concentrations by size with {} more divergence than one vector",
+        column("ratios", "kappa by size", lambda c, by: c * (1 + by), "cut == 'two halves'"),
+        "E-D-12",
+    ),
+)
 SHOWN = ("divergence of a cut gradient over that of one vector",)
 
 _LAYERS = "the three layers"

@@ -1,21 +1,26 @@
 """How the pictures of reconstructions mark data sets, releases, our numbers and printed ones."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from companion.experiments.tools import shown_name
 from companion.papers.biswas2024.printed_reconstructions import SETS
 from companion.study import Tables
-from companion.style import GREEN, GREY, MECHANISMS, legend_line
+from companion.style import GREEN, GREY, MECHANISMS, legend_line, mark_printed, printed_entry
+
+
+def comparable(tables: Tables, which: str) -> bool:
+    """Return whether the pictures are the paper's, so that printed errors belong beside ours."""
+    return not tables.origin_of(which)
 
 
 def title(tables: Tables, which: str) -> str:
-    """Return the name of the attacked data set, and of the one whose numbers are printed."""
-    name = str(tables.parameters[which])
-    return name if name == SETS[which] else f"{name} (printed: {SETS[which]})"
+    """Return the name of the attacked data set, and whose place it takes."""
+    name = shown_name(tables.parameters[which])
+    return name if comparable(tables, which) else f"{name} (for {shown_name(SETS[which])})"
 
 
 def colour_of(row: str) -> str:
@@ -37,14 +42,9 @@ def points(axis: Axes, table: pd.DataFrame, x: str, value: str, colour: str) -> 
     axis.errorbar(table[x], table[value], yerr=error, color=colour, zorder=3, **style)
 
 
-def hollow(axis: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> None:
-    """Draw printed numbers."""
-    axis.plot(x, y, "D", markerfacecolor="white", color=colour, markersize=4.5, zorder=4)
-
-
-def hollow_entry() -> Line2D:
-    """Return the legend's entry for printed numbers."""
-    return legend_line("printed", GREY, "", "D", markerfacecolor="white")
+def hollow_entries(tables: Tables) -> list[Line2D]:
+    """Return the legend's entry for printed numbers, where any are drawn."""
+    return [printed_entry()] if any(comparable(tables, which) for which in SETS) else []
 
 
 def mechanism_entries() -> list[Line2D]:
@@ -58,12 +58,13 @@ def cells_at(cells: pd.DataFrame, which: str, size: int, mechanism: str) -> pd.D
     return cells[chosen & (cells["mechanism"] == mechanism)].sort_values("pair")
 
 
-def over_epsilon(
-    axis: Axes, ours: pd.DataFrame, printed: pd.DataFrame, which: str, size: int, metric: str
-) -> None:
-    """Draw both mechanisms over the printed epsilon, ours and printed."""
+def over_epsilon(axis: Axes, tables: Tables, which: str, size: int, metric: str) -> None:
+    """Draw both mechanisms over the printed epsilon, ours and on the paper's data the printed."""
     for mechanism, colour in MECHANISMS.items():
-        mine, theirs = (cells_at(t, which, size, mechanism) for t in (ours, printed))
+        mine, theirs = (
+            cells_at(tables[name], which, size, mechanism) for name in ("ours", "printed")
+        )
         points(axis, mine, "epsilon", metric, colour)
-        hollow(axis, theirs["epsilon"], theirs[metric], colour)
+        if comparable(tables, which):
+            mark_printed(axis, theirs["epsilon"], theirs[metric], colour)
     axis.set_xscale("log")

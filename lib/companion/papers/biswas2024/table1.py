@@ -17,6 +17,7 @@ from companion.papers.biswas2024.vmf_accounts import (
     fits,
     fits_one,
     printed_table1,
+    scaled,
     setting,
 )
 from companion.study import (
@@ -29,11 +30,57 @@ from companion.study import (
     refute,
     shared_by,
 )
+from companion.study.falsifiers import column, frame, graded, printed, world
 from reconrisk import privacy
 
 PARAMETERS: dict[str, Parameter] = {}
 SETTLES = ("D-007", "D-008", "E-D-02")
 SHOWN = ("epsilon recomputed",)
+_WAYS = ["approach 1", "approach 2", "straight lines"]
+
+
+def _is_slipped(table: pd.DataFrame) -> pd.Series:
+    return table["kappa"].isin(SLIPPED)
+
+
+_TABLE = ("", "D-007", "D-008")
+FALSIFIERS = (
+    graded(
+        "epsilons {} larger by both approaches",
+        frame("table", lambda t, by: t.assign(**{w: t[w] * (1 + by) for w in _WAYS})),
+        *_TABLE,
+    ),
+    graded(
+        "epsilons {} smaller by both approaches",
+        frame("table", lambda t, by: t.assign(**{w: t[w] * (1 - by) for w in _WAYS})),
+        *_TABLE,
+    ),
+    graded(
+        "printed epsilons {} smaller",
+        printed("biswas2024/table1", lambda t, by: scaled(t, "epsilon", 1 - by)),
+        *_TABLE,
+    ),
+    world(
+        "a table that a run of 1,407 compositions gives as well",
+        frame("other settings", lambda t: t.assign(**_as_printed(t["kappa"]))),
+        *_TABLE,
+    ),
+    world(
+        "printed epsilons that the second approach gives without straight lines",
+        frame("table", lambda t: t.assign(**{"approach 2": t["straight lines"]})),
+        "E-D-02",
+    ),
+    graded(
+        "a bound by the second approach {} smaller",
+        column("table", "approach 2", lambda c, by: c * (1 - by), _is_slipped),
+        "E-D-02",
+    ),
+    world(
+        "a divergence that lies on the straight line",
+        column("straight line", "exact", lambda c: 30.0),
+        "E-D-02",
+    ),
+)
 
 #: delta, p and T
 _OTHERS = {
@@ -42,7 +89,6 @@ _OTHERS = {
     "p = 13,785 (with biases)": (DELTA, 13_785, EPOCHS),
     f"T = {STEPS:,}": (DELTA, DIMENSION, STEPS),
 }
-_WAYS = ["approach 1", "approach 2", "straight lines"]
 
 
 @measurement
@@ -89,6 +135,12 @@ def _straight_line() -> pd.DataFrame:
     moment = logsumexp(log_mass + order * poisson_sampled(loss, SAMPLING_RATE))
     row = (kappa, order, float(moment) / (order - 1), float(np.mean(ends[:2])))
     return pd.DataFrame([row], columns=["kappa", "order", "exact", "straight line"])
+
+
+def _as_printed(concentrations: pd.Series) -> dict[str, np.ndarray]:
+    """All ways of accounting as if they gave what Table I prints."""
+    values = concentrations.map(printed_table1().set_index("kappa")["printed"]).astype(float)
+    return dict.fromkeys(_WAYS, values.to_numpy())
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -8,10 +8,30 @@ import numpy as np
 import pandas as pd
 
 from companion.experiments.fair_pairs import middle
-from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, RECORDS, Pair, studied_pairs
+from companion.experiments.federated import (
+    DELTA,
+    DIMENSION,
+    EPOCHS,
+    KEY,
+    RECORDS,
+    Pair,
+    studied_pairs,
+)
 from companion.experiments.utility_runs import DATA, LABELS, READINGS, TRAINING, printed_accuracies
 from companion.papers.biswas2024 import label_accuracies as accuracies
-from companion.study import Context, Parameter, Tables, Verdict, check, compare, measurement, refute
+from companion.papers.biswas2024 import printed_reconstructions as prints
+from companion.study import (
+    Context,
+    Origin,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    compare,
+    measurement,
+    refute,
+)
+from companion.study.falsifiers import frame, graded, printed, world
 from companion.study.verdicts import half_unit, rounded
 from reconrisk import DPSGD, privacy
 
@@ -21,7 +41,7 @@ _OURS = "not printed: our comparison"
 PARAMETERS = {
     **DATA,
     **TRAINING,
-    "batch_sizes": Parameter("ints", (32, 128), _SIZES, _PRINTED, "records of a batch", low=1),
+    "batch_sizes": Parameter("ints", (64, 128), _SIZES, _PRINTED, "records of a batch", low=1),
     "accounted": Parameter(
         "ints", (16, 128), _SIZES, _PRINTED, "batch sizes accounted, of 60,000 records", low=1
     ),
@@ -34,7 +54,7 @@ PARAMETERS = {
         low=1.0,
     ),
     "reading_concentrations": Parameter(
-        "floats", (75.0, 400.0), LABELS, _OURS, "pairs on which readings are compared", low=1.0
+        "floats", (400.0,), LABELS, _OURS, "pairs on which readings are compared", low=1.0
     ),
     "reading_batch_sizes": Parameter(
         "ints", (128,), (16, 128), _OURS, "batch sizes at which readings are compared", low=1
@@ -42,8 +62,40 @@ PARAMETERS = {
     "reading_repeats": Parameter("int", 2, 2, _OURS, "networks trained for each reading", low=2),
     "reading_sets": Parameter("int", 1, 2, _OURS, "1: digits only; 2: garments too", low=1),
 }
-SETTLES = ("D-033", "D-034", "E-D-06", "E-D-11")
+SETTLES = ("D-033", "D-034", "E-D-11")
 SHOWN = ("accuracy", "readings", "epsilon")
+
+FALSIFIERS = (
+    world("both mechanisms alike", accuracies.alike("runs")),
+    world("the mechanisms exchanged", accuracies.exchanged("runs")),
+    graded(
+        "Gaussian accuracies {} lower", accuracies.less_accurate("runs", "Gaussian"), "", unit=""
+    ),
+    world("networks that do not train without noise either", accuracies.untrained("runs", "none")),
+    world("networks that guess, whatever the noise", accuracies.untrained("runs")),
+    world("epsilons that no batch size changes", frame("epsilon", lambda t: _as_at_128(t))),
+    world(
+        "printed accuracies of the mechanisms exchanged",
+        printed(f"{KEY}/table5", lambda t: _exchanged(t)),
+        *("D-033", "D-034"),
+    ),
+    world(
+        "one printed accuracy for each noise at all batch sizes",
+        printed(f"{KEY}/table5", lambda t: _levelled(t)),
+        *("D-033", "D-034"),
+    ),
+    graded(
+        "printed accuracies {} lower at batch size 128",
+        printed(f"{KEY}/table5", lambda t, by: _lower(t, by)),
+        "D-033",
+        unit="",
+    ),
+    world(
+        "the decimal point in its place",
+        printed(f"{KEY}/table5", lambda t: t.assign(printed=t["printed"].replace("8089", ".8089"))),
+        "E-D-11",
+    ),
+)
 
 _COSTS = ["VMF, the paper's way", "Gaussian, certified", "VMF, certified"]
 
@@ -126,24 +178,26 @@ def epsilons(pairs: Sequence[Pair], batch_sizes: Sequence[int]) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
+    sets, stand_in, where = prints.judged_sets(tables)
     runs = tables["runs"]
-    if tables.stand_in:
+    runs = runs[runs["data"].isin([tables.parameters[which] for which in sets])]
+    if not tables.stand_in.whole:
         gaps = accuracies.gaps_of(runs)
         yield check(
             "biswas2024/table5",
-            accuracies.gaussian_ahead(gaps),
-            "at every batch size Gaussian noise trains the better network on average over the "
-            "labels, and VMF noise significantly so at no label",
-            ours=f"VMF noise significantly ahead at {accuracies.behind(gaps)} of {len(gaps)} "
-            "settings",
-            paper="0 of 64",
-            stand_in=True,
+            accuracies.trained_without_noise(runs) and accuracies.gaussian_ahead(gaps),
+            f"on {where}, at every batch size, Gaussian noise trains the better network on "
+            f"average over the labels, and VMF noise is ahead by {accuracies.CROSSED:g} at no "
+            "label; without noise networks are better than with either, and learn",
+            ours=accuracies.least_gap(gaps),
+            tolerance=f"{accuracies.CROSSING:g} standard errors",
+            stand_in=stand_in,
         )
     else:
         yield _cell_by_cell(runs)
-    yield _rises_with_the_batch(runs, tables.stand_in)
-    yield _does_not_rise(runs, tables.stand_in)
-    yield _one_epsilon_a_row(tables["epsilon"])
+    yield _rises_with_the_batch(runs, stand_in)
+    yield _does_not_rise()
+    yield _other_epsilons(tables["epsilon"])
     yield _missing_point(printed_accuracies())
 
 
@@ -153,14 +207,15 @@ def _cell_by_cell(runs: pd.DataFrame) -> Verdict:
     own = own.merge(printed_accuracies(), how="left", on=setting)
     return compare(
         "biswas2024/table5",
-        "the printed accuracies are what a run gives",
+        "each printed accuracy is ours, up to what single runs spread",
         own["mean"].to_list(),
         own["printed"].to_list(),
         # 8089 has lost its point (E-D-11)
         [f".{text.lstrip('.')}" for text in own["text"]],
         standard_error=list(accuracies.spread_of_a_run(own)),
-        differs="VMF accuracies at batch size 128 come out below print, Gaussian ones at 16 above, "
-        "and no reading of the training that we tried corrects both (see the table of readings)",
+        differs="VMF accuracies at batch size 128 come out below print, Gaussian ones at 16 above. "
+        "The readings of the training in the table were recorded at batch size 128 alone, and "
+        "Glorot's first weights, which the attacks use, are not among them",
     )
 
 
@@ -170,10 +225,10 @@ def _printed_by_batch(mechanism: str) -> np.ndarray:
     return rows[mechanism].unstack().to_numpy()
 
 
-def _rises_with_the_batch(runs: pd.DataFrame, stand_in: bool) -> Verdict:
+def _rises_with_the_batch(runs: pd.DataFrame, stand_in: Origin) -> Verdict:
     """D-033: Gaussian accuracy over batch sizes, printed and ours at the heaviest noise."""
-    printed = _printed_by_batch("Gaussian")
-    rising = int((np.diff(printed, axis=1) > 0).all(axis=1).sum())
+    rows = _printed_by_batch("Gaussian")
+    rising = int((np.diff(rows, axis=1) > 0).all(axis=1).sum())
     heaviest = runs.loc[runs["label"] > 0, "label"].min()
     own = runs[(runs["mechanism"] == "Gaussian") & (runs["label"] == heaviest)]
     grouped = own.sort_values("batch_size").groupby("data", sort=False)
@@ -182,50 +237,51 @@ def _rises_with_the_batch(runs: pd.DataFrame, stand_in: bool) -> Verdict:
     error = np.hypot(large["error"], small["error"])
     return check(
         "D-033",
-        # stand-ins have few records: few steps, and fewer still with larger batches
-        rising == len(printed) == 16 and (stand_in or (rise > accuracies.CROSSING * error).all()),
+        # few records: few steps, and fewer still with larger batches
+        rising == len(rows) == 16
+        and (not stand_in.whole or (rise > accuracies.CROSSING * error).all()),
         "Gaussian accuracy rises from each batch size to the next in all 16 printed rows"
-        + ("" if stand_in else ", and from our smallest to our largest at the heaviest noise"),
+        + (
+            ", and from our smallest to our largest at the heaviest noise" if stand_in.whole else ""
+        ),
         ours="change at the heaviest noise: "
         + ", ".join(f"{data} {rounded(r, error[data])}" for data, r in rise.items()),
         paper=f"{rising} of 16 rows",
     )
 
 
-def _does_not_rise(runs: pd.DataFrame, stand_in: bool) -> Verdict:
-    """D-034: printed VMF accuracies fall from one batch size to the next, as far as runs spread."""
+def _does_not_rise() -> Verdict:
+    """D-034: printed VMF accuracies fall from one batch size to the next."""
     steps = np.diff(_printed_by_batch("VMF"), axis=1)
     falls = steps[steps < 0]
-    spread = math.sqrt((runs.loc[runs["mechanism"] == "VMF", "sd"] ** 2).mean())
     return check(
         "D-034",
-        len(falls) > 0 and -falls.min() < 3 * math.sqrt(2) * spread,
-        "printed VMF accuracy does not rise with the batch size throughout, but no fall is larger "
-        "than three times what two runs of ours differ by",
-        ours=f"one run's standard deviation {spread:.2f}",
-        paper=f"{len(falls)} of {steps.size} steps fall, the largest by {-falls.min():.3f}",
-        stand_in=stand_in,
+        0 < len(falls) < steps.size / 2,
+        "printed VMF accuracy mostly rises with the batch size, and not throughout",
+        paper=f"{len(falls)} of {steps.size} steps fall"
+        + (f", the largest by {-falls.min():.3f}" if len(falls) else ""),
     )
 
 
-def _one_epsilon_a_row(table: pd.DataFrame) -> Verdict:
-    """E-D-06: the epsilons of one pair over the batch sizes."""
+def _other_epsilons(table: pd.DataFrame) -> Verdict:
+    """What one pair costs over the batch sizes."""
     ends = table.sort_values("B").groupby("kappa")[_COSTS]
     ratio = ends.last() / ends.first()
     gaussian, vmf = ratio["Gaussian, certified"], ratio["VMF, the paper's way"]
-    return refute(
-        "E-D-06",
-        holds=(ratio.sub(1).abs() < 0.05).all(axis=None),
-        corrected_holds=(ratio > 1.05).all(axis=None) and ((vmf / gaussian - 1).abs() > 0.2).any(),
+    return check(
+        "biswas2024/table5",
+        (ratio > 1.05).all(axis=None) and ((vmf / gaussian - 1).abs() > 0.2).any(),
+        "the epsilons of the pairs are those of batch size 128: at the smallest each costs less, "
+        "and the two mechanisms of a pair by different factors",
         ours=f"epsilon at B = {table['B'].max()} over B = {table['B'].min()}: "
         + ", ".join(f"{c} {ratio[c].min():.3g} to {ratio[c].max():.3g}" for c in _COSTS),
     )
 
 
-def _missing_point(printed: pd.DataFrame) -> Verdict:
+def _missing_point(rows: pd.DataFrame) -> Verdict:
     """E-D-11: the accuracy at sigma = .321 without its point, among its neighbours."""
-    odd = printed["text"].map(float) > 1.0
-    own = printed.query("data == 'FashionMNIST' and mechanism == 'Gaussian' and batch_size == 128")
+    odd = rows["text"].map(float) > 1.0
+    own = rows.query("data == 'FashionMNIST' and mechanism == 'Gaussian' and batch_size == 128")
     own = own.sort_values("label")
     at = [pair.noise_multiplier for pair in studied_pairs()].index(0.321)
     above, near, below = own["printed"].iloc[at - 1 : at + 2]
@@ -239,3 +295,27 @@ def _missing_point(printed: pd.DataFrame) -> Verdict:
         ours=f"{above:.4f} < {read:.4f} < {below:.4f}",
         paper=own["text"].iloc[at],
     )
+
+
+# worlds in which other numbers are found or printed ----------------------------------------------
+
+
+def _as_at_128(table: pd.DataFrame) -> pd.DataFrame:
+    top = table.sort_values("B").groupby("kappa")[_COSTS].transform("last")
+    return table.assign(**{cost: top[cost] for cost in _COSTS})
+
+
+def _exchanged(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(mechanism=rows["mechanism"].replace({"Gauss": "VMF", "VMF": "Gauss"}))
+
+
+def _levelled(rows: pd.DataFrame) -> pd.DataFrame:
+    by = [rows[c] for c in ("dataset", "mechanism", "paired_kappa_vmf")]
+    return rows.assign(value=rows["value"].astype(float).groupby(by).transform("mean"))
+
+
+def _lower(rows: pd.DataFrame, by: float) -> pd.DataFrame:
+    """Lower the printed accuracies at the largest batch size."""
+    largest = rows["batch_size"].astype(int) == rows["batch_size"].astype(int).max()
+    value = rows["value"].astype(float)
+    return rows.assign(value=value.mask(largest, value - by))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
@@ -17,12 +18,14 @@ __all__ = [
     "SLIPPED",
     "Accounts",
     "accounts",
+    "ascribed",
     "fits",
     "fits_one",
     "fits_second",
     "printed_epsilons",
     "printed_table1",
     "printed_table4",
+    "scaled",
     "setting",
 ]
 
@@ -108,7 +111,6 @@ def fits_one(row: pd.Series, printed: str) -> bool:
     return fits_second(row, printed) or fits(printed, row["approach 1"], 1)
 
 
-@functools.cache
 def printed_table1() -> pd.DataFrame:
     """Return Table I as printed: kappa, epsilon as text, approach."""
     rows = registry.printed("biswas2024/table1")
@@ -123,7 +125,6 @@ def printed_table1() -> pd.DataFrame:
     )
 
 
-@functools.cache
 def printed_table4() -> pd.DataFrame:
     """Return Table IV as printed: kappa, and epsilon and sigma as text."""
     rows = registry.printed("biswas2024/table4")
@@ -134,9 +135,28 @@ def printed_table4() -> pd.DataFrame:
     return wide.rename(columns={"sigma_gauss": "sigma"})[["epsilon", "kappa", "sigma"]]
 
 
-@functools.cache
 def printed_epsilons() -> dict[float, str]:
     """Return every printed epsilon by concentration, with the most digits that a table has."""
     both = printed_table1().set_index("kappa")["printed"].to_dict()
     both |= printed_table4().set_index("kappa")["epsilon"].to_dict()
     return dict(sorted(both.items()))
+
+
+def scaled(printed: pd.DataFrame, metric: str, factor: float) -> pd.DataFrame:
+    """Return a printed table with all numbers of one kind multiplied, to as many decimals."""
+    rows = printed["metric"] == metric
+    texts = [
+        f"{factor * float(text):.{len(text.partition('.')[2])}f}"
+        for text in printed.loc[rows, "printed"]
+    ]
+    printed.loc[rows, ["printed", "value"]] = np.column_stack([texts, texts])
+    return printed
+
+
+def ascribed(printed: pd.DataFrame, concentration: float, approach: int) -> pd.DataFrame:
+    """Return Table I as it would be with another approach named at a concentration."""
+    rows = (printed["metric"] == "best_approach") & (
+        printed["kappa_vmf"].astype(float) == concentration
+    )
+    printed.loc[rows, "value"] = str(approach)
+    return printed

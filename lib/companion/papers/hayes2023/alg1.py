@@ -1,4 +1,4 @@
-"""Algorithm 1: the estimate of gamma with the printed normalisation and with the right one."""
+"""Algorithm 1: the estimate of gamma with the printed normalisation and with right ones."""
 
 import math
 import time
@@ -28,13 +28,29 @@ from companion.study import (
     registry,
     shared_by,
 )
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import DPSGD, bounds
 
-#: each normalisation, and what it divides the sum of the largest ratios by
-DIVISORS = {"kept": "N' (printed)", "samples": "N", "ratios": "the sum of all ratios"}
-#: Appendix A: standard deviations printed for epsilon = 10, by the number of samples
-PRINTED_SPREAD = {10_000: 0.019, 1_000_000: 0.0017}
+#: each normalisation, and what it divides the sum of the largest ratios by; the complement divides
+#: the sum of the smallest by N and subtracts that from one
+DIVISORS = {
+    "kept": "N' (printed)",
+    "samples": "N",
+    "ratios": "the sum of all ratios",
+    "complement": "N, complement",
+}
+#: the numbers of samples for which Appendix A prints a standard deviation at epsilon = 10
+SPREAD_SAMPLES = (10_000, 1_000_000)
+
+#: how near the mean of the estimates must come to gamma, relative
+MARGIN = 0.05
+#: how many times less the exact bound must cost than Algorithm 1; machines and what else they do
+#: change the ratio by a factor of two or three
+FASTER = 10
+#: by what factor the growth of times may differ from tenfold and pass for proportional: the first
+#: time is printed to one digit
+UNEVEN = 2
 
 PARAMETERS = {
     "kappa": KAPPA,
@@ -45,10 +61,65 @@ PARAMETERS = {
     "sampled_samples": Parameter("int", 2500, 100000, "1M", "N of one of its estimates", low=100),
     "sampled_repeats": Parameter("int", 40, 40, "1,000", "estimates of it", low=20),
     "spread_repeats": Parameter("int", 1000, 1000, "1,000", "estimates of the spread", low=100),
-    "timed_samples": Parameter("int", 100000, 1000000, "10,000 to 10M", "N when timed", low=100),
+    "timed_samples": Parameter("int", 1000000, 1000000, "10,000 to 10M", "N when timed", low=100),
 }
-SETTLES = ("C-015", "C-032", "C-033", "E-C-01", "E-C-10")
-SHOWN = ("three divisors",)
+SETTLES = ("C-015", "C-032", "C-033", "E-C-01")
+SHOWN = ("four estimates",)
+FALSIFIERS = (
+    world(
+        "the estimate divided by N' is gamma",
+        frame("estimates", lambda t: t.assign(estimate=t["gamma"])),
+        "",
+        "C-015",
+        "E-C-01",
+    ),
+    graded(
+        "estimates divided by N {} larger",
+        column("estimates", "estimate", lambda c, by: c * (1 + by), "`divided by` == 'N'"),
+        "",
+        "C-015",
+        "E-C-01",
+    ),
+    graded(
+        "complements {} larger",
+        column(
+            "estimates", "estimate", lambda c, by: c * (1 + by), "`divided by` == 'N, complement'"
+        ),
+        "",
+        "C-015",
+        "E-C-01",
+    ),
+    world(
+        "printed times grow as the samples do",
+        printed("hayes2023/text", lambda t: _in_proportion(t)),
+        "C-032",
+    ),
+    graded(
+        "printed times {} nearer to proportion",
+        printed("hayes2023/text", lambda t, by: _in_proportion(t, by)),
+        "C-032",
+    ),
+    world(
+        "an exact bound that takes an eighth of Algorithm 1's time",
+        frame("seconds", lambda t: t.assign(**{"exact bound": t["Algorithm 1"] / 8})),
+        "C-032",
+    ),
+    graded(
+        "estimates divided by the sum that scatter {} more",
+        column("spread", "measured with 10,000", lambda c, by: c * (1 + by), "index == 1"),
+        "C-033",
+    ),
+    graded(
+        "estimates divided by the sum that scatter {} more with a million samples",
+        column("spread", "first order with a million", lambda c, by: c * (1 + by), "index == 1"),
+        "C-033",
+    ),
+    world(
+        "a complement that scatters as the estimate divided by N does",
+        frame("spread", lambda t: _as_first(t)),
+        "C-033",
+    ),
+)
 
 
 @measurement
@@ -63,7 +134,7 @@ def measure(study: Context) -> Tables:
     return Tables(
         {
             "estimates": means,
-            "three divisors": means.drop(columns="standard error").assign(
+            "four estimates": means.drop(columns="standard error").assign(
                 gamma=means["gamma"].map("{:.4f}".format),
                 estimate=[rounded(mean, error) for mean, error in shown],
             ),
@@ -98,9 +169,8 @@ def _mean_estimate(
 def _spread(study: Context) -> pd.DataFrame:
     """Standard deviations of the estimates at Figure 2's epsilon = 10, measured and by theory."""
     p = study.parameters
-    few, many = PRINTED_SPREAD
+    few, many = SPREAD_SAMPLES
     run = one_step(full_batch(10.0))
-    theory = spread(1 / run.noise_multiplier, p.kappa)
     return pd.DataFrame(
         {
             "divided by": DIVISORS[name],
@@ -109,7 +179,7 @@ def _spread(study: Context) -> pd.DataFrame:
             ),
             "first order with a million": float(deviation) / math.sqrt(many),
         }
-        for name, deviation in zip(("samples", "ratios"), theory, strict=True)
+        for name, deviation in spread(1 / run.noise_multiplier, p.kappa).items()
     )
 
 
@@ -121,79 +191,104 @@ def _seconds(study: Context) -> pd.DataFrame:
 
 
 def _least_seconds(function: Callable[[], object]) -> float:
-    """The shortest of five times: other work on the machine only adds to a time."""
+    """The shortest of ten processor times: other work on the machine only adds to them."""
     seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
+    for _ in range(10):
+        start = time.process_time()
         function()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
+
+
+def _in_proportion(text: pd.DataFrame, by: float = 1.0) -> pd.DataFrame:
+    """Runtimes nearer, on a logarithmic scale, to growing tenfold with ten times the samples."""
+    where = text["metric"] == "runtime"
+    times = text.loc[where, "value"].astype(float)
+    tenfold = times.iloc[0] * 10.0 ** np.arange(len(times))
+    text.loc[where, "value"] = [repr(t) for t in times ** (1 - by) * tenfold**by]
+    return text
+
+
+def _as_first(spreads: pd.DataFrame) -> pd.DataFrame:
+    """The complement's spread is that of the estimate divided by N."""
+    spreads.iloc[2, 1:] = spreads.iloc[0, 1:]
+    return spreads
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     yield from _judge_divisors(tables)
     yield _judge_times(tables)
-    yield from _judge_spread(tables)
+    yield _judge_spread(tables)
 
 
 def _judge_divisors(tables: Tables) -> Iterator[Verdict]:
     table = tables["estimates"]
-    off = (table["estimate"] - table["gamma"]).abs()
-    fits = off < STANDARD_ERRORS * table["standard error"]
-    by = table.assign(fits=fits).pivot(index=["epsilon", "q"], columns="divided by")
-    ratio = by["estimate"]["N' (printed)"] / by["gamma"]["N"]
-    printed_holds = by["fits"]["N' (printed)"].any()
-    right = by["fits"]["N"].all() and np.allclose(ratio, 1 / tables.parameters.kappa, rtol=0.05)
+    by = table.pivot(index=["epsilon", "q"], columns="divided by")
+    estimate, error, gamma = (by[c] for c in ("estimate", "standard error", "gamma"))
+    near = {
+        name: within(estimate[form], gamma[form], error[form], MARGIN * gamma[form])
+        for name, form in DIVISORS.items()
+    }
+    right, printed_holds = near["samples"] and near["complement"], near["kept"]
+    ratio = estimate[DIVISORS["kept"]] / gamma[DIVISORS["kept"]]
     full = table[(table["divided by"] == "N") & (table["q"] == 1)].iloc[-1]
     ours = (
         f"at epsilon = {full['epsilon']:g}: {rounded(full['estimate'], full['standard error'])} "
         f"divided by N, {ratio[full['epsilon'], 1.0] * full['gamma']:.1f} divided by N', exact "
         f"{full['gamma']:.4f}"
     )
-    estimate = check(
+    verdict = check(
         "hayes2023/alg1",
-        right and not printed_holds,
-        "the printed factor 1/N' gives gamma / kappa, which exceeds one; 1/N gives gamma",
+        right and printed_holds is False,
+        "the printed factor 1/N' gives gamma / kappa, which exceeds one; 1/N gives gamma, and so "
+        "does one minus 1/N times the sum of the other ratios",
         ours=ours,
-        tolerance=f"{STANDARD_ERRORS:g} standard errors",
+        tolerance=f"{MARGIN:.0%} of gamma, its Monte Carlo error included",
     )
-    yield from shared_by(estimate, "C-015")
+    yield from shared_by(verdict, "C-015")
     yield refute("E-C-01", holds=printed_holds, corrected_holds=right, ours=ours)
 
 
 def _judge_times(tables: Tables) -> Verdict:
-    printed = registry.printed("hayes2023/text")
-    times = printed[printed["metric"] == "runtime"]["value"].astype(float).to_numpy()
+    text = registry.printed("hayes2023/text")
+    times = text[text["metric"] == "runtime"]["value"].astype(float).to_numpy()
     factors = times[1:] / times[:-1]
     seconds = tables["seconds"].iloc[0]
     return check(
         "C-032",
         len(times) == 4
-        and seconds["Algorithm 1"] > seconds["exact bound"]
-        and not np.all((factors > 5) & (factors < 20)),
-        "the printed times for ten times the samples each are not proportional to the samples; "
-        "the exact bound, which needs no samples, is faster than Algorithm 1 "
+        and seconds["Algorithm 1"] > FASTER * seconds["exact bound"]
+        and not np.all((factors > 10 / UNEVEN) & (factors < 10 * UNEVEN)),
+        "the printed times for ten times the samples each are not proportional to the samples, by "
+        f"more than a factor of {UNEVEN}; "
+        f"the exact bound, which needs no samples, is over {FASTER} times faster than Algorithm 1 "
         f"with {tables.parameters.timed_samples:,} samples",
-        ours="at T = 1, shortest of five runs each",
+        ours="at T = 1, least processor time of ten runs each",
         paper="factors " + ", ".join(f"{f:.1f}" for f in factors),
     )
 
 
-def _judge_spread(tables: Tables) -> Iterator[Verdict]:
+def _judge_spread(tables: Tables) -> Verdict:
+    """C-033: the text does not say of which estimate; two of the three right ones are below."""
     table = tables["spread"].set_index("divided by").iloc[:, :2]
-    right, normalised = (table.loc[DIVISORS[name]].to_numpy() for name in ("samples", "ratios"))
-    printed = np.array(list(PRINTED_SPREAD.values()))
+    right, *others = (table.loc[DIVISORS[name]] for name in ("samples", "ratios", "complement"))
+    text = registry.printed("hayes2023/text")
+    printed = text[text["metric"] == "gamma_deviation_below"]["value"].astype(float).to_numpy()
     # only the first is measured
-    allowance = STANDARD_ERRORS / math.sqrt(2 * (tables.parameters.spread_repeats - 1))
-    spreads = refute(
+    error = 1 / math.sqrt(2 * (tables.parameters.spread_repeats - 1))
+    allowance = np.array([STANDARD_ERRORS * error, 0.0])
+    normalised, complement = (other.to_numpy() for other in others)
+    largest = np.maximum(normalised, complement)
+    below = True if (largest * (1 + allowance) < printed).all() else None
+    below = False if (largest * (1 - allowance) >= printed).any() else below
+    return check(
         "C-033",
-        erratum="E-C-10",
-        holds=(right < printed).all(),
-        corrected_holds=(normalised < printed * [1 + allowance, 1]).all()
-        and (right > 2 * printed).all(),
-        ours=f"{rounded(right[0], right[0] / 10)} divided by N, "
-        f"{rounded(normalised[0], normalised[0] / 10)} divided by the sum, with 10,000 samples; "
-        f"{right[1]:.4f} and {normalised[1]:.5f} with a million (first order)",
-        paper="below 0.019 and 0.0017",
+        below,
+        "the standard deviation is below both printed numbers for the two estimates that use that "
+        "the ratios' mean is one; for the plain factor 1/N it is about four times them",
+        ours=f"with 10,000 samples {complement[0]:.4f} by the complement, {normalised[0]:.3f} "
+        f"divided by the sum, {right.iloc[0]:.3f} divided by N; with a million, to first order, "
+        f"{complement[1]:.5f}, {normalised[1]:.5f}, {right.iloc[1]:.4f}",
+        paper="below " + " and ".join(f"{p:g}" for p in printed),
+        tolerance=f"{STANDARD_ERRORS:g} standard errors on the safe side",
     )
-    yield from shared_by(spreads, "E-C-10")

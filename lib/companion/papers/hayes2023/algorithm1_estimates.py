@@ -48,12 +48,12 @@ def estimates(
     )
 
 
-def spread(shift: float | np.ndarray, kappa: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviation of Algorithm 1's estimate times the root of the number of samples.
+def spread(shift: float | np.ndarray, kappa: float | np.ndarray) -> dict[str, np.ndarray]:
+    """Standard deviation of Algorithm 1's estimates times the root of the number of samples.
 
-    For one step at q = 1, to first order: with the factor 1/N, and divided by the sum of all
-    ratios instead. With r the ratio and r* its threshold the errors are means of ``(r - r*)_+``,
-    and of ``(r - r*)_+ - gamma r``.
+    For one step at q = 1, to first order, by normalisation. With r the ratio and r* its threshold
+    the errors are means of ``(r - r*)_+`` with the factor 1/N, of ``(r - r*)_+ - gamma r`` divided
+    by the sum of all ratios, and of ``min(r, r*)`` by the complement.
     """
     m = np.asarray(shift, dtype=float)
     z = -ndtri(kappa)
@@ -64,4 +64,10 @@ def spread(shift: float | np.ndarray, kappa: float | np.ndarray) -> tuple[np.nda
     variance = square - 2 * threshold * gamma + threshold**2 * kappa - mean**2
     with_all = square - threshold * gamma - mean  # covariance with the sum of all ratios
     normalised = variance - 2 * gamma * with_all + gamma**2 * np.expm1(m**2)
-    return np.sqrt(variance), np.sqrt(np.maximum(normalised, 0.0))
+    below = np.exp(m**2) * ndtr(z - 2 * m) + threshold**2 * kappa  # E[min(r, r*)^2]
+    complement = below - (1 - mean) ** 2
+    return {
+        "samples": np.sqrt(variance),
+        "ratios": np.sqrt(np.maximum(normalised, 0.0)),
+        "complement": np.sqrt(np.maximum(complement, 0.0)),
+    }

@@ -5,17 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy import stats
 
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.registry import errata
+from companion.study.falsifiers import frame, graded, world
 from companion.style import BLUE, GREY, drawing, panels
 
 PARAMETERS = {
-    **runs.data_parameters(500, 500),
+    **runs.data_parameters(250, 500),
     "sampling_rate": runs.sampling_rate(0.1, "not printed"),
     "steps": runs.steps(100, 100),
     "epsilon": unprinted.number(32.0, "epsilon of the sub-sampled run", low=1e-3),
@@ -28,10 +27,69 @@ PARAMETERS = {
     "prior_learning_rate": runs.learning_rate(5.0, runs.CLIPPED),
     "likeliest": unprinted.number(0.7, "prior probability of the first candidate", low=1e-6),
     "prior_size": runs.PRIOR_SIZE,
-    "trials": runs.trials(400),
+    "trials": runs.trials(200),
     "batch": runs.batch(),
 }
 SETTLES = ("C-043", "E-C-02", "E-C-03")
+
+
+def _one(score: str, run: str) -> str:
+    return f"score == '{score}' and run == '{run}'"
+
+
+FALSIFIERS = (
+    world(
+        "the likelihood right as often as the sum",
+        frame("scores", lambda t: t.assign(**{"only likelihood": t["only this"]})),
+    ),
+    graded(
+        "the sum alone right in {} more of the trials",
+        frame(
+            "scores",
+            lambda t, by: t.assign(
+                **{"only this": t["only this"] + (by * t["trials"]).round().astype(int)}
+            ),
+        ),
+    ),
+    graded(
+        "Algorithm 3 ahead in {} of the trials",
+        frame("scores", lambda t, by: _ahead(t, "top", by)),
+    ),
+    world(
+        "the printed formula as good as the corrected one",
+        frame("scores", runs.in_place_of("as printed", "likelihood")),
+        "C-043",
+        "E-C-02",
+    ),
+    graded(
+        "the corrected score right in {} fewer of the trials",
+        frame(
+            "scores",
+            runs.rated(lambda t, by: t.query(_one("likelihood", "sub-sampled"))["success"] - by),
+        ),
+        "C-043",
+        "E-C-02",
+    ),
+    world(
+        "the score times the prior as good as with its logarithm",
+        frame("scores", lambda t: _ahead(t, "times prior", 0)),
+        "E-C-03",
+    ),
+    graded(
+        "with the logarithm of the prior right in {} fewer of the trials",
+        frame(
+            "scores",
+            runs.rated(lambda t, by: t.query(_one("likelihood", "with a prior"))["success"] - by),
+        ),
+        "C-043",
+        "E-C-03",
+    ),
+    world(
+        "a prior that does not help",
+        frame("scores", lambda t: _ahead(t, "without prior", 0)),
+        "C-043",
+    ),
+)
 
 
 @measurement
@@ -71,45 +129,53 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     with_prior, product = prior.loc["likelihood"], prior.loc["times prior"]
     ahead = max(runs.likelihood_ahead(part.loc["sum"]) for part in (sampled, free))
-    behind = min(runs.likelihood_behind(part.loc["top"]) for part in (sampled, free))
     yield check(
         "hayes2023/appG_attack",
-        ahead < runs.RARELY and behind > runs.RARELY,
+        ahead < runs.RARELY and all(runs.not_behind(part.loc[["top"]]) for part in (sampled, free)),
         "as corrected, the likelihood beats the sum where the run is sub-sampled and where "
         "gradients are not clipped, and does no worse than Algorithm 3",
         ours=f"sub-sampled: {runs.percent(right)}, sum {runs.percent(sampled.loc['sum'])}, top qT "
         f"{runs.percent(sampled.loc['top'])}; unclipped: {runs.percent(free.loc['likelihood'])}, "
         f"sum {runs.percent(free.loc['sum'])}",
-        tolerance=f"sign tests on the same trials, p < {runs.RARELY:g}",
+        tolerance=f"sign tests on the same trials, p < {runs.RARELY:g}; no worse: in at most "
+        f"{runs.BEHIND:.0%} of the trials",
         stand_in=tables.stand_in,
     )
-    guess = 1 / p.prior_size
-    guessing = stats.binomtest(int(printed["right"]), int(printed["trials"]), guess)
-    beats_guessing = guessing.pvalue <= runs.RARELY
     beats_product = runs.likelihood_ahead(product) <= runs.RARELY
-    corrected = right["low"] > max(printed["high"], exactly["high"])
-    with_logarithm = with_prior["high"] > p.likeliest
+    as_good = right["success"] > sampled.loc["top", "success"] - runs.BEHIND
+    corrected = as_good and right["low"] > max(printed["high"], exactly["high"])
+    with_logarithm = with_prior["success"] >= p.likeliest
     needs_prior = runs.likelihood_ahead(prior.loc["without prior"]) < runs.RARELY
     sums = f"as printed {runs.percent(printed)}, corrected {runs.percent(right)}"
     products = (
         f"s_z + ln p_z {runs.percent(with_prior)}, s_z p_z {runs.percent(product)}, no prior "
         f"{runs.percent(prior.loc['without prior'])}, always the first {p.likeliest:g}"
     )
-    yield refute(
+    yield check(
         "C-043",
-        holds=beats_guessing or not beats_product,
-        corrected_holds=corrected and with_logarithm and needs_prior,
-        corrected=" ".join(errata()[e].corrected for e in ("E-C-02", "E-C-03")),
+        corrected and with_logarithm and needs_prior,
+        "with the residual's squared norm subtracted the score names the target far more often "
+        "than as we read it; with the logarithm of a non-uniform prior it is right more often "
+        "than without, and no less often than the likeliest candidate",
         ours=f"{sums}; {products}",
+        stand_in=tables.stand_in,
     )
-    yield refute(
+    yield check(
         "E-C-02",
-        holds=beats_guessing,
-        corrected_holds=corrected,
-        ours=f"{sums}, printed in exact arithmetic {runs.percent(exactly)}",
-        paper=f"guessing: {guess:g}",
+        corrected,
+        "the exponent (l^2 - (l^z)^2) / (2 sigma^2) makes a score that names the target; with a "
+        "plus between the squares it does not",
+        ours=f"{sums}, in exact arithmetic {runs.percent(exactly)}; guessing: {1 / p.prior_size:g}",
+        tolerance=f"95% intervals apart; at most {runs.BEHIND:g} below Algorithm 3",
     )
     yield refute("E-C-03", holds=not beats_product, corrected_holds=with_logarithm, ours=products)
+
+
+def _ahead(table: pd.DataFrame, score: str, by: float) -> pd.DataFrame:
+    """Trials of which a share is named by a score and not by the likelihood, none the other way."""
+    rows = table["score"] == score
+    lead = {"only likelihood": 0, "only this": (by * table["trials"]).round().astype(int)}
+    return table.assign(**{name: table[name].mask(rows, value) for name, value in lead.items()})
 
 
 CAPTION = (

@@ -2,18 +2,20 @@
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.study import Parameter
-from companion.style import panels
+from companion.style import legend_line
 from reconrisk import DPSGD, bounds
 
 #: smaller rises are not resolved: calibrated noise exceeds the minimum by up to 1e-4 of itself
@@ -84,24 +86,26 @@ def rises(part: pd.DataFrame, along: str = "q") -> bool:
     return bool((low[1:] > high[:-1] - NEARLY).all() and low[-1] > high[0])
 
 
-def panel_grid(
-    table: pd.DataFrame, width: float, label: str
-) -> tuple[Figure, dict[tuple[float, int], Axes]]:
-    """A figure with one panel for each prior size (rows) and epsilon (columns)."""
-    epsilons, sizes = sorted(set(table["epsilon"])), sorted(set(table["n"]))
-    figure, rows = panels(len(sizes), len(epsilons), width, 2.1)
-    grid = {
-        (epsilon, n): axes
-        for n, row in zip(sizes, rows, strict=True)
-        for epsilon, axes in zip(epsilons, row, strict=True)
-    }
-    for (epsilon, n), axes in grid.items():
-        axes.set_title(rf"$\epsilon$ = {epsilon:g}, n = {n}", loc="left", fontsize=9)
-    for row in rows:
-        row[0].set_ylabel(label)
-    for axes in rows[-1]:
-        axes.set_xlabel("sampling rate q")
-    return figure, grid
+def size_panels(table: pd.DataFrame, axes: Sequence[Axes]) -> Iterator[tuple[Axes, int]]:
+    """Label a panel over the sampling rate for each prior size, and yield both."""
+    for axis, n in zip(axes, sorted(set(table["n"])), strict=True):
+        axis.set(xlabel="sampling rate q", ylabel="success", title=f"{n} candidates")
+        log_rates(axis)
+        yield axis, n
+
+
+def shades(table: pd.DataFrame) -> dict[float, Any]:
+    """A colour for each of at most four epsilons, the darker the larger."""
+    epsilons = sorted(set(table["epsilon"]))
+    epsilons = epsilons[:: -(-len(epsilons) // 4)]
+    return dict(
+        zip(epsilons, colormaps["viridis_r"](np.linspace(0.2, 1, len(epsilons))), strict=True)
+    )
+
+
+def epsilon_entries(colours: Mapping[float, Any]) -> list[Line2D]:
+    """A legend's entries for the epsilons."""
+    return [legend_line(rf"$\varepsilon$ = {e:g}", colour) for e, colour in colours.items()]
 
 
 def coloured_curve(axes: Axes, part: pd.DataFrame, value: str, norm: Normalize) -> LineCollection:

@@ -3,16 +3,18 @@
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import World, column, frame, graded, world
 from companion.style import BLUE, GREEN, ORANGE, drawing
 
 PARAMETERS = {
     "data": threat.data_parameter(),
-    "epsilons": threat.epsilons((1.0, 10.0, 40.0, 100.0), (*threat.EPSILONS, 100.0)),
+    "epsilons": threat.epsilons((10.0, 40.0, 100.0), (*threat.EPSILONS, 100.0)),
     "known_sizes": Parameter(
         *("ints", (4, 128), (4, 128), "4, 128 (and 999 with subtraction)"),
         "|D-|, other records, whose gradients are subtracted or not",
@@ -21,10 +23,42 @@ PARAMETERS = {
     **threat.common_parameters(),
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
-    "trials": threat.trials(200, "trials with a model of their own, a point"),
+    "trials": threat.trials(100, "trials with a model of their own, a point"),
     **threat.shared_parameters(),
 }
 SETTLES = ("C-042",)
+
+#: "does perform worse" without subtraction at the smaller |D-|: smallest mean loss of success, and
+#: smallest share of the success beyond chance that is kept, because the effect is minor
+LOSS, KEPT = 0.02, 0.7
+#: "fails completely" at the larger one: largest share of the success beyond chance, and the largest
+#: success beyond chance at the largest epsilon
+FAILS, LEFT = 0.2, 0.1
+
+_WITHOUT = "method == 'own model' and not subtract"
+FALSIFIERS = (
+    threat.above_bound(),
+    world("nothing lost without subtraction", lambda w: _without(w, [4, 128]), "", "C-042"),
+    world("nothing lost among few records", lambda w: _without(w, [4]), "", "C-042"),
+    world(
+        "all lost among few records, too",
+        column("success", "success", lambda c: 0.12, f"{_WITHOUT} and known == 4"),
+        "",
+        "C-042",
+    ),
+    graded(
+        "without subtraction among few records right in {} more of the trials",
+        column("success", "success", lambda c, by: c + by, f"{_WITHOUT} and known == 4"),
+        "",
+        "C-042",
+    ),
+    graded(
+        "without subtraction among many records right in {} more of the trials",
+        column("success", "success", lambda c, by: c + by, f"{_WITHOUT} and known == 128"),
+        "",
+        "C-042",
+    ),
+)
 
 
 @measurement
@@ -68,19 +102,32 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     loss, lost = shares(few, True) - shares(few, False), shares(many, False)
     subtraction = check(
         "hayes2023/fig10",
-        kept(few) > 0.5
-        and loss.max() > 0.03
-        and kept(many) < 0.25
-        and lost[max(p.epsilons)] < chance + 0.2
+        kept(few) > KEPT
+        and loss.mean() > LOSS
+        and kept(many) < FAILS
+        and lost[max(p.epsilons)] < chance + LEFT
         and threat.never_above(success, tables["points"].set_index("epsilon")),
-        "without subtraction the attack is a little worse at the smaller |D-|; at the larger it "
-        "loses almost all of its advantage at every epsilon",
+        f"without subtraction the attack is worse at the smaller |D-| by over {LOSS:g} on average "
+        f"and keeps over {KEPT:.0%} of its success beyond chance; at the larger it keeps less than "
+        f"{FAILS:.0%}, and is within {LEFT:g} of chance even at the largest epsilon",
         ours=f"|D-| = {few}: {100 * kept(few):.0f}% of the success beyond chance is kept, the "
         f"largest loss is {loss.max():.2f}, at epsilon = {loss.idxmax():g}; |D-| = {many}: mean "
         f"success {lost.mean():.2f}, against up to {shares(many, True).max():.2f} with subtraction",
         stand_in=tables.stand_in,
     )
     yield from shared_by(subtraction, "C-042")
+
+
+def _without(world: World, sizes: list[int]) -> World:
+    """The success with subtraction in the place of that without it."""
+    keys = ["epsilon", "known"]
+    table = world.tables["success"].copy()
+    given = table[table["subtract"] & (table["method"] == "own model")].set_index(keys)["success"]
+    rows = table.eval(_WITHOUT) & table["known"].isin(sizes)
+    table.loc[rows, "success"] = [
+        given[key] for key in zip(*(table.loc[rows, k] for k in keys), strict=True)
+    ]
+    return frame("success", lambda _: table)(world)
 
 
 CAPTION = (
@@ -98,10 +145,14 @@ def alt(tables: Tables) -> str:
         f"subtraction and {threat.one(last, known=size, subtract=False)['success']:.2f} without"
         for size in sizes
     )
+    best = np.interp(rows["epsilon"], tables["curves"]["epsilon"], tables["curves"]["orthogonal"])
+    below = (best - rows["success"])[rows["subtract"]].groupby(rows["known"]).max()
+    short = ", ".join(f"{max(gap, 0):.2f} with {size} others" for size, gap in below.items())
     return (
-        "Success against epsilon. With subtraction the points follow the theory curves. Without "
-        "it they lie a little lower where few others were trained on, and stay flat just above "
-        f"chance where many were. At epsilon = {last['epsilon'].iloc[0]:g}: {ends}."
+        "Success against epsilon. With subtraction the points lie below the dashed curve by at "
+        f"most {short}. Without it they lie a little lower where few others were trained on, and "
+        f"stay flat just above chance where many were. At epsilon = {last['epsilon'].iloc[0]:g}: "
+        f"{ends}."
     )
 
 

@@ -10,7 +10,8 @@ from scipy import optimize
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages, printed_cells
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
+from companion.study.falsifiers import column, frame, graded, world
+from companion.style import BOUND, GREEN, GREY, ORANGE, drawing, mark_printed, panels
 from reconrisk import bounds
 
 PARAMETERS = {
@@ -20,6 +21,17 @@ PARAMETERS = {
     "points": unprinted.count(56, 111, "values of sigma", low=3),
 }
 ORTHOGONAL, SIMPLEX = "best attack, orthogonal", "best attack, simplex"
+FALSIFIERS = (
+    graded("new bounds {} larger", column("curves", OURS, lambda c, by: c * (1 + by))),
+    graded("attacks {} better", column("curves", ORTHOGONAL, lambda c, by: c * (1 + by))),
+    graded(
+        "attacks on the simplex {} better", column("curves", SIMPLEX, lambda c, by: c * (1 + by))
+    ),
+    world(
+        "the new bound and that by Monte Carlo exchanged",
+        frame("curves", lambda t: t.rename(columns={OURS: GUO_MC, GUO_MC: OURS})),
+    ),
+)
 
 
 @measurement
@@ -75,7 +87,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 CAPTION = (
     "Bounds on the advantage after one full-batch step against ten candidates, over the noise "
     "multiplier: the paper's own and two from Fano's inequality after Guo et al. (2022b). "
-    "Crosses: the numbers of Table 2. Lines are exact here; the paper sampled two of them. Added: "
+    "Hollow: the numbers of Table 2. Lines are exact here; the paper sampled two of them. Added: "
     "the best attack on orthogonal candidates. Right: each bound minus that attack. The paper's "
     "bound is the lowest except at very small noise, where the bound from the mutual information "
     "of orthogonal candidates, which uses their angle, is lower."
@@ -89,8 +101,8 @@ def alt(tables: Tables) -> str:
         f"Left: three falling curves; that of Corollary 4 is lowest and falls from {first:.2f} at "
         f"a noise multiplier of {curves['sigma'].iloc[0]:g} to {last:.2f} at "
         f"{curves['sigma'].iloc[-1]:g}, the closed Fano bound is highest, and a dashed curve of "
-        "the best attack lies just below the lowest. Crosses lie on the three curves. Right: the "
-        "distances from the attack; the two lower curves cross near a noise multiplier of "
+        "the best attack lies just below the lowest. Printed marks lie on the three curves. Right: "
+        "the distances from the attack; the two lower curves cross near a noise multiplier of "
         f"{tables['crossing']['sigma'][0]:.2f}."
     )
 
@@ -98,7 +110,7 @@ def alt(tables: Tables) -> str:
 LINES = {
     GUO: (ORANGE, "Fano, closed bound on the information"),
     GUO_MC: (GREEN, "Fano, information of orthogonal candidates"),
-    OURS: (BLUE, "Corollary 4"),
+    OURS: (BOUND, "Corollary 4"),
 }
 
 
@@ -111,9 +123,9 @@ def draw(tables: Tables) -> Figure:
         left.plot(sigma, curves[name], color=colour, label=label)
         right.plot(sigma, curves[name] - attack, color=colour)
         cells = printed[printed["bound"] == name]
-        left.plot(cells["sigma"], cells["printed"], "x", color="black", ms=5, mew=1.3, zorder=3)
+        mark_printed(left, cells["sigma"], cells["printed"], colour)
     left.plot(sigma, attack, "--", color=GREY, label="best attack (orthogonal)")
-    left.plot([], [], "x", color="black", ms=5, mew=1.3, label="printed (Table 2)")
+    mark_printed(left, [], [], label="printed (Table 2)")
     left.set(xlabel=r"noise multiplier $\sigma$", ylabel="advantage", ylim=(0, 1.02))
     right.set(xlabel=r"noise multiplier $\sigma$", ylabel="bound minus best attack", ylim=(0, None))
     figure.legend(loc="outside upper center", ncols=3)

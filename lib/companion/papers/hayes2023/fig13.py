@@ -1,6 +1,7 @@
 """Figure 13: a clipping norm that clips every gradient, and one that does not."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,28 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.style import BLUE, GREEN, ORANGE, PURPLE, drawing, panels
+from companion.study import (
+    Context,
+    Origin,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    refute,
+    registry,
+)
+from companion.study.falsifiers import Falsifier, World, column, frame, graded, printed, world
+from companion.style import BLUE, GREEN, ORANGE, drawing, mark_printed, panels
 
-#: smallest rise of the gap to the bound that counts
-WIDER = 0.1
-#: largest distance from the success on orthogonal candidates that counts as close
-CLOSE = 0.15
-#: mean norms over epsilon, by the clipping norm
-PRINTED = {1.0: {1.0: 0.9, 40.0: 0.5}, 0.1: {1.0: 0.1, 40.0: 0.1}}
+#: smallest rise of the gap to the bound from one clipping norm to the other
+WIDER = 0.2
+#: largest distance of the mean norm from the printed one, over C: half a unit of its only digit
+NORM = 0.05
+#: smallest share of C that the mean norm must be where "all individual gradients are clipped"
+CLIPPED = 0.95
+#: smallest share of the trials that the likelihood must win back
+RECOVERS = 0.05
 
 PARAMETERS = {
     "data": threat.data_parameter(),
@@ -26,14 +40,100 @@ PARAMETERS = {
     **threat.common_parameters(),
     "clipping_norms": Parameter("floats", (0.1, 1.0), (0.1, 1.0), "0.1 and 1", "C", low=0),
     "learning_rates": threat.learning_rates(
-        (0.5, 1.0, 2.0, 5.0), (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "at C = 1 is used"
+        (0.7, 2.0, 5.0), (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "at C = 1 is used"
     ),
     "models": threat.models(20),
     "exact_epsilons": threat.epsilons((40.0,), (1.0, 10.0, 40.0), threat.EXACT),
-    "trials": threat.trials(300, "trials with a model of their own, at the larger C"),
+    "trials": threat.trials(60, "trials with a model of their own, at the chosen rates"),
     **threat.shared_parameters(),
 }
 SETTLES = ("hayes2023/fig13a", "hayes2023/fig13b", "C-051", "C-052", "E-C-16")
+
+_UNCLIPPED = "series == 'C = 1'"
+_CLIPPED = "series == 'C = 0.1'"
+
+
+def _norms(words: str, where: str, *targets: str) -> Falsifier:
+    change = column("norms", "mean norm", lambda c, by: c * (1 + by), where)
+    return graded(words, change, *targets)
+
+
+FALSIFIERS = (
+    replace(threat.above_bound(), targets=("", "hayes2023/fig13b")),
+    _norms(
+        "norms at epsilon = 40 and C = 1 {} larger",
+        f"{_UNCLIPPED} and epsilon == 40",
+        "",
+        "hayes2023/fig13a",
+        "C-052",
+    ),
+    world(
+        "the same norm at every epsilon",
+        column("norms", "mean norm", lambda c: c.mean(), _UNCLIPPED),
+        "",
+        "hayes2023/fig13a",
+        "C-052",
+    ),
+    graded(
+        "gradients at C = 0.1 {} shorter",
+        column("norms", "mean norm", lambda c, by: c * (1 - by), _CLIPPED),
+        "",
+        "hayes2023/fig13a",
+    ),
+    world(
+        "a printed norm of 0.7 at epsilon = 40",
+        printed(
+            "hayes2023/fig13",
+            lambda t: t.assign(value=t["value"].mask(t["condition"] == "epsilon=40", "0.7")),
+        ),
+        "",
+        "hayes2023/fig13a",
+        "C-052",
+    ),
+    graded(
+        "an attack at C = 1 right in {} more of the trials",
+        column("success", "success", lambda c, by: c + by, f"{_UNCLIPPED} and score == 'sum'"),
+        "",
+        "hayes2023/fig13b",
+        "C-052",
+        most=0.5,
+    ),
+    world(
+        "the same success at both clipping norms",
+        frame("success", lambda t: _same_success(t)),
+        "",
+        "hayes2023/fig13b",
+        "C-052",
+    ),
+    world(
+        "an attack on the first four fifths of the steps",
+        threat.short_sum(f"{_CLIPPED} and method == 'own model'"),
+        "",
+        "hayes2023/fig13b",
+    ),
+    graded(
+        "the likelihood right and the sum wrong in {} of the trials at C = 0.1",
+        column("success", "gained", lambda c, by: 3000 * by, f"{_CLIPPED} and trials == 3000"),
+        "",
+        "hayes2023/fig13b",
+    ),
+    graded("gaps to the bound at C = 0.1 {} narrower", lambda w, by: _narrower(w, by), "C-051"),
+    world(
+        "the norm falling at a fixed rate, too",
+        column("training", "mean norm", lambda c: 0.5 * c, "max_grad_norm == 1 and epsilon == 40"),
+        "C-052",
+    ),
+    graded(
+        "{} fewer of the trials won back by the likelihood",
+        frame("success", lambda t, by: t.assign(gained=t["gained"] - (by * t["trials"]).round())),
+        "E-C-16",
+    ),
+    world(
+        "a likelihood that wins back everything",
+        column("success", "high", lambda c: 1.0, "score == 'likelihood'"),
+        "E-C-16",
+    ),
+)
 
 
 @measurement
@@ -57,7 +157,7 @@ def measure(study: Context) -> Tables:
     own = threat.best_rates(at_small[at_small["learning_rate"].isin(scaled)])
     series = {
         f"C = {large:g}": (large, rates, p.exact_epsilons),
-        f"C = {small:g}": (small, rates, ()),
+        f"C = {small:g}": (small, rates, p.exact_epsilons),
         f"C = {small:g}, rate of its own": (small, own, ()),
     }
     success, norms = [], []
@@ -105,21 +205,26 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     fixed = fixed.set_index("epsilon")["mean norm"]
     drop, steady = norm[first] - norm[last], fixed[first] - fixed[last]
     gaps = shared.rsub(points["bound"], axis=0)
-    short = (points["orthogonal"] - shared[clipped]).max()
+    paper = _printed_norms(large, small)
 
-    all_clipped = (at_small > 0.95 * small).all()
-    falls = drop > 0.2 * large and norm[last] < 0.65 * large
+    all_clipped = (at_small > CLIPPED * small).all()
+    falls = drop > 0.2 * large and all(
+        abs(norm[epsilon] - value) <= NORM * large for epsilon, value in paper.items()
+    )
     by_rate = rates[last] > rates[first] and steady < drop / 2
     behind = gaps[unclipped][last] - gaps[clipped][last] > WIDER
     below = threat.never_above(success, points)
+    clipped_rows = threat.select(success, series=clipped, score="likelihood")
+    same = threat.same_trials(clipped_rows)
     widening = (
         f"gap to the bound at epsilon = {last:g}: {gaps[unclipped][last]:.2f} at C = {large:g}, "
         f"{gaps[clipped][last]:.2f} at C = {small:g}"
     )
     yield check(
         "hayes2023/fig13",
-        all_clipped and falls and behind and below,
-        "where gradients are shorter than C the attack falls behind the bound",
+        all_clipped and falls and behind and below and same,
+        f"where gradients are shorter than C the attack falls behind the bound, by over {WIDER:g} "
+        "more than where all are clipped; there sum and likelihood are right in the same trials",
         ours=widening,
         stand_in=tables.stand_in,
     )
@@ -130,27 +235,33 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"C = {small:g}: {at_small.min():.3f} to {at_small.max():.3f}; C = {large:g}: "
         f"{norm[first]:.2f} at epsilon = {first:g}, {norm[last]:.2f} at {last:g}",
         paper="0.1 throughout; from 0.9 to 0.5",
+        tolerance=f"{NORM:g} C at C = {large:g}; {1 - CLIPPED:.0%} at C = {small:g}",
         stand_in=tables.stand_in,
     )
     yield check(
         "hayes2023/fig13b",
-        behind and below,
-        f"the success at C = {large:g} is further below the bound than at C = {small:g}",
+        behind and below and same,
+        f"the success at C = {large:g} is further below the bound than at C = {small:g}, by over "
+        f"{WIDER:g}",
         ours=widening,
         stand_in=tables.stand_in,
     )
+    gap = gaps[clipped]
+    at = points.loc[gap.idxmax()]
     yield check(
         "C-051",
-        all_clipped and short < CLOSE,
-        f"at C = {small:g} every gradient is clipped and the attack is close to the success on "
-        f"orthogonal candidates, if the learning rates are those chosen at C = {large:g}; rates "
-        f"chosen at C = {small:g} itself leave many unclipped",
-        ours=f"mean norm {at_small.min():.3f}; at most {short:.2f} below orthogonal candidates, "
-        f"{gaps[clipped].max():.2f} below the bound; with rates of its own the mean norm is "
-        f"{norms[tuned][last]:.3f} at epsilon = {last:g}",
+        all_clipped and gap.max() <= threat.CLOSE,
+        f"at C = {small:g} every gradient is clipped and the attack is at most {threat.CLOSE:g} "
+        "below the bound",
+        ours=f"mean norm {at_small.min():.3f} to {at_small.max():.3f}, at most {gap.max():.2f} "
+        "below the bound",
         paper="mean norm 0.1, tight",
-        tolerance=f"{CLOSE:g} below orthogonal candidates",
-        stand_in=tables.stand_in,
+        differs=f"Every gradient is clipped only with the learning rates chosen at C = {large:g}; "
+        f"with those of best accuracy at C = {small:g} the mean norm is "
+        f"{norms[tuned][last]:.3f} at epsilon = {last:g}. And with all clipped the attack is "
+        f"{gap.max():.2f} below the bound at epsilon = {gap.idxmax():g}, of which "
+        f"{at['bound'] - at['orthogonal']:.2f} is the gap of orthogonal candidates, which no "
+        "attack closes.",
     )
     yield check(
         "C-052",
@@ -163,14 +274,48 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     exact = threat.select(success, series=unclipped, method="own model")
-    yield _likelihood(exact[exact["epsilon"] == max(p.exact_epsilons)], points)
+    at_last = exact[exact["epsilon"] == max(p.exact_epsilons)]
+    yield _likelihood(at_last, points, tables.stand_in)
 
 
-def _likelihood(rows: pd.DataFrame, points: pd.DataFrame) -> Verdict:
+def _printed_norms(large: float, small: float) -> dict[float, float]:
+    """Mean norms over epsilon that the paper prints for the larger of its clipping norms."""
+    if (large, small) != (1.0, 0.1):
+        return {}
+    text = registry.printed("hayes2023/fig13")
+    rows = text[(text["metric"] == "average_gradient_norm") & (text["series"] == "C=1")]
+    epsilons = rows["condition"].str.removeprefix("epsilon=").astype(float)
+    return dict(zip(epsilons, rows["value"].astype(float), strict=True))
+
+
+def _same_success(table: pd.DataFrame) -> pd.DataFrame:
+    """The success at C = 0.1 in the place of that at C = 1."""
+    keys = ["epsilon", "score"]
+    shared = table[table["method"] == "shared"]
+    given = shared[shared["series"] == "C = 0.1"].set_index(keys)["success"]
+    rows = table["series"] == "C = 1"
+    table.loc[rows, "success"] = [
+        given[key] for key in zip(*(table.loc[rows, k] for k in keys), strict=True)
+    ]
+    return table
+
+
+def _narrower(world: World, by: float) -> World:
+    """Successes at C = 0.1 whose distance from the bound is smaller."""
+    table = world.tables["success"].copy()
+    bound = table["epsilon"].map(world.tables["points"].set_index("epsilon")["bound"])
+    rows = table["series"] == "C = 0.1"
+    table["success"] = table["success"].mask(rows, bound - (1 - by) * (bound - table["success"]))
+    return frame("success", lambda _: table)(world)
+
+
+def _likelihood(rows: pd.DataFrame, points: pd.DataFrame, stand_in: Origin) -> Verdict:
     """E-C-16: how much of the gap is due to the score, and how much remains for every attack."""
     plain, likely = (threat.one(rows, score=score) for score in ("sum", "likelihood"))
     gained, lost = likely["gained"], likely["lost"]
-    recovers = stats.binom.sf(gained - 1, gained + lost, 0.5) < 1e-3
+    recovers = (gained - lost) / likely["trials"] > RECOVERS and stats.binom.sf(
+        gained - 1, gained + lost, 0.5
+    ) < 1e-3
     at = points.loc[likely["epsilon"]]
     return refute(
         "E-C-16",
@@ -180,12 +325,13 @@ def _likelihood(rows: pd.DataFrame, points: pd.DataFrame) -> Verdict:
         ours=f"epsilon = {likely['epsilon']:g}: sum {threat.describe(plain)}, likelihood "
         f"{threat.describe(likely)}, bound {at['bound']:.3f}",
         paper="conjectured to be a real effect",
+        stand_in=stand_in,
     )
 
 
 CAPTION = (
     "A clipping norm that clips every gradient and one that does not. Left: mean clipped norm; the "
-    "paper's numbers as stars. It falls because the learning rate of best accuracy grows with "
+    "paper's numbers hollow. It falls because the learning rate of best accuracy grows with "
     "epsilon (numbers: that rate); at a fixed one it stays. Right: success. Where gradients are "
     "short, the likelihood score wins back part of what the plain sum loses. " + threat.POINTS_NOTE
 )
@@ -217,7 +363,7 @@ def draw(tables: Tables) -> Figure:
     for name, score, colour, marker, shift, label in (
         (clipped, "sum", BLUE, "o", 1.0, f"{clipped}, sum"),
         (unclipped, "sum", ORANGE, "s", 0.97, f"{unclipped}, sum (Algorithm 2)"),
-        (unclipped, "likelihood", PURPLE, "D", 1.03, f"{unclipped}, likelihood"),
+        (unclipped, "likelihood", GREEN, "^", 1.03, f"{unclipped}, likelihood"),
     ):
         rows = threat.select(success, series=name, score=score)
         threat.success_points(right, rows, label, colour, marker, shift)
@@ -248,8 +394,8 @@ def _mean_norms(axes: Axes, tables: Tables) -> None:
     }
     for _, row in chosen.iterrows():
         point = row["epsilon"], row["mean norm"]
-        axes.annotate(f"{row['learning rate']:g}", point, (0, -12), **text)
-    printed = np.array([point for norm in PRINTED.values() for point in norm.items()])
-    axes.plot(*printed.T, "*", color="black", markersize=8, label="printed", zorder=5)
+        axes.annotate(f"{row['learning rate']:g}", point, (0, -14), **text)
+    marks = [*_printed_norms(1.0, 0.1).items(), (1.0, 0.1), (40.0, 0.1)]
+    mark_printed(axes, *np.transpose(marks), label="printed")
     threat.epsilon_axis(axes, norms)
     axes.set(ylabel="mean clipped gradient norm", title="(a)")

@@ -1,16 +1,25 @@
 """Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
-from companion.study import Context, Tables, Verdict, check, measurement, not_run, shared_by
-from companion.study.registry import printed
-from companion.style import drawing
+from companion.study import (
+    Context,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    not_run,
+    registry,
+    shared_by,
+)
+from companion.study.falsifiers import Change, column, frame, graded, together, world
+from companion.style import drawing, legend_above, panels
 
 PARAMETERS = {
     "epsilons": curves.EPSILONS,
@@ -18,6 +27,44 @@ PARAMETERS = {
     "steps": curves.STEPS,
 }
 SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
+PANELS = tuple(f"_prior{n}" for n in curves.PRIOR_SIZES)
+
+
+def _both_ends(change: Callable[..., pd.Series], where: str = "") -> Change:
+    """The same change of both ends of the enclosures."""
+    return together(*(column("bound", end, change, where) for end in ("gamma from", "gamma to")))
+
+
+FALSIFIERS = (
+    world(
+        "the same noise at every q",
+        column("bound", "sigma", lambda c: 0 * c + c.mean()),
+    ),
+    graded(
+        "noise at q = 0.99 that is {} lower",
+        column("bound", "sigma", lambda c, by: c * (1 - by), "q > 0.98"),
+    ),
+    world(
+        "a bound that is the same at every q",
+        _both_ends(lambda c: 0 * c + c.mean()),
+        *("", *PANELS, "C-054"),
+    ),
+    graded(
+        "a bound {} lower at q = 0.99",
+        _both_ends(lambda c, by: c * (1 - by), "q > 0.98"),
+        *("", *PANELS, "C-054"),
+    ),
+    graded(
+        "a bound {} larger at q = 0.01",
+        _both_ends(lambda c, by: c * (1 + by), "q < 0.015"),
+        "C-054",
+    ),
+    world(
+        "small and large q exchanged",
+        frame("bound", lambda t: t.assign(q=t["q"].map(lambda q: 1 - q))),
+        *("", *PANELS),
+    ),
+)
 
 
 @measurement
@@ -63,7 +110,7 @@ def _caption_values(bound: pd.DataFrame) -> Verdict:
     if low.empty or high.empty:
         needs = "epsilon = 32 among the epsilons, q = 0.01 and 0.99 among the rates"
         return not_run("C-054", statement, needs)
-    named = printed("hayes2023/fig15").set_index("condition")["value"]
+    named = registry.printed("hayes2023/fig15").set_index("condition")["value"]
     return check(
         "C-054",
         abs(low.iloc[0] - float(named["q=0.01"])) < 0.05
@@ -76,10 +123,10 @@ def _caption_values(bound: pd.DataFrame) -> Verdict:
 
 
 CAPTION = (
-    "The bound as a colour along the curves of noise multiplier over sampling rate at fixed "
-    "epsilon, for three prior sizes (rows). The axis of q is logarithmic here, because most of "
-    "the change is at small q. The colour range of each panel is its own, as in the paper, which "
-    "names two values: 0.4 and 1, at the ends of the curve for epsilon = 32 and 100 candidates."
+    "Top left: noise multiplier over sampling rate at fixed epsilon. Others: the bound along these "
+    "curves, for three prior sizes; the paper draws it as a colour on them. The axis of q is "
+    "logarithmic here, because most of the change is at small q. The paper names two values: 0.4 "
+    "and 1, at the ends of the curve for epsilon = 32 and 100 candidates."
 )
 
 
@@ -88,20 +135,29 @@ def alt(tables: Tables) -> str:
     spans = gamma.max() - gamma.min()
     (small, few), (large, many) = spans.idxmin(), spans.idxmax()
     return (
-        "Grid of three rows of prior sizes and one column for each epsilon. Every panel shows the "
-        "same kind of rising curve of noise over q, dark at its lower left end and bright over "
-        f"most of its length; the colour bars span from {spans.min():.2f} at epsilon {small:g} "
-        f"and {few} candidates to {spans.max():.2f} at epsilon {large:g} and {many} candidates."
+        "Four panels over q with one curve for each epsilon. The noise rises ever faster with q. "
+        "The success, in a panel for each prior size, rises steeply at small q and levels off; its "
+        f"rises go from {spans.min():.2f} at epsilon {small:g} and {few} candidates to "
+        f"{spans.max():.2f} at epsilon {large:g} and {many} candidates."
     )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
     bound = curves.middle(tables["bound"])
-    figure, grid = curves.panel_grid(bound, 2.75, r"$\sigma$")
-    for setting, curve in bound.groupby(["epsilon", "n"]):
-        axes = grid[setting]
-        norm = Normalize(curve["gamma"].min(), curve["gamma"].max())
-        figure.colorbar(curves.coloured_curve(axes, curve, "gamma", norm), ax=axes)
-        curves.log_rates(axes)
+    colours = curves.shades(bound)
+    figure, (above, below) = panels(2, 2, 4.2, 2.6)
+    panels_ = curves.size_panels(bound, [above[1], *below])
+    shown = {n: axes for axes, n in panels_}
+    for (epsilon, n), curve in bound[bound["epsilon"].isin(colours)].groupby(["epsilon", "n"]):
+        look: dict[str, Any] = {"color": colours[epsilon], "marker": "o", "ms": 3.5}
+        shown[n].plot(curve["q"], curve["gamma"], **look)
+        if n == bound["n"].min():
+            above[0].plot(curve["q"], curve["sigma"], **look)
+    for axes in shown.values():
+        axes.set_ylim(0, None)
+    curves.log_rates(above[0])
+    above[0].set(yscale="log", xlabel="sampling rate q", ylabel=r"noise multiplier $\sigma$")
+    above[0].set_title("the noise, for every prior size")
+    legend_above(figure, curves.epsilon_entries(colours), len(colours))
     return figure

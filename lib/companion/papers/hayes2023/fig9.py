@@ -5,23 +5,52 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study.falsifiers import World, column, frame, graded, world
 from companion.style import BLUE, ORANGE, drawing
 
-#: largest difference between the two kinds of candidates, and below orthogonal ones
-APART, BELOW = 0.12, 0.15
+#: largest difference between the two kinds of candidates: a tenth of the axis is little
+APART = 0.1
+#: largest distance below the best success on orthogonal candidates
+BELOW = 0.12
 
 PARAMETERS = {
     "data": threat.data_parameter(),
-    "epsilons": threat.epsilons(threat.EPSILONS),
+    "epsilons": threat.epsilons((1.0, 4.0, 10.0, 40.0)),
     **threat.common_parameters(),
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
     "exact_epsilons": threat.epsilons((10.0,), (1.0, 10.0, 40.0), threat.EXACT),
-    "trials": threat.trials(100, "trials with a model of their own, a point"),
+    "trials": threat.trials(50, "trials with a model of their own, a point"),
     **threat.shared_parameters(),
 }
 SETTLES = ("C-041",)
+
+FALSIFIERS = (
+    threat.above_bound(),
+    graded(
+        "noise candidates named in {} fewer of the trials",
+        column("success", "success", lambda c, by: (c - by).clip(lower=0), "prior == 'noise'"),
+    ),
+    graded(
+        "successes {} lower",
+        column("success", "success", lambda c, by: c * (1 - by)),
+    ),
+    world("guesses", column("success", "success", lambda c: 0.1)),
+    world(
+        "an attack on the first four fifths of the steps",
+        threat.short_sum("method == 'own model'"),
+    ),
+    graded(
+        "the likelihood right and the attack wrong in {} of the trials",
+        frame("success", lambda t, by: t.assign(gained=by * t["trials"])),
+    ),
+    graded(
+        "gaps between attack and bound {} narrower",
+        lambda w, by: _narrower(w, by),
+        "C-041",
+    ),
+)
 
 
 @measurement
@@ -34,7 +63,12 @@ def measure(study: Context) -> Tables:
     success = threat.select(threat.swept(study, threat.attack_point, tasks), score="sum")
     return Tables(
         {
-            "success": success[["epsilon", "prior", "method", "success", "low", "high", "trials"]],
+            "success": success[
+                [
+                    *("epsilon", "prior", "method", "success", "low", "high", "trials"),
+                    *("gained", "lost"),
+                ]
+            ],
             **threat.points_and_curves(p),
         },
         exact=("curves",),
@@ -51,18 +85,47 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     below = (points["orthogonal"] - lower).max()
     worst = threat.select(rows, epsilon=apart.idxmax())
     data, noise = (threat.describe(threat.one(worst, prior=prior)) for prior in ("data", "noise"))
-    alike = check(
+    gap = points["bound"] - lower
+    ours = (
+        f"at most {apart.max():.2f} apart, at epsilon = {apart.idxmax():g} (data {data}, noise "
+        f"{noise}); at most {below:.2f} below orthogonal candidates, {gap.max():.2f} below the "
+        "bound"
+    )
+    yield check(
         "hayes2023/fig9",
-        apart.max() < APART and below < BELOW and threat.never_above(success, points),
-        "candidates from the data and noise candidates are named about equally often, and both "
-        "close to the success on orthogonal candidates",
-        ours=f"at most {apart.max():.2f} apart, at epsilon = {apart.idxmax():g} (data {data}, "
-        f"noise {noise}); at most {below:.2f} below orthogonal candidates, "
-        f"{(points['bound'] - lower).max():.2f} below the bound",
+        apart.max() < APART
+        and below < BELOW
+        and threat.never_above(success, points)
+        and threat.same_trials(threat.select(success, method="own model")),
+        "candidates from the data and noise candidates are named about equally often, both not far "
+        "below the best success on orthogonal candidates, and in the same trials as by the "
+        "likelihood",
+        ours=ours,
         tolerance=f"{APART:g} apart, {BELOW:g} below orthogonal candidates",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(alike, "C-041")
+    worst = points.loc[gap.idxmax()]
+    yield check(
+        "C-041",
+        apart.max() < APART and gap.max() <= threat.CLOSE,
+        "data and noise candidates are named about equally often, and both at most "
+        f"{threat.CLOSE:g} below the bound",
+        ours=ours,
+        paper="little difference; both close to the upper bound",
+        tolerance=f"{APART:g} apart",
+        differs="The two kinds are about equally often named, but not close to the bound: at "
+        f"epsilon = {gap.idxmax():g} they are up to {gap.max():.2f} below it. Of that "
+        f"{worst['bound'] - worst['orthogonal']:.2f} is the gap of orthogonal candidates, which no "
+        "attack closes.",
+    )
+
+
+def _narrower(world: World, by: float) -> World:
+    """Successes whose distance from the bound is smaller."""
+    table = world.tables["success"]
+    bound = table["epsilon"].map(world.tables["points"].set_index("epsilon")["bound"])
+    nearer = table.assign(success=bound - (1 - by) * (bound - table["success"]))
+    return frame("success", lambda _: nearer)(world)
 
 
 CAPTION = (

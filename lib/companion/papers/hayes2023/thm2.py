@@ -10,6 +10,7 @@ import pandas as pd
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.study.falsifiers import column, graded, world
 from reconrisk import bounds
 
 #: slack for inequalities between sums of a few thousand probabilities
@@ -22,6 +23,45 @@ PARAMETERS = {
 }
 SETTLES = ("C-010", "E-C-06")
 SHOWN = ("pure DP",)
+
+
+def _larger(c: pd.Series, by: float) -> pd.Series:
+    return c * (1 + by)
+
+
+def _smaller(c: pd.Series, by: float) -> pd.Series:
+    return c * (1 - by)
+
+
+FALSIFIERS = (
+    graded("attacks {} more successful", column("mechanisms", "best attack", _larger)),
+    graded("a dominating pair with a blow-up {} smaller", column("mechanisms", "gamma", _smaller)),
+    graded(
+        "attacks {} better than the best guess at every output",
+        column("every attack", "best of all attacks", _larger),
+    ),
+    graded(
+        "attacks on private mechanisms {} more successful",
+        column("private mechanisms", "best attack", _larger),
+        *("C-010", "E-C-06"),
+    ),
+    graded(
+        "mechanisms that attain {} less",
+        column("pure DP", "attained by", _smaller),
+        "C-010",
+        "E-C-06",
+    ),
+    graded(
+        "attaining mechanisms that are {} less private",
+        column("pure DP", "its privacy", _larger),
+        "E-C-06",
+    ),
+    world(
+        "the printed inequality bounds every attack",
+        column("pure DP", "printed inequality only", lambda c: c * 0 + 0.01),
+        "E-C-06",
+    ),
+)
 
 
 @measurement
@@ -90,6 +130,11 @@ def _reversed_only(epsilon: float, candidates: int) -> finite.Mechanism:
     return finite.Mechanism(uniform, null, channel, np.eye(candidates, dtype=bool))
 
 
+def _pure_bound(epsilon: pd.Series, kappa: pd.Series) -> pd.Series:
+    """The corrected bound of E-C-06."""
+    return np.minimum(kappa * np.exp(epsilon), 1 - np.exp(-epsilon) * (1 - kappa))
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     own, every = tables["mechanisms"], tables["every attack"]
     by_outputs = (every["best guesses"] - every["best of all attacks"]).abs().max() < ROUNDING
@@ -106,19 +151,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{share.max():.0%} at most",
     )
     private, pure = tables["private mechanisms"], tables["pure DP"]
-    limit = bounds.rero_pure(private["epsilon"], np.minimum(private["kappa"], 1))
+    limit = _pure_bound(private["epsilon"], np.minimum(private["kappa"], 1))
     never_above = (private["best attack"] < limit + ROUNDING).all()
     loose = pure["best bound"] < np.minimum(pure["kappa e^eps"], 1) - ROUNDING
     reached = pure[~loose]
     yield check(
         "C-010",
-        never_above and np.allclose(reached["attained by"], reached["kappa e^eps"]),
+        never_above and np.allclose(reached["attained by"], reached["kappa e^eps"], rtol=1e-9),
         "(epsilon, 0)-DP bounds every attack by kappa e^eps, and where that is below "
         "1 - e^-eps (1 - kappa) an attack attains it",
         ours=f"no attack above it on {len(private)} random private mechanisms; attained in "
         f"{len(reached)} of {len(pure)} settings",
     )
-    attained = np.allclose(pure["best bound"], pure["attained by"], rtol=1e-12)
+    best = _pure_bound(pure["epsilon"], 1 / pure["n"])
+    attained = np.allclose(pure[["best bound", "attained by"]].T, best, rtol=1e-12)
     as_private = np.allclose(pure["its privacy"], pure["epsilon"], rtol=ROUNDING)
     broken = pure["printed inequality only"] > pure["kappa e^eps"] + ROUNDING
     first = pure[broken].iloc[0] if broken.any() else pure.iloc[0]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import greedy_matching
 
@@ -18,6 +19,36 @@ PARAMETERS = {
     "sets": Parameter("int", 200, 2000, "not printed", "sets of features for each setting", low=10),
 }
 SETTLES = ("E-035",)
+FALSIFIERS = (
+    graded(
+        "greedy matching {} better than the best permutation",
+        column("matchings", "greedy", lambda c, by: c * (1 + by)),
+    ),
+    world(
+        "greedy matching reaches less than half of the best permutation",
+        frame("matchings", lambda t: t.assign(greedy=0.4 * t["best"])),
+    ),
+    world(
+        "greedy matching takes the best pairs of the trap",
+        frame("trap", lambda t: t.assign(greedy=t["best"])),
+    ),
+    world(
+        "a random order in the place of greedy matching",
+        frame("matchings", lambda t: t.assign(**{"greedy right": 1 / t["size"]})),
+        "E-035",
+    ),
+    graded(
+        "greedy matching {} worse",
+        column("matchings", "greedy", lambda c, by: c * (1 - by)),
+        "E-035",
+    ),
+    graded(
+        "a share of {} fewer right pairs",
+        column("matchings", "greedy right", lambda c, by: c - by),
+        "E-035",
+        unit="",
+    ),
+)
 
 #: scores of two features and two candidates: the greedy first pair costs more than it gains
 TRAP = np.array([[0.9, 0.8], [0.8, 0.1]])
@@ -37,7 +68,10 @@ def measure(study: Context) -> Tables:
             scores = (true @ np.swapaxes(_unit(true + added), 1, 2)) ** 2
             rows.append({"size": size, "noise": noise, **_matched(scores)})
     return Tables(
-        {"matchings": pd.DataFrame(rows)},
+        {
+            "matchings": pd.DataFrame(rows),
+            "trap": pd.DataFrame([_matched(TRAP[None])])[["greedy", "best"]],
+        },
         ran=f"{p.sets} sets of 2 to 32 features of dimension {p.dimension} with a common part, and "
         "their copies with noise of 0 to 4 times their norm.",
     )
@@ -60,7 +94,7 @@ def _matched(scores: np.ndarray) -> dict[str, float]:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["matchings"]
-    trapped = _matched(TRAP[None])
+    trapped = tables["trap"].iloc[0]
     yield check(
         "liu2024/alg_greedy",
         (table["greedy"] <= table["best"] + 1e-12).all()

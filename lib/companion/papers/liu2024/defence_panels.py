@@ -10,7 +10,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from companion.papers.liu2024.defence_errors import MATCHED, UNMATCHED
 from companion.study import Tables
-from companion.style import ATTACKS, COLOURS, DEFENCES, GREY, legend_line
+from companion.style import ATTACKS, COLOURS, DEFENCES, GREY, legend_line, printed_entry
 
 #: colours of the proposed attack with and without feature matching
 PAIR = {MATCHED: ATTACKS["Ours"]["color"], UNMATCHED: COLOURS[4]}
@@ -50,11 +50,11 @@ def how_many(count: float, total: float) -> str:
 
 
 def draw_spread(
-    tables: Tables, attack: str, extra: Sequence[float] = ()
+    tables: Tables, attack: str, extra: Sequence[float] = (), first: bool = False
 ) -> tuple[Figure, list[SubFigure]]:
     """Draw one attack's RMSE with deviations by setting, a row for each batch size.
 
-    Returns the figure and empty parts below, of the heights ``extra``.
+    Returns the figure and empty parts of the heights ``extra``: below, or above if ``first``.
     """
     printed, ours = tables["printed"], tables["ours"]
     references = tables["references"].set_index("attack")["RMSE"]
@@ -62,11 +62,15 @@ def draw_spread(
     settings = settings_of(printed)
     titles = [title for title, *_ in settings]
     heights = [1.45 * len(sizes) + 0.7, *extra]
-    figure = plt.figure(figsize=(8.6, sum(heights)), layout="constrained")
+    heights = heights[::-1] if first else heights
+    figure = plt.figure(figsize=(8.4, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    own, *others = parts[::-1] if first else parts
     colour = PAIR[attack]
-    axes = parts[0].subplots(len(sizes), 1, sharey=True, squeeze=False)[:, 0]
-    looks = ((ours, -0.13, "o", colour, colour), (printed, 0.13, "D", GREY, "white"))
+    axes = own.subplots(len(sizes), 1, sharey=True, squeeze=False)[:, 0]
+    looks = [(ours, -0.13, "o", colour, colour)]
+    if not tables.origin_of("data"):
+        looks.append((printed, 0.13, "D", GREY, "white"))
     bars = {"markersize": 5, "elinewidth": 0.9, "capsize": 2}
     for axis, n in zip(axes, sizes, strict=True):
         for table, shift, marker, dark, fill in looks:
@@ -81,8 +85,8 @@ def draw_spread(
         axis.set_ylabel(f"RMSE, n = {n}")
     handles = [
         legend_line("run here", colour, "", "o"),
-        legend_line("printed", GREY, "", "D", markerfacecolor="white"),
+        *([printed_entry(colour=GREY)] if len(looks) > 1 else []),
         *(legend_line(name, GREY, style) for name, style in _REFERENCES.items()),
     ]
-    parts[0].legend(handles=handles, loc="outside upper center", ncols=4)
-    return figure, list(parts[1:])
+    own.legend(handles=handles, loc="outside upper center", ncols=4)
+    return figure, others

@@ -1,7 +1,6 @@
 """Trainings under every defence, which Table 5 and Figure 3 share."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -56,14 +55,12 @@ def trained_settings() -> tuple[Setting, ...]:
     return (NONE, *printed_settings("table5"), *LOCAL)
 
 
-@functools.cache
 def printed_losses() -> pd.DataFrame:
     """Table 5, one row a cell: setting, defence, strength, batch size, loss."""
     columns = ["setting", "defence", "strength", "batch size", "value"]
     return printed_rows("table5")[columns].rename(columns={"value": "loss"})
 
 
-@functools.cache
 def printed_after_training() -> dict[int, float]:
     """Appendix I: RMSE after epochs of training."""
     rows = registry.printed(f"{KEY}/text")

@@ -2,17 +2,40 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from companion.papers.liu2024 import step_changes
-from companion.papers.liu2024.power_laws import check_exponents, laws_of, listed
-from companion.study import Context, Tables, Verdict, measurement
+from companion.papers.liu2024.power_laws import check_exponents, exponent_off, laws_of, listed
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, graded
 
 PARAMETERS = step_changes.PARAMETERS
+FALSIFIERS = (
+    *step_changes.FASTER,
+    exponent_off("the width, without absolute values,", "m", table="signed"),
+    exponent_off("the batch size, without absolute values,", "B", table="signed"),
+    graded(
+        "sums without absolute values {} larger",
+        column("signs", "signed over unsigned", lambda c, by: c * (1 + by)),
+    ),
+)
+
+#: up to a constant the signed sums must not be larger; 1 would be the inequality as printed
+LARGER = 1.25
 
 
 @measurement
 def measure(study: Context) -> Tables:
     signed = listed(step_changes.change_laws(study, "signed"))
-    return step_changes.change_tables(study, "P values", signed=signed)
+    signs = [_signed_over_unsigned(study, over) for over in ("width", "dimension", "batch")]
+    return step_changes.change_tables(study, "P values", signed=signed, signs=pd.DataFrame(signs))
+
+
+def _signed_over_unsigned(study: Context, over: str) -> dict[str, str | float]:
+    """The largest ratio of the norms without and with absolute values in a sweep."""
+    sweep = step_changes.change_sweep(study, over)
+    ratio = sweep["signed"] / sweep["P values"]
+    return {"over": over, "networks": len(ratio), "signed over unsigned": float(ratio.max())}
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -24,4 +47,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "without the absolute values as well, which the proof of Proposition C.1 needs",
         {"m": -1, "B": 1},
         at_most=("m", "B"),
+    )
+    signs = tables["signs"]
+    most = signs["signed over unsigned"].max()
+    yield check(
+        "liu2024/lemC7",
+        most < LARGER,
+        "in random networks the sum without absolute values is no larger than the one with them, "
+        "up to a constant",
+        ours=f"at most {most:.2f} times as large in {signs['networks'].sum()} networks",
+        tolerance=f"{LARGER:g}",
     )

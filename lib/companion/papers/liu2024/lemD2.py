@@ -8,8 +8,27 @@ import pandas as pd
 from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
 
 PARAMETERS = {"matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10)}
+_NAME = "tr(M^-1) tr(M)/d^2"
+FALSIFIERS = (
+    graded(
+        "products {} smaller",
+        column("products", _NAME, lambda c, by: c * (1 - by)),
+        most=0.9,
+    ),
+    graded(
+        "a loss that is {} off the identity",
+        column("products", "off the identity", lambda c, by: c + by),
+        unit="",
+    ),
+    graded(
+        "multiples of the identity {} above equality",
+        column("multiples of the identity", _NAME, lambda c, by: c * (1 + by)),
+    ),
+    world("equality for every matrix", frame("products", lambda t: t.assign(**{_NAME: 1.0}))),
+)
 
 
 @measurement
@@ -47,14 +66,16 @@ def _product(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    name = "tr(M^-1) tr(M)/d^2"
-    products, gaps = tables["products"][name], tables["products"]["off the identity"]
-    equal = tables["multiples of the identity"][name]
+    products, gaps = tables["products"][_NAME], tables["products"]["off the identity"]
+    equal = tables["multiples of the identity"][_NAME]
     yield check(
         "liu2024/lemD2",
-        products.min() >= 1 - ROUNDING and gaps.max() < 1e-7 and (equal - 1).abs().max() < ROUNDING,
+        products.min() >= 1 - ROUNDING
+        and products.max() > 2
+        and gaps.max() < 1e-7
+        and (equal - 1).abs().max() < ROUNDING,
         "tr(M^-1) is at least d^2/tr(M); the inequality loses the sum over pairs of eigenvalues "
         "of (a - b)^2/(a b), so that multiples of the identity alone have equality",
-        ours=f"{len(products)} random matrices, {name} from {products.min():.3g} to "
+        ours=f"{len(products)} random matrices, {_NAME} from {products.min():.3g} to "
         f"{products.max():.2g}",
     )

@@ -6,12 +6,14 @@ from companion.study import Tables, Verdict, check
 def check_run(
     tables: Tables,
     target: str,
-    holds: bool,
+    holds: bool | None,
     statement: str,
     *,
     ours: str = "",
     paper: str = "",
     differs: str = "",
+    elsewhere: str = "",
+    decided_by: str = "",
 ) -> Verdict:
     """Judge a statement of the paper on our own run.
 
@@ -20,10 +22,21 @@ def check_run(
     differs : str
         Why the statement is known not to hold in the quick profile; the verdict is *failed* if it
         does, or if it does not and no reason is given. Other runs are judged as they come out.
+    elsewhere : str
+        Why it may fail in those; by default ``differs``.
+    decided_by : str
+        What would decide where ``holds`` is None.
     """
     if tables.profile != "quick":
-        differs = "" if holds else "It did not come out in this run."
+        differs = "" if holds else elsewhere or differs or "It did not come out in this run."
     stand_in = tables.stand_in
     return check(
-        target, holds, statement, ours=ours, paper=paper, stand_in=stand_in, differs=differs
+        target,
+        holds,
+        statement,
+        ours=ours,
+        paper=paper,
+        stand_in=stand_in,
+        differs=differs,
+        decided_by=decided_by,
     )

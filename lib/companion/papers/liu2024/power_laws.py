@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from companion.study import Verdict, check
+from companion.study.falsifiers import Falsifier, column, frame, graded, world
 from companion.study.verdicts import rounded
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "check_exponents",
     "fit_column",
     "fit_levels",
+    "exponent_off",
     "laws_of",
     "listed",
+    "no_dependence",
     "power_law",
     "slopes",
 ]
@@ -175,3 +178,40 @@ def listed(laws: Mapping[str, PowerLaw]) -> pd.DataFrame:
 def laws_of(table: pd.DataFrame) -> dict[str, PowerLaw]:
     """Power laws by name, from a table of :func:`listed`."""
     return {name: PowerLaw(*law) for name, *law in table[_COLUMNS].itertuples(index=False)}
+
+
+# Falsifiers --------------------------------------------------------------------------------------
+
+
+def exponent_off(
+    words: str, name: str, *targets: str, by: float = 1.0, table: str = "exponents"
+) -> Falsifier:
+    """A world in which one exponent of a table of :func:`listed` is larger, or smaller.
+
+    Parameters
+    ----------
+    words : str
+        What has the exponent; "an exponent of" stands before it.
+    name : str
+        Of the exponent in the table.
+    *targets : str
+    by : float
+        The largest change of the exponent, negative for a smaller one.
+    table : str
+    """
+    sign, side = (1, "larger") if by > 0 else (-1, "smaller")
+
+    def shifted(laws: pd.DataFrame, size: float) -> pd.DataFrame:
+        moved = sign * size * (laws["exponent of"] == name)
+        return laws.assign(**{c: laws[c] + moved for c in ("value", "low", "high")})
+
+    change = frame(table, shifted)
+    return graded(f"an exponent of {words} {{}} {side}", change, *targets, most=abs(by), unit="")
+
+
+def no_dependence(
+    words: str, names: Collection[str], *targets: str, table: str = "exponents"
+) -> Falsifier:
+    """A world in which some exponents of a table of :func:`listed` are zero."""
+    rows = " or ".join(f"`exponent of` == '{name}'" for name in names)
+    return world(words, column(table, "value", lambda c: 0.0, rows), *targets)

@@ -10,15 +10,31 @@ from companion.papers.liu2024.attack_sweeps import (
     attack_sweep,
     bound_laws,
     bound_sweep,
+    changed_by,
     largest_change,
     means_over,
     of_few,
 )
-from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
+from companion.papers.liu2024.power_laws import NEAR, exponent_off, laws_of, listed, slopes
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, graded
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-005",)
+FALSIFIERS = (
+    changed_by("local", "", "E-005", pairs="attack pairs"),
+    graded(
+        "a bound of two steps {} larger",
+        column("bound pairs", "error", lambda c, by: c * (1 + by)),
+        "",
+        "E-005",
+    ),
+    exponent_off("the width", "local m", "", "E-005", table="upper exponents"),
+    exponent_off("the width in the bound", "local m", "", "E-005", table="lower exponents"),
+)
+
+#: the bound of two equal gradients is half of one's; the share by which it may be off
+HALF = 0.01
 
 
 @measurement
@@ -40,14 +56,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     upper, lower = (laws_of(tables[f"{row} exponents"]) for row in ("upper", "lower"))
     change = largest_change(tables["attack pairs"], "local")
     bounds = tables["bound pairs"]
+    halves = bounds["error"] / bounds["error without"]
     verdict = check(
         "liu2024/prop3_1",
-        change < SAME and all(law.near(-0.5, NEAR) for law in (*upper.values(), *lower.values())),
+        change < SAME
+        and (2 * halves - 1).abs().max() < HALF
+        and all(law.near(-0.5, NEAR) for law in (*upper.values(), *lower.values())),
         "two local steps at the stated rates change neither order",
         ours=f"error changes by at most {change:.0e}; exponents of m: {slopes(upper, 'local m')} "
         f"(attack), {slopes(lower, 'local m')} (Cramer-Rao, "
-        f"{(bounds['error'] / bounds['error without']).mean():.2f} times that of one step)",
+        f"{halves.mean():.2f} times that of one step)",
         paper="B sqrt(d/m); sigma sqrt(d/m)",
-        tolerance=f"{SAME:g} in the error, {NEAR:g} in an exponent",
+        tolerance=f"{SAME:g} in the error, {HALF:g} in the bound, {NEAR:g} in an exponent",
     )
     yield from shared_by(verdict, "E-005")

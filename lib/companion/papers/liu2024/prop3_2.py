@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from companion.papers.liu2024.floor_orders import (
     ORDER,
     SWEPT,
+    another_order,
     around,
     exponents,
     order_holds,
@@ -34,6 +35,13 @@ PARAMETERS = {
         low=0.0,
     ),
 }
+
+FALSIFIERS = (
+    another_order("the width", "exact", "width"),
+    another_order("the dimension", "exact", "dimension", by=-1.0),
+    another_order("the width in the loosened bound", "loosened", "width"),
+    another_order("the dimension in the loosened bound", "loosened", "dimension", by=-1.0),
+)
 
 
 @measurement

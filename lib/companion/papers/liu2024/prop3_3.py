@@ -4,17 +4,33 @@ from collections.abc import Iterator
 
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
+    SAME,
     against_none,
     attack_laws,
     attack_sweep,
+    changed_by,
     clipping_tables,
+    largest_change,
     of_few,
 )
-from companion.papers.liu2024.power_laws import NEAR, laws_of, listed, slopes
+from companion.papers.liu2024.power_laws import (
+    NEAR,
+    exponent_off,
+    laws_of,
+    listed,
+    no_dependence,
+    slopes,
+)
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-008",)
+FALSIFIERS = (
+    changed_by("clip", "", "E-008"),
+    exponent_off("|G|/C", "both ratio", "", "E-008"),
+    exponent_off("the width at fixed C", "both m", "", "E-008", by=-1.0),
+    no_dependence("clipping that does not enhance noise", ("both ratio",), "", "E-008"),
+)
 
 
 @measurement
@@ -31,15 +47,15 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     laws, pairs = laws_of(tables["exponents"]), tables["pairs"]
-    alone = (pairs["error"] / pairs["error without"] - 1).abs().max()
+    alone = largest_change(pairs, "clip")
     verdict = check(
         "liu2024/prop3_3",
-        alone < 1e-3 and laws["both ratio"].near(1.0, NEAR) and laws["both m"].near(0.0, 2 * NEAR),
+        alone < SAME and laws["both ratio"].near(1.0, NEAR) and laws["both m"].near(0.0, NEAR),
         "clipping alone changes nothing; with noise the error grows as sigma0 |G|/C. As |G| grows "
         "with the root of m, the error at fixed C and sigma0 does not fall with m",
-        ours=f"alone: {'nothing' if alone < 1e-3 else f'{alone:.0e}'}; exponent of |G|/C "
+        ours=f"alone: {'nothing' if alone < SAME else f'{alone:.0e}'}; exponent of |G|/C "
         f"{slopes(laws, 'both ratio')}; of m at fixed C {slopes(laws, 'both m')}",
         paper="no effect; max(1, |G|/C)",
-        tolerance=f"1e-3; {NEAR:g}; {2 * NEAR:g}",
+        tolerance=f"{SAME:g}; {NEAR:g} in the exponents",
     )
     yield from shared_by(verdict, "E-008")

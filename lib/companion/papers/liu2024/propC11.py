@@ -3,10 +3,23 @@
 from collections.abc import Iterator
 
 from companion.papers.liu2024 import attack_sweeps
-from companion.papers.liu2024.attack_sweeps import against_none, attack_sweep, means_over, of_few
+from companion.papers.liu2024.attack_sweeps import (
+    SAME,
+    against_none,
+    attack_sweep,
+    changed_by,
+    largest_change,
+    means_over,
+    of_few,
+)
 from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, world
 
 PARAMETERS = attack_sweeps.PARAMETERS
+FALSIFIERS = (
+    changed_by("clip"),
+    world("a threshold that clips nothing", column("pairs", "norm", lambda c: 1.0)),
+)
 
 
 @measurement
@@ -20,15 +33,15 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     pairs = tables["pairs"]
-    change = (pairs["error"] / pairs["error without"] - 1).abs().max()
+    change = largest_change(pairs, "clip")
     # gradients are clipped to norm one
     shrunk = pairs["norm"].min()
     yield check(
         "liu2024/propC11",
-        change < 1e-3 and shrunk > 2,
+        change < SAME and shrunk > 2,
         "clipping multiplies P and T by one number: the reconstruction is the same",
-        ours=f"errors agree to {'a thousandth' if change < 1e-3 else f'{change:.0e}'} with "
+        ours=f"errors agree to {'a thousandth' if change < SAME else f'{change:.0e}'} with "
         f"gradients shrunk {shrunk:.0f} times or more",
         paper="B sqrt(d/m), as without defence",
-        tolerance="1e-3, for single precision",
+        tolerance=f"{SAME:g}, for single precision",
     )

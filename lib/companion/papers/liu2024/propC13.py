@@ -7,11 +7,33 @@ import pandas as pd
 
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, clipping_tables
-from companion.papers.liu2024.power_laws import check_exponents, laws_of, listed
-from companion.study import Context, Tables, Verdict, measurement, refute
+from companion.papers.liu2024.power_laws import (
+    check_exponents,
+    exponent_off,
+    laws_of,
+    listed,
+    no_dependence,
+)
+from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, graded, world
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-E-15",)
+FALSIFIERS = (
+    exponent_off("|G|/C", "both ratio"),
+    exponent_off("|G|/C", "both ratio", by=-1.0),
+    no_dependence("clipping that does not enhance noise", ("both ratio",)),
+    graded(
+        "a norm {} above the threshold after division",
+        column("scales", "divided", lambda c, by: c * (1 + by)),
+        "E-E-15",
+    ),
+    world(
+        "a norm within the threshold after multiplication",
+        column("scales", "multiplied", lambda c: 4.0),
+        "E-E-15",
+    ),
+)
 
 
 @measurement
@@ -45,10 +67,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     laws = laws_of(tables["exponents"])
     yield check_exponents("liu2024/propC13", laws, statement, {"both ratio": 1})
     scales = tables["scales"].iloc[0]
-    yield refute(
+    yield check(
         "E-E-15",
-        holds=scales["multiplied"] <= scales["C"],
-        corrected_holds=scales["divided"] <= scales["C"] * (1 + 1e-12),
+        scales["divided"] <= scales["C"] * (1 + 1e-12) < scales["multiplied"],
+        "a gradient divided by max(1, |G|/C) has a norm of at most C, one multiplied does not",
         ours=f"a norm of {scales['|G|']:g} becomes {scales['multiplied']:g} multiplied, "
         f"{scales['divided']:g} divided",
         paper=f"at most C = {scales['C']:g}",

@@ -8,7 +8,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from companion.style import ATTACKS, BLUE, GREEN, GREY, ORANGE, PURPLE, legend_line, picture
+from companion.study import Tables
+from companion.style import (
+    ATTACKS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    legend_line,
+    mark_printed,
+    picture,
+    printed_entry,
+)
 
 #: colours of the attack with and without its parts, and of those it is compared with
 METHODS = {
@@ -19,6 +30,11 @@ METHODS = {
     "Ours, untrained network": GREEN,
     "Jeon": PURPLE,
 }
+
+
+def printed_beside(tables: Tables) -> pd.DataFrame:
+    """Return the printed numbers; none where the data are others than the paper's."""
+    return tables["printed"].iloc[:0] if tables.origin_of("data") else tables["printed"]
 
 
 def draw_metric(
@@ -41,16 +57,17 @@ def draw_metric(
             places, rows["value"], yerr=1.96 * rows["error"], fmt="o", capsize=2, zorder=3, **look
         )
         places = shift + np.array([sizes.index(n) for n in hollow["batch size"]])
-        axis.plot(places, hollow["value"], "D", markerfacecolor="white", zorder=4, **look)
+        if metric != "LPIPS":  # ours is another distance, on another scale
+            mark_printed(axis, places, hollow["value"], look["color"])
     axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     axis.set(xlabel="batch size", xlim=(-0.5, len(sizes) - 0.5))
 
 
-def method_entries(cells: pd.DataFrame) -> list[Line2D]:
-    """Entries of a legend for the methods of a table and for what is printed."""
+def method_entries(cells: pd.DataFrame, printed: bool = False) -> list[Line2D]:
+    """Entries of a legend for the methods of a table and for what is printed, if it is drawn."""
     return [
         *(legend_line(name, METHODS[name], "", "o") for name in dict.fromkeys(cells["method"])),
-        legend_line("printed (CIFAR-10)", GREY, "", "D", markerfacecolor="white"),
+        *([printed_entry("printed (another network)")] if printed else []),
     ]
 
 

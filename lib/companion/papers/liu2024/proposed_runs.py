@@ -20,6 +20,7 @@ from companion.experiments.clients import (
 )
 from companion.experiments.tools import as_numpy, perceptual
 from companion.study import Context, Parameter, registry
+from companion.study.falsifiers import World, frame
 from reconrisk.attacks import (
     Knowledge,
     LatentSpace,
@@ -201,6 +202,46 @@ def measure_cells(
     grouped = long.groupby(keys, sort=False)["value"]
     cells = grouped.agg(value="mean", sd="std", count="count").reset_index()
     return cells.assign(error=cells["sd"] / np.sqrt(cells.pop("count")))
+
+
+def guesses(study: Context) -> pd.DataFrame:
+    """Mean PSNR, RMSE and perceptual distance of a grey picture and of the data's mean image."""
+    return _guesses(Bench.of(study)).copy()
+
+
+@functools.lru_cache(maxsize=2)
+def _guesses(bench: Bench) -> pd.DataFrame:
+    everything, _ = pictures(bench.data, bench.data_root, bench.side)
+    truth = bench.batches(1).images[:, 0].cpu()
+    distance = perceptual(bench.device)
+    rows = []
+    for name, guess in (
+        ("grey", torch.full_like(truth[0], 0.5)),
+        ("mean image", everything.double().mean(dim=0).float()),
+    ):
+        targets, images = (as_numpy(t.movedim(1, -1)) for t in (truth, guess.expand_as(truth)))
+        flat, same = (values.reshape(len(values), -1) for values in (targets, images))
+        pairs = zip(targets, images, strict=True)
+        errors = {
+            "PSNR": psnr(flat, same, data_range=1.0),
+            "RMSE": rmse(flat, same),
+            "LPIPS": [distance(_enlarged(a), _enlarged(b)) for a, b in pairs],
+        }
+        rows.append(
+            {"attack": name, **{m: float(np.asarray(v, float).mean()) for m, v in errors.items()}}
+        )
+    return pd.DataFrame(rows)
+
+
+def mean_image(tables: Mapping[str, pd.DataFrame], metric: str) -> float:
+    """A metric of the mean image, of :func:`guesses`."""
+    return float(tables["references"].set_index("attack").loc["mean image", metric])
+
+
+def guessed_cells(world: World) -> World:
+    """Every method returns the mean image."""
+    of_guess = {metric: mean_image(world.tables, metric) for metric in METRICS}
+    return frame("cells", lambda t: t.assign(value=t["metric"].map(of_guess)))(world)
 
 
 def printed_cells(table: str) -> pd.DataFrame:

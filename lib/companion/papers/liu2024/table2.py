@@ -29,6 +29,7 @@ from companion.study import (
     refute,
     shared_by,
 )
+from companion.study.falsifiers import World, column, frame, graded, together, world
 from companion.study.verdicts import rounded
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
@@ -52,6 +53,67 @@ PARAMETERS = {
 }
 SETTLES = ("E-014", "E-015", "E-016", "E-E-04", "E-E-41")
 SHOWN = ("feature error", "readings", "gradients")
+FALSIFIERS = (
+    graded(
+        "the error of a single record's feature {} larger",
+        column("cells", "ours", lambda c, by: c * (1 + by), lambda t: _first(t)),
+    ),
+    world("random spans", lambda w: _guessed(w), "", "E-015", "E-E-41"),
+    graded(
+        "undefended errors {} larger",
+        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'None'"),
+        most=10.0,
+    ),
+    graded(
+        "errors under the strongest noise {} larger",
+        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradNoise sigma0=0.1'"),
+    ),
+    world(
+        "the features are read as published",
+        column("cells", "ours", lambda c: 3 * c, lambda t: _first(t)),
+    ),
+    graded(
+        "printed errors of the largest batches {} smaller",
+        column("cells", "error", lambda c, by: c * (1 - by), "`batch size` == 8"),
+        "E-014",
+    ),
+    world(
+        "the smallest and the largest batches exchanged",
+        frame("readings", lambda t: t.rename(columns={"B = 1": "B = 8", "B = 8": "B = 1"})),
+        "E-014",
+    ),
+    world(
+        "errors that grow as the bound does",
+        lambda w: _grown(w),
+        "E-016",
+        "E-E-04",
+    ),
+    graded(
+        "errors that grow as the bound to the power of {}",
+        lambda w, by: _grown(w, by),
+        "E-016",
+        "E-E-04",
+        unit="",
+    ),
+    world(
+        "pruning raises our error as the printed one",
+        column("cells", "ours", lambda c: 2.3 * c, "setting == 'GradPrune p=0.7'"),
+        "E-015",
+        "E-E-41",
+    ),
+    graded(
+        "our errors under pruning {} larger",
+        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradPrune p=0.7'"),
+        "E-015",
+        "E-E-41",
+    ),
+    graded(
+        "our errors under clipping {} larger",
+        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradClip C=2'"),
+        "E-015",
+        "E-E-41",
+    ),
+)
 
 #: how the moments of a batch's gradient are read: the rows of the head's gradient that are used,
 #: how many low Hermite orders are removed, and whether the neurons' weights are whitened first
@@ -63,8 +125,14 @@ READINGS: dict[str, tuple[str, int, bool]] = {
     "all rows, two orders removed, white": ("all", 2, True),
 }
 ONE_ROW, ALL_ROWS = (f"{rows}, two orders removed, white" for rows in ("one row", "all rows"))
-#: a defence counts as strong if it raises the undefended error by this factor
-STRONG = 1.4
+#: how near the printed error of a single record's feature ours must come, relative: three times
+#: its own scatter over the batches
+NEAR = 0.1
+#: a defence counts as strong if it raises the undefended error by as much as this milder pruning
+#: does in print, which the caption does not call significant
+MILDER = "GradPrune p=0.5"
+#: features are recovered if their error is at most this share of that of a random span
+RECOVERED = 0.5
 #: a pruned gradient may be read with its zeros as values, as the table's rows are here, or without
 KEPT_ONLY = "GradPrune p={:g}, kept entries only"
 
@@ -106,7 +174,8 @@ def _sweep(study: Context, width: int, neurons: int) -> dict[int, dict[str, np.n
     """What :func:`feature_errors` finds by batch size, of all batches."""
     p = study.parameters
     seeds = {name: study.seed_of(name) for name in ("network", "pictures", "noise")}
-    step = p.draws if study.profile == "quick" else 5
+    # a task is a checkpoint: at the paper's size one batch takes minutes
+    step = p.draws if study.profile == "quick" else 1
     tasks = [
         {
             "data": p.data,
@@ -276,12 +345,22 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     first = cells[(cells["setting"] == "None") & (cells["batch size"] == few)].iloc[0]
     yield check(
         "liu2024/table2",
-        abs(first["ours"] / first["error"] - 1) < 0.1,
+        abs(first["ours"] / first["error"] - 1) < NEAR,
         "Without a defence, the error of a single record's feature is the printed one to within a "
         "tenth, if the neurons' weights are whitened and two orders removed.",
         ours=rounded(first["ours"], first["ours error"]),
         paper=f"{first['error']:.3f}",
-        tolerance="10%",
+        tolerance=f"{NEAR:.0%}",
+        stand_in=tables.stand_in,
+    )
+    guess = pd.Series({n: guessed_error(n, 8 * tables.parameters.channels) for n in ours})
+    yield check(
+        "liu2024/table2",
+        (ours.loc["None"] < RECOVERED * guess).all() and (ours < guess).all(axis=None),
+        f"controls: undefended features have less than {RECOVERED:.0%} of the error of a random "
+        "span at every batch size, and under no defence more than it",
+        ours=f"at most {ours.loc['None'].max():.2f}, and {ours.max(axis=None):.1f}; a random span "
+        f"{guess.min():.2f}",
         stand_in=tables.stand_in,
     )
     rising = int((printed[many] > printed[few]).sum())
@@ -305,24 +384,51 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and max(ratios.max(), in_print) < bound / 2,
         ours=f"times {ratios[ALL_ROWS]:.1f}; at most {ratios.max():.1f}",
         paper=f"times {in_print:.2f}",
+        stand_in=True,  # a remark on measurements, which other measurements do not refute
     )
     yield from shared_by(growth, "E-016")
     # strong defences: how much they raise the error, on average over the batch sizes
     raised, paper = ((t / t.loc["None"]).mean(axis=1) for t in (ours, printed))
     prune, noise, clip = "GradPrune p=0.7", "GradNoise sigma0=0.1", "GradClip C=2"
-    kept = KEPT_ONLY.format(0.7)
+    kept, strong = KEPT_ONLY.format(0.7), paper[MILDER]
     pruning = refute(
         "E-E-41",
-        holds=raised[prune] > STRONG,
+        holds=raised[prune] > strong,
         corrected_holds=min(raised[noise], raised[kept], paper[prune], paper[noise])
-        > STRONG
+        > strong
         > raised[prune]
         and max(abs(raised[clip] - 1), abs(paper[clip] - 1)) < 0.05,
         ours=f"pruning times {raised[prune]:.1f}, of kept entries {raised[kept]:.1f}; "
         f"noise {raised[noise]:.1f}",
         paper=f"pruning times {paper[prune]:.1f}; noise {paper[noise]:.1f}",
+        stand_in=True,  # the printed errors are those of another estimator
     )
     yield from shared_by(pruning, "E-015")
+
+
+def guessed_error(size: int, features: int) -> float:
+    """Root mean square of a unit vector's part outside a random span of some dimensions."""
+    return math.sqrt(1 - size / features)
+
+
+def _guessed(world: World) -> World:
+    """Random spans in place of the recovered ones."""
+    features = 8 * world.tables.parameters.channels
+    sizes = world.tables["cells"]["batch size"]
+    errors = [guessed_error(n, features) for n in sizes]
+    return column("cells", "ours", lambda _: errors)(world)
+
+
+def _first(cells: pd.DataFrame) -> pd.Series:
+    return (cells["setting"] == "None") & (cells["batch size"] == 1)
+
+
+def _grown(world: World, power: float = 1.0) -> World:
+    """Undefended errors, printed and ours, in proportion to a power of the batch size."""
+    sizes = world.tables["cells"]["batch size"]
+    cells = column("cells", "error", lambda c: 0.1 * sizes[c.index].to_numpy() ** power)
+    readings = frame("readings", lambda t: t.assign(**{"B = 8": 8**power * t["B = 1"]}))
+    return together(cells, readings)(world)
 
 
 def _by_setting(cells: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy
+from companion.experiments.tools import as_numpy, jointly
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, measurement, refute, shared_by
+from companion.study.falsifiers import World, frame, graded, world
+from companion.study.verdicts import within
 
 PARAMETERS = {
     "repeats": Parameter("int", 200_000, 2_000_000, STATED, "draws of the score", 1000),
@@ -16,6 +18,24 @@ PARAMETERS = {
     "dimension": Parameter("int", 3, 3, STATED, "values of a record", 2),
 }
 SETTLES = ("E-A-11",)
+FALSIFIERS = (
+    world(
+        "scores of noise whose size does not depend on the record",
+        lambda world: _less_informed(world, 1.0),
+        "",
+        "E-A-11",
+    ),
+    graded(
+        "{} less information in the size of the noise",
+        lambda world, by: _less_informed(world, by),
+        "",
+        "E-A-11",
+    ),
+)
+
+#: how near the information must come to its formula, over that of noise of constant size: a
+#: twentieth of what the size of the noise adds along X, 2 N sigma^2 = 0.54
+MARGIN = 0.03
 
 
 @measurement
@@ -50,22 +70,52 @@ def measure(study: Context) -> Tables:
     )
 
 
+def _less_informed(world: World, less: float) -> World:
+    """The world in which the size of the noise says less about the record."""
+    norm, variance = _norm_and_variance(world.tables)
+    independent = np.eye(len(world.tables["record"])) / variance
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        values = table.drop(columns="standard error")
+        table[values.columns] = values - less * (values - independent)
+        return table
+
+    return frame("scores", change)(world)
+
+
+def _norm_and_variance(tables: Tables) -> tuple[float, float]:
+    """The record's norm, and the variance of a coordinate of X_hat."""
+    norm = float(np.linalg.norm(tables["record"]["value"]))
+    return norm, (tables.parameters.noise_multiplier * norm) ** 2
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
-    record = tables["record"]["value"].to_numpy()
-    exact = tables["information"].to_numpy()
-    measured = tables["scores"].drop(columns="standard error").to_numpy()
-    error = tables["scores"]["standard error"].iloc[0]
-    norm = np.linalg.norm(record)
-    variance = (tables.parameters.noise_multiplier * norm) ** 2
-    cramer_rao = np.linalg.inv(exact) / variance
-    coordinates, along = np.diag(cramer_rao), record @ cramer_rao @ record / norm**2
-    bounds = f"{', '.join(f'{b:.3f}' for b in coordinates)} by coordinate, {along:.4g} along X"
+    norm, variance = _norm_and_variance(tables)
+    unit = tables["record"]["value"].to_numpy() / norm
+    # all in units of the information that noise of constant size would give
+    exact = tables["information"].to_numpy() * variance
+    measured = tables["scores"].drop(columns="standard error").to_numpy() * variance
+    error = tables["scores"]["standard error"].iloc[0] * variance
+    cramer_rao = np.linalg.inv(exact)
+    coordinates, along = np.diag(cramer_rao), unit @ cramer_rao @ unit
+    # the bound for who knows the norm: the information along the sphere only
+    sphere = np.eye(unit.size) - np.outer(unit, unit)
+    known_norm = np.linalg.pinv(sphere @ measured @ sphere, rcond=1e-6)
     smaller = refute(
         "mean_to_extreme/lemB1",
         erratum="E-A-11",
-        holds=np.abs(np.diag(measured) * variance - 1).max() < 6 * error * variance,
-        corrected_holds=np.abs(measured - exact).max() < 6 * error and (coordinates < 1).all(),
-        ours=f"Cramer-Rao bounds over variance: {bounds}",
+        holds=within(measured, np.eye(unit.size), error, MARGIN),
+        corrected_holds=jointly(
+            within(measured, exact, error, MARGIN),
+            within(known_norm, sphere, error, MARGIN),
+            bool((coordinates < 1).all() and (np.diag(sphere) < 1).all()),
+        ),
+        ours=f"Cramer-Rao bounds over variance: {_listed(coordinates)} by coordinate, {along:.4g} "
+        f"along X; for who knows the norm {_listed(np.diag(known_norm))}",
         paper="1",
     )
     yield from shared_by(smaller, "E-A-11")
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)

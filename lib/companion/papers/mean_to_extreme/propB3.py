@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, attack_repeatedly, fits
+from companion.experiments.tools import attack_repeatedly, distance_to_law, jointly
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded
+from companion.study.verdicts import within
 from reconrisk import bounds, metrics
 
 PARAMETERS = {
@@ -18,6 +20,28 @@ PARAMETERS = {
     "dimensions": Parameter("ints", (4, 64, 1024, 8192), (4, 64, 1024, 16_384), STATED, "N", 1),
 }
 SETTLES = ("A-051",)
+FALSIFIERS = (
+    graded(
+        "distances that fall like N^-(0.5 + {})",
+        frame("distance", lambda t, by: t.assign(**{AWAY: t[AWAY] * t["N"] ** -by})),
+        "",
+        "A-051",
+        unit="",
+    ),
+    graded(
+        "simulated errors {} from the normal law",
+        column("simulated", "distance", lambda c, by: c + by),
+        "",
+        "A-051",
+        unit="",
+    ),
+)
+AWAY = "distance to the normal law"
+
+#: how near the exponent must come to -1/2: the third-order term is of relative size 1/sqrt(N)
+EXPONENT_MARGIN = 0.02
+#: how near the distribution function of the errors must come to the normal one
+MARGIN = 0.06
 
 
 @measurement
@@ -36,11 +60,12 @@ def measure(study: Context) -> Tables:
     rebuilt = attack_repeatedly(study, record, p.noise_multiplier, 0.5 * norm, p.repeats)
     variance = (p.noise_multiplier * norm) ** 2
     standardised = math.sqrt(largest) * (metrics.mse(record, rebuilt) - variance)
-    p_value = fits(standardised / (math.sqrt(2) * variance), stats.norm.cdf)
+    distance, error = distance_to_law(standardised / (math.sqrt(2) * variance), stats.norm.cdf)
+    simulated = {"N": largest, "distance": distance, "standard error": error}
     return Tables(
         {
-            "distance": pd.DataFrame(distances, columns=["N", "distance to the normal law"]),
-            "simulated": pd.DataFrame([{"N": largest, "p-value": p_value}]),
+            "distance": pd.DataFrame(distances, columns=["N", AWAY]),
+            "simulated": pd.DataFrame([simulated]),
         },
         exact=("distance",),
         ran=f"exact laws for N up to {largest}, and {p.repeats} DP-SGD steps at the largest.",
@@ -49,14 +74,17 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     distance, simulated = tables["distance"], tables["simulated"].iloc[0]
-    sizes, distances = np.log(distance[["N", "distance to the normal law"]].to_numpy(float)).T
+    sizes, distances = np.log(distance[["N", AWAY]].to_numpy(float)).T
     slope = np.polyfit(sizes, distances, 1)[0]
     limit = check(
         "mean_to_extreme/propB3",
-        simulated["p-value"] > SIGNIFICANCE and abs(slope + 0.5) < 0.05,
+        jointly(
+            within(simulated["distance"], 0, simulated["standard error"], MARGIN),
+            bool(abs(slope + 0.5) < EXPONENT_MARGIN),
+        ),
         "sqrt(N) (MSE - sigma^2 ||X||^2) tends to N(0, 2 sigma^4 ||X||^4)",
-        ours=f"distance to the limit falls like N^{slope:.2f}; p-value at N = "
-        f"{simulated['N']:.0f}: {simulated['p-value']:.2g}",
-        tolerance=f"exponent -0.5 +- 0.05; p > {SIGNIFICANCE:g}",
+        ours=f"distance to the limit falls like N^{slope:.3f}; that of simulated "
+        f"errors at N = {simulated['N']:.0f} is {simulated['distance']:.3f}",
+        tolerance=f"exponent -0.5 +- {EXPONENT_MARGIN:g}; {MARGIN:g}, its error included",
     )
     yield from shared_by(limit, "A-051")

@@ -2,20 +2,41 @@
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy import stats
 
 from companion.experiments.tools import perceptual
 from companion.papers.ziller2024.attacked_photographs import MANY_PICTURES, METRICS, many_pictures
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study import (
+    Context,
+    Origin,
+    Parameter,
+    Tables,
+    Verdict,
+    check,
+    measurement,
+    shared_by,
+)
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREY, drawing, legend_above, legend_line, panels
 
 #: largest step back of a monotone metric's mean between two noise levels, over its range
 STEP_BACK = 0.02
+#: least rank correlation (Kendall's tau) with the NCC over all C and sigma of a metric that follows
+#: it; that of the PSNR and the SSIM is below 0.4
+ORDER = 0.9
+#: relative, of the NMI's excess over one at two values of C, where the NCC is the same
+SAME = 0.02
+#: largest distance of two curves of one shape, over their range
+SHAPE = 0.2
+#: SSIM and distance on a scale from 0 (the picture) to 1 (pure noise). Good: an SSIM of 0.95 passes
+#: for the picture itself; bad: nine tenths of the way to noise
+GOOD, BAD = 0.05, 0.9
 
 PARAMETERS = {
     **MANY_PICTURES,
@@ -23,6 +44,82 @@ PARAMETERS = {
 }
 SETTLES = ("_nmi", "_ssim", "_perceptual", "B-031", "B-035", "B-036")
 PHOTOGRAPHS = True
+_DARK, _NEAR = "row == '0.01 min'", "row == 'max'"
+_ALL = ("", "B-031", "B-036")
+FALSIFIERS = (
+    world(
+        "an NMI that follows the PSNR",
+        frame(
+            "metrics",
+            lambda t: t.assign(NMI=1.0032 + (t["expected PSNR"] - t["expected PSNR"].min()) / 200),
+        ),
+        "_nmi",
+        "B-035",
+        "",
+        "B-031",
+    ),
+    graded(
+        "an excess of the NMI over one {} lower where all are clipped",
+        column("metrics", "NMI", lambda c, by: 1.0032 + (c - 1.0032) * (1 - by), _DARK),
+        "_nmi",
+        "B-035",
+    ),
+    graded(
+        "an NMI at the largest sigma {} larger",
+        column("metrics", "NMI", lambda c, by: c + by, "sigma == sigma.max()"),
+        "_nmi",
+        "B-035",
+        unit="",
+    ),
+    world(
+        "an NMI of the NCC's shape",
+        frame("metrics", lambda t: t.assign(NMI=1.0032 + t["expected NCC"])),
+        "B-035",
+    ),
+    *(
+        world(
+            f"{words} that C does not change",
+            frame("metrics", lambda t, m=metric: _as_near(t, m)),
+            f"_{metric.lower()}",
+            *_ALL,
+        )
+        for metric, words in (("SSIM", "an SSIM"), ("perceptual", "a perceptual distance"))
+    ),
+    graded(
+        "an SSIM at the smallest C {} higher",
+        column("metrics", "SSIM", lambda c, by: c + by, _DARK),
+        "_ssim",
+        *_ALL,
+        unit="",
+    ),
+    graded(
+        "an SSIM near the norms {} lower",
+        column("metrics", "SSIM", lambda c, by: c * (1 - by), _NEAR),
+        "_ssim",
+        *_ALL,
+    ),
+    graded(
+        "a perceptual distance at the smallest C {} smaller",
+        column("metrics", "perceptual", lambda c, by: c * (1 - by), _DARK),
+        "_perceptual",
+        *_ALL,
+    ),
+    graded(
+        "a perceptual distance near the norms {} larger",
+        column("metrics", "perceptual", lambda c, by: c * (1 + by), _NEAR),
+        "_perceptual",
+        *_ALL,
+    ),
+    *(
+        world(
+            f"{words} that improves with the noise",
+            frame("metrics", lambda t, m=metric: _noise_reversed(t, m)),
+            f"_{metric.lower()}",
+            *_ALL,
+        )
+        for metric, words in (("SSIM", "an SSIM"), ("perceptual", "a perceptual distance"))
+    ),
+)
 
 
 @measurement
@@ -39,52 +136,80 @@ def measure(study: Context) -> Tables:
     )
 
 
+def _as_near(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The table with a metric's values near the norms at every C."""
+    rows = table["row"].unique()
+    near = table[table["row"] == rows[2]].set_index(["picture", "sigma"])[metric]
+    keys = pd.MultiIndex.from_frame(table[["picture", "sigma"]])
+    return table.assign(**{metric: near.loc[keys].to_numpy()})
+
+
+def _noise_reversed(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The table with a metric's values at the noise levels in the opposite order."""
+    levels = np.sort(table["sigma"].unique())
+    opposite = table["sigma"].map(dict(zip(levels, levels[::-1], strict=True)))
+    values = table.set_index(["row", "picture", "sigma"])[metric]
+    keys = pd.MultiIndex.from_arrays([table["row"], table["picture"], opposite])
+    return table.assign(**{metric: values.loc[keys].to_numpy()})
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["metrics"]
     network = table["distance"].iloc[0]
-    other_photographs = any(name != network for name in tables.stand_ins)
+    others = tuple(name for name in tables.stand_ins if name != network)
+    pictures = Origin(others, tuple(tables.subsets))
     rows = table["row"].unique()
-    dark, near, noisy = rows[0], rows[2], rows[-1]
-    means = table.groupby(["row", "sigma"])[list(METRICS["structure"])].mean()
+    dark, near = rows[0], rows[2]
+    columns = [*METRICS["structure"], "expected NCC", "expected PSNR"]
+    means = table.groupby(["row", "sigma"])[columns].mean()
     back = {row: _steps_back(means.loc[row]) for row in rows}
-    cleanest = means.xs(table["sigma"].min(), level="sigma")
-    middle_near, middle_noisy = (_at(means.loc[row], 1e-3) for row in (near, noisy))
-
     worst = max(steps["NMI"] for steps in back.values())
     limit = means.xs(table["sigma"].max(), level="sigma")["NMI"].max() - 1
     bias = _plug_in_bias(tables.parameters.bins, table["N"].iloc[0])
-    nmi = worst < STEP_BACK and 0 <= limit < 1.5 * bias
+    order = _order(means, "NMI", 1 + 2 * bias)
+    all_clipped = means.loc[list(rows[:2])]["NMI"].unstack("row") - 1
+    clear = all_clipped[all_clipped.min(axis=1) > 2 * bias]
+    changed = float((clear[rows[0]] / clear[rows[1]] - 1).abs().max())
+    nmi = (
+        worst < STEP_BACK
+        and 0 <= limit < 1.5 * bias
+        and order["expected NCC"] > ORDER
+        and changed < SAME
+    )
     falling = check(
         "ziller2024/fig4_nmi",
         nmi,
-        "the NMI falls to one like the NCC",
-        ours=f"it falls at every C, steps back at most {100 * worst:.1f}% of its range; NMI - 1 at "
-        f"the largest sigma {limit:.4f}, plug-in bias {bias:.4f}",
-        stand_in=other_photographs,
+        "over all C and sigma the NMI orders the settings as the NCC does, it falls to one, and "
+        "while everything is clipped C does not change it",
+        ours=f"rank correlation {order['expected NCC']:.2f} with the NCC, "
+        f"{order['expected PSNR']:.2f} with the PSNR; C changes NMI - 1 by at most {changed:.1%} "
+        f"while everything is clipped; it steps back at most {100 * worst:.1f}% of "
+        f"its range; NMI - 1 at the largest sigma {limit:.4f}, plug-in bias {bias:.4f}",
+        tolerance=f"Kendall's tau over {ORDER:g}; {SAME:.0%}",
+        stand_in=pictures,
     )
     yield from shared_by(falling, "B-035")
-    ssim = (
-        cleanest["SSIM"][dark] < 0.5 * cleanest["SSIM"][near]
-        and middle_noisy["SSIM"] < 0.5 * middle_near["SSIM"]
-        and back[near]["SSIM"] < STEP_BACK
+    yield _shape(means.loc[near])
+    bad = {"SSIM": 1 - means["SSIM"]}
+    bad["perceptual"] = means["perceptual"] / means.loc[near]["perceptual"].iloc[-1]
+    ssim, distance = (
+        _bad_but_near(bad[name], rows) and back[near][name] < STEP_BACK for name in bad
     )
-    distance = (
-        cleanest["perceptual"][dark] > 2 * cleanest["perceptual"][near]
-        and middle_noisy["perceptual"] > 1.2 * middle_near["perceptual"]
-        and back[near]["perceptual"] < STEP_BACK
-    )
+    cleanest = means.xs(table["sigma"].min(), level="sigma")
     at_least_noise = {
         metric: f"at the least noise {cleanest[metric][dark]:.2f} at the smallest C against "
         f"{cleanest[metric][near]:.2f} at C = {near} ||X||"
-        for metric in ("SSIM", "perceptual")
+        for metric in bad
     }
+    tolerance = f"below {GOOD:g} and above {BAD:g} of the way from the picture to noise"
     follows = "for the smallest and the largest C and follows sigma where C is near the norms"
     yield check(
         "ziller2024/fig4_ssim",
         ssim,
         f"the SSIM is low {follows}",
         ours=at_least_noise["SSIM"],
-        stand_in=other_photographs,
+        tolerance=tolerance,
+        stand_in=pictures,
     )
     settle = functools.partial(check, stand_in=tables.stand_in)
     yield settle(
@@ -92,18 +217,60 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         distance,
         f"the perceptual distance is high {follows}",
         ours=f"{network}; {at_least_noise['perceptual']}",
+        tolerance=tolerance,
     )
-    order = settle(
+    steps = {k: f"{k} {100 * v:.1f}%" for k, v in back[near].items()}
+    yield settle(
+        "B-036",
+        ssim and distance,
+        "SSIM and perceptual distance are bad for the smallest and the largest C; where C is near "
+        "the norms they are good at the least noise and worsen with every step of sigma",
+        ours=f"steps back at C = {near} ||X||, as a share of the range: {steps['SSIM']}, "
+        f"{steps['perceptual']}; perceptual distance: {network}",
+        tolerance=f"{tolerance}; {100 * STEP_BACK:g}% back",
+    )
+    alike = settle(
         "ziller2024/fig4",
         nmi and ssim and distance,
         "where C is near the norms, NMI, SSIM and perceptual distance order noise levels as the "
-        "NCC does; far below and far above, SSIM and distance are bad",
+        "NCC does; far below and far above, SSIM and distance are bad; over all C the NMI orders "
+        "the settings as the NCC does",
         ours=f"steps back at C = {near} ||X||, as a share of the range: "
-        + ", ".join(f"{k} {100 * v:.1f}%" for k, v in back[near].items())
+        + ", ".join(steps.values())
         + f"; perceptual distance: {network}",
         tolerance=f"{100 * STEP_BACK:g}%",
     )
-    yield from shared_by(order, "B-031", "B-036")
+    yield from shared_by(alike, "B-031")
+
+
+def _order(means: pd.DataFrame, metric: str, floor: float) -> dict[str, float]:
+    """Rank correlations of a metric with NCC and PSNR over the settings in which it is above."""
+    above = means[means[metric] > floor]
+    return {
+        other: float(stats.kendalltau(above[metric], above[other]).statistic)
+        for other in ("expected NCC", "expected PSNR")
+    }
+
+
+def _shape(means: pd.DataFrame) -> Verdict:
+    """B-035: whether the NMI's curve over sigma, scaled to its range, is like the NCC's."""
+    share = (means - means.iloc[-1]) / (means.iloc[0] - means.iloc[-1])
+    apart = {
+        name: float((share["NMI"] - share[f"expected {name}"]).abs().max())
+        for name in ("NCC", "PSNR")
+    }
+    early = share[share["expected NCC"] > 0.98].iloc[-1]
+    return check(
+        "B-035",
+        apart["NCC"] < SHAPE,
+        "scaled to its range, the NMI falls over sigma as the NCC does",
+        ours=f"curves up to {apart['NCC']:.2f} of the range apart, from the PSNR's "
+        f"{apart['PSNR']:.2f}; at sigma = {early.name:g} the NCC has lost "
+        f"{1 - early['expected NCC']:.0%} of its range, the NMI {1 - early['NMI']:.0%}",
+        tolerance=f"{SHAPE:g} of the range",
+        differs="the NMI falls over decades of sigma in which the NCC still stands near one; in "
+        "shape it is nearer the PSNR",
+    )
 
 
 def _steps_back(means: pd.DataFrame) -> dict[str, float]:
@@ -112,14 +279,22 @@ def _steps_back(means: pd.DataFrame) -> dict[str, float]:
     Zero for a metric that is monotone in sigma, as the expected NCC is. It need not be zero: at
     its floor a metric still varies with the noise of its estimate.
     """
-    steps = means.sort_index().diff().iloc[1:] * pd.Series({"NMI": 1, "SSIM": 1, "perceptual": -1})
-    share = steps.max().clip(lower=0) / (means.max() - means.min())
-    return {m: float(share[m]) for m in METRICS["structure"]}
+    worse = {"NMI": -1, "SSIM": -1, "perceptual": 1}
+    values = means.sort_index()[list(worse)].to_numpy() * list(worse.values())
+    back = np.maximum(-np.diff(values, axis=0), 0).max(axis=0)
+    with np.errstate(invalid="ignore"):  # a metric that does not change has no range
+        back = back / np.ptp(values, axis=0)
+    return dict(zip(worse, back.tolist(), strict=True))
 
 
-def _at(means: pd.DataFrame, sigma: float) -> pd.Series:
-    """The means of one row at the noise level nearest to ``sigma``."""
-    return means.iloc[np.argmin(np.abs(np.log(means.index.to_numpy() / sigma)))]
+def _bad_but_near(bad: pd.Series, rows: Sequence[str]) -> bool:
+    """Whether a metric is bad at the smallest and the largest C where it is good near the norms.
+
+    At the smallest C without noise; at the largest where it is half-way near the norms.
+    """
+    dark, near, noisy = (bad.loc[row] for row in (rows[0], rows[2], rows[-1]))
+    half = (near - 0.5).abs().idxmin()
+    return bool(dark.iloc[0] > BAD and near.iloc[0] < GOOD and noisy[half] > BAD)
 
 
 def _plug_in_bias(bins: int, dimension: int) -> float:
@@ -133,11 +308,11 @@ def _plug_in_bias(bins: int, dimension: int) -> float:
 
 CAPTION = (
     "The same reconstructions judged by three measures without a bound: normalised mutual "
-    "information, structural similarity and a perceptual distance (lower is better). The NMI falls "
-    "to one like the NCC. The other two are poor for the smallest C, where the pictures are almost "
-    "black, and for the largest, where more noise than needed is added. Where the pretrained "
-    "network of LPIPS is not available, a distance of untrained features stands in for it, and the "
-    "axis says so."
+    "information, structural similarity and a perceptual distance (lower is better). The NMI "
+    "orders the settings as the NCC does but falls at smaller noise. The other two are poor for "
+    "the smallest C, where the pictures are almost black, and for the largest, where more noise "
+    "than needed is added. Where the pretrained network of LPIPS is not available, a distance of "
+    "untrained features stands in for it, and the axis says so."
 )
 
 

@@ -4,10 +4,34 @@ from collections.abc import Iterator
 
 from companion.papers.ziller2024 import picture_grids as grids
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded, world
 
 PARAMETERS = grids.parameters(2)
 SETTLES = ("B-039",)
 PHOTOGRAPHS = True
+#: relative, of the noise of a picture
+NOISE_MARGIN = 0.05
+FALSIFIERS = (
+    graded(
+        "noise of the first row {} smaller",
+        column("grid", "noise", lambda c, by: c * (1 - by), "size == size.min()"),
+        "",
+        "B-039",
+    ),
+    graded(
+        "noise of the first row, seen at one size, {} smaller",
+        column("grid", "noise seen", lambda c, by: c * (1 - by), "size == size.min()"),
+        "",
+        "B-039",
+    ),
+    world(
+        "noise that looks the same in all rows",
+        frame("grid", lambda t: t.assign(**{"noise seen": t["noise"]})),
+        "",
+        "B-039",
+    ),
+    world("the last row is not clipped either", column("grid", "beta", lambda c: 1.0), "", "B-039"),
+)
 
 
 @measurement
@@ -22,7 +46,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     beta = means["beta"].to_numpy()
     noisier = check(
         "ziller2024/fig7",
-        beta[0] == beta[1] == 1 > beta[2] and seen > 2 and abs(per_value - 1) < 0.05,
+        beta[0] == beta[1] == 1 > beta[2]
+        and seen > (1 - NOISE_MARGIN) * means.index[1] / means.index[0]
+        and abs(per_value - 1) < NOISE_MARGIN,
         "only the last row is clipped; shown at one size, the picture whose norm is far below C is "
         "noisier than the second; per value the noise is C sigma in both, and the higher "
         "resolution averages it away",

@@ -4,11 +4,13 @@ import functools
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from companion.study import Tables, Verdict, check, shared_by
+from companion.study.falsifiers import Falsifier, column, graded
 
-__all__ = ["DEVIATIONS", "at_expectations", "worst_deviation"]
+__all__ = ["DEVIATIONS", "at_expectations", "falsifiers", "worst_deviation"]
 
 #: standard deviations between a reconstruction and its expectation (two-sided 6e-7)
 DEVIATIONS = 5.0
@@ -20,12 +22,59 @@ def worst_deviation(table: pd.DataFrame, metric: str) -> float:
     return float((gap / table[f"spread {metric}"]).max())
 
 
+def falsifiers(*claims: str) -> tuple[Falsifier, ...]:
+    """Return worlds in which the verdicts of :func:`at_expectations` come out otherwise."""
+
+    def larger(values: pd.Series, by: float) -> pd.Series:
+        return values * (1 + by)
+
+    def smaller(values: pd.Series, by: float) -> pd.Series:
+        return values * (1 - by)
+
+    whole = ("", *claims)
+    return (
+        graded("an MSE {} larger", column("metrics", "MSE", larger), *whole, "_mse", "_psnr"),
+        graded(
+            "an MSE {} smaller",
+            column("metrics", "MSE", smaller),
+            *whole,
+            "_mse",
+            "_psnr",
+            most=0.9,
+        ),
+        graded("a bound on the MSE {} larger", column("metrics", "bound MSE", larger), "_mse"),
+        graded(
+            "a PSNR {} higher",
+            column("metrics", "PSNR", lambda c, by: c + by),
+            *whole,
+            "_psnr",
+            unit=" dB",
+        ),
+        graded(
+            "a PSNR {} above its bound",
+            column("metrics", "bound PSNR", lambda c, by: c - by),
+            *whole,
+            "_psnr",
+            unit=" dB",
+        ),
+        graded("an NCC {} smaller", column("metrics", "NCC", smaller), *whole, "_ncc"),
+        graded(
+            "an expected NCC {} above its bound where all are clipped",
+            column("metrics", "bound NCC", smaller, "beta < 1"),
+            *whole,
+            "_ncc",
+        ),
+    )
+
+
 def at_expectations(tables: Tables, paper: str, *claims: str) -> Iterator[Verdict]:
     """Judge a figure (which settles the claims) and its panels for MSE, PSNR and NCC."""
     table = tables["metrics"]
     settle = functools.partial(check, stand_in=tables.stand_in)
     off = {metric: worst_deviation(table, metric) for metric in ("MSE", "NCC")}
     decibels = 10 / math.log(10) * table["spread MSE"] / table["expected MSE"]
+    # Definition 2, by the picture's own range
+    of_mse = 20 * np.log10(table["range"]) - 10 * np.log10(table["MSE"])
     excess = ((table["PSNR"] - table["bound PSNR"]) / decibels).max()
     worst = f"the worst of {len(table)} reconstructions {{:.1f}} standard deviations off"
     panels = {
@@ -35,7 +84,9 @@ def at_expectations(tables: Tables, paper: str, *claims: str) -> Iterator[Verdic
             worst.format(off["MSE"]),
         ),
         "psnr": (
-            off["MSE"] < DEVIATIONS and excess < DEVIATIONS,
+            off["MSE"] < DEVIATIONS
+            and excess < DEVIATIONS
+            and np.allclose(table["PSNR"], of_mse, rtol=0, atol=1e-6),
             "each PSNR follows the MSE and stays below 10 log10(range^2 / (C^2 sigma^2))",
             f"largest excess over the bound: {excess:.1f} standard deviations",
         ),

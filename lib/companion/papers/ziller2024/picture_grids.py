@@ -95,10 +95,10 @@ def least_noise(tables: Tables) -> pd.DataFrame:
     return table[table["sigma"] == table["sigma"].min()].set_index("size")
 
 
-def shape_of(tables: Tables, more: int = 0) -> str:
+def shape_of(tables: Tables) -> str:
     """Return the numbers of rows and of pictures in a row, in words."""
     rows, sigmas = (tables["grid"][name].nunique() for name in ("size", "sigma"))
-    return f"{rows} rows of {1 + sigmas + more} pictures"
+    return f"{rows} rows of {1 + sigmas} pictures"
 
 
 @drawing
@@ -107,12 +107,15 @@ def draw(tables: Tables) -> Figure:
     table = tables["grid"]
     sizes, sigmas = list(table["size"].unique()), list(table["sigma"].unique())
     titles = {"original": "original", **{f"{v:g}": rf"$\sigma$ = {_tens(v)}" for v in sigmas}}
-    for name in tables.images:
-        _, _, sigma = name.partition(" rescaled ")
-        if sigma:
-            titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
-    side = 9.1 / (len(titles) + 0.25)
-    figure = plt.figure(figsize=(9.1, side * len(sizes) + 0.62), layout="constrained")
+    rescaled = {name.partition(" rescaled ")[2] for name in tables.images} - {""}
+    if rescaled:  # the others are as black as these
+        titles = {name: titles[name] for name in ("original", *sorted(rescaled))}
+    for sigma in sorted(rescaled):
+        titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
+    side = min(8.4 / (len(titles) + 0.25), 2.0)
+    figure = plt.figure(
+        figsize=(side * (len(titles) + 0.25), side * len(sizes) + 0.62), layout="constrained"
+    )
     axes = figure.subplots(len(sizes), len(titles), squeeze=False)
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
     beta, norms = (table.groupby("size")[name].first() for name in ("beta", "norm"))

@@ -3,20 +3,25 @@
 Every expectation and law is measured on these steps and compared with its closed form.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, reconstructions
+from companion.experiments.tools import reconstructions
 from companion.study import Context, Parameter
-from companion.study.verdicts import STANDARD_ERRORS
+from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk import DPSGD
 from reconrisk.attacks import unscaled
 
 #: what is printed of the settings of a theorem
 STATED = "not printed: a statement, not an experiment"
-TOLERANCE = f"{STANDARD_ERRORS:g} standard errors"
+#: how near a measured probability must come, its Monte Carlo error included: noise that is 5% off
+#: moves those of a hundred values or more by over twice this
+SHARE_MARGIN = 0.04
 
 
 def samples_parameter(quick: int, paper: int, printed: str = STATED) -> Parameter:
@@ -67,6 +72,11 @@ def released(
     return np.concatenate([statistic(record, rebuilt) for rebuilt in steps])
 
 
+def steps_at(dimension: int, samples: int) -> int:
+    """Return how many steps to release: a tenth where many values average the noise."""
+    return samples if dimension <= 10 else samples // 10
+
+
 def random_record(
     rng: np.random.Generator, dimension: int, norm: float, *, centred: bool = False
 ) -> np.ndarray:
@@ -77,16 +87,40 @@ def random_record(
     return values * (norm / np.linalg.norm(values))
 
 
-def worst_deviation(table: pd.DataFrame, measured: str, expected: str) -> float:
-    """Return the largest distance of two columns in units of the column "standard error"."""
-    return float(((table[measured] - table[expected]).abs() / table["standard error"]).max())
+def agree(
+    table: pd.DataFrame, measured: str, expected: str, margin: float | pd.Series
+) -> bool | None:
+    """Return whether two columns agree, by the column "standard error"; see ``within``."""
+    return within(table[measured], table[expected], table["standard error"], margin)
 
 
-def all_fit(p_values: pd.Series) -> bool:
-    """Return whether the smallest of several p-values is not too small for their number."""
-    return bool(p_values.min() > SIGNIFICANCE / len(p_values))  # Bonferroni
+def at_most(
+    value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike, margin: ArrayLike
+) -> bool | None:
+    """Return whether estimates are at most a limit plus a margin, None if that is not decided."""
+    off = np.asarray(value, float) - np.asarray(limit, float) - margin
+    error = STANDARD_ERRORS * np.asarray(standard_error, float)
+    if np.all(off + error <= 0):
+        return True
+    return False if np.any(off > error) else None
 
 
-def level(count: int = 1) -> str:
-    """Return the level of :func:`all_fit` in words."""
-    return f"p > {SIGNIFICANCE:g}" + (f" / {count}" if count > 1 else "")
+def every(*held: object) -> bool | None:
+    """Return False if one is false, None if one is not decided, else True."""
+    if any(one is not None and not one for one in held):
+        return False
+    return None if None in held else True
+
+
+def distance(values: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """Return the largest distance of an empirical distribution function from another, its error.
+
+    The error is the largest one of a share. Four of them bound the distance of values that follow
+    the law with probability 0.9993 (Dvoretzky, Kiefer, Wolfowitz and Massart).
+    """
+    return float(stats.kstest(np.ravel(values), cdf).statistic), 0.5 / math.sqrt(np.size(values))
+
+
+def within_margin(margin: float, unit: str = "") -> str:
+    """Return a margin in words."""
+    return f"{margin:g}{unit}, Monte Carlo error included"

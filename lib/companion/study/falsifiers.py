@@ -1,0 +1,317 @@
+"""Falsifiers: altered tables, each a world in which a verdict must come out otherwise.
+
+An exhibit's ``FALSIFIERS`` is a sequence of them. :func:`world` makes one of a single altered
+world ("the two algorithms exchanged"), :func:`graded` one of a family with an *effect*, of which
+:func:`noticed` finds the smallest that changes the verdict: "would have noticed errors 3% larger".
+:func:`column`, :func:`frame` and :func:`printed` say what is altered, :func:`together` combines
+them::
+
+    FALSIFIERS = (
+        world("equally good attacks", column("errors", "mse", lambda c: c.mean()), "C-001"),
+        graded("errors {} larger", column("errors", "mse", lambda c, by: c * (1 + by)), "_left"),
+    )
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from companion.study import registry
+from companion.study.tables import Tables
+from companion.study.verdicts import Verdict, overall
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = [
+    "Change",
+    "Falsifier",
+    "column",
+    "falsifiers_of",
+    "frame",
+    "graded",
+    "judged_in",
+    "noticed",
+    "printed",
+    "smallest",
+    "statuses",
+    "together",
+    "unmoved",
+    "world",
+    "worst",
+]
+
+#: what becomes of the tables; a graded change takes the effect as well
+Change = Callable[..., "World"]
+
+#: effects are searched from ``most`` down by this factor
+_RANGE = 1e12
+#: the smallest effect is found to within this factor, then rounded to two digits
+_NEAR = 1.02
+
+
+@dataclass(frozen=True)
+class World:
+    """Altered tables, and the printed numbers that are altered with them."""
+
+    tables: Tables
+    printed: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Falsifier:
+    """One altered world, or one for every size of an effect.
+
+    Attributes
+    ----------
+    world : str
+        What is different there; ``{}`` stands for the size of the effect.
+    change : callable
+        ``(World) -> World``, or ``(World, effect) -> World``.
+    targets : tuple of str
+        Whose verdicts must come out otherwise, as in ``SETTLES``; ``""`` is the exhibit itself.
+    most : float
+        The largest effect, at which all of them must; 0 for a single world.
+    unit : str
+        ``"%"`` for relative effects; otherwise what follows the number.
+    """
+
+    world: str
+    change: Change
+    targets: tuple[str, ...]
+    most: float = 0.0
+    unit: str = "%"
+
+    def altered(self, tables: Tables, effect: float = 0.0) -> World:
+        """Return the altered world; with the largest effect unless one is given."""
+        start = World(tables)
+        return self.change(start, effect or self.most) if self.most else self.change(start)
+
+    def worded(self, effect: float) -> str:
+        """Return the world in words, with the size of the effect."""
+        size = effect * 100 if self.unit == "%" else effect
+        step = 10.0 ** (math.floor(math.log10(size)) - 1) if size else 1.0
+        number = math.ceil(size / step - 1e-6) * step  # two digits, rounded up: still noticed
+        return self.world.format(
+            f"{number:.2g}{self.unit}" if size < 99 else f"{number:g}{self.unit}"
+        )
+
+
+def world(words: str, change: Change, *targets: str) -> Falsifier:
+    """Return a falsifier of one altered world; of the exhibit itself if no target is named."""
+    return Falsifier(words, change, targets or ("",))
+
+
+def graded(
+    words: str, change: Change, *targets: str, most: float = 1.0, unit: str = "%"
+) -> Falsifier:
+    """Return a falsifier with an effect in (0, ``most``]; ``{}`` in the words stands for it.
+
+    Raises
+    ------
+    ValueError
+        If ``words`` has no ``{}`` or ``most`` is not positive.
+    """
+    if "{}" not in words:
+        raise ValueError(f"words must say where the effect stands, by {{}}; got {words!r}")
+    if not most > 0:
+        raise ValueError(f"most must be positive; got {most!r}")
+    return Falsifier(words, change, targets or ("",), most, unit)
+
+
+def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
+    """Alter a table: ``function(table)``, or ``function(table, effect)`` of a graded world.
+
+    The function gets a copy.
+    """
+
+    def change(world: World, *effect: float) -> World:
+        return _with(world, {name: function(world.tables[name].copy(), *effect)})
+
+    return change
+
+
+def column(
+    table: str, name: str, function: Callable[..., Any], where: str | Callable[..., Any] = ""
+) -> Change:
+    """Alter a column: ``function(column)``, or ``function(column, effect)`` of a graded world.
+
+    Parameters
+    ----------
+    table, name : str
+    function : callable
+        From the selected entries (a Series) to what takes their place.
+    where : str or callable
+        Selects rows, as ``DataFrame.query`` does (```` `column with spaces` ```` in backticks), or
+        from the table to booleans; all rows by default.
+
+    Raises
+    ------
+    ValueError
+        When the change is applied and no row is selected.
+    """
+
+    def change(world: World, *effect: float) -> World:
+        altered = world.tables[table].copy()
+        rows = _selected(altered, where)
+        if not rows.any():
+            raise ValueError(f"where must select a row of {table!r}; got {where!r}")
+        new = function(altered.loc[rows, name], *effect)
+        if pd.api.types.is_numeric_dtype(altered[name]) and not _is_boolean(altered[name]):
+            altered[name] = altered[name].astype(float)  # an integer column takes fractions
+        altered.loc[rows, name] = new
+        return _with(world, {table: altered})
+
+    return change
+
+
+def printed(name: str, function: Callable[..., pd.DataFrame]) -> Change:
+    """Alter printed numbers, the table ``registry.printed(name)``, as :func:`frame` does."""
+
+    def change(world: World, *effect: float) -> World:
+        now = world.printed.get(name, registry.printed(name))
+        return dataclasses.replace(
+            world, printed={**world.printed, name: function(now.copy(), *effect)}
+        )
+
+    return change
+
+
+def together(*changes: Change) -> Change:
+    """Make several changes one after the other."""
+
+    def change(world: World, *effect: float) -> World:
+        for one in changes:
+            world = one(world, *effect)
+        return world
+
+    return change
+
+
+def _with(world: World, frames: Mapping[str, pd.DataFrame]) -> World:
+    have = dict(world.tables.frames)
+    for name, new in frames.items():
+        have[world.tables.key_of(name)] = new
+    return dataclasses.replace(world, tables=dataclasses.replace(world.tables, frames=have))
+
+
+def _is_boolean(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_bool_dtype(column))
+
+
+def _selected(table: pd.DataFrame, where: str | Callable[..., Any]) -> pd.Series:
+    if not where:
+        return pd.Series(True, index=table.index)
+    found = table.eval(where) if isinstance(where, str) else where(table)
+    return pd.Series(found, index=table.index).astype(bool)
+
+
+# --- judging the altered tables ----------------------------------------------------------------
+
+
+def falsifiers_of(module: ModuleType) -> tuple[Falsifier, ...]:
+    """Return an exhibit's falsifiers with full targets: ``_left`` as ``hayes2023/fig1_left``."""
+    exhibit = "/".join(module.__name__.split(".")[-2:])
+    return tuple(
+        dataclasses.replace(
+            f, targets=tuple(exhibit + t if not t or t[0] == "_" else t for t in f.targets)
+        )
+        for f in getattr(module, "FALSIFIERS", ())
+    )
+
+
+def statuses(module: ModuleType, world: World) -> dict[str, str]:
+    """Return the worst status of every target of an exhibit in a world."""
+    return worst(judged_in(module, world))
+
+
+def judged_in(module: ModuleType, world: World, count: int | None = None) -> list[Verdict]:
+    """Return an exhibit's verdicts in a world, or the first ``count``: ``judge`` stops there."""
+    with registry.printed_as(world.printed):
+        return list(itertools.islice(module.judge(world.tables), count))
+
+
+def worst(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Return the worst status of every target."""
+    by: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        by.setdefault(verdict.target, []).append(verdict)
+    return {target: overall(found) for target, found in by.items()}
+
+
+def unmoved(
+    module: ModuleType, tables: Tables, falsifier: Falsifier, effect: float = 0.0
+) -> set[str]:
+    """Return the targets of a falsifier whose verdicts stay as they are in its world."""
+    before = statuses(module, World(tables))
+    after = statuses(module, falsifier.altered(tables, effect))
+    return {target for target in falsifier.targets if before[target] == after[target]}
+
+
+def noticed(module: ModuleType, tables: Tables) -> dict[str, str]:
+    """Return, for each target, the smallest effects that would have changed its verdict, in words.
+
+    For a target without a graded falsifier, the worlds in which its verdict comes out otherwise. A
+    falsifier that does not apply to these tables (those of other parameters) is left out.
+    """
+    before = tuple(module.judge(tables))
+    sizes: dict[str, list[str]] = {}
+    worlds: dict[str, list[str]] = {}
+    for falsifier in falsifiers_of(module):
+        for target, size in smallest(module, tables, falsifier, before).items():
+            (sizes if size else worlds).setdefault(target, []).append(falsifier.worded(size))
+    return {target: "; ".join(words) for target, words in (worlds | sizes).items()}
+
+
+def smallest(
+    module: ModuleType,
+    tables: Tables,
+    falsifier: Falsifier,
+    before: Sequence[Verdict],
+    near: float = _NEAR,
+) -> dict[str, float]:
+    """Return the smallest effect that changes each target's status, 0 for a single world.
+
+    Found by bisection, from above. Targets whose status no effect changes are left out.
+
+    Parameters
+    ----------
+    before : sequence of Verdict
+        Those on the tables as they are; other tables get theirs in the same order.
+    near : float
+        The smallest effect is found to within this factor.
+    """
+    places = [i for i, verdict in enumerate(before, 1) if verdict.target in falsifier.targets]
+    count, was = max(places, default=0), worst(before)
+
+    @functools.cache
+    def moved(effect: float) -> frozenset[str]:
+        try:
+            after = worst(judged_in(module, falsifier.altered(tables, effect), count))
+        except (KeyError, ValueError, IndexError):  # written for other parameters than these
+            return frozenset()
+        return frozenset(t for t in falsifier.targets if t in after and after[t] != was[t])
+
+    return {
+        target: _bisected(lambda effect, t=target: t in moved(effect), falsifier.most, near)  # type: ignore[misc]
+        for target in falsifier.targets
+        if target in moved(falsifier.most)
+    }
+
+
+def _bisected(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
+    high, low = most, most / _RANGE
+    if not most or is_noticed(low):
+        return low
+    while high / low > near:
+        middle = math.sqrt(high * low)
+        low, high = (low, middle) if is_noticed(middle) else (middle, high)
+    return min(high, most)

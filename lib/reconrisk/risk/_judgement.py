@@ -1,0 +1,369 @@
+"""A report in plain words: for each attacker a sentence with its numbers, and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scipy import special as sc
+
+from reconrisk.risk._assess import KINDS
+from reconrisk.risk._kinds import Point, Setting, compute_entry
+from reconrisk.risk._least_noise import least_noise
+from reconrisk.risk._numbers import chance, number
+from reconrisk.risk._report import Entry
+from reconrisk.risk._settings import TrainingRun
+from reconrisk.risk._warnings import dataset_size
+
+if TYPE_CHECKING:
+    from reconrisk.risk._report import Report
+
+__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "seen_at"]
+
+#: epsilon up to which protection is called strong and reasonable (Ponomareva et al. 2023)
+STRONG, REASONABLE = 1.0, 10.0
+#: re-identification risk that the European Medicines Agency and Health Canada accept
+REIDENTIFICATION = 0.09
+#: gain over a blind guess, in shares of the way to certainty, up to which it is called slight
+SLIGHT, MUCH = 0.1, 0.5
+#: side of the thumbnail to which an eye, or an attacker, averages a noisy picture
+PICTURE_SIDE = 32
+_FALSE_ALARMS = 0.01
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a report means for one attacker.
+
+    Attributes
+    ----------
+    key : str
+        "membership", "matching", "attribute", "picture", "any_attack", "final_model", "anonymity"
+        or "halving".
+    question : str
+    verdict : str
+        A word or two; "not judged" where a setting is missing.
+    text : str
+        Sentences with the numbers.
+    entries : tuple of str
+        Kinds of the entries whose numbers it uses.
+    references : tuple of str
+        Keys of :data:`REFERENCES`.
+    """
+
+    key: str
+    question: str
+    verdict: str
+    text: str
+    entries: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
+def judgements(report: Report) -> tuple[Judgement, ...]:
+    """Judge a report in plain words.
+
+    Parameters
+    ----------
+    report : Report
+
+    Returns
+    -------
+    tuple of Judgement
+        In the order in which a reader wants them.
+
+    Notes
+    -----
+    Cost: some enclosures of the success, most of them for the least noise that halves the risk.
+    """
+    asked = _Asked(report)
+    written: tuple[Callable[[_Asked], Judgement], ...] = (
+        _membership, _matching, _attribute, _picture, _any_attack, _final_model, _anonymity,
+        _halving,
+    )  # fmt: skip
+    return tuple(write(asked) for write in written)
+
+
+class _Asked:
+    """Entries of a report, those that it does not hold computed for its settings."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.run: TrainingRun = report.run
+        self._setting = Setting(report.run, report.record, report.questions, report.model)
+
+    def entry(self, kind: str, at: str = "", value: float = 0.0) -> Entry:
+        """Return an entry, at a value of its question."""
+        for entry in self.report.kind(kind):
+            if not at or entry.at == ((at, value),):
+                return entry
+        return compute_entry(KINDS[kind], self._setting, Point(at, value) if at else None)
+
+    def success(self, candidates: int) -> float:
+        """Return the certified success of any attack that has a list of candidates."""
+        found = self.entry("rero", "prior_size", candidates).upper
+        return 1.0 if found is None else found
+
+
+def _membership(asked: _Asked) -> Judgement:
+    epsilon = asked.entry("epsilon").upper
+    power = asked.entry("power", "false_positive_rate", _FALSE_ALARMS).upper
+    question = "Could they find out that a person's record was in the training data?"
+    kinds = ("epsilon", "power", "membership_advantage")
+    sources = ("ponomareva2023", "nist2025", "gomez2025")
+    if power is None:
+        return Judgement("membership", question, "not judged", _unknown(asked, "power"), kinds)
+    text = (
+        f"The best test that raises a false alarm for one outsider in a hundred recognises at most "
+        f"{chance(power)} of the members; a blind one recognises 1%."
+    )
+    if epsilon is None:
+        return Judgement("membership", question, "exposed", text + " Epsilon has no bound.", kinds)
+    size = dataset_size(asked.run)
+    verdict = (
+        "delta is too large to say"
+        if size is not None and asked.run.delta * size >= 1.0
+        else "strong protection"
+        if epsilon <= STRONG
+        else "reasonable protection"
+        if epsilon <= REASONABLE
+        else "weak protection"
+    )
+    text += (
+        f" Epsilon is at most {number(epsilon, 'up')} at delta = {asked.run.delta:g}; up to 1 is "
+        "called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names no "
+        "value that is safe everywhere."
+    )
+    mu = _mu(asked)
+    if mu is not None and math.isfinite(mu):
+        text += (
+            f" At the error rates of this report the run is at least as safe as one Gaussian "
+            f"release of mu = {number(mu, 'up')} (mu-GDP, Gomez et al. 2025)."
+        )
+    return Judgement("membership", question, verdict, text, kinds, sources)
+
+
+def _mu(asked: _Asked) -> float | None:
+    """Smallest mu of a Gaussian release that is no safer at any rate of the report."""
+    run = asked.run
+    if run.gaussian and run.sampling_rate == 1.0:
+        return math.sqrt(run.steps) / run.effective_noise
+    pairs = [(r.at[0][1], r.upper) for r in asked.report.kind("power") if r.upper is not None]
+    pairs += [(1.0 / n, asked.success(n)) for n in (2, 10, 1000, 1_000_000)]
+    if any(success >= 1.0 for _, success in pairs):
+        return None
+    gaps = [float(sc.ndtri(success) - sc.ndtri(rate)) for rate, success in pairs]
+    distance = asked.entry("membership_advantage").upper
+    if distance is not None and distance < 1.0:
+        gaps.append(2.0 * float(sc.ndtri(0.5 + 0.5 * distance)))
+    return max(0.0, *gaps)
+
+
+def _matching(asked: _Asked) -> Judgement:
+    ten, million = asked.success(10), asked.success(1_000_000)
+    gain = (ten - 0.1) / 0.9
+    verdict = (
+        "can be named"
+        if million > REIDENTIFICATION
+        else "hardly better than guessing"
+        if gain <= SLIGHT
+        else "better than guessing"
+        if gain <= MUCH
+        else "mostly right among a few"
+    )
+    text = (
+        f"Given ten candidates, one of them right, an attacker names it with at most "
+        f"{chance(ten)} (a blind guess: 10%); given a million, with at most {chance(million)} (a "
+        f"blind guess: 1 in 1,000,000). EMA and Health Canada accept a re-identification risk of "
+        f"{chance(REIDENTIFICATION)} for published clinical reports (EMA Policy 0070)."
+    )
+    return Judgement(
+        "matching", "Could they name the right person?", verdict, text, ("rero",), ("ema2017",)
+    )
+
+
+def _attribute(asked: _Asked) -> Judgement:
+    two, ten = asked.success(2), asked.success(10)
+    gain = 2.0 * (two - 0.5)
+    verdict = "hardly" if gain <= SLIGHT else "somewhat" if gain <= MUCH else "largely"
+    text = (
+        f"A yes-or-no attribute that a blind guess gets right half the time is guessed right at "
+        f"most {chance(two)} of the time; one of ten equally likely values at most {chance(ten)}. "
+        "Re-identification, attribute inference and reconstruction obey one bound, by the chance "
+        "of a blind guess alone (Kulynych et al. 2025)."
+    )
+    question = "Could they learn a sensitive attribute of a person whose other data they know?"
+    return Judgement("attribute", question, verdict, text, ("rero",), ("kulynych2025",))
+
+
+def seen_at(psnr: float, dimension: int) -> float:
+    """Return the PSNR of a picture with white noise once it is averaged to a thumbnail, in dB."""
+    return psnr + 10.0 * math.log10(max(1.0, dimension / PICTURE_SIDE**2))
+
+
+def picture_words(psnr: float) -> tuple[str, str]:
+    """Return a verdict and a description of a thumbnail with white noise at this PSNR, in dB."""
+    if psnr >= 20.0:
+        return "recognised", "the picture, with a slight grain: faces and writing can be recognised"
+    if psnr >= 10.0:
+        return "possibly recognised", "the picture under heavy grain: many faces can be recognised"
+    if psnr >= 3.0:
+        return "outlines at best", "outlines in noise: a large, simple shape may be recognised"
+    return "not recognised", "noise: nobody would recognise the picture"
+
+
+def _picture(asked: _Asked) -> Judgement:
+    question = "Would they recognise a picture, or a record, that they rebuild?"
+    kinds = ("psnr", "mse", "ncc")
+    psnr, error = asked.entry("psnr"), asked.entry("mse")
+    if psnr.value is None or error.value is None:
+        return Judgement("picture", question, "not judged", _unknown(asked, "psnr"), kinds)
+    dimension, span = asked.report.record.dimension, asked.report.record.data_range
+    assert dimension is not None and span is not None
+    seen = seen_at(psnr.value, dimension)
+    verdict, words = picture_words(seen)
+    noise = math.sqrt(error.value) / span
+    text = (
+        f"The analytic attack, which knows nothing of the records, reaches a PSNR of "
+        f"{psnr.value:.1f} dB: a mean squared error of {number(error.value)}, or noise of "
+        f"{number(noise)} times the range of values. It looks like {words}."
+    )
+    if dimension > PICTURE_SIDE**2:
+        text += (
+            f" (Averaged to a thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} the PSNR rises to "
+            f"{seen:.1f} dB.)"
+        )
+    never = math.exp(asked.run.steps * math.log1p(-asked.run.sampling_rate)) if (
+        asked.run.sampling_rate < 1.0
+    ) else 0.0  # fmt: skip
+    if never > 0.01:
+        text += f" In {chance(never)} of runs no step takes the record, and nothing is rebuilt."
+    text += (
+        " This is one attack, no bound: whoever knows what pictures look like sees more (Sun et "
+        "al. 2023 find that PSNR and human judgement agree but weakly)."
+    )
+    return Judgement("picture", question, verdict, text, kinds, ("sun2023",))
+
+
+def _any_attack(asked: _Asked) -> Judgement:
+    question = "How much could any attack learn about a record, whatever the network?"
+    nats = min(
+        (
+            value
+            for kind in ("information_secret_steps", "information_any_network")
+            if (value := asked.entry(kind).upper) is not None
+        ),
+        default=None,
+    )
+    kinds = ("information_secret_steps", "information_any_network")
+    if nats is None:
+        return Judgement("any_attack", question, "not judged", _unknown(asked, kinds[1]), kinds)
+    bits = nats / math.log(2.0)
+    verdict = "next to nothing" if bits < 1.0 else "little" if bits < 20.0 else "possibly all of it"
+    text = (
+        f"All releases together tell at most {_bits(bits)} about a record, on average. To single "
+        "out one person of a million takes 20 bits"
+    )
+    dimension = asked.report.record.dimension
+    if dimension is not None:
+        text += f", to rebuild {dimension:,} values to half their range {dimension:,} bits"
+    return Judgement("any_attack", question, verdict, text + ".", kinds)
+
+
+def _bits(bits: float) -> str:
+    if bits > 1e12:
+        return "more than a trillion bits"
+    return f"{number(bits, 'up')} bits" if bits < 1000.0 else f"{math.ceil(bits):,} bits"
+
+
+def _final_model(asked: _Asked) -> Judgement:
+    text = (
+        f"Every bound above holds for them: {chance(asked.success(10))} at most among ten "
+        "candidates, whatever they query. Nothing smaller is true of every network: there are "
+        "losses for which the last model alone gives away as much as all steps (Annamalai 2024). "
+        "The analytic attack reads single noisy gradients, and they have none."
+    )
+    return Judgement(
+        "final_model", "And if they see only the final model, or its answers?",
+        "no more than above, mostly less", text, ("rero",), ("annamalai2024",),
+    )  # fmt: skip
+
+
+def _anonymity(asked: _Asked) -> Judgement:
+    million, two = asked.success(1_000_000), asked.success(2)
+    power = asked.entry("power", "false_positive_rate", _FALSE_ALARMS).upper
+    text = (
+        "Three questions decide (WP29 Opinion 05/2014), and EDPB Opinion 28/2024 asks of a model "
+        "that extracting personal data be insignificantly likely; neither names a number. Singling "
+        f"out of a million: at most {chance(million)}. Linking a known record to the data, at 1% "
+        f"false alarms: {'not known' if power is None else 'at most ' + chance(power)}. Inferring "
+        f"a yes-or-no attribute: at most {chance(two)} instead of 50%. (Our reading: it speaks for "
+        "anonymity if each gain over a guess is at most a tenth, against it from a half on.)"
+    )
+    largest = max(million, 0.0 if power is None else power - 0.01, 2.0 * two - 1.0)
+    verdict = "speaks for it" if largest <= SLIGHT else "doubtful" if largest <= MUCH else "no"
+    return Judgement(
+        "anonymity", "Is the model anonymous in the sense of European guidance?", verdict, text,
+        ("rero", "power"), ("wp216", "edpb2024"),
+    )  # fmt: skip
+
+
+def _halving(asked: _Asked) -> Judgement:
+    question = "What would halve the risk, and at which price?"
+    ten, run = asked.success(10), asked.run
+    if ten < 0.105:
+        text = (
+            f"Success among ten candidates is {chance(ten)} at most, against 10% for a blind "
+            "guess: there is little left to halve."
+        )
+        return Judgement("halving", question, "nothing needed", text, ("rero",))
+    goal = 0.1 + 0.5 * (ten - 0.1)
+    try:
+        found = least_noise("rero", goal, run, asked.report.record, at=10).run
+    except (ValueError, TypeError, ArithmeticError) as error:
+        return Judgement("halving", question, "not judged", f"Not computed: {error}.", ("rero",))
+    name = "noise_multiplier" if run.gaussian else "concentration"
+    here, there = float(getattr(run, name)), float(getattr(found, name))
+    factor = there / here if run.gaussian else here / there
+    words = name.replace("_", " ")
+    text = (
+        f"A {words} of {number(there, 'up' if run.gaussian else 'down')} instead of "
+        f"{number(here)} halves what an attacker with ten candidates gains over a blind guess "
+        f"(to {chance(goal)}). The price: "
+    )
+    if run.gaussian:
+        text += (
+            f"each averaged gradient is {number(factor)} times as noisy. Batches {number(factor)} "
+            "times as large undo that, and at the same sampling rate they take as many times more "
+            "data."
+        )
+    else:
+        text += "every released direction strays further from the gradient's."
+    steps = _steps_for(asked, goal)
+    if steps is not None:
+        text += f" Or {steps:,} steps instead of {run.steps:,}, at the price of less training."
+    return Judgement(
+        "halving", question, f"{number(factor, 'up')} times the noise", text, ("rero",)
+    )
+
+
+def _steps_for(asked: _Asked, goal: float) -> int | None:
+    """Most steps, to a few per cent, at which ten candidates give no more than ``goal``."""
+    report, low, high = asked.report, 0, asked.run.steps
+    while high - low > max(1, low // 20):
+        middle = max(low + 1, math.isqrt(max(low, 1) * high))
+        fewer = replace(report, run=replace(asked.run, steps=middle), entries=())
+        if _Asked(fewer).success(10) <= goal:
+            low = middle
+        else:
+            high = middle
+    return low or None
+
+
+def _unknown(asked: _Asked, kind: str) -> str:
+    entry = asked.entry(kind)
+    if entry.missing:
+        names = " and ".join(name.replace("_", " ") for name in entry.missing)
+        return f"Not judged without {names}."
+    return f"Not judged: {entry.reason}." if entry.reason else "Not judged."

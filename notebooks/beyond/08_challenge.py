@@ -1,0 +1,105 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The open challenge
+#
+# At the end of this page you can write an attack, have it scored, and know how far it is from the best that
+# anybody can do.
+#
+# **The task.** A linear layer's private gradient shows a record's direction in Gaussian noise,
+# $Y\sim\mathcal N(X/\lVert X\rVert,\sigma^2I)$. There are two ways to take part, and an entry may do both:
+#
+# - `name(releases, sigma, candidates)`: which of 1,000 candidates was the record? No attack names more than
+#   paper C's bound ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`) allows.
+# - `rebuild(releases, sigma, others)`: return the record, knowing 4,000 *other* records. No attack errs less on average than the
+#   posterior mean of one who has the list of candidates; a constant, the mean of the others, is the error to start from.
+#
+# Records are MNIST's or, for whoever wants no pictures, 64 uniform values. They and the noise are drawn when an entry is scored, from
+# the seed, so that there is no answer to look up. An entry that names more than is possible is refused.
+#
+# ## Take part
+#
+# ```bash
+# companion challenge example > my_attack.py
+# companion challenge score my_attack.py
+# ```
+#
+# An entry is a Python file; this is the one that the first command prints.
+
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
+profile = "quick"  # "quick" or "paper"
+seed = 0  # draws the records and the noise
+device = "cpu"
+data_root = ""
+
+# %%
+from companion.study import registry
+
+entries = registry.project_root() / "templates" / "challenge"
+print((entries / "nearest.py").read_text())
+
+# %% [markdown]
+# ## First entries
+#
+# Our own, on 200 releases of MNIST's digits at each of five noises. *Error removed* is the share of the constant's error above the least possible
+# that is gone; what is worse than the constant counts as nothing.
+
+# %%
+import pandas as pd
+
+from companion import challenge
+from companion.study.tables import as_shown
+
+scores = {}
+for file in sorted(entries.glob("*.py")):
+    entry = challenge.load_entry(file)
+    scores[entry.title] = list(challenge.score(entry, seed=seed))
+
+rows = [(*title.split(": "), *challenge.summary(found)) for title, found in scores.items()]
+table = pd.DataFrame(rows, columns=["entry", "how", "named, of the bound", "error removed"])
+table = table.round(2).sort_values(["error removed", "entry"], ascending=[False, True])
+display(as_shown(table.fillna("")), raw=True)
+
+# %% [markdown]
+# Noise by noise: the shaded strip is what is open, between the best entry and what nobody can do.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+noises = np.array(challenge.NOISES)
+one = next(iter(scores.values()))
+for title, found in scores.items():
+    short = title.partition(":")[0]
+    if entry_names := [s.named for s in found if s.named == s.named]:
+        left.plot(noises, entry_names, "o-", ms=4, label=short)
+    right.plot(noises, [s.error for s in found], "o-", ms=4, label=short)
+best = np.nanmin([[s.error for s in found] for found in scores.values()], axis=0)
+right.fill_between(noises, [s.floor for s in one], best, color="0.9", label="open")
+left.plot(noises, [s.bound for s in one], "k--", label="at most (paper C)")
+left.set(xscale="log", xlabel="noise multiplier", ylabel="share of records named")
+right.set(xscale="log", xlabel="noise multiplier", ylabel="mean squared error", ylim=(0, 0.16))
+left.legend(fontsize=8)
+right.legend(fontsize=8)
+plt.show()
+
+# %% [markdown]
+# ## What would be news
+#
+# - An entry whose error lies below the covariance's at $\sigma\le0.1$ without a list: a learnt denoiser should.
+# - One that names more than the likeliest direction does: with equal priors that is
+#   the Bayes rule, so the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`); a proof of a smaller bound for these candidates is an
+#   entry, too.
+#
+# **To submit**, open a pull request that adds the file to `templates/challenge/`; the table above is computed from what is there.

@@ -1,0 +1,149 @@
+"""Every scale at which models are trained: narrow enclosures that no other accountant contradicts.
+
+sigma from 0.3 to 100, q from 1e-7 to 1, T to 1e7, delta and kappa from 1e-12, drawn uniformly in
+logarithms.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconrisk import DPSGD, bounds, privacy
+
+
+def logarithmic(low, high):
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+runs = st.builds(
+    DPSGD,
+    logarithmic(0.3, 100.0),
+    logarithmic(1e-7, 1.0).map(lambda q: min(q, 1.0)),
+    logarithmic(1.0, 1e7).map(round),
+)
+in_box = settings(max_examples=16, deadline=None, derandomize=True)
+
+
+@in_box
+@given(runs, logarithmic(1e-12, 0.1))
+def test_epsilon_is_narrow_and_between_the_simple_bounds(run, delta):
+    found = privacy.epsilon(run, delta)
+    assert found.width <= max(0.01 * found.upper, 2e-3)
+    # more steps and less noise reveal more
+    assert found.lower <= privacy.epsilon(DPSGD(run.noise_multiplier, 1.0, run.steps), delta).upper
+
+
+@in_box
+@given(runs, logarithmic(1e-12, 0.1))
+def test_delta_inverts_epsilon(run, delta):
+    found = privacy.epsilon(run, delta)
+    if not 1e-6 < found.upper < 500.0:
+        return
+    at = privacy.delta(run, found.upper)
+    assert at.width <= 0.01 * at.upper or at.upper < 1e-12
+    assert at.lower <= delta
+    assert privacy.delta(run, found.lower).upper >= delta * (1.0 - 1e-9)
+
+
+@in_box
+@given(runs, logarithmic(1e-12, 0.9))
+def test_success_is_narrow_and_more_than_a_guess(run, kappa):
+    found = bounds.rero(run, kappa)
+    assert found.width <= 0.01 * found.upper
+    assert kappa * (1.0 - 1e-9) <= found.upper
+
+
+@in_box
+@given(
+    st.builds(
+        DPSGD,
+        logarithmic(0.5, 20.0),
+        logarithmic(1e-4, 0.3),
+        logarithmic(10.0, 3000.0).map(round),
+    ),
+    logarithmic(1e-8, 1e-3),
+)
+def test_another_accountant_agrees(run, delta):
+    """dp-accounting rounds the losses up for its pessimistic estimate, down for the optimistic."""
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    found = privacy.epsilon(run, delta)
+    other = {
+        pessimistic: pld.from_gaussian_mechanism(
+            run.noise_multiplier,
+            sampling_prob=run.sampling_rate,
+            value_discretization_interval=1e-3,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
+        .self_compose(run.steps)
+        .get_epsilon_for_delta(delta)
+        for pessimistic in (True, False)
+    }
+    assert found.lower <= other[True] * (1.0 + 1e-9) + 1e-9
+    assert other[False] <= found.upper * (1.0 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("run", "epsilon"),
+    [
+        (DPSGD(0.5, 1e-7, 10_000_000), 0.0),
+        (DPSGD(0.78, 1.5e-7, 3), 0.0),
+        (DPSGD(0.43, 4.5e-7, 5_500_000), 0.0),
+        (DPSGD(0.43, 4.5e-7, 5_500_000), 0.028),
+    ],
+)
+def test_losses_on_two_scales_are_resolved(run, epsilon):
+    """The small losses are far below the range of the large ones over any number of cells."""
+    found = privacy.delta(run, epsilon)
+    assert found.width <= 0.01 * found.upper
+    if epsilon == 0.0:  # the total variation is at most that of all steps together
+        one = privacy.delta(DPSGD(run.noise_multiplier), 0.0).upper
+        assert found.lower <= run.steps * run.sampling_rate * one
+
+
+def test_two_steps_at_a_tiny_rate_by_quadrature():
+    """With likelihood ratios 1 + q w, the total variation is q E|w + w'|/2 but for squares of q."""
+    q, a = 1.5e-7, 1.0 / 0.78
+    x, step = np.linspace(-9.0, 10.0, 3001, retstep=True)
+    density = np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) * step
+    w = np.expm1(a * x - 0.5 * a * a)
+    mean = sum(p * float(density @ np.abs(w + v)) for p, v in zip(density, w, strict=True))
+    found = privacy.delta(DPSGD(0.78, q, 2), 0.0)
+    assert found.lower * (1.0 - 1e-4) <= 0.5 * q * mean <= found.upper * (1.0 + 1e-4)
+    assert found.width <= 1e-3 * found.upper
+
+
+#: sigma, q, T, delta, then prv_accountant's lower and upper epsilon
+OF_ANOTHER_ACCOUNTANT = (
+    (1.1, 0.004, 14_000, 1e-5, 2.2002200164166195, 2.2204903680823556),
+    (1.0, 0.02, 1000, 1e-5, 3.888843759706116, 3.9093355978818836),
+    (0.8, 0.05, 100, 1e-6, 6.720207639806498, 6.7410519439311525),
+    (2.0, 0.2, 500, 1e-5, 12.610632357492563, 12.631798013677694),
+    (0.7, 1e-3, 5000, 1e-6, 1.3703534081764417, 1.3907378827286703),
+    (0.7, 1e-4, 10_000, 1e-6, 0.14954006664451436, 0.16961484962178577),
+    (0.6, 1e-4, 30_000, 1e-6, 0.7028890401400937, 0.7232147596442285),
+    (5.0, 0.1, 3000, 1e-8, 6.506823283875588, 6.52722472935183),
+)
+
+
+@pytest.mark.parametrize("setting", OF_ANOTHER_ACCOUNTANT)
+def test_bounds_of_prv_accountant_enclose_ours(setting):
+    """prv_accountant 0.2.0 (Gopi et al. 2021): eps_error 0.01, delta_error delta / 1000."""
+    *run, delta, low, high = setting
+    found = privacy.epsilon(DPSGD(*run), delta)
+    assert low <= found.lower <= found.upper <= high
+
+
+@pytest.mark.parametrize(
+    ("run", "other"),
+    [
+        (DPSGD(1.1, 0.004, 14_000), 2.2103562608974214),
+        (DPSGD(1.0, 0.02, 1000), 3.8990883964628233),
+    ],
+)
+def test_an_upper_bound_by_dual_subsampling_is_not_below_ours(run, other):
+    """PLD_accounting 2.0 (Feldman and Shenfeld 2026) on dp-accounting's Gaussian, grid 1e-4."""
+    assert privacy.epsilon(run, 1e-5).lower <= other <= privacy.epsilon(run, 1e-5).upper * 1.001

@@ -1,0 +1,194 @@
+"""Phases and other releases: limits, order, closed forms, and another accountant."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from dp_accounting.pld import common
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import stats
+
+from reconrisk import DPSGD, bounds, privacy
+from reconrisk.privacy import Atoms, Group, Laplace, _phases
+
+HALVES = [DPSGD(1.1, 0.01, 400), DPSGD(1.1, 0.01, 600)]
+WHOLE = DPSGD(1.1, 0.01, 1000)
+PHASES = [DPSGD(1.1, 0.01, 300), DPSGD(0.9, 0.02, 50), Laplace(20.0, steps=4)]
+KAPPA = np.array([1e-9, 1e-3, 0.1, 0.7])
+
+
+def overlap(one, other) -> bool:
+    return one.lower <= other.upper and other.lower <= one.upper
+
+
+def epsilon_by_cells(releases, delta=1e-5):
+    """Epsilon by the composition even where the releases are one run."""
+    return privacy._phases.Enclosure(
+        *_phases._epsilon(_phases._Composition.of(releases), delta, 1e-4)
+    )
+
+
+def test_parts_of_a_run_are_the_run():
+    assert privacy.epsilon(HALVES, 1e-5) == privacy.epsilon(WHOLE, 1e-5)
+    assert bounds.rero(HALVES, 0.1) == bounds.rero(WHOLE, 0.1)
+    found = epsilon_by_cells(HALVES)
+    assert overlap(found, privacy.epsilon(WHOLE, 1e-5)) and found.width < 2e-4
+    composition = _phases._Composition.of(HALVES)
+    low, high = _phases._success(composition, KAPPA, 1e-4)
+    lower, upper = bounds.rero_curve(WHOLE, KAPPA)
+    assert np.all(low <= upper) and np.all(lower <= high) and np.all(high - low <= 1e-4 * high)
+    found = _phases._delta(composition, 1.0, 1e-4)
+    assert found[0] <= privacy.delta(WHOLE, 1.0).upper
+    assert privacy.delta(WHOLE, 1.0).lower <= found[1] <= found[0] * (1.0 + 1.1e-4)
+
+
+def test_full_batches_are_one_release_in_closed_form():
+    runs = [DPSGD(3.0, steps=2), DPSGD(4.0, steps=5), DPSGD(1.7)]
+    mu = math.sqrt(2 / 9 + 5 / 16 + 1 / 1.7**2)
+    found = bounds.rero(runs, 0.01)
+    exact = stats.norm.cdf(stats.norm.ppf(0.01) + mu)
+    assert found.lower == pytest.approx(exact, rel=1e-12) == found.upper
+    assert overlap(epsilon_by_cells(runs), privacy.epsilon(DPSGD(1.0 / mu), 1e-5))
+
+
+def test_the_order_of_phases_does_not_matter():
+    mixed = random.Random(0).sample(PHASES, len(PHASES))
+    one, other = (privacy.epsilon(p, 1e-6) for p in (PHASES, mixed))
+    assert one.upper == pytest.approx(other.upper, rel=1e-9)
+    assert bounds.rero(PHASES, 1e-3).upper == pytest.approx(bounds.rero(mixed, 1e-3).upper)
+
+
+def test_more_phases_say_more():
+    fewer, more = privacy.epsilon(PHASES[:2], 1e-5), privacy.epsilon(PHASES, 1e-5)
+    assert fewer.upper < more.lower
+    low, high = bounds.rero_curve(PHASES, KAPPA)
+    below, above = bounds.rero_curve(PHASES[:2], KAPPA)
+    assert np.all(KAPPA < below) and np.all(above < low) and np.all(low <= high)
+
+
+def of_another(release) -> pld.PrivacyLossDistribution:
+    """A pessimistic loss distribution of a release, by dp-accounting."""
+    sampled = {"sampling_prob": release.sampling_rate, "value_discretization_interval": 1e-3}
+    if isinstance(release, DPSGD):
+        one = pld.from_gaussian_mechanism(release.noise_multiplier, **sampled)
+    else:
+        one = pld.from_laplace_mechanism(release.noise_multiplier, **sampled)
+    return one.self_compose(release.steps)
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        PHASES,
+        [DPSGD(1.1, 1.0, 5), DPSGD(1.1, 0.01, 1000)],
+        [DPSGD(1.1, 0.004, 1000), DPSGD(0.8, 0.01, 10)],
+        [Laplace(1.0, 0.05, 20), DPSGD(5.0)],
+    ],
+)
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+def test_another_accountant_agrees(phases, delta):
+    total = of_another(phases[0])
+    for release in phases[1:]:
+        total = total.compose(of_another(release))
+    theirs = total.get_epsilon_for_delta(delta)
+    found = privacy.epsilon(phases, delta)
+    assert found.lower <= theirs
+    assert found.upper == pytest.approx(theirs, rel=5e-3, abs=2e-3)
+    assert found.width <= max(2e-3 * found.upper, 5e-4)
+
+
+def test_rare_sampling_is_enclosed():
+    found = privacy.epsilon([DPSGD(0.7, 2e-4, 5000), DPSGD(0.8, 4e-4, 5000)], 1e-6)
+    assert found.width <= max(2e-3 * found.upper, 5e-4)
+    # dp-accounting with cells of 1e-4 and 3e-5
+    assert found.lower < 0.34978 and found.upper == pytest.approx(0.34978, abs=2e-3)
+
+
+def test_atoms_compose_as_another_accountant_says():
+    gaussian = pld.from_gaussian_mechanism(5.0)
+    answers = pld.from_randomized_response(0.5, 4).self_compose(30).compose(gaussian)
+    found = privacy.epsilon([Atoms.randomised_response(0.5, 4, 30), DPSGD(5.0)], 1e-5)
+    assert found.lower <= answers.get_epsilon_for_delta(1e-5)
+    assert found.upper == pytest.approx(answers.get_epsilon_for_delta(1e-5), rel=2e-3)
+    one = pld.from_privacy_parameters(common.DifferentialPrivacyParameters(0.1, 1e-8))
+    ten = one.self_compose(10).compose(gaussian)
+    found = privacy.epsilon([Atoms.approximate_dp(0.1, 1e-8, steps=10), DPSGD(5.0)], 1e-5)
+    assert found.lower <= ten.get_epsilon_for_delta(1e-5)
+    assert found.upper == pytest.approx(ten.get_epsilon_for_delta(1e-5), rel=2e-3)
+
+
+def test_one_pure_release_has_its_closed_forms():
+    release = Atoms.approximate_dp(1.0, 0.01)
+    # delta(e) = delta + (1 - delta) (exp(eps) - exp(e))/(1 + exp(eps))
+    exact = 0.01 + 0.99 * (math.e - math.exp(0.3)) / (1.0 + math.e)
+    found = privacy.delta([release], 0.3)
+    assert found.lower <= exact * (1.0 + 1e-9) and exact <= found.upper * (1.0 + 1e-9)
+    assert found.upper == pytest.approx(exact, rel=1e-4)
+    laplace = privacy.delta([Laplace(1.0)], 0.4)
+    assert laplace.upper == pytest.approx(1.0 - math.exp((0.4 - 1.0) / 2.0), rel=1e-4)
+    success = bounds.rero([Laplace(1.0)], 0.1)
+    assert success.upper == pytest.approx(0.1 * math.e, rel=1e-4) and 0.1 * math.e in success
+
+
+def test_groups():
+    run = DPSGD(1.0, 0.01, 100)
+    assert bounds.rero([Group(DPSGD(6.0, steps=4), 3)], 0.1) == bounds.rero(
+        DPSGD(2.0, steps=4), 0.1
+    )
+    assert privacy.epsilon([Group(run, 1)], 1e-5) == privacy.epsilon(run, 1e-5)
+    weights = stats.binom.pmf(np.arange(4), 3, 0.01)
+    theirs = pld.from_mixture_gaussian_mechanism(
+        1.0, np.arange(4.0), weights, value_discretization_interval=5e-3
+    ).self_compose(100)
+    found = privacy.epsilon([Group(run, 3)], 1e-5)
+    assert found.lower <= theirs.get_epsilon_for_delta(1e-5)
+    assert found.upper == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=5e-3)
+    # a mixture of one member, cut by the masses of its cells, is the run itself
+    from reconrisk.privacy._releases import _MixturePart
+
+    part = _phases._Composition((_MixturePart(1.0, 0.01, 1, 100),))
+    low, high = _phases._epsilon(part, 1e-5, 1e-4)
+    assert overlap(_phases.Enclosure(low, high), privacy.epsilon(run, 1e-5))
+
+
+def test_long_schedules_are_grouped_and_enclosed(monkeypatch):
+    monkeypatch.setattr(_phases, "MOST_PARTS", 8)
+    schedule = [DPSGD(float(s), 0.02, 10) for s in np.linspace(1.0, 1.1, 100)]
+    found = privacy.epsilon(schedule, 1e-5)
+    ends = [privacy.epsilon(DPSGD(s, 0.02, 1000), 1e-5) for s in (1.1, 1.0)]
+    assert ends[0].upper < found.lower and found.upper < ends[1].lower
+    assert found.width < 0.03 * found.upper
+    for safe in (True, False):
+        few = _phases.grouped(schedule, safe)
+        assert len(few) <= 8 and sum(r.steps for r in few) == 1000
+
+
+@pytest.mark.parametrize(
+    ("releases", "why"),
+    [
+        (3, "run must be a DPSGD, or a list"),
+        ([], "at least one"),
+        ([DPSGD(1.0), 3], "got a int, 3"),
+        ([DPSGD(0.01, 0.5, 2), DPSGD(1.0, 0.5)], "at least 1/35"),
+    ],
+)
+def test_what_is_no_run_is_refused(releases, why):
+    with pytest.raises((TypeError, ValueError), match=why):
+        privacy.epsilon(releases, 1e-5)
+    with pytest.raises((TypeError, ValueError), match=why):
+        bounds.rero(releases, 0.1)
+
+
+def test_bad_releases_are_refused():
+    for bad, why in (
+        (lambda: Laplace(0.001), "noise_multiplier must be in"),
+        (lambda: Laplace(1.0, 0.0), "sampling_rate must be in"),
+        (lambda: Atoms((0.5, 0.4), (0.5, 0.5)), "sum one"),
+        (lambda: Atoms((0.5, 0.5), (1.0,)), "outcomes of without"),
+        (lambda: Atoms.approximate_dp(-1.0), "epsilon must be in"),
+        (lambda: Group(DPSGD(1.0), 0), "size must be in"),
+        (lambda: Group(3, 2), "run must be a DPSGD"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=why):
+            bad()
