@@ -65,13 +65,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def _compare(compare: Callable[..., bool], test: Any, ref: Any, **options: Any) -> bool:
     """Compare outputs as nbval does, but results by :func:`companion.study.results.agree`."""
-    from companion.study.results import RESULT_MIME, agree
+    from companion.study.results import RESULT_MIME, agree, is_text_of
 
     pairs = [[o["data"] for o in outs if RESULT_MIME in o.get("data", {})] for outs in (test, ref)]
     if len(pairs[0]) == len(pairs[1]):
         for fresh, stored in zip(*pairs, strict=True):
-            if agree(stored[RESULT_MIME], fresh[RESULT_MIME]):
-                # the text is a rendering of the same dictionary
+            result = stored[RESULT_MIME]
+            if agree(result, fresh[RESULT_MIME]) and is_text_of(stored["text/plain"], result):
                 fresh |= {key: stored[key] for key in (RESULT_MIME, "text/plain")}
     return compare(test, ref, **options)
 

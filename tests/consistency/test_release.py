@@ -153,7 +153,7 @@ def test_a_deposit_of_uncommitted_work_is_refused(checkout: Path, monkeypatch) -
     with pytest.raises(ValueError, match="no uncommitted changes"):
         deposit(checkout, checkout / "out")
     assert not (checkout / "out").exists()
-    monkeypatch.setattr("companion.cli.release.project_root", lambda: checkout)
+    monkeypatch.setattr("companion.study.registry.project_root", lambda: checkout)
     result = CliRunner().invoke(app, ["archive", "--out", str(checkout / "out")])
     assert result.exit_code == 2
 

@@ -275,7 +275,7 @@ def _attacks() -> tuple[Mutant, ...]:
         Mutant(
             "an aware attacker ignores what is visible",
             deep,
-            'g = torch.where(data["visible"][name], g, 0.0)',
+            "g = torch.where(self._visible[name], g, 0.0)",
             "g = g + 0.0",
             (),
             on_deep,

@@ -17,7 +17,7 @@ from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["RESULT_MIME", "Result", "agree", "digest"]
+__all__ = ["RESULT_MIME", "Result", "agree", "digest", "is_text_of"]
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
@@ -100,23 +100,7 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        lines = [f"{self.exhibit}: {self.status}"]
-        for targets, v in _rows(self.verdicts):
-            values = "; ".join(
-                f"{label} {value}"
-                for label, value in (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
-                if value
-            )
-            lines.append(
-                f"  {', '.join(targets)}: {v.outcome}: {v.statement}"
-                + (f" ({values})" * bool(values))
-            )
-            if v.why:
-                lines.append(f"      {v.why}")
-            if v.notices:
-                lines.append(f"      would have noticed: {v.notices}")
-        lines += [f"  data {name}: {digest(self.tables[name])}" for name in self.tables.exact]
-        return "\n".join(lines)
+        return "\n".join(_lines(self.as_dict()))
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(targets, v) for targets, v in _rows(self.verdicts))
@@ -138,6 +122,30 @@ def _rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[list[str], Verdict]]:
     for _, alike in itertools.groupby(verdicts, lambda v: replace(v, target="")):
         group = list(alike)
         yield [v.target for v in group], group[0]
+
+
+def _lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the plain text of a result, given as a dictionary."""
+    lines = [f"{result['exhibit']}: {result['status']}"]
+    for targets, v in _rows(Verdict(**fields) for fields in result["verdicts"]):
+        values = "; ".join(
+            f"{label} {value}"
+            for label, value in (("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
+            if value
+        )
+        lines.append(
+            f"  {', '.join(targets)}: {v.outcome}: {v.statement}" + (f" ({values})" * bool(values))
+        )
+        if v.why:
+            lines.append(f"      {v.why}")
+        if v.notices:
+            lines.append(f"      would have noticed: {v.notices}")
+    return lines + [f"  data {name}: {known}" for name, known in result["digests"].items()]
+
+
+def is_text_of(text: str, result: Mapping[str, Any]) -> bool:
+    """Whether a text says what a result, as a dictionary, holds; a notebook sorts its digests."""
+    return sorted(text.splitlines()) == sorted("\n".join(_lines(result)).splitlines())
 
 
 def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
