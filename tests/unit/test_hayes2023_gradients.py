@@ -152,9 +152,9 @@ def test_panels_have_stand_ins_of_their_own():
     [
         (fig1, 2, "attack", "MSE"),
         (fig8, 3, "half-way", "prior-aware"),
-        (fig12, 18, "success", "success"),
+        (fig12, 24, "success", "success"),
         (alg_gradient_based, 4, "errors", "mean"),
-        (alg_model_based, 1, "model-based", "model-based"),
+        (alg_model_based, 2, "model-based", "model-based"),
         (alg_postprocess, 1, "conversion", "exact"),
     ],
 )

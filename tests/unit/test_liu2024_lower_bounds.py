@@ -235,7 +235,7 @@ def test_an_infinite_bound_is_not_drawn():
     lines = lemE3.draw(tables).axes[0].lines
     drawn = np.concatenate([line.get_ydata() for line in lines]).astype(float)
     assert not np.isinf(drawn).any() and np.isnan(drawn).any()
-    assert "vertical line at 0.89" in lemE3.alt(tables)
+    assert "vertical line at 0.11" in lemE3.alt(tables)
     assert "with 10% of the output weights' entries gone" in lemE3.alt(tables)
 
 

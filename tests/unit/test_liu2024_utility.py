@@ -309,7 +309,7 @@ def test_the_trade_off_is_judged_and_drawn(trade_off):
     assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
     assert found["E-033"] == {"not run here"}
     assert found["E-025"] == found["E-026"] == found["E-037"] == {"reproduced", "differs"}
-    assert len(fig3.draw(trade_off).axes) == 3
+    assert len(fig3.draw(trade_off).axes) == 9
     assert "GradPrune is highest" in described(fig3, trade_off)["alt"]
 
 

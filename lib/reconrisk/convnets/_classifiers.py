@@ -310,7 +310,7 @@ def _patches(channels: int, height: int, width: int, size: int, stride: int) -> 
     places = np.arange(channels * height * width).reshape(channels, height, width)
     windows = np.lib.stride_tricks.sliding_window_view(places, (size, size), axis=(1, 2))
     chosen = windows[:, ::stride, ::stride].transpose(1, 2, 0, 3, 4)
-    return torch.from_numpy(np.ascontiguousarray(chosen).ravel())
+    return torch.from_numpy(np.array(chosen).ravel())  # of a copy: the windows are read-only
 
 
 def convolution(

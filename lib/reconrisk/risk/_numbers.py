@@ -108,8 +108,9 @@ def describe_value(entry: Entry) -> str:
     if entry.lower is not None and entry.upper is not None:
         near = number(entry.lower, "nearest", entry.log_lower)
         nearest = number(entry.upper, "nearest", entry.log_upper)
-        # an exact value's ends agree to three digits, though a rounding may fall between them
-        if near == nearest or entry.direction.startswith("exact"):
+        # where an exact value's ends are near, a rounding may still fall between them
+        exact = entry.direction.startswith("exact")
+        if near == nearest or (exact and entry.upper - entry.lower <= 0.01 * abs(entry.upper)):
             return f"{nearest}{unit}"
     return f"between {low} and {high}{unit}"
 
