@@ -68,7 +68,7 @@ for file in sorted(entries.glob("*.py")):
 rows = [(*title.split(": "), *challenge.summary(found)) for title, found in scores.items()]
 table = pd.DataFrame(rows, columns=["entry", "how", "named, of the bound", "error removed"])
 table = table.round(2).sort_values(["error removed", "entry"], ascending=[False, True])
-display(as_shown(table.fillna("")), raw=True)
+display(as_shown(table.astype(object).where(table.notna(), "")), raw=True)
 
 # %% [markdown]
 # Noise by noise: the shaded strip is what is open, between the best entry and what nobody can do.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -524,3 +526,24 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
     text = pages._stand_ins(Gallery({cell.exhibit: cell for cell in cells}))
     assert "1 of the 3 verdicts" in text and "with a stand-in: 1" in text
     assert "a network\n  - 1 of 2\n  - none" in text and "fig5" not in text
+
+
+# Processors --------------------------------------------------------------------------------------
+
+
+def test_libraries_take_the_kernels_of_a_processor_with_avx2():
+    """On a machine without it there is nothing to switch off."""
+    asked = (
+        "import numpy, torch\n"
+        "from numpy._core._multiarray_umath import __cpu_features__ as features\n"
+        "print(torch.backends.cpu.get_cpu_capability(), features['X86_V4'])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", asked],
+        env=os.environ | execute.SAME_KERNELS,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    capability, wider = ran.stdout.split()
+    assert capability in ("AVX2", "DEFAULT") and wider == "False"

@@ -34,6 +34,7 @@ from companion.study.progress import duration, pace
 from companion.study.stored import EXHIBIT_TAG
 
 __all__ = [
+    "SAME_KERNELS",
     "Failure",
     "Outcome",
     "Progress",
@@ -51,6 +52,17 @@ ENGINE = "reconrisk"
 
 #: environment variables of libraries that start one thread per core by default.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+#: environment variables with which PyTorch, NumPy and their libraries take the same machine code on
+#: every x86 processor with AVX2. Otherwise sums differ in their last bit, and so do attacks of many
+#: steps in their tables.
+SAME_KERNELS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_CBWR": "COMPATIBLE",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
 
 
 @dataclass(frozen=True)
@@ -274,7 +286,7 @@ papermill_engines.register(ENGINE, _Engine)
 def _environment(jobs: int) -> Iterator[None]:
     """Share the cores among the kernels, and start kernels from this Python environment."""
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
-    wanted = dict.fromkeys(_THREADS, threads)
+    wanted = dict.fromkeys(_THREADS, threads) | SAME_KERNELS
     wanted |= {"JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     added = {k: v for k, v in wanted.items() if k not in os.environ}
     os.environ.update(added)

@@ -17,15 +17,19 @@ from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["RESULT_MIME", "Result", "agree", "digest", "is_text_of"]
+__all__ = ["RESULT_MIME", "Result", "agree", "alike", "digest", "is_text_of"]
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
 
 #: how far measured numbers may be apart on another processor: an attack of hundreds of steps
-#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative
-_UNITS, _SHARE = 3.0, 0.1
+#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative;
+#: the smallest effect noticed hangs on the margin of a verdict, and moves more
+_UNITS, _SHARE, _NOTICED = 3.0, 0.1, 0.5
+#: what is smaller is the rounding error of numbers about one
+_ROUNDOFF = 1e-14
 _NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
+_RULES = re.compile("[-─]{2,}")
 
 
 def digest(table: pd.DataFrame, digits: int = 6) -> str:
@@ -153,28 +157,46 @@ def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
 
     Everything must be equal, digests of exact tables and every verdict's status among it. Only
     measured numbers, in what is ours, what would have been noticed, caption and alternative text,
-    may differ by three units of their last printed digit, or a tenth.
+    may differ by three units of their last printed digit, or a tenth (by half, where it is said
+    what would have been noticed).
     """
-    (words, numbers), (others, found) = map(_apart, (stored, fresh))
-    return words == others and all(map(_near, numbers, found))
+    (words, texts), (others, found) = map(_apart, (stored, fresh))
+    return words == others and all(
+        alike(text, found[place], _NOTICED if place.endswith("notices") else _SHARE)
+        for place, text in texts.items()
+    )
 
 
-def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a result with its measured numbers blotted out, and those numbers as printed."""
-    numbers: list[str] = []
-
-    def blotted(fields: Mapping[str, Any], measured: Iterable[str]) -> dict[str, Any]:
-        texts = {key: fields[key] for key in measured if key in fields}
-        numbers.extend(n for text in texts.values() for n in _NUMBER.findall(text))
-        return {**fields, **{key: _NUMBER.sub("#", text) for key, text in texts.items()}}
-
-    verdicts = [blotted(v, ("ours", "notices")) for v in result["verdicts"]]
-    return {**blotted(result, ("caption", "alt")), "verdicts": verdicts}, numbers
+def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a result without the texts that hold measured numbers, and these texts by place."""
+    rest, texts = dict(result), {}
+    verdicts = rest["verdicts"] = [dict(verdict) for verdict in result["verdicts"]]
+    for number, verdict in enumerate(verdicts):
+        texts |= {f"{number}: {key}": verdict.pop(key) for key in ("ours", "notices")}
+    texts |= {key: rest.pop(key) for key in ("caption", "alt") if key in rest}
+    return rest, texts
 
 
-def _near(one: str, other: str) -> bool:
+def alike(text: str, other: str, share: float = _SHARE) -> bool:
+    """Whether two texts differ in blanks, in rules, and in numbers that are near, and in no more.
+
+    Near is within three units of the last printed digit, or the share of the larger.
+    """
+    return _words(text) == _words(other) and all(
+        _near(one, found, share)
+        for one, found in zip(_NUMBER.findall(text), _NUMBER.findall(other), strict=True)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return _RULES.sub(" ", _NUMBER.sub("#", text)).split()
+
+
+def _near(one: str, other: str, share: float) -> bool:
     a, b = (float(text.replace(",", "")) for text in (one, other))
-    return abs(a - b) <= max(_UNITS * max(map(_unit, (one, other))), _SHARE * max(abs(a), abs(b)))
+    larger = max(abs(a), abs(b))
+    units = _UNITS * max(map(_unit, (one, other)))
+    return larger < _ROUNDOFF or abs(a - b) <= max(1.001 * units, share * larger)
 
 
 def _unit(number: str) -> float:
