@@ -169,7 +169,8 @@ def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
 
 def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a result without the texts that hold measured numbers, and these texts by place."""
-    rest, texts = dict(result), {}
+    rest = dict(result)
+    texts: dict[str, str] = {}
     verdicts = rest["verdicts"] = [dict(verdict) for verdict in result["verdicts"]]
     for number, verdict in enumerate(verdicts):
         texts |= {f"{number}: {key}": verdict.pop(key) for key in ("ours", "notices")}
