@@ -32,7 +32,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
     tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
     tests/unit/test_records.py tests/property/test_verdicts.py
 
-.PHONY: book html refresh test check lint mutants links package release archive clean help
+.PHONY: book html pdf refresh test check lint mutants links package release archive clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -40,6 +40,9 @@ book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE D
 
 html: $(READY) ## compile the book from the stored outputs; run nothing
 	@$(BOOK) html $(ARGS)
+
+pdf: $(READY) ## compile the book from the stored outputs and print it (needs Chromium)
+	@$(BOOK) pdf $(ARGS)
 
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs
 	@$(BOOK) refresh --jobs "$(JOBS)" $(CLUSTER) $(ARGS)

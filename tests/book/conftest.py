@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ import pytest
 from bs4 import BeautifulSoup
 from rich.console import Console
 
+from companion.book import printed
 from companion.cli.book import compile_book
 from companion.study import registry
-
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
@@ -72,13 +70,13 @@ def address(book: Book) -> Iterator[str]:
 
 def _find_chromium() -> str:
     """The browser's path; on the build machine its absence is a failure, elsewhere a skip."""
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if found is None:
+    try:
+        return printed.find_chromium()
+    except FileNotFoundError:
         absent = "no Chromium is installed, so nothing was tried in a browser"
         if os.environ.get("CI") == "true":
             pytest.fail(absent)
         pytest.skip(absent)
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,30 @@ def html() -> None:
 
 
 @app.command()
+def pdf(
+    as_built: Annotated[
+        bool, typer.Option(help="Print the pages in _build/html; compile nothing.")
+    ] = False,
+) -> None:
+    """Print the book to a PDF, by default after compiling it from the stored outputs."""
+    from companion.book import printed
+
+    project = registry.project_root()
+    console = Console()
+    target = project / "_build" / "reconstruction-risk.pdf"
+    try:
+        printed.find_chromium()
+        if not as_built and compile_book(project, project / "notebooks", console) is None:
+            _closing(console, "", True)
+        console.print("Printing the book", highlight=False)
+        printed.print_book(project / "_build" / "html", project / "_toc.yml", target)
+    except (FileNotFoundError, ValueError) as error:
+        _give_up(console, str(error))
+    size = target.stat().st_size / 1e6
+    _closing(console, f"Open {target} ({size:.0f} MB)", False)
+
+
+@app.command()
 def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> None:
     """Run the notebooks with their own parameters and store the outputs in them."""
     project = registry.project_root()

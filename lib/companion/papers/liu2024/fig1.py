@@ -173,7 +173,7 @@ _WIDTH, _HEIGHT, _GAP, _BELOW = 1.72, 1.0, 2.9, -1.6
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    signal, observed = (f"{count:,} numbers" for count in _sizes(tables))
+    signal, observed = (f"{count:,}\nnumbers" for count in _sizes(tables))
     figure, axes = plt.subplots(figsize=(8.4, 2.95), layout="constrained")
     axes.set(xlim=(-1.05, 9.75), ylim=(-2.2, 0.72), aspect="equal")
     axes.set_axis_off()
