@@ -10,6 +10,7 @@ from reconrisk.privacy._conversions import (
     log_delta_from_renyi,
 )
 from reconrisk.privacy._gaussian import log_delta_gaussian
+from reconrisk.privacy._matrix import MatrixMechanism, square_root_encoder, tree_encoder
 from reconrisk.privacy._moments import noise_by_moments
 from reconrisk.privacy._releases import Atoms, Group, Laplace
 from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
@@ -37,6 +38,7 @@ __all__ = [
     "ConvertedEpsilon",
     "Group",
     "Laplace",
+    "MatrixMechanism",
     "amplify",
     "compose",
     "delta",
@@ -47,6 +49,8 @@ __all__ = [
     "noise_by_moments",
     "noise_for_epsilon",
     "noise_for_success",
+    "square_root_encoder",
+    "tree_encoder",
     "vmf_concentration",
     "vmf_entropy",
     "vmf_epsilon",

@@ -1,0 +1,290 @@
+"""Noise that is correlated between steps: matrix mechanisms, of which DP-FTRL is one.
+
+``T`` steps' sums of clipped gradients are the rows of ``G``. The mechanism releases ``C G + Z``,
+where ``Z`` is independent Gaussian noise, and trains on ``C^+ (C G + Z)``: on the sums, with noise
+that is correlated between steps so that much of it cancels in the model. Kairouz et al. (2021) take
+for ``C`` a binary tree, Denisov et al. (2022) a matrix whose product with the decoder is the matrix
+of prefix sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from reconrisk import arguments
+from reconrisk._types import DPSGD
+
+__all__ = ["MatrixMechanism", "square_root_encoder", "tree_encoder"]
+
+#: an entry below this share of the largest is rounding, not correlation
+_ROUNDING = 1e-12
+
+
+def square_root_encoder(steps: int, bands: int | None = None) -> np.ndarray:
+    """Return the square root of the matrix of prefix sums, whole or cut to its first bands.
+
+    Its first column has the coefficients of ``(1 - x)^(-1/2)`` (Fichtenberger et al., 2023); the
+    banded one is that of Kalinin and Lampert (2024).
+
+    Parameters
+    ----------
+    steps : int
+        T >= 1.
+    bands : int, optional
+        Number of diagonals kept, 1 to ``steps``; all by default. One is the noise of DP-SGD.
+
+    Returns
+    -------
+    ndarray, shape (steps, steps)
+        Lower triangular, with ones on the diagonal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not an integer or is out of its range.
+
+    Examples
+    --------
+    >>> from reconrisk.privacy import square_root_encoder
+    >>> square_root_encoder(3)
+    array([[1.   , 0.   , 0.   ],
+           [0.5  , 1.   , 0.   ],
+           [0.375, 0.5  , 1.   ]])
+    """
+    arguments.integer("steps", steps, 1)
+    kept = steps if bands is None else bands
+    arguments.integer("bands", kept, 1, steps)
+    number = np.arange(1, steps)
+    column = np.concatenate([[1.0], np.cumprod((2 * number - 1) / (2 * number))])
+    column[kept:] = 0.0
+    return linalg.toeplitz(column, np.zeros(steps))
+
+
+def tree_encoder(steps: int) -> np.ndarray:
+    """Return the sums over the nodes of a binary tree whose leaves are the steps.
+
+    Parameters
+    ----------
+    steps : int
+        T >= 1.
+
+    Returns
+    -------
+    ndarray, shape (nodes, steps)
+        A row of zeros and ones for every complete node, leaves first; every column has at most
+        ``1 + floor(log2 T)`` ones (Kairouz et al., 2021).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``steps`` is not an integer of at least 1.
+    """
+    arguments.integer("steps", steps, 1)
+    rows, width = [], 1
+    while width <= steps:
+        for start in range(0, steps - width + 1, width):
+            row = np.zeros(steps)
+            row[start : start + width] = 1.0
+            rows.append(row)
+        width *= 2
+    return np.array(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMechanism:
+    """A run whose noise is correlated between steps.
+
+    Parameters
+    ----------
+    encoder : ndarray, shape (rows, steps)
+        ``C``, of full column rank, the products of its columns not negative: then a record harms
+        itself most if its gradients all point the same way. In units in which a clipped gradient
+        has norm at most one.
+    noise_multiplier : float
+        Standard deviation of a coordinate of ``Z`` over the clipping norm, > 0.
+    period : int, optional
+        Steps of an epoch, 1 to ``steps``: a record that takes part in step j does so in j + period,
+        j + 2 period, ... and in no other. By default ``steps``: once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has another type, is out of its range, or the encoder is not as described.
+
+    Notes
+    -----
+    Nothing is assumed of the order in which records come: the attacker may know it. Also if a
+    gradient depends on what was released before, a record's part in the release is that of one
+    Gaussian mechanism (Denisov et al., 2022, Theorem 2.1), whose sensitivity is the largest norm of
+    a sum of columns that belong to one record (the book's page *Beyond the papers*).
+
+    Examples
+    --------
+    >>> from reconrisk import bounds
+    >>> from reconrisk.privacy import MatrixMechanism, square_root_encoder
+    >>> run = MatrixMechanism(square_root_encoder(256), noise_multiplier=2.0)
+    >>> round(run.sensitivity, 3)
+    1.683
+    >>> round(bounds.rero(run.gaussian(), 0.1).upper, 3)  # names the record among ten
+    0.33
+    """
+
+    encoder: np.ndarray
+    noise_multiplier: float
+    period: int | None = None
+
+    def __post_init__(self) -> None:
+        encoder = arguments.real("encoder", self.encoder, -np.inf, np.inf, low_open=True)
+        if encoder.ndim != 2 or not np.isfinite(encoder).all():
+            raise ValueError(f"encoder must be a finite matrix; got shape {encoder.shape}")
+        products = encoder.T @ encoder
+        if _factor(products) is None:
+            raise ValueError(
+                f"encoder must determine every step, have full column rank; got {encoder.shape[0]} "
+                f"rows and {encoder.shape[1]} columns that do not"
+            )
+        if products.min() < -_ROUNDING * products.max():
+            raise ValueError(
+                "the products of the encoder's columns must not be negative; got "
+                f"{products.min():.3g}"
+            )
+        arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
+        arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, high_open=True)
+        if self.period is not None:
+            arguments.integer("period", self.period, 1, encoder.shape[1])
+        object.__setattr__(self, "encoder", encoder)
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.encoder.shape[1]
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """What the record of each step of the first epoch adds to the release, (rows, period).
+
+        In its gradients' direction, if they are all alike and of the clipping norm.
+        """
+        period = self.period or self.steps
+        return np.stack([self.encoder[:, j::period].sum(axis=1) for j in range(period)], axis=1)
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that a record moves the release, over the clipping norm."""
+        return float(np.linalg.norm(self.shifts, axis=0).max())
+
+    def gaussian(self, position: int | None = None) -> DPSGD:
+        """Return the one full-batch release that says as much about a record as the whole run.
+
+        It can be given to every function that takes a :class:`~reconrisk.DPSGD`, with which
+        membership, success with any prior and the error without one are exact: there are data on
+        which they are reached.
+
+        Parameters
+        ----------
+        position : int, optional
+            The record's step in the first epoch, from 0; by default the worst.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``position`` is not an integer in the epoch.
+        """
+        lengths = np.linalg.norm(self.shifts, axis=0)
+        if position is not None:
+            arguments.integer("position", position, 0, len(lengths) - 1)
+        length = lengths.max() if position is None else lengths[position]
+        return DPSGD(float(self.noise_multiplier / length))
+
+    def amplified(self, sampling_rate: float) -> DPSGD:
+        """Return a run of DP-SGD that says no less, if batches are drawn in secret.
+
+        The records are split into as many parts as the encoder has bands, and step i takes a
+        Poisson sample of part i modulo their number: a record's steps then share no row of noise
+        (Choquette-Choo et al., 2023, Theorem 4).
+
+        Parameters
+        ----------
+        sampling_rate : float
+            q in (0, 1], with which a record of the part is in the batch.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``sampling_rate`` is out of its range, or the encoder is not square, lower triangular
+            and banded (of ``steps`` or fewer diagonals).
+        """
+        arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
+        rows, steps = self.encoder.shape
+        if rows != steps or np.any(np.triu(self.encoder, 1)):
+            raise ValueError(
+                "amplification is proven for a square lower triangular encoder; got shape "
+                f"({rows}, {steps})"
+            )
+        length = float(np.linalg.norm(self.encoder, axis=0).max())
+        rounds = math.ceil(steps / self.bands)
+        return DPSGD(float(self.noise_multiplier / length), float(sampling_rate), rounds)
+
+    @property
+    def bands(self) -> int:
+        """Diagonals of the encoder, from the main one to the last that is not zero."""
+        used = np.argwhere(self.encoder)
+        return int((used[:, 0] - used[:, 1]).max()) + 1
+
+    def prefix_errors(self) -> np.ndarray:
+        """Return the standard deviation (steps,) of the noise in every prefix sum of the gradients.
+
+        Over the clipping norm, by coordinate: what the model of plain gradient descent has of noise
+        after each step, over learning rate and batch size. Decoding is by least squares.
+        """
+        factor = _factor(self.encoder.T @ self.encoder)
+        assert factor is not None  # checked with the arguments
+        prefixes = np.triu(np.ones((self.steps, self.steps)))
+        return self.noise_multiplier * np.linalg.norm(
+            linalg.solve_triangular(factor, prefixes, lower=True), axis=0
+        )
+
+    def release(self, gradients: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Return ``C G + Z`` (..., rows, dimension) for ``G`` (..., steps, dimension)."""
+        clean = self.encoder @ gradients
+        return clean + self.noise_multiplier * generator.standard_normal(clean.shape)
+
+    def contribution(self, released: np.ndarray, position: int) -> np.ndarray:
+        """Return the best linear unbiased estimate of one record's gradient.
+
+        Its noise is that of :meth:`gaussian` at this position; it is the whole of what the release
+        says (a sufficient statistic), for an attacker who knows the other records.
+
+        Parameters
+        ----------
+        released : ndarray, shape (..., rows, dimension)
+            ``C G + Z``, less what the other records add.
+        position : int
+            The record's step in the first epoch, from 0.
+
+        Returns
+        -------
+        ndarray, shape (..., dimension)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``position`` is not an integer in the epoch.
+        """
+        arguments.integer("position", position, 0, (self.period or self.steps) - 1)
+        shift = self.shifts[:, position]
+        return np.einsum("r,...rd->...d", shift, released) / (shift @ shift)
+
+
+def _factor(products: np.ndarray) -> np.ndarray | None:
+    """Return the Cholesky factor of the products of columns; None if they are dependent."""
+    try:
+        factor = linalg.cholesky(products, lower=True)
+    except linalg.LinAlgError:
+        return None
+    diagonal = np.diag(factor)
+    return factor if diagonal.min() > math.sqrt(_ROUNDING) * diagonal.max() else None
