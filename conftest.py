@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,16 @@ def pytest_configure() -> None:
 
     for name, value in SAME_KERNELS.items():
         os.environ.setdefault(name, value)
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Take back what a test left in the environment, which notebooks' kernels would inherit."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

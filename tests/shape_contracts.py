@@ -68,6 +68,8 @@ CONTRACTS = {
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
+    "privacy.square_root_encoder": "-> steps steps",
+    "privacy.tree_encoder": "-> nodes steps",
     "privacy.vmf_renyi_blocks": """
         *#b, *#b blocks | (), *#b blocks | (), *#b blocks | () -> *b""",
     "privacy.vmf_renyi_sampled": "-> orders",
@@ -192,6 +194,7 @@ CONTRACTS = {
 
 #: array fields of the values that functions take and return, and keys of the mappings ``Layers``
 FIELDS = {
+    "MatrixMechanism": {"encoder": "rows steps"},
     "PolarCode": {"information": "_"},
     "SecondMoments": {"mean": "N", "variances": "N", "directions": "N N"},
     "TransformPrior": {"mean": "h w c", "std": "h w c"},

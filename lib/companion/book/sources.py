@@ -23,7 +23,6 @@ def letter(paper_key: str) -> str:
     return chr(ord("A") + papers.index(paper_key)) if paper_key in papers else ""
 
 
-@functools.cache
 def address(paper_key: str, bibliography: Path | None = None) -> str:
     """Return the address of a paper, from the entry of its key in ``book/references.bib``.
 
@@ -42,15 +41,24 @@ def address(paper_key: str, bibliography: Path | None = None) -> str:
     >>> address("biswas2024")
     'https://arxiv.org/abs/2502.04045'
     """
+    path = bibliography or registry.project_root() / "book" / "references.bib"
+    return _addresses(path).get(paper_key, "")
+
+
+@functools.cache
+def _addresses(bibliography: Path) -> dict[str, str]:
+    """Addresses by key; none if there is no such file."""
     from pybtex.database import parse_file
 
-    path = bibliography or registry.project_root() / "book" / "references.bib"
-    if not path.is_file():
-        return ""
-    entry = parse_file(str(path)).entries.get(paper_key)
-    fields = {} if entry is None else entry.fields
-    found = (prefix + str(fields[name]) for name, prefix in _PREFIXES.items() if name in fields)
-    return next(found, "")
+    if not bibliography.is_file():
+        return {}
+    found = {}
+    for key, entry in parse_file(str(bibliography)).entries.items():
+        given = [
+            prefix + str(entry.fields[n]) for n, prefix in _PREFIXES.items() if n in entry.fields
+        ]
+        found[key] = given[0] if given else ""
+    return found
 
 
 def linked_place(paper_key: str, place: str) -> str:
