@@ -839,7 +839,8 @@ def _bounds() -> tuple[Mutant, ...]:
 def _privacy() -> tuple[Mutant, ...]:
     conversions, targets = "reconrisk/privacy/_conversions.py", "reconrisk/privacy/_targets.py"
     vmf, accounting = "reconrisk/privacy/_vmf.py", "reconrisk/privacy/_vmf_accounting.py"
-    step = "reconrisk/privacy/_step.py"
+    step, matrix = "reconrisk/privacy/_step.py", "reconrisk/privacy/_matrix.py"
+    on_matrix = ("unit/test_matrix_mechanism.py",)
     on_vmf = ("unit/test_vmf_privacy.py",)
     table = ("biswas2024/prop1", "biswas2024/table1")
     return (
@@ -955,6 +956,38 @@ def _privacy() -> tuple[Mutant, ...]:
             "divergence = max(count - 1, 1) * vmf_renyi_sampled(orders, kappa, int(p), q, factor)",
             ("biswas2024/alg_accounting2", "biswas2024/table1"),
             on_vmf,
+        ),
+        Mutant(
+            "correlated noise: the least sensitivity instead of the largest",
+            matrix,
+            "np.linalg.norm(self.shifts, axis=0).max())",
+            "np.linalg.norm(self.shifts, axis=0).min())",
+            (),
+            on_matrix,
+        ),
+        Mutant(
+            "correlated noise: a record's columns are not added up",
+            matrix,
+            "self.encoder[:, j::period].sum(axis=1)",
+            "self.encoder[:, j]",
+            (),
+            on_matrix,
+        ),
+        Mutant(
+            "correlated noise: the release has 5% more",
+            matrix,
+            "clean + self.noise_multiplier",
+            "clean + 1.05 * self.noise_multiplier",
+            ("beyond/correlated_noise",),
+            (),
+        ),
+        Mutant(
+            "correlated noise: as many rounds as steps over bands, rounded down",
+            matrix,
+            "math.ceil(steps / self.bands)",
+            "(steps - 1) // self.bands",
+            ("beyond/correlated_noise",),
+            on_matrix,
         ),
         Mutant(
             "the noise of moments without the second root",
