@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pypdf
@@ -34,6 +35,12 @@ def test_every_page_and_picture_is_there_and_every_link_leads_somewhere(book, sh
     assert lost == []
 
 
+def print_pdf(page: Path, target: Path) -> None:
+    """Print in a thread of its own: in this one the other tests' browser is running."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(printed.print_pdf, page, target).result()
+
+
 def test_pages_with_formulas_and_figures_are_printed(book, find_chromium, tmp_path: Path) -> None:
     find_chromium()  # without a browser this is skipped
     pages = ("book/papers/hayes2023", "notebooks/ziller2024/02_photographs")
@@ -41,7 +48,7 @@ def test_pages_with_formulas_and_figures_are_printed(book, find_chromium, tmp_pa
     page = book.folder / "_some.html"
     page.write_text(printed.one_page(book.folder, parts, "Some pages", "Version 0"))
     try:
-        printed.print_pdf(page, tmp_path / "some.pdf")
+        print_pdf(page, tmp_path / "some.pdf")
     finally:
         page.unlink()
     found = pypdf.PdfReader(tmp_path / "some.pdf")
@@ -64,5 +71,5 @@ def test_what_cannot_be_set_or_found_is_said(find_chromium, tmp_path: Path) -> N
     page = tmp_path / "page.html"
     page.write_text('<img src="none.png"><mjx-merror>Undefined control sequence</mjx-merror>')
     with pytest.raises(ValueError, match="2 faults in page.html: Undefined control sequence"):
-        printed.print_pdf(page, tmp_path / "page.pdf")
+        print_pdf(page, tmp_path / "page.pdf")
     assert not list(tmp_path.glob("*.p*f")) and not list(tmp_path.glob("*.part"))
