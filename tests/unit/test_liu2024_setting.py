@@ -46,7 +46,7 @@ def test_the_diagram_writes_the_sizes_that_were_run(tables):
     (verdict,) = judged(fig1, tables)
     assert verdict.status == "reproduced"
     written = [text.get_text() for text in fig1.draw(tables).axes[0].texts]
-    assert {"12 numbers", "900 numbers"} <= set(written)
+    assert {"12\nnumbers", "900\nnumbers"} <= set(written)
     assert "12 numbers" in fig1.alt(tables) and "900" in fig1.alt(tables)
 
 
