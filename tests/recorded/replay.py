@@ -43,8 +43,8 @@ class Sweep:
         return run_sweep(self.function, [task], seed=self.seed, progress=False)[0]
 
 
-class _Reached(Exception):
-    """The sweep that was waited for has been asked for."""
+class _Reached(BaseException):
+    """The sweep that was waited for has been asked for; no error of a measurement."""
 
     def __init__(self, found: Sweep) -> None:
         super().__init__()
