@@ -87,14 +87,14 @@ def _compare(compare: Callable[..., bool], test: Any, ref: Any, **options: Any) 
     Results are compared by :func:`companion.study.results.agree`, their tables by
     :func:`companion.study.results.alike`; of exact tables, results hold the digests.
     """
-    from companion.study.results import RESULT_MIME, agree, alike, is_text_of
+    from companion.study.results import RESULT_MIME, TABLES, agree, alike, is_text_of
 
     pairs = [[o["data"] for o in outs if "text/plain" in o.get("data", {})] for outs in (test, ref)]
     if len(pairs[0]) == len(pairs[1]) and any(RESULT_MIME in stored for stored in pairs[1]):
         for fresh, stored in zip(*pairs, strict=True):
             text, result = stored["text/plain"], stored.get(RESULT_MIME)
             if result is None:
-                if alike(text, fresh["text/plain"]):
+                if alike(text, fresh["text/plain"], TABLES):
                     fresh["text/plain"] = text
             elif RESULT_MIME in fresh and is_text_of(text, result):
                 if agree(result, fresh[RESULT_MIME]):

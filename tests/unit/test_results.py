@@ -115,7 +115,7 @@ STORED = {
         ("ours", "at most", "at least", False),
         ("ours", "1,900 steps", "1,900 steps, 3 lost", False),
         ("notices", "4 dB", "3.4 dB", True),  # as coarse as the coarser of both
-        ("notices", "4 dB", "2.1 dB", True),  # half of the larger
+        ("notices", "4 dB", "2.1 dB", True),  # within three units of the last digit
         ("notices", "4 dB", "0.4 dB", False),
         ("statement", "0.01", "0.011", False),
         ("status", "reproduced", "differs", False),

@@ -17,15 +17,16 @@ from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["RESULT_MIME", "Result", "agree", "alike", "digest", "is_text_of"]
+__all__ = ["RESULT_MIME", "TABLES", "Result", "agree", "alike", "digest", "is_text_of"]
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
 
 #: how far measured numbers may be apart on another processor: an attack of hundreds of steps
-#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative;
-#: the smallest effect noticed hangs on the margin of a verdict, and moves more
-_UNITS, _SHARE, _NOTICED = 3.0, 0.1, 0.5
+#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative
+_UNITS, _SHARE = 3.0, 0.1
+#: the relative one for tables beside a result, whose numbers have more digits
+TABLES = 0.01
 #: what is smaller is the rounding error of numbers about one
 _ROUNDOFF = 1e-14
 _NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -157,25 +158,18 @@ def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
 
     Everything must be equal, digests of exact tables and every verdict's status among it. Only
     measured numbers, in what is ours, what would have been noticed, caption and alternative text,
-    may differ by three units of their last printed digit, or a tenth (by half, where it is said
-    what would have been noticed).
+    may differ by three units of their last printed digit, or a tenth.
     """
     (words, texts), (others, found) = map(_apart, (stored, fresh))
-    return words == others and all(
-        alike(text, found[place], _NOTICED if place.endswith("notices") else _SHARE)
-        for place, text in texts.items()
-    )
+    return words == others and all(map(alike, texts, found))
 
 
-def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a result without the texts that hold measured numbers, and these texts by place."""
+def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a result without the texts that hold measured numbers, and these texts."""
     rest = dict(result)
-    texts: dict[str, str] = {}
-    verdicts = rest["verdicts"] = [dict(verdict) for verdict in result["verdicts"]]
-    for number, verdict in enumerate(verdicts):
-        texts |= {f"{number}: {key}": verdict.pop(key) for key in ("ours", "notices")}
-    texts |= {key: rest.pop(key) for key in ("caption", "alt") if key in rest}
-    return rest, texts
+    rest["verdicts"] = [dict(verdict) for verdict in result["verdicts"]]
+    texts = [verdict.pop(key) for verdict in rest["verdicts"] for key in ("ours", "notices")]
+    return rest, texts + [rest.pop(key, "") for key in ("caption", "alt")]
 
 
 def alike(text: str, other: str, share: float = _SHARE) -> bool:

@@ -152,8 +152,9 @@ class MatrixMechanism:
                 "the products of the encoder's columns must not be negative; got "
                 f"{products.min():.3g}"
             )
-        arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
-        arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, high_open=True)
+        arguments.real(
+            "noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True, high_open=True
+        )
         if self.period is not None:
             arguments.integer("period", self.period, 1, encoder.shape[1])
         object.__setattr__(self, "encoder", encoder)
@@ -256,8 +257,9 @@ class MatrixMechanism:
     def contribution(self, released: np.ndarray, position: int) -> np.ndarray:
         """Return the best linear unbiased estimate of one record's gradient.
 
-        Its noise is that of :meth:`gaussian` at this position; it is the whole of what the release
-        says (a sufficient statistic), for an attacker who knows the other records.
+        It is alike at all steps of the record. Its noise is that of :meth:`gaussian` at this
+        position; it is the whole of what the release says (a sufficient statistic), for an
+        attacker who knows the other records.
 
         Parameters
         ----------

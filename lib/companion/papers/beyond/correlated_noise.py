@@ -167,15 +167,16 @@ def _attacked(study: Context, name: str, run: MatrixMechanism) -> tuple[float, .
     gradient's values, squared, over the squared clipping norm.
     """
     p, generator = study.parameters, study.rng(name, run.noise_multiplier)
+    candidates = np.eye(p.dimension)[:CANDIDATES]  # a rotation changes nothing
+    first_step = np.linalg.pinv(run.encoder)[0]
     aware, single, named = [], [], []
     for count in _portions(p.trials, 2_000_000 // (run.encoder.shape[0] * p.dimension)):
-        candidates = np.eye(p.dimension)[:CANDIDATES]  # a rotation changes nothing
         chosen = generator.integers(CANDIDATES, size=count)
         gradients = np.zeros((count, p.steps, p.dimension))
         gradients[:, 0] = candidates[chosen]
         released = run.release(gradients, generator)
         found = run.contribution(released, 0)
-        first = np.einsum("r,...rd->...d", np.linalg.pinv(run.encoder)[0], released)
+        first = np.einsum("r,...rd->...d", first_step, released)
         aware.append(np.square(found - candidates[chosen]).mean(axis=1))
         single.append(np.square(first - candidates[chosen]).mean(axis=1))
         named.append((found @ candidates.T).argmax(axis=1) == chosen)
