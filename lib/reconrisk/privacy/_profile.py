@@ -27,6 +27,7 @@ from reconrisk.privacy._saddle import (
 )
 from reconrisk.privacy._step import Step, one_step
 from reconrisk.privacy._tails import Tails, loosening, run_tails, split_tails
+from reconrisk.privacy._total_variation import small_total_variation
 
 __all__ = ["delta_enclosure", "epsilon_enclosure", "rough_log_delta"]
 
@@ -44,6 +45,8 @@ _ROUGH = 0.3
 _LONG, _ENOUGH = 1 << 15, 5.0
 #: relative width above which an enclosure is worth as many cells as memory allows
 _FAIR = 5e-3
+#: size of delta above which a bound near one is no sign of cells that are too wide
+_USELESS = 0.05
 #: smallest tilt, which decides the tail that is summed, and those tried relative to a level's
 _LEAST_TILT = 1e-9
 _SHARES = (1.0, 0.6, 0.35, 0.2)
@@ -122,6 +125,10 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
     Where large losses are treated apart, the lower bound is far from deltas below 1e-25; elsewhere
     from those below 1e-100.
     """
+    if epsilon == 0.0:
+        small = small_total_variation(mechanism)
+        if small is not None:
+            return small
     (size, deepest), goal = _log_delta(mechanism, epsilon), max(tolerance, _ROUGH)
     lower, upper, gap, share, finest, aim = 0.0, 1.0, math.inf, 1.0, False, 0.0
     for _ in range(_ROUNDS):
@@ -154,12 +161,15 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
             share *= 2.0
             continue
         lower = max(lower, max(b[0] for b in bounds))
-        upper = min(upper, max(b[1] for b in bounds))
+        found = max(b[1] for b in bounds)
+        upper = min(upper, found)
         before, gap = gap, (upper - lower) / max(upper, 1e-300)
         moved = math.log(max(upper, 1e-300)) - size
         if gap <= tolerance or upper < math.exp(deepest):
             break
-        if abs(moved) >= 1.0 and size > deepest:
+        if found > 0.5 and size < math.log(_USELESS) and width > least:
+            share *= 0.25  # cells too wide for the other direction's narrow losses
+        elif abs(moved) >= 1.0 and size > deepest:
             size = max(size + moved, deepest)
         elif goal > tolerance:
             goal = tolerance
@@ -235,6 +245,9 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
     Both bounds on the profile are inverted at no further composition; relative width ``tolerance``,
     or absolute ``1e-3 * tolerance`` where epsilon is below a thousandth.
     """
+    q, a = mechanism.sampling_rate, mechanism.inverse_noise
+    if mechanism.steps * q * math.erf(0.5 * a * math.sqrt(0.5)) < delta * (1.0 - 1e-9):
+        return 0.0, 0.0  # delta(0) is at most all steps' total variations together
     low, high = reach(mechanism, delta * 1e-3 * tolerance)
     guide, cut = saddle(mechanism, low, high), math.inf
     least = narrowest(mechanism, low, high, tolerance)
@@ -252,7 +265,6 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
             width = max(width, 0.5 * least)
             least, stretched = narrowest(mechanism, low, high, tolerance, cut), cut
         width = max(width, least)
-        a, q = mechanism.inverse_noise, mechanism.sampling_rate
         step = one_step(a, q, width, low, high, stretched)
         ends = [(0.0, 0.0)]
         try:

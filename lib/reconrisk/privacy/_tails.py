@@ -23,6 +23,13 @@ __all__ = ["Tail", "Tails", "loosening", "run_tails", "split_tails"]
 
 #: largest index that is told from others
 _FAR = 2.0**60
+#: largest admissible logarithm of a factor, below overflow
+_MOST_EXCESS = 690.0
+
+
+def _most(lift: float | np.ndarray) -> np.ndarray:
+    """Return an upper bound on ``exp(lift)`` times a probability."""
+    return np.where(np.greater(lift, _MOST_EXCESS), math.inf, np.exp(np.minimum(lift, 700.0)))
 
 
 @dataclass
@@ -63,10 +70,13 @@ class Tail:
         error = self.total.error_of_tail(abs(self.rate))
         # capped below overflow; the tails are then bounded by 0 and 1
         log_scale = self.total.log_norm + self.offset - self.rate * inside + lift
-        scale, most = (np.exp(np.minimum(power, 690.0)) for power in (log_scale, lift))
+        scale, most = np.exp(np.minimum(log_scale, _MOST_EXCESS)), _most(lift)
         summed, relative = self._summed(place), self.total.relative
         low = np.clip(scale * (summed * (1.0 - relative) - error), 0.0, most)
-        high = np.clip(scale * (summed * (1.0 + relative) + error) + self.at_end * most, 0.0, most)
+        high = scale * (summed * (1.0 + relative) + error)
+        if self.at_end:
+            high = high + self.at_end * most
+        high = np.where(log_scale < _MOST_EXCESS, np.clip(high, 0.0, most), most)
         # beyond the window's ends the tails are monotone
         below, above = index < inside, index > inside
         more, less = (below, above) if self.rate >= 0 else (above, below)
@@ -98,8 +108,9 @@ class Tail:
         low, high = self.bounds(index, lift)
         if summed:
             return low, high
-        most = np.exp(np.minimum(lift, 690.0))
-        return most - high, most - low
+        most = _most(lift)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isinf(most), 0.0, most - high), most - low
 
 
 @dataclass
@@ -154,9 +165,9 @@ class SplitTail:
     def _bounds(self, index: np.ndarray, lift: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         low, high = self.none.bounds(index, lift)
         more, most = (self._with_large(index, tail) for tail in self._tails_of_one)
-        scale = np.exp(np.minimum(lift, 690.0))
         most = most * (1.0 + self.relative) + self.rest
-        return low + scale * more * (1.0 - self.relative), np.minimum(high + scale * most, scale)
+        least, scale = np.exp(np.minimum(lift, _MOST_EXCESS)), _most(lift)
+        return low + least * more * (1.0 - self.relative), np.minimum(high + scale * most, scale)
 
     def _with_large(self, index: np.ndarray, tail: np.ndarray) -> np.ndarray:
         """Return the tails of sums with one large draw, from bounds on those of the others."""
@@ -227,10 +238,6 @@ class Tails:
             above = self.nu.up(middle)[int(upper)] > kappa
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         return high
-
-
-#: largest admissible logarithm of a factor, below overflow
-_MOST_EXCESS = 690.0
 
 
 def loosening(steps: float, step: Step) -> float:
