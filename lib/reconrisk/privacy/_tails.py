@@ -23,6 +23,8 @@ __all__ = ["Tail", "Tails", "loosening", "run_tails", "split_tails"]
 
 #: largest index that is told from others
 _FAR = 2.0**60
+#: logarithm of the mass outside the window of the steps beside one with a large loss
+_OF_OTHERS = -20.0
 #: largest admissible logarithm of a factor, below overflow
 _MOST_EXCESS = 690.0
 
@@ -298,16 +300,18 @@ def split_tails(
     end = first_large(cut, step.base, h)
     # with one large loss, no tail of the others' sum needs to be small
     tilts = [max(theta, 1.0) if theta > 0.0 else theta, 1.0 if theta > 0.0 else -1e-9]
-    slopes = [guide.slopes(tilt, log_outside) for tilt in tilts]
+    # which is as certain as its window is wide
+    outsides = [log_outside, min(log_outside, _OF_OTHERS)]
+    slopes = [guide.slopes(t, outside) for t, outside in zip(tilts, outsides, strict=True)]
 
     def sums(law: Law, tilted: float) -> list[Sum]:
         """Return the sums of the small losses of all steps, and of all but one."""
         small, found = _parted(law, end)[0], []
-        for steps, tilt, (low, high) in zip(
-            (guide.steps, guide.steps - 1), tilts, slopes, strict=True
+        for steps, tilt, outside, (low, high) in zip(
+            (guide.steps, guide.steps - 1), tilts, outsides, slopes, strict=True
         ):
             rate, ends = (tilt - tilted) * h, (low * h, high * h)
-            found.append(compose(small, rate, steps, ends, log_outside, whole=True))
+            found.append(compose(small, rate, steps, ends, outside, whole=True))
         return found
 
     def tail(law: Law, totals: list[Sum], shift: float, at_end: float) -> SplitTail:
