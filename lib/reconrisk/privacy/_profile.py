@@ -73,6 +73,8 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
         if width < least and cut < math.inf:
             least = narrowest(mechanism, low, high, 0.0 if finest else goal, cut)
             stretched = cut
+        if cut < math.inf and not finest:
+            least = max(least, _window(guide) / _LONGEST)
         step = _step(mechanism, max(width, least, aim), low, high, stretched)
         return _cells(step, least, guide, cut, size, goal, finest)
 
@@ -99,13 +101,15 @@ def _cells(
     stretched, will_do = step.nu.some is not None, 0.0
     if step.nu.mass.size > (_LONG >> 2 if stretched else _LONG):
         will_do = tolerance * _ENOUGH * (2.0 if stretched else 1.0)
-    if (
-        cut < math.inf
-        and _WINDOW * float(np.interp(0.0, guide.theta, guide.spread)) > _LONGEST * step.width
-    ):
-        will_do = max(will_do, 0.5 * _FAIR)
+    long = cut < math.inf and _window(guide) > 0.5 * _LONGEST * step.width
+    will_do = max(will_do, _FAIR if long else 0.0)
     slack = loosening(guide.steps, step)
-    return Cells(step.width, least, slack, guide, tails, will_do, narrowest, stretched)
+    return Cells(step.width, least, slack, guide, tails, will_do, narrowest, stretched, long)
+
+
+def _window(guide: Saddle) -> float:
+    """Return the length of a window, about."""
+    return _WINDOW * float(np.interp(0.0, guide.theta, guide.spread))
 
 
 def _first_width(guide: Saddle, epsilon: float, size: float, goal: float) -> float:

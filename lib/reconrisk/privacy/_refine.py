@@ -59,6 +59,8 @@ class Cells:
         Whether no narrower cells than ``least`` can be had, however wide the enclosure.
     stretched : bool
         Whether large losses have wider cells.
+    long : bool
+        Whether narrower cells need transforms that take a second.
     """
 
     width: float
@@ -69,6 +71,7 @@ class Cells:
     will_do: float
     narrowest: bool
     stretched: bool = False
+    long: bool = False
 
 
 # Refinement --------------------------------------------------------------------------------------
@@ -144,9 +147,9 @@ def refine_delta(
         elif cells.width <= cells.least and (gap <= _FAIR or finest or cells.narrowest):
             break
         else:
-            finest = cells.width <= cells.least
-            if finest and cells.stretched:  # only as narrow as is fair
-                aim = cells.width * math.sqrt(0.4 * _FAIR / gap)
+            finest = finest or cells.width <= cells.least
+            if finest and (cells.stretched or cells.long):  # only as narrow as is fair
+                aim = cells.width * math.sqrt(0.7 * _FAIR / gap)
             share *= float(np.clip(0.85 * math.sqrt(tolerance / gap), 0.05, 0.7))
     return lower, upper
 
