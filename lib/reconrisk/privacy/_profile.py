@@ -185,6 +185,8 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
         if width < least and cut < math.inf:
             width = max(width, 0.5 * least)
             least, stretched = narrowest(mechanism, low, high, goal, cut), cut
+        if cut < math.inf and not finest:
+            least = max(least, _window(guide) / _LONGEST)
         step = _step(mechanism, max(width, least), low, high, stretched)
         return _cells(step, least, guide, cut, math.log(delta), tolerance, finest)
 

@@ -221,6 +221,8 @@ def refine_epsilon(
                 break
             finest = True
         factor = 0.85 * math.sqrt(tolerance / gap) if 0 < gap < math.inf else 2.0
+        if finest and cells.long and gap < math.inf:  # only as narrow as is fair
+            factor = max(factor, math.sqrt(0.7 * _FAIR / gap))
         width *= float(np.clip(factor, 0.05, 0.7))
     return lower, upper
 
