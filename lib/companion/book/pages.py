@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from companion.book.costs_page import costs_page
+from companion.book.downloads import Files
 from companion.book.explorer import explorer_presets, explorer_report
 from companion.book.gallery import Gallery, Shown
 from companion.book.markdown import (
@@ -21,6 +22,7 @@ from companion.book.markdown import (
     slug,
     tally,
 )
+from companion.book.print_against_ours import figure_of_print, in_print
 from companion.book.recorded_pages import recorded_page
 from companion.study import registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
@@ -28,13 +30,17 @@ from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["standing", "write_pages"]
 
-THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
+THUMBNAIL_WIDTH = 640  # pixels; shown at up to half of that, sharp on dense screens
 
 Row = TypeVar("Row", Exhibit, Claim, Erratum)
 
 
 def write_pages(
-    folder: Path, gallery: Gallery, project: Path, source: Callable[[str], str]
+    folder: Path,
+    gallery: Gallery,
+    project: Path,
+    source: Callable[[str], str],
+    files: Files | None = None,
 ) -> None:
     """Write every generated page and fragment.
 
@@ -48,11 +54,14 @@ def write_pages(
         The checkout.
     source : callable
         From a file of the project to the address at which it can be read.
+    files : Files, optional
+        Figures drawn as vectors.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    files = files or Files()
     pictures = _thumbnails(folder / "thumbnails", gallery)
     pages = {
-        "exhibits.md": _exhibits(gallery, pictures),
+        "exhibits.md": _exhibits(gallery, pictures, _print(folder / "print", gallery, files)),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
         "recorded.md": recorded_page(gallery.recorded, project, source),
@@ -64,12 +73,12 @@ def write_pages(
         "_costs.md": costs_page(),
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
-    pages |= _figures(folder / "figures", gallery)
+    pages |= _figures(folder / "figures", gallery, files)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _figures(folder: Path, gallery: Gallery) -> dict[str, str]:
+def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
     """Store the exhibits' figures; return a fragment for each, for pages outside the notebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     fragments = {}
@@ -77,12 +86,15 @@ def _figures(folder: Path, gallery: Gallery) -> dict[str, str]:
         if shown.picture is None or shown.result is None:
             continue
         name = slug(exhibit)
-        (folder / f"{name}.png").write_bytes(shown.picture)
+        picture = files.staged(exhibit)
+        if not picture:
+            (folder / f"{name}.png").write_bytes(shown.picture)
+            picture = f"/book/generated/figures/{name}.png"
         row = registry.exhibit(exhibit)
         paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
-                f":::{{figure}} /book/generated/figures/{name}.png",
+                f":::{{figure}} {picture}",
                 f":alt: {one_line(shown.result['alt'])}",
                 ":align: center",
                 "",
@@ -143,7 +155,14 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
     return paths
 
 
-def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
+def _print(folder: Path, gallery: Gallery, files: Files) -> list[str]:
+    """Return the figure of printed numbers against ours; none without tables."""
+    if files.tables is None:
+        return []
+    return figure_of_print(folder, in_print(gallery, files.tables))
+
+
+def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str]) -> str:
     every = [e for key in PAPERS for e in _whole(key)]
     done = sum(gallery.status(e.id) != "pending" for e in every)
     parts = [
@@ -154,6 +173,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
         "quick run's is given beside it.",
         f"**{done} of {len(every)} are built, {len(every) - done} are pending.** "
         f"By verdict: {tally(gallery.status(e.id) for e in every)}.",
+        "\n".join(overview),
     ]
     for key, title in PAPERS.items():
         rows = _whole(key)
@@ -162,7 +182,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
         done = sum(gallery.status(e.id) != "pending" for e in rows)
         parts += [f"## {title}", f"{done} of {len(rows)} built."]
         cards = [_card(e, gallery, pictures) for e in rows]
-        parts.append("\n".join([":::::{grid} 1 2 3 3", ":gutter: 2", "", *cards, ":::::"]))
+        parts.append("\n".join([":::::{grid} 1 2 2 2", ":gutter: 2", "", *cards, ":::::"]))
         stated = [e for e in _of_paper(registry.exhibits(), key) if not e.computable]
         if stated:
             labels = "\n".join(f"({e.anchor})=" for e in stated)
@@ -191,14 +211,8 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
     lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
     if panels:
-        items = (f"{escape(_short(p, exhibit))} {standing(gallery, p.id)}".strip() for p in panels)
-        lines += ["", *(f"- {item}" for item in items)]
+        lines += ["", f"Its {len(panels)} panels: {tally(gallery.status(p.id) for p in panels)}"]
     return "\n".join([*lines, "::::", ""])
-
-
-def _short(panel: Exhibit, whole: Exhibit) -> str:
-    """Return a panel's place without the figure's own name: ``row 1, MSE``."""
-    return panel.place.removeprefix(whole.place).strip(" ()") or panel.place
 
 
 FILTER = """\
