@@ -115,7 +115,7 @@ COLOUR_PARAMETERS = {
     "colour_epsilons": Parameter(
         "floats",
         (10.0, 100.0, 1000.0, 10000.0, 100000.0),
-        (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0, 100000.0),
+        (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0, 100000.0),
         _RANGE,
         "epsilon in the colour panels, smallest first",
         low=1e-3,
