@@ -183,7 +183,8 @@ class StandIn:
     Attributes
     ----------
     match : str
-        A regular expression of what ``Tables.stand_ins`` says of it.
+        A regular expression of what ``Tables.stand_ins`` says of it. The last row's matches all:
+        what a reader's own run was told to take.
     what, instead_of : str
         The stand-in and what it stands in for, in Markdown.
     why, lifted_by : str
@@ -298,20 +299,17 @@ def stand_ins() -> tuple[StandIn, ...]:
 
 
 def stand_in(name: str) -> StandIn:
-    """Return the kind of a stand-in, as ``Tables.stand_ins`` names it.
+    """Return the kind of a stand-in, as ``Tables.stand_ins`` names it: the first that matches.
 
     Raises
     ------
     KeyError
-        If no row of ``data/companion/stand_ins.csv``, or more than one, matches the name.
+        If no row of ``data/companion/stand_ins.csv`` matches the name.
     """
-    found = [row for row in stand_ins() if re.fullmatch(row.match, name)]
-    if len(found) != 1:
-        raise KeyError(
-            f"data/companion/stand_ins.csv must say once why {name!r} stands in; it does "
-            f"{len(found)} times"
-        )
-    return found[0]
+    for row in stand_ins():
+        if re.fullmatch(row.match, name):
+            return row
+    raise KeyError(f"data/companion/stand_ins.csv does not say why {name!r} stands in")
 
 
 def exhibit(exhibit_id: str) -> Exhibit:
