@@ -43,3 +43,13 @@ def test_stand_ins_of_recorded_runs_have_reasons_too():
     for record in read_recorded(ROOT).records.values():
         for name in record.result.get("stand_ins", ()):
             assert registry.stand_in(name) not in ASKED_FOR, name
+
+
+def test_every_stored_verdict_says_truly_which_part_of_the_data_it_is_on():
+    for result in stored_results(ROOT).values():
+        subsets = result.content["subsets"]
+        for verdict in result.verdicts:
+            named = set(verdict.on.split(" and ")) if verdict.on else set()
+            assert named <= set(subsets), f"{result.content['exhibit']}: {verdict.on}"
+            if verdict.status == "holds on stand-in data":
+                assert not verdict.on and result.content["stand_ins"], verdict.target

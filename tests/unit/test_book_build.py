@@ -532,8 +532,8 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
     for name in (untrained, "data = x"):
         kind = registry.stand_in(name)
         assert f"* - {kind.what}\n" in text and f"{kind.why}\n  - {kind.lifted_by}\n  - 1\n" in text
-    link = "{ref}`Figure 4 <exhibit-mean_to_extreme-fig4>`"
-    assert f"* - {link}\n  - {link}\n" in text
+    figure = f"Figure 4 ({registry.PAPERS['mean_to_extreme']})"
+    assert f"* - {{ref}}`{figure} <exhibit-mean_to_extreme-fig4>`\n  - the whole\n" in text
 
 
 # Processors --------------------------------------------------------------------------------------

@@ -409,7 +409,8 @@ def _stand_ins(gallery: Gallery) -> str:
     for shown in gallery.shown.values():
         names = (shown.result or {}).get("stand_ins", ())
         kinds = list(dict.fromkeys(map(registry.stand_in, names)))
-        link, every = exhibit_link(shown.exhibit), list(shown.verdicts)
+        row, every = registry.exhibit(shown.exhibit), list(shown.verdicts)
+        link = exhibit_link(row.id, f"{row.place} ({PAPERS[row.paper_key]})")
         held = [v for v in every if v.status == "holds on stand-in data"]
         verdicts += len(every)
         counts.update({kind: len(held) for kind in kinds})
@@ -418,7 +419,9 @@ def _stand_ins(gallery: Gallery) -> str:
             said = "; ".join(map(escape, names))
             exhibits.append((link, said, share, _recorded_on(gallery, shown)))
         whats = "; ".join(kind.what for kind in kinds)
-        on_them += [(link, _target(v.target), escape(v.statement), whats) for v in held]
+        on_them += [
+            (link, _target(v.target, shown.exhibit), escape(v.statement), whats) for v in held
+        ]
     kinds = [k for k in registry.stand_ins() if k in counts]
     reasons = list_table(
         ("Stands in", "For", "Why", "What would lift it", "Verdicts"),
@@ -446,12 +449,12 @@ def _stand_ins(gallery: Gallery) -> str:
     )
 
 
-def _target(target: str) -> str:
-    """A verdict's target as a link; a panel, which has no place of its own, in words."""
-    exhibits = registry.exhibits()
-    if target in exhibits:
-        whole = registry.parent_of(target) == target
-        return exhibit_link(target) if whole else escape(exhibits[target].place)
+def _target(target: str, exhibit: str) -> str:
+    """What a verdict of an exhibit is on: itself, its panel, or a claim or an erratum by a link."""
+    if target == exhibit:
+        return "the whole"
+    if target in registry.exhibits():
+        return escape(registry.exhibit(target).place)
     kind = "claim" if target in registry.claims() else "erratum"
     return f"{{ref}}`{target} <{anchor(kind, target)}>`"
 
