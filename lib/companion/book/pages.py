@@ -4,6 +4,7 @@ They are computed from the registry and from the verdicts stored in notebooks an
 """
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -416,22 +417,60 @@ def _summary(gallery: Gallery) -> str:
 
 
 def _stand_ins(gallery: Gallery) -> str:
-    """Every exhibit whose quick run has a stand-in, with what it is and what was judged on it."""
-    rows, on_them, verdicts = [], 0, 0
+    """Every kind of stand-in with its reason, every verdict on one, every exhibit that has one."""
+    counts: Counter[registry.StandIn] = Counter()
+    exhibits, on_them, verdicts = [], [], 0
     for shown in gallery.shown.values():
-        held = [v.status == "holds on stand-in data" for v in shown.verdicts]
-        on_them, verdicts = on_them + sum(held), verdicts + len(held)
         names = (shown.result or {}).get("stand_ins", ())
+        kinds = list(dict.fromkeys(map(registry.stand_in, names)))
+        row, every = registry.exhibit(shown.exhibit), list(shown.verdicts)
+        link = exhibit_link(row.id, f"{row.place} ({PAPERS[row.paper_key]})")
+        held = [v for v in every if v.status == "holds on stand-in data"]
+        verdicts += len(every)
+        counts.update({kind: len(held) for kind in kinds})
         if names:
-            what = "; ".join(map(escape, names))
-            link = exhibit_link(shown.exhibit)
-            rows.append((link, what, f"{sum(held)} of {len(held)}", _recorded_on(gallery, shown)))
-    header = ("Exhibit", "In place of the paper's", "Verdicts on them", "Recorded run")
-    table = list_table(header, rows, widths=(26, 38, 16, 20), classes="status")
-    return (
-        f"{on_them} of the {verdicts} verdicts of the quick runs hold on stand-in data.\n\n"
-        f"::::{{dropdown}} Exhibits with a stand-in: {len(rows)}\n{table}::::\n"
+            share = f"{len(held)} of {len(every)}"
+            said = "; ".join(map(escape, names))
+            exhibits.append((link, said, share, _recorded_on(gallery, shown)))
+        whats = "; ".join(kind.what for kind in kinds)
+        on_them += [
+            (link, _target(v.target, shown.exhibit), escape(v.statement), whats) for v in held
+        ]
+    kinds = [k for k in registry.stand_ins() if k in counts]
+    reasons = list_table(
+        ("Stands in", "For", "Why", "What would lift it", "Verdicts"),
+        [(k.what, k.instead_of, k.why, k.lifted_by, str(counts[k])) for k in kinds],
+        widths=(20, 20, 26, 24, 10),
+        classes="status",
     )
+    judged = list_table(
+        ("Exhibit", "On", "What holds", "Stands in"),
+        on_them,
+        widths=(18, 14, 44, 24),
+        classes="status",
+    )
+    whole = list_table(
+        ("Exhibit", "In place of the paper's", "Verdicts on them", "Recorded run"),
+        exhibits,
+        widths=(26, 38, 16, 20),
+        classes="status",
+    )
+    return (
+        f"{reasons}\n{len(on_them)} of the {verdicts} verdicts of the quick runs hold on stand-in "
+        "data; where several stand in at once, each is counted.\n\n"
+        f"::::{{dropdown}} Verdicts on a stand-in: {len(on_them)}\n{judged}::::\n\n"
+        f"::::{{dropdown}} Exhibits with a stand-in: {len(exhibits)}\n{whole}::::\n"
+    )
+
+
+def _target(target: str, exhibit: str) -> str:
+    """What a verdict of an exhibit is on: itself, its panel, or a claim or an erratum by a link."""
+    if target == exhibit:
+        return "the whole"
+    if target in registry.exhibits():
+        return escape(registry.exhibit(target).place)
+    kind = "claim" if target in registry.claims() else "erratum"
+    return f"{{ref}}`{target} <{anchor(kind, target)}>`"
 
 
 def _recorded_on(gallery: Gallery, shown: Shown) -> str:
