@@ -68,6 +68,9 @@ CONTRACTS = {
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
+    "bounds.audit_claim": "*n, *n -> ()",
+    "privacy.audit_epsilon": "*n, *n -> ()",
+    "privacy.audit_gaussian": "*n, *n -> ()",
     "privacy.square_root_encoder": "-> steps steps",
     "privacy.tree_encoder": "-> nodes steps",
     "privacy.vmf_renyi_blocks": """

@@ -9,6 +9,7 @@ from reconrisk.bounds._any_network import (
     information_capacity_vmf,
     information_on_sphere,
 )
+from reconrisk.bounds._audit import audit_claim, audit_rero
 from reconrisk.bounds._bayes_capacity import (
     bayes_capacity_discrete,
     bayes_capacity_gaussian,
@@ -133,6 +134,8 @@ __all__ = [
     "TradeOff",
     "ZeroConcentratedDP",
     "advantage",
+    "audit_claim",
+    "audit_rero",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
     "bayes_capacity_vmf",
