@@ -58,6 +58,12 @@ from reconrisk.bounds._information import (
     mutual_information_monte_carlo,
     mutual_information_orthogonal,
 )
+from reconrisk.bounds._knowledge import (
+    gaussian_summary,
+    prior_success_given,
+    rero_given,
+    rero_secrets,
+)
 from reconrisk.bounds._known_norm import expected_mse_known_norm, expected_mse_unbiased
 from reconrisk.bounds._many_steps import (
     expected_mse_sampled,
@@ -167,6 +173,7 @@ __all__ = [
     "expected_psnr",
     "fano_success",
     "gaussian_dp",
+    "gaussian_summary",
     "gradient_information",
     "information_capacity",
     "information_capacity_vmf",
@@ -201,6 +208,7 @@ __all__ = [
     "prior_success_ball",
     "prior_success_ball_any_centre",
     "prior_success_from_samples",
+    "prior_success_given",
     "psnr_bound_paper",
     "psnr_density",
     "psnr_quantile",
@@ -211,10 +219,12 @@ __all__ = [
     "rero_curve",
     "rero_box",
     "rero_gaussian",
+    "rero_given",
     "rero_monte_carlo",
     "rero_pure",
     "rero_rdp",
     "rero_renyi",
+    "rero_secrets",
     "rero_sphere",
     "rero_vmf",
     "rero_vmf_curve",
