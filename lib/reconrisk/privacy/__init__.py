@@ -3,6 +3,12 @@
 NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
 """
 
+from reconrisk.privacy._audit import (
+    audit_epsilon,
+    audit_epsilon_many_runs,
+    audit_gaussian,
+    audit_gaussian_many_runs,
+)
 from reconrisk.privacy._conversions import (
     amplify,
     compose,
@@ -40,6 +46,10 @@ __all__ = [
     "Laplace",
     "MatrixMechanism",
     "amplify",
+    "audit_epsilon",
+    "audit_epsilon_many_runs",
+    "audit_gaussian",
+    "audit_gaussian_many_runs",
     "compose",
     "delta",
     "epsilon",
