@@ -95,21 +95,23 @@ def box(count: int, out: Path) -> None:
         for name, function in (
             ("epsilon", partial(privacy.epsilon, run, float(small))),
             ("delta", partial(privacy.delta, run, float(epsilon))),
+            ("total variation", partial(privacy.delta, run, 0.0)),
             ("success", partial(bounds.rero, run, float(small))),
         ):
             value, seconds = timed(function)
-            if name == "delta" and value.upper < 1e-12:
+            if name != "epsilon" and value.upper < 1e-12:
                 continue
             # epsilon is enclosed to 2e-3 where that is more than one per cent
             width = value.width / max(value.upper, 0.2 if name == "epsilon" else 5e-324)
             found.setdefault(name, []).append((float(q), max(width, 1e-8), seconds))
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
-    for marker, (name, rows) in zip("os^", found.items(), strict=False):
+    for marker, (name, rows) in zip("osd^", found.items(), strict=False):
         q, width, seconds = np.transpose(rows)
-        axes[0].loglog(q, width, marker, ms=4, label=name)
-        axes[1].loglog(q, seconds, marker, ms=4, label=name)
+        axes[0].loglog(q, width, marker, ms=2.5, label=name)
+        axes[1].loglog(q, seconds, marker, ms=2.5, label=name)
         print(
-            f"{name}: {len(rows)} settings, widest {width.max():.1e}, longest {seconds.max():.2f} s"
+            f"{name}: {len(rows)} settings, widest {width.max():.1e}, "
+            f"longest {seconds.max():.2f} s, {np.sum(seconds > 1.0)} longer than 1 s"
         )
     for axis, limit, label in zip(axes, (1e-2, 2.0), ("relative width", "seconds"), strict=True):
         axis.axhline(limit, color="0.5", lw=0.8, ls=":")

@@ -198,10 +198,32 @@ def test_wide_enclosures_are_admitted(library) -> None:
         assert wide or epsilon["upper"] - epsilon["lower"] <= 0.05 * epsilon["upper"]
 
 
-def test_epsilon_is_narrow_at_small_rates(library) -> None:
+#: sigma, q, T at which few steps have a loss that matters
+RARE = [
+    (0.7, 1e-4, 10_000), (0.53, 2.9e-5, 87_000), (0.6, 1e-4, 30_000), (0.9, 1e-6, 100_000),
+    (0.5, 1e-5, 100_000), (0.7, 1e-5, 100_000), (2.0, 1e-5, 100_000),
+]  # fmt: skip
+
+
+def test_success_and_advantage_are_narrow_at_small_rates(library) -> None:
     """Rare large losses are treated apart, as in the library."""
-    runs = [(0.7, 1e-4, 10_000), (0.53, 2.9e-5, 87_000), (0.6, 1e-4, 30_000), (0.9, 1e-6, 100_000)]
-    for sigma, q, steps in runs:
+    priors = [1e-6, 1e-3, 0.1]
+    for sigma, q, steps in RARE:
+        mechanism, run = {"a": 1 / sigma, "q": q, "steps": steps}, DPSGD(sigma, q, steps)
+        (lower, upper), distance = library.evaluate(
+            "([m, k]) => [reconriskExplorer.accountant.successCurve(m, k, 1e-3),"
+            " reconriskExplorer.accountant.distance(m, 1e-3)]",
+            [mechanism, priors],
+        )
+        truths = [*(bounds.rero(run, k) for k in priors), privacy.delta(run, 0.0)]
+        found = [*zip(lower, upper, strict=True), distance]
+        for (low, high), truth in zip(found, truths, strict=True):
+            assert low <= truth.upper * (1 + 1e-9) and truth.lower <= high * (1 + 1e-9)
+            assert high - low <= 0.01 * high
+
+
+def test_epsilon_is_narrow_at_small_rates(library) -> None:
+    for sigma, q, steps in RARE:
         mechanism = {"a": 1 / sigma, "q": q, "steps": steps}
         low, high = library.evaluate(
             "m => reconriskExplorer.accountant.epsilon(m, 1e-6, 1e-3)", mechanism

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, Enclosure, bounds, privacy
+from reconrisk.privacy import _profile, _total_variation
+from reconrisk.privacy._saddle import Mechanism
 
 
 def logarithmic(low, high):
@@ -147,3 +149,80 @@ def test_bounds_of_prv_accountant_enclose_ours(setting):
 def test_an_upper_bound_by_dual_subsampling_is_not_below_ours(run, other):
     """PLD_accounting 2.0 (Feldman and Shenfeld 2026) on dp-accounting's Gaussian, grid 1e-4."""
     assert privacy.epsilon(run, 1e-5).lower <= other <= privacy.epsilon(run, 1e-5).upper * 1.001
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        DPSGD(40.192664408099006, 2.079807967094903e-07, 1_657_267),
+        DPSGD(48.86847930609203, 3.387758149466452e-06, 4_205_330),
+        DPSGD(19.762742311966047, 4.2005948396808803e-07, 242_756),
+        DPSGD(62.0, 2e-7, 5000),
+    ],
+)
+def test_hardly_any_loss_has_a_normal_total_variation(run):
+    """So many tiny losses: half of E|S|, normal, but for Berry and Esseen's and q's own size."""
+    found = privacy.delta(run, 0.0)
+    deviation = run.sampling_rate * math.sqrt(run.steps * math.expm1(run.noise_multiplier**-2))
+    normal = deviation / math.sqrt(2.0 * math.pi)
+    assert found.width <= 0.01 * found.upper
+    assert found.lower * (1.0 - 2e-3) <= normal <= found.upper * (1.0 + 2e-3)
+
+
+def test_the_sum_of_positive_terms_agrees_with_the_difference_of_tails(monkeypatch):
+    monkeypatch.setattr(_total_variation, "_ROUNDED", 0.0)
+    for sigma, q, steps in [(2.0, 1e-3, 500), (10.0, 1e-4, 20_000), (1.2, 3e-5, 4), (5.0, 0.1, 3)]:
+        low, high = _total_variation.small_total_variation(Mechanism(1.0 / sigma, q, steps))
+        low_end, high_end = refined_delta(Mechanism(1.0 / sigma, q, steps))
+        assert low <= high_end and low_end <= high
+        assert high - low <= 2e-3 * high
+
+
+def refined_delta(mechanism):
+    """Delta of nought by threshold tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_profile, "small_total_variation", lambda _: None)
+        return _profile.delta_enclosure(mechanism, 0.0, 1e-4)
+
+
+def test_an_epsilon_whose_exponential_overflows_is_enclosed():
+    run = DPSGD(1.343938276386692, 0.7048682702862267, 3_864_043)
+    found = privacy.epsilon(run, 5.591752420609961e-09)
+    assert found.width <= 1e-3 * found.upper
+    # the mean loss is that of a step times their number, and deviations are far smaller
+    x = np.linspace(-12.0, 12.0 + 1.0 / run.noise_multiplier, 20_001)
+    a, q = 1.0 / run.noise_multiplier, run.sampling_rate
+    loss = np.log1p(q * np.expm1(a * x - 0.5 * a * a))
+    law = ((1.0 - q) * np.exp(-0.5 * x * x) + q * np.exp(-0.5 * (x - a) ** 2)) * (x[1] - x[0])
+    law /= math.sqrt(2.0 * math.pi)
+    mean = float(law @ loss)
+    deviation = math.sqrt(float(law @ (loss - mean) ** 2) * run.steps)
+    assert found.upper == pytest.approx(run.steps * mean + 5.71 * deviation, rel=2e-4)
+
+
+def test_fewer_steps_than_could_tell_have_no_epsilon():
+    assert privacy.epsilon(DPSGD(0.32, 3e-7, 1654), 0.05) == Enclosure(0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("run", "epsilon"),
+    [
+        (DPSGD(0.6683667325448002, 5.4041853431235315e-05, 3054), 0.40317207454149706),
+        (DPSGD(0.7587159955278517, 3.10263476025128e-05, 3_859_572), 0.8305522215876766),
+    ],
+)
+def test_a_delta_that_one_large_loss_makes_is_narrow(run, epsilon):
+    found = privacy.delta(run, epsilon)
+    assert found.width <= 0.01 * found.upper
+
+
+def test_the_other_direction_does_not_hide_a_tiny_delta():
+    """Cells wide enough for the likely losses are too wide for those of adding a record."""
+    assert privacy.delta(DPSGD(2.163255534067954, 0.017738260578101198, 494), 5.88).upper < 1e-12
+    assert privacy.delta(DPSGD(1.18, 1.7e-7, 25_517), 1.01e-3).upper < 1e-12
+
+
+@pytest.mark.parametrize("kappa", [1e-40, 1e-27, 1e-20])
+def test_success_at_remote_priors_is_narrow(kappa):
+    found = bounds.rero(DPSGD(1.48218, 0.00180869, 199), kappa)
+    assert found.width <= 0.01 * found.upper

@@ -121,7 +121,7 @@ def test_what_halves_the_risk_halves_it(report):
     [
         (100.0, {"membership": "strong protection", "matching": "hardly better than guessing",
                  "attribute": "hardly", "anonymity": "speaks for it", "halving": "nothing needed"}),
-        (0.01, {"membership": "weak protection", "matching": "can be named", "anonymity": "no",
+        (0.01, {"membership": "no protection", "matching": "can be named", "anonymity": "no",
                 "attribute": "largely", "picture": "recognised"}),
     ],
 )  # fmt: skip

@@ -3,8 +3,8 @@
  * A port of the modules _step, _compose, _tails, _saddle, _tradeoff and _profile, whose docstrings
  * explain and prove what is done here, bounds on rounding included. It differs in what it spends:
  * shorter lattices, wider tolerances, no closed forms (bounds.js has those), sampling rates below
- * one only. Large losses are not treated apart, so that at small sampling rates its enclosures may
- * be too wide to be of use; report.js says so. They are enclosures all the same.
+ * one only. Where enclosures come out too wide to be of use, report.js says so. They are enclosures
+ * all the same.
  */
 "use strict";
 
@@ -22,6 +22,12 @@ function reconriskAccountant(special) {
   // probability of two steps with large losses, and by how much these must raise epsilon
   const REST = 2e-5;
   const RARE = 0.95;
+  // how far, in deviations of the small losses' sum, large ones must raise a success's level
+  const APART = 0.25;
+  // smallest kappa for which they are treated apart: below, rounding errors swamp the sum beside one
+  const LEAST_APART = 1e-18;
+  // beyond the cut, cells are at least this part of their distance from the smallest loss wide
+  const STRETCH = 1 / 1024;
   const BLOCK = 64;
   const TOO_LONG = { tooLong: true };
 
@@ -54,8 +60,8 @@ function reconriskAccountant(special) {
   const FEW = legendre(4);
   const MANY = legendre(8);
 
-  /** Where the cells are: half cell j is [j, j + 1] width/2 above `base`. */
-  function geometry(a, q, width, low, high) {
+  /** Where the cells are: cell j begins bounds[j] width above `base`, and has two halves. */
+  function geometry(a, q, width, low, high, cut) {
     const g = { a, q, width, low, high };
     g.base = Math.log1p(-q);
     g.logOdds = Math.log(q) - Math.log1p(-q);
@@ -68,25 +74,35 @@ function reconriskAccountant(special) {
     const top = Math.log1p(g.excess(high));
     g.first = Math.floor(bottom / width);
     if (g.first > 0 && g.first * width > bottom) g.first -= 1;
-    g.cells = Math.max(Math.ceil(top / width), g.first + 1) - g.first;
+    const last = Math.max(Math.ceil(top / width), g.first + 1);
+    const large = Math.floor((cut - g.base) / width) + 1;
+    const fine = cut === Infinity ? last : Math.min(Math.max(large, g.first + 2), last);
+    g.bounds = [];
+    for (let k = g.first; k < fine; k += 1) g.bounds.push(k);
+    g.bounds.push(fine);
+    while (g.bounds[g.bounds.length - 1] < last) {
+      const end = g.bounds[g.bounds.length - 1];
+      g.bounds.push(Math.min(Math.ceil(end * (1 + STRETCH)), last));
+    }
+    g.cells = g.bounds.length - 1;
     return g;
   }
 
   /** Laws on the lattice base + k width: dominating from above, rounded from below. */
-  function oneStep(a, q, width, low, high) {
-    const g = geometry(a, q, width, low, high);
+  function oneStep(a, q, width, low, high, cut = Infinity) {
+    const g = geometry(a, q, width, low, high, cut);
     const halves = 2 * g.cells;
     const above = new Float64Array(g.cells + 1);
     const nu = new Float64Array(g.cells + 2);
     const mu = new Float64Array(g.cells + 2);
     const lift = Math.exp(g.base);
-    const spread = Math.expm1(width);
     let left = low;
     for (let j = 0; j < halves; j += 1) {
-      const right = j === halves - 1 ? high : g.output((2 * g.first + j + 1) * (0.5 * width));
       const cell = j >> 1;
-      const bottom = Math.expm1((g.first + cell) * width);
-      const toShare = 1 / ((1 + bottom) * spread);
+      const [start, end] = [g.bounds[cell], g.bounds[cell + 1]];
+      const right = j === halves - 1 ? high : g.output((j & 1 ? 2 * end : start + end) * (0.5 * width));
+      const bottom = Math.expm1(start * width);
+      const toShare = 1 / ((1 + bottom) * Math.expm1((end - start) * width));
       const scale = (right - left) * (Math.max(Math.abs(left), Math.abs(right)) + a + 4);
       const [nodes, weights] = scale <= 0.1 ? FEW : MANY;
       const pieces = scale <= 0.1 ? 1 : Math.ceil(scale / 2);
@@ -96,9 +112,9 @@ function reconriskAccountant(special) {
       let up = 0;
       let down = 0;
       for (let piece = 0; piece < pieces; piece += 1) {
-        const start = left + piece * size;
+        const from = left + piece * size;
         for (let i = 0; i < nodes.length; i += 1) {
-          const x = start + (0.5 + 0.5 * nodes[i]) * size;
+          const x = from + (0.5 + 0.5 * nodes[i]) * size;
           const density = Math.exp(-0.5 * x * x) * (0.5 * weights[i] * 0.3989422804014327 * size);
           const excess = g.excess(x);
           const share = clip((excess - bottom) * toShare, 0, 1);
@@ -138,16 +154,19 @@ function reconriskAccountant(special) {
     nu[cells + 1] = nuHigh;
     mu[cells + 1] = muHigh;
     const rounding = roundings(g);
+    const largest = Math.min(Math.expm1(Math.min(g.bounds[cells] * width, 1)), 1);
+    const exponents = a * Math.max(-g.low, g.high) + a * a + Math.abs(g.logOdds);
     const longer = new Float64Array(cells + 2);
     longer.set(rounding);
     longer[cells + 1] = rounding[cells];
+    const further = [...g.bounds, g.bounds[cells] + 1];
     return {
       base: g.base,
       width,
-      above: { first: g.first, mass: above, relative: rounding },
-      nu: { first: g.first, mass: nu, relative: longer },
-      mu: { first: g.first, mass: mu, relative: longer },
-      ratioError: UNIT * (32 + 4 * (a * Math.max(-g.low, g.high) + a * a + Math.abs(g.logOdds))),
+      above: { first: g.first, mass: above, relative: rounding, points: g.bounds },
+      nu: { first: g.first, mass: nu, relative: longer, points: further },
+      mu: { first: g.first, mass: mu, relative: longer, points: further },
+      ratioError: largest * UNIT * (32 + 4 * exponents),
       atInfinity: muHigh * (1 + 1e-9),
       atMinusInfinity: atMinusInfinity * (1 + 1e-9),
     };
@@ -156,7 +175,7 @@ function reconriskAccountant(special) {
   /** Bound on the relative error of the mass at each lattice point. */
   function roundings(g) {
     const x = new Float64Array(g.cells + 1);
-    for (let k = 0; k <= g.cells; k += 1) x[k] = Math.abs(g.output((g.first + k) * g.width));
+    for (let k = 0; k <= g.cells; k += 1) x[k] = Math.abs(g.output(g.bounds[k] * g.width));
     x[0] = Math.abs(g.low);
     x[g.cells] = Math.max(x[g.cells], Math.abs(g.high));
     const out = new Float64Array(g.cells + 1);
@@ -195,7 +214,9 @@ function reconriskAccountant(special) {
     return Math.log1p(-q) + S.logAddExp(0, a * (x - 0.5 * a) + odds);
   }
 
-  function narrowest(mechanism, low, high) {
+  /** The smallest width of cells, of those up to the loss `cut` if the others grow. */
+  function narrowest(mechanism, low, high, cut = Infinity) {
+    if (cut < Infinity) return (cut - loss(mechanism, low)) / (MOST_CELLS >> 2);
     return (loss(mechanism, high) - loss(mechanism, low)) / MOST_CELLS;
   }
 
@@ -799,11 +820,16 @@ function reconriskAccountant(special) {
     const sums = (law, tilted) => {
       const n = split(law);
       const small = { first: law.first, mass: law.mass.slice(0, n), relative: law.relative.slice(0, n) };
-      return tilts.map((tilt, i) => compose(
-        small, (tilt - tilted) * h, counts[i], slopesFor(guide, tilt, logOutside).map((s) => s * h),
-        logOutside, true,
-      ));
+      return tilts.map((tilt, i) => {
+        // what is outside of the others' window may be as improbable as two large losses
+        const outside = i ? Math.min(logOutside, others) : logOutside;
+        const slopes = slopesFor(guide, tilt, outside).map((s) => s * h);
+        return compose(small, (tilt - tilted) * h, counts[i], slopes, outside, true);
+      });
     };
+    let chance = 0;
+    for (let i = split(step.above); i < step.above.mass.length; i += 1) chance += step.above.mass[i];
+    const others = clip(Math.log(Math.max(steps * chance, 1e-300)), -42, -20);
     const tail = (law, totals, shift, atEnd) => {
       const n = split(law);
       const [none, one] = totals.map((total, i) => makeTail(
@@ -811,13 +837,18 @@ function reconriskAccountant(special) {
       ));
       const first = totals[1].first - 1;
       const size = totals[1].size + 2;
+      const points = law.points.slice(n);
+      const last = Math.max(
+        totals[0].first + totals[0].size - 1,
+        totals[1].first + totals[1].size + (points.length ? points[points.length - 1] : 0),
+      );
       const ends = [new Float64Array(size), new Float64Array(size)];
       for (let i = 0; i < size; i += 1) [ends[0][i], ends[1][i]] = one.bounds(first + i);
       const large = law.mass.slice(n);
       let relative = 0;
       let chance = 0;
       for (let i = 0; i < large.length; i += 1) {
-        large[i] *= Math.exp(shift * (step.base + (law.first + n + i) * h));
+        large[i] *= Math.exp(shift * (step.base + points[i] * h));
         relative = Math.max(relative, law.relative[n + i]);
         chance += large[i];
       }
@@ -831,22 +862,24 @@ function reconriskAccountant(special) {
       const bounds = (index) => {
         const [low, high] = none.bounds(index);
         // the place that a large loss leaves to the others falls with the loss
-        const start = index - law.first - n - first;
-        const beyond = clip(start - (size - 1), 0, large.length);
-        const inside = clip(start + 1, beyond, large.length);
+        const start = index - first;
+        const beyond = countBelow(points, start - (size - 1));
+        const inside = Math.max(countBelow(points, start + 1), beyond);
         let [more, most] = ends.map((e) => e[size - 1] * upTo[beyond] + e[0] * fromOn[inside]);
         for (let i = beyond; i < inside; i += 1) {
-          more += large[i] * ends[0][start - i];
-          most += large[i] * ends[1][start - i];
+          more += large[i] * ends[0][start - points[i]];
+          most += large[i] * ends[1][start - points[i]];
         }
         const least = Math.min(low + steps * more * (1 - relative), 1);
         return [least, Math.min(high + steps * most * (1 + relative) + rest, 1)];
       };
-      return { bounds, up: bounds, down: bounds };
+      return { bounds, up: bounds, down: bounds, first: Math.min(totals[0].first, totals[1].first), last };
     };
     const base = steps * step.base;
     const pair = (nu, mu) => ({
-      nu, mu, logRatio: (index) => base + index * h, index: (value) => Math.floor((value - base) / h),
+      nu, mu, first: nu.first, size: nu.last - nu.first + 1,
+      logRatio: (index) => base + index * h,
+      index: (value) => Math.floor((value - base) / h),
     });
     const totals = sums(step.above, 0);
     const above = pair(
@@ -856,14 +889,21 @@ function reconriskAccountant(special) {
     return [above, pair(tail(step.nu, sums(step.nu, 0), 0, 0), tail(step.mu, sums(step.mu, 1), 0, 0))];
   }
 
-  /** The largest epsilon that a threshold test rules out: it may lie far from the level. */
-  function ruledOut(pair, direction, sign, near, delta) {
-    const worth = (index) => {
-      const [like, other] = direction(pair, index);
-      if (!(like[0] > delta && other[1] > 1e-290)) return -Infinity;
-      return Math.log(like[0] - delta) - Math.log(other[1]);
-    };
-    let centre = pair.index(sign * near);
+  /** How many of the increasing points lie below a value. */
+  function countBelow(points, value) {
+    let low = 0;
+    let high = points.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (points[middle] < value) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The largest worth of a threshold test: the best may lie far from the level. */
+  function bestTest(pair, start, worth) {
+    let centre = pair.index(start);
     let best = -Infinity;
     for (let round = 0; round < ROUNDS; round += 1) {
       let found = worth(centre);
@@ -878,6 +918,15 @@ function reconriskAccountant(special) {
       [best, centre] = [found, place];
     }
     return Math.max(best, 0);
+  }
+
+  /** The largest epsilon that a threshold test rules out. */
+  function ruledOut(pair, direction, sign, near, delta) {
+    return bestTest(pair, sign * near, (index) => {
+      const [like, other] = direction(pair, index);
+      if (!(like[0] > delta && other[1] > 1e-290)) return -Infinity;
+      return Math.log(like[0] - delta) - Math.log(other[1]);
+    });
   }
 
   /** The lowest index whose tail under nu is at most kappa, by the lower (0) or upper (1) bound. */
@@ -936,40 +985,78 @@ function reconriskAccountant(special) {
     return groups.map((g) => [Math.max(tilt(guide, levels[g[g.length >> 1]]), 0), g]);
   }
 
+  /** Roughly the level that the sum exceeds under nu with probability kappa. */
+  function levelOf(guide, kappa) {
+    const falling = guide.tails[0].slice(guide.zero).map((v) => -v);
+    return interpolate(-Math.log(kappa), falling, guide.level.slice(guide.zero));
+  }
+
+  /** Sums of all losses, or of the small ones where large ones raise a kappa's level: [plan, members]. */
+  function plansOf(mechanism, low, high, kappa) {
+    const whole = { guide: saddle(mechanism, low, high), cut: Infinity };
+    const known = new Map([[null, [whole, []]]]);
+    kappa.forEach((k, i) => {
+      const decades = Math.floor(0.5 * Math.log10(k));
+      if (!known.has(decades)) {
+        const found = k < LEAST_APART ? null : fewLarge(mechanism, low, high, 2 * decades * Math.LN10);
+        known.set(decades, found && [{ guide: found[0], cut: found[1] }, []]);
+      }
+      const small = known.get(decades);
+      let key = null;
+      if (small) {
+        const { guide } = small[0];
+        const level = levelOf(guide, k);
+        const spread = interpolate(level, guide.level, guide.spread);
+        if (levelOf(whole.guide, k) - level > APART * spread) key = decades;
+      }
+      known.get(key)[1].push(i);
+    });
+    return [...known.values()].filter((plan) => plan && plan[1].length);
+  }
+
   /** Enclose gamma at each kappa in [1e-200, 1): [lower, upper]. */
   function successCurve(mechanism, kappa, tolerance) {
     const smallest = Math.min(...kappa);
     const [low, high] = reach(mechanism, 1e-3 * tolerance * smallest);
-    const guide = saddle(mechanism, low, high);
+    const plans = plansOf(mechanism, low, high, kappa);
+    const level = kappa.slice();
+    let width = Infinity;
+    for (const [{ guide }, members] of plans) {
+      for (const i of members) {
+        level[i] = levelOf(guide, kappa[i]);
+        const power = clip(Math.exp(interpolate(level[i], guide.level, guide.tails[1])), kappa[i], 1);
+        const logDensity = interpolate(level[i], guide.level, guide.densities);
+        const density = Math.exp(clip(logDensity, -600, 600));
+        width = Math.min(width, widthFor(guide, level[i], (tolerance * power) / (0.75 * density)));
+      }
+    }
     let least = narrowest(mechanism, low, high);
-    const from = guide.zero;
-    const falling = guide.tails[0].slice(from).map((v) => -v);
-    const rising = guide.level.slice(from);
-    const level = kappa.map((k) => interpolate(-Math.log(k), falling, rising));
-    let width = Math.max(...[least, Math.min(...kappa.map((k, i) => {
-      const power = clip(Math.exp(interpolate(level[i], guide.level, guide.tails[1])), k, 1);
-      const logDensity = interpolate(level[i], guide.level, guide.densities);
-      const density = Math.exp(clip(logDensity, -600, 600));
-      return widthFor(guide, level[i], (tolerance * power) / (0.75 * density));
-    }))]);
+    // cells grow beyond the largest cut, if all sums are of small losses
+    let stretched = Infinity;
+    const cut = Math.max(...plans.map(([plan]) => plan.cut));
+    if (width < least && cut < Infinity) [least, stretched] = [narrowest(mechanism, low, high, cut), cut];
+    width = Math.max(width, least);
     const lower = kappa.slice();
     const upper = kappa.map(() => 1);
     let gap = Infinity;
     for (let round = 0; round < ROUNDS; round += 1) {
-      const step = oneStep(mechanism.a, mechanism.q, width, low, high);
-      const slack = Math.exp(guide.steps * step.ratioError * 1.01);
+      const step = oneStep(mechanism.a, mechanism.q, width, low, high, stretched);
+      const slack = Math.exp(mechanism.steps * step.ratioError * 1.01);
       const noise = kappa.map(() => Infinity);
       let again = kappa.map((_, i) => i).filter((i) => upper[i] - lower[i] > tolerance * upper[i]);
       let tooLong = false;
       for (let pass = 0; pass < 2 && again.length; pass += 1) {
         const next = [];
-        for (const [theta, members] of groupsOf(guide, level, again)) {
+        const groups = plans.flatMap(([plan, of]) => (
+          groupsOf(plan.guide, level, of.filter((i) => again.includes(i))).map((g) => [plan, ...g])));
+        for (const [{ guide, cut: large }, theta, members] of groups) {
           const norm = normAt(guide, theta);
           const outside = clip(Math.min(...members.map((i) => (
             Math.log(1e-2 * tolerance * kappa[i]) - norm + theta * level[i]))), -42, -12);
           let pairs;
           try {
-            pairs = runTails(step, guide, theta, outside);
+            pairs = large < Infinity ? splitTails(step, guide, Math.max(theta, 1), outside, large)
+              : runTails(step, guide, theta, outside);
           } catch (error) {
             if (error !== TOO_LONG) throw error;
             tooLong = true;
@@ -979,7 +1066,9 @@ function reconriskAccountant(special) {
             const [bound, index] = powerAbove(pairs[0], kappa[i]);
             upper[i] = Math.min(upper[i], slack * bound);
             lower[i] = Math.max(lower[i], powerBelow(pairs[1], kappa[i]));
-            level[i] = pairs[0].logRatio(index);
+            const reached = pairs[0].logRatio(index);
+            // a level that one large loss reaches tells nothing of the tilt of the others
+            level[i] = large < Infinity ? Math.min(reached, level[i]) : reached;
             const found = noiseAt(pairs[0], index) / upper[i];
             if (found > 0.1 * tolerance && found < 0.5 * noise[i]) next.push(i);
             noise[i] = Math.min(found, noise[i]);
@@ -1065,12 +1154,15 @@ function reconriskAccountant(special) {
     }
     const levels = { 1: guess, "-1": -guess };
     const steep = Math.max(tilt(guide, guess), 1);
-    let width = Math.max(widthFor(guide, guess, (tolerance * Math.max(guess, 1e-3)) / steep), least);
+    let width = widthFor(guide, guess, (tolerance * Math.max(guess, 1e-3)) / steep);
+    let stretched = Infinity;
+    if (width < least && cut < Infinity) [least, stretched] = [narrowest(mechanism, low, high, cut), cut];
+    width = Math.max(width, least);
     let lower = 0;
     let upper = Infinity;
     let gap = Infinity;
     for (let round = 0; round < ROUNDS; round += 1) {
-      const step = oneStep(mechanism.a, mechanism.q, width, low, high);
+      const step = oneStep(mechanism.a, mechanism.q, width, low, high, stretched);
       const slack = Math.exp(mechanism.steps * step.ratioError * 1.01);
       const found = [[0, 0]];
       let tooLong = false;
@@ -1122,36 +1214,58 @@ function reconriskAccountant(special) {
 
   /** Enclose delta(0), the total variation distance, at which both directions agree. */
   function distance(mechanism, tolerance) {
-    const [low, high] = reach(mechanism, 1e-6 * tolerance);
-    const guide = saddle(mechanism, low, high);
-    let least = narrowest(mechanism, low, high);
-    const size = Math.max(scaleAt(guide, 0), -600);
-    const logDensity = interpolate(0, guide.level, guide.densities);
-    const variance = (tolerance * Math.exp(Math.min(size - Math.max(logDensity, -600), 600))) / 0.75;
-    let width = Math.max(widthFor(guide, 0, variance), least);
-    const theta = tilt(guide, 0);
-    const outside = clip(Math.log(1e-3 * tolerance) + size - normAt(guide, theta), -42, -14);
+    let size = 0;
     let lower = 0;
     let upper = 1;
     let gap = Infinity;
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const step = oneStep(mechanism.a, mechanism.q, width, low, high);
+    let share = 1;
+    for (let round = 0; round < 2 * ROUNDS; round += 1) {
+      const [low, high] = reach(mechanism, 1e-3 * tolerance * Math.exp(size));
+      let guide = saddle(mechanism, low, high);
+      let cut = Infinity;
+      const parted = fewLarge(mechanism, low, high, size);
+      if (parted !== null && (scaleAt(parted[0], 0) < scaleAt(guide, 0) + Math.log(RARE)
+          || share * distanceWidth(guide, tolerance) < narrowest(mechanism, low, high))) {
+        [guide, cut] = parted;
+      }
+      const guess = clip(scaleAt(guide, 0), -600, 0);
+      if (round === 0) size = guess;
+      const aimed = share * distanceWidth(guide, tolerance);
+      let least = narrowest(mechanism, low, high);
+      let stretched = Infinity;
+      if (aimed < least && cut < Infinity) [least, stretched] = [narrowest(mechanism, low, high, cut), cut];
+      const width = Math.max(aimed, least);
+      const step = oneStep(mechanism.a, mechanism.q, width, low, high, stretched);
       const slack = Math.exp(mechanism.steps * step.ratioError * 1.01);
+      const theta = Math.max(tilt(guide, 0), 1e-9);
+      const outside = clip(Math.log(1e-3 * tolerance) + size - normAt(guide, theta), -42, -14);
       try {
-        const [above, below] = runTails(step, guide, theta, outside);
-        upper = Math.min(upper, slack * profileAbove(above, removed, 1, 0));
-        lower = Math.max(lower, profileBelow(below, removed, 1, 0));
-        const before = gap;
-        gap = (upper - lower) / upper;
-        if (gap <= tolerance || width <= least || gap > 0.95 * before) break;
+        const [above, below] = cut < Infinity ? splitTails(step, guide, theta, outside, cut)
+          : runTails(step, guide, theta, outside);
+        upper = Math.min(upper, slack * profileAbove(above, removed, 1, -Math.log(slack)));
+        lower = Math.max(lower, bestTest(below, 0, (index) => below.mu.up(index)[0] - below.nu.up(index)[1]));
       } catch (error) {
         if (error !== TOO_LONG) throw error;
-        least = 2 * width;
+        if (gap < 5e-3) break;
+        share *= 2;
+        continue;
       }
-      const factor = gap < Infinity ? 0.85 * Math.sqrt(tolerance / gap) : 2;
-      width = Math.max(width * clip(factor, 0.05, 0.7), least);
+      const before = gap;
+      gap = (upper - lower) / upper;
+      const moved = Math.log(upper) - size;
+      if (gap <= tolerance) break;
+      if (Math.abs(moved) >= 1) size = clip(size + moved, -600, 0);
+      else if (width <= least || gap > 0.95 * before) break;
+      else share *= clip(0.85 * Math.sqrt(tolerance / gap), 0.05, 0.7);
     }
     return [lower, upper];
+  }
+
+  /** The width of cells at which delta(0) is about as wide as wanted. */
+  function distanceWidth(guide, tolerance) {
+    const size = clip(scaleAt(guide, 0), -600, 0);
+    const logDensity = Math.max(interpolate(0, guide.level, guide.densities), -600);
+    return widthFor(guide, 0, (tolerance * Math.exp(Math.min(size - logDensity, 600))) / 0.75);
   }
 
   /** The smallest epsilon that fits, from above; infinity beyond 1e6. */

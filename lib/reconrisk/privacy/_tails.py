@@ -23,8 +23,8 @@ __all__ = ["Tail", "Tails", "loosening", "run_tails", "split_tails"]
 
 #: largest index that is told from others
 _FAR = 2.0**60
-#: logarithm of the mass outside the window of the steps beside one with a large loss
-_OF_OTHERS = -20.0
+#: logarithms of the most and the least mass outside the window of the steps beside a large loss
+_OF_OTHERS, _FARTHEST = -20.0, -42.0
 #: largest admissible logarithm of a factor, below overflow
 _MOST_EXCESS = 690.0
 
@@ -300,8 +300,10 @@ def split_tails(
     end = first_large(cut, step.base, h)
     # with one large loss, no tail of the others' sum needs to be small
     tilts = [max(theta, 1.0) if theta > 0.0 else theta, 1.0 if theta > 0.0 else -1e-9]
-    # which is as certain as its window is wide
-    outsides = [log_outside, min(log_outside, _OF_OTHERS)]
+    # what lies outside of their window may be as improbable as two large losses
+    few = guide.steps * float(_parted(step.above, end)[1].mass.sum())
+    outside = float(np.clip(math.log(max(few, 1e-300)), _FARTHEST, _OF_OTHERS))
+    outsides = [log_outside, min(log_outside, outside)]
     slopes = [guide.slopes(t, outside) for t, outside in zip(tilts, outsides, strict=True)]
 
     def sums(law: Law, tilted: float) -> list[Sum]:

@@ -28,6 +28,9 @@ _ROUNDS = 12
 _PASSES = 3
 #: large losses are treated apart if they raise the level by so many deviations of the small ones
 _APART = 0.25
+#: kappa below which they are only if nothing else helps: a sum beside a large loss is not tilted,
+#: and rounding errors swamp it
+_LEAST_APART = 1e-18
 #: relative width above which an enclosure is worth as many cells as memory allows
 _FAIR = 5e-3
 
@@ -61,12 +64,24 @@ def success_curve(
 
     guide = saddle(mechanism, low, high)
     least, finest = (narrowest(mechanism, low, high, t) for t in (tolerance, 0.0))
-    plans = [(guide, math.inf)] * kappa.size
+    whole = (guide, math.inf)
+    plans = [whole] * kappa.size
     for i, pair in enumerate(np.floor(0.5 * np.log10(kappa)).astype(int)):
         small = parted(int(pair))
         if small is not None and _apart(guide, small[0], kappa[i : i + 1]):
             plans[i] = small
-    return enclosed_curve(plans, discretised, least, finest, kappa, tolerance)
+    deep = np.array([p is not whole for p in plans]) & (kappa < _LEAST_APART)
+    if not np.any(deep):
+        return enclosed_curve(plans, discretised, least, finest, kappa, tolerance)
+    first = [whole if d else p for p, d in zip(plans, deep, strict=True)]
+    lower, upper = enclosed_curve(first, discretised, least, least, kappa, tolerance)
+    wide = np.flatnonzero(deep & (upper - lower > _FAIR * upper))
+    if wide.size:
+        again = [plans[i] for i in wide]
+        low_end, high_end = enclosed_curve(again, discretised, least, least, kappa[wide], tolerance)
+        lower[wide] = np.maximum(lower[wide], low_end)
+        upper[wide] = np.minimum(upper[wide], high_end)
+    return lower, upper
 
 
 def _apart(guide: Saddle, small: Saddle, kappa: np.ndarray) -> bool:

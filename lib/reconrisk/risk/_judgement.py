@@ -24,6 +24,8 @@ __all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "seen_at"
 
 #: epsilon up to which protection is called strong and reasonable (Ponomareva et al. 2023)
 STRONG, REASONABLE = 1.0, 10.0
+#: certain share of the members that the best test recognises, from which on nothing is protected
+NOTHING = 0.99
 #: re-identification risk that the European Medicines Agency and Health Canada accept
 REIDENTIFICATION = 0.09
 #: gain over a blind guess, in shares of the way to certainty, up to which it is called slight
@@ -108,7 +110,8 @@ class _Asked:
 
 def _membership(asked: _Asked) -> Judgement:
     epsilon = asked.entry("epsilon").upper
-    power = asked.entry("power", "false_positive_rate", _FALSE_ALARMS).upper
+    best = asked.entry("power", "false_positive_rate", _FALSE_ALARMS)
+    power = best.upper
     question = "Could they find out that a person's record was in the training data?"
     kinds = ("epsilon", "power", "membership_advantage")
     sources = ("ponomareva2023", "nist2025", "gomez2025")
@@ -124,6 +127,8 @@ def _membership(asked: _Asked) -> Judgement:
     verdict = (
         "delta is too large to say"
         if size is not None and asked.run.delta * size >= 1.0
+        else "no protection"
+        if epsilon > REASONABLE and (best.lower or 0.0) >= NOTHING
         else "strong protection"
         if epsilon <= STRONG
         else "reasonable protection"
@@ -198,7 +203,7 @@ def _attribute(asked: _Asked) -> Judgement:
 
 
 def seen_at(psnr: float, dimension: int) -> float:
-    """Return the PSNR of a picture with white noise once it is averaged to a thumbnail, in dB."""
+    """Return the PSNR of a picture with white noise averaged to a grey thumbnail, in dB."""
     return psnr + 10.0 * math.log10(max(1.0, dimension / PICTURE_SIDE**2))
 
 
@@ -231,7 +236,7 @@ def _picture(asked: _Asked) -> Judgement:
     )
     if dimension > PICTURE_SIDE**2:
         text += (
-            f" (Averaged to a thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} the PSNR rises to "
+            f" (Averaged to a grey thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} the PSNR rises to "
             f"{seen:.1f} dB.)"
         )
     never = math.exp(asked.run.steps * math.log1p(-asked.run.sampling_rate)) if (
