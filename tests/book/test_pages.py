@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
 
-from companion.book import sources
+from companion.book import figures, sources
 from companion.study import registry, stored
+from companion.study.exhibits import find_exhibit
+from companion.study.stored_tables import FOLDER
 
 ROOT = registry.project_root()
 
@@ -128,6 +131,44 @@ def test_exhibits_lead_to_their_papers(book) -> None:
                 link = (place.parent if place.name == "span" else place).find("a", href=where)
                 assert link is not None, (exhibit_id, place.name)
                 assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
+
+
+def test_every_exhibit_can_be_taken_along(book) -> None:
+    """Figure as vectors where its page can draw it, every table, and a sentence to cite it."""
+    for exhibit_id, result in stored.stored_results(ROOT).items():
+        page = book.pages[result.notebook.replace(".ipynb", ".html")]
+        stem = _html_id(exhibit_id)
+        links = {
+            a["href"].rpartition("/")[2]: (book.folder / page_of(result) / a["href"]).resolve()
+            for a in page.select("a.download[href]")
+        }
+        folder = ROOT / FOLDER / exhibit_id
+        for table in folder.glob("*.csv"):
+            assert links[f"{stem}-{table.name}"].read_bytes() == table.read_bytes()
+        drawn = figures.Wanted(exhibit_id, folder).can_be_drawn
+        for ending in figures.FORMATS if drawn else ():
+            assert links[f"{stem}.{ending}"].stat().st_size > 1000, exhibit_id
+        if find_exhibit(exhibit_id).is_drawn and not drawn:
+            assert links[f"{stem}.png"].read_bytes().startswith(b"\x89PNG")
+        text = " ".join(page.get_text(" ").split())
+        assert f"exhibit {exhibit_id} , computed on" in text, exhibit_id
+
+
+def page_of(result: stored.StoredResult) -> Path:
+    return Path(result.notebook).parent
+
+
+def test_pages_show_vectors(book) -> None:
+    """Letters stay sharp on every screen; a raster where there are photographs or many points."""
+    shown = [
+        str(img["src"])
+        for name, page in book.pages.items()
+        if name.startswith("notebooks/")
+        for img in page.select("article figure img")
+    ]
+    assert sum(src.endswith(".svg") for src in shown) > 0.75 * len(shown)
+    largest = max((book.folder / "_images").glob("*.svg"), key=lambda p: p.stat().st_size)
+    assert largest.stat().st_size <= figures.LIGHT
 
 
 def test_every_reference_can_be_clicked(book) -> None:

@@ -337,7 +337,7 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
         exhibit = find_exhibit(shown.exhibit)
     except KeyError:
         return "\n".join([*lines, "::::"])
-    lines.append(_parameters(exhibit))
+    lines += [_another(exhibit), _parameters(exhibit)]
     if seconds is not None:
         lines += [f"The run shown took {duration(seconds)}.", ""]
     return "\n".join([*lines, _paper_profile(exhibit), "", "::::", "", *_source_of(exhibit, where)])
@@ -356,6 +356,15 @@ def _show_vectors(cell: NotebookNode, figure: Path) -> None:
         if output.get("data", {}).pop("image/png", None) is not None:
             output["data"]["image/svg+xml"] = figure.read_text(encoding="utf-8")
             return
+
+
+def _another(exhibit: Exhibit) -> str:
+    """Return a command that changes one number: the first that the paper profile has larger."""
+    for name, p in exhibit.parameters.items():
+        if p.kind in ("int", "float") and p.quick != p.paper:
+            command = f"companion run {exhibit.id} --set {name}={p.paper}"
+            return f"Or with another parameter:\n\n```bash\n{command}\n```\n"
+    return ""
 
 
 def _parameters(exhibit: Exhibit) -> str:

@@ -22,6 +22,7 @@ PARAMETERS = {
     "dimension": Parameter("int", 64, 64, _OURS, "N", 1),
     "records": Parameter("ints", _RECORDS, _RECORDS, _OURS, "|D|", 2),
     "steps": Parameter("ints", _STEPS, _STEPS, _OURS, "T", 1),
+    "points": Parameter("int", 60, 60, _OURS, "values of T on a curve", 2),
     "threshold": Parameter("float", 0.02, 0.02, _OURS, "eta, in units of ||X||^2 / N", 1e-12),
     "trials": Parameter("int", 10_000, 100_000, _OURS, "simulated runs for the check", 1000),
 }
@@ -63,22 +64,10 @@ _SIMULATED_STEPS = 1000
 def measure(study: Context) -> Tables:
     p = study.parameters
     law = (p.threshold / p.dimension, p.dimension, p.noise_multiplier, 1.0)  # ||X|| = 1
-    rows = []
-    for records in p.records:
-        for steps in p.steps:
-            tail = float(bounds.mse_tail_sampled(*law, steps, 1 / records, log=True))
-            expected = bounds.expected_mse_sampled(p.noise_multiplier, 1.0, steps, 1 / records)
-            rows.append(
-                {
-                    "|D|": records,
-                    "T": steps,
-                    "log tail": tail,
-                    "P(MSE <= eta)": math.exp(tail),
-                    "P(met at all)": -math.expm1(steps * math.log1p(-1 / records)),
-                    "E[MSE | met]": float(expected),
-                    "every step a hit": float(bounds.mse_tail(*law, steps)),
-                }
-            )
+    rows = [_mixture(law, records, steps) for records in p.records for steps in p.steps]
+    ends = math.log10(min(p.steps)), math.log10(max(p.steps))
+    between = np.unique(np.logspace(*ends, p.points).round()).astype(int)
+    curves = [_mixture(law, records, int(steps)) for records in p.records for steps in between]
     simulated = {
         "|D|": min(p.records),
         "T": _SIMULATED_STEPS,
@@ -86,11 +75,30 @@ def measure(study: Context) -> Tables:
         "exact": float(bounds.mse_tail_sampled(*law, _SIMULATED_STEPS, 1 / min(p.records))),
     }
     return Tables(
-        {"mixture": pd.DataFrame(rows), "simulated": pd.DataFrame([simulated])},
+        {
+            "mixture": pd.DataFrame(rows),
+            "curves": pd.DataFrame(curves),
+            "simulated": pd.DataFrame([simulated]),
+        },
         exact=("mixture",),
         ran=f"closed forms at N = {p.dimension}, sigma = {p.noise_multiplier:g}, eta = "
         f"{p.threshold:g} ||X||^2 / N; {p.trials} simulated runs of {_SIMULATED_STEPS} steps.",
     )
+
+
+def _mixture(law: tuple[float, int, float, float], records: int, steps: int) -> dict[str, float]:
+    """The averaged attack's laws for one size of the data set and one number of steps."""
+    tail = float(bounds.mse_tail_sampled(*law, steps, 1 / records, log=True))
+    expected = bounds.expected_mse_sampled(law[2], law[3], steps, 1 / records)
+    return {
+        "|D|": records,
+        "T": steps,
+        "log tail": tail,
+        "P(MSE <= eta)": math.exp(tail),
+        "P(met at all)": -math.expm1(steps * math.log1p(-1 / records)),
+        "E[MSE | met]": float(expected),
+        "every step a hit": float(bounds.mse_tail(*law, steps)),
+    }
 
 
 def _share_within(study: Context, records: int) -> float:
@@ -133,7 +141,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 CAPTION = (
     "The averaged attack when every step picks one of |D| records: exact probability of success "
     "(left) and expected MSE given that the record is drawn at all (right), over the number of "
-    "steps. Short lines: every step a hit, for the smallest set."
+    "steps. Grey: every step a hit."
 )
 
 
@@ -143,7 +151,7 @@ def alt(tables: Tables) -> str:
     ends = ", ".join(f"{value:.2g} for {size:,} records" for size, value in last.items())
     return (
         "Left: success probabilities rise with the number of steps, later for larger data sets, "
-        f"all at most at the short lines of certain hits; after {table['T'].max():,} steps they "
+        f"all below the grey curve of certain hits; after {table['T'].max():,} steps they "
         f"are {ends}. Right: the expected MSE stays flat until the record is drawn several times, "
         "and then falls as one over T."
     )
@@ -151,16 +159,16 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    table = tables["mixture"]
-    figure, (row,) = panels(1, 2, 4.4, 3.2)
-    for colour, marker, (size, own) in zip(COLOURS, "os^Dv", table.groupby("|D|"), strict=False):
-        style = {"marker": marker, "ms": 6, "color": colour, "linestyle": ""}
-        row[0].plot(own["T"], own["P(MSE <= eta)"], label=f"|D| = {size:g}", **style)
-        row[1].plot(own["T"], own["E[MSE | met]"], **style)
+    table = tables["curves"]
+    figure, (row,) = panels(1, 2, 4.2, 3.2)
+    for colour, style, (size, own) in zip(
+        COLOURS, ("-", "--", ":"), table.groupby("|D|"), strict=False
+    ):
+        look = {"color": colour, "linestyle": style}
+        row[0].plot(own["T"], own["P(MSE <= eta)"], label=f"|D| = {size:,}", **look)
+        row[1].plot(own["T"], own["E[MSE | met]"], **look)
     certain = table[table["|D|"] == table["|D|"].min()]
-    row[0].plot(
-        certain["T"], certain["every step a hit"], "_", color=GREY, ms=12, label="every step"
-    )
+    row[0].plot(certain["T"], certain["every step a hit"], color=GREY, lw=1, label="every step")
     for axis in row:
         axis.set(xscale="log", yscale="log", xlabel="steps T")
     row[0].set(ylim=(1e-12, 3), ylabel=r"P(MSE $\leq \eta$)")

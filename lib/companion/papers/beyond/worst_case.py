@@ -21,6 +21,7 @@ PARAMETERS = {
     "steps": Parameter("ints", (1, 30), (1, 30, 1000), _OURS, "T, steps", low=1),
     "signals": Parameter("floats", _SIGNALS, _SIGNALS, _OURS, "sqrt(T)/sigma", low=1e-3),
     "rates": Parameter("floats", _RATES, _RATES, _OURS, "q", low=1e-6),
+    "points": Parameter("int", 30, 30, _OURS, "values of q on a curve", low=2),
     "levels": Parameter("floats", _LEVELS, _LEVELS, _OURS, "prior success", low=1e-9),
     "samples": Parameter("int", 100_000, 100_000, _OURS, "simulated runs of each kind", low=1000),
     "dimension": Parameter("int", 6, 6, _OURS, "released values of a simulated run", low=2),
@@ -77,13 +78,16 @@ FALSIFIERS = (
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    rows, tests = [], []
+    rows, curves, tests = [], [], []
     for steps, signal in itertools.product(p.steps, p.signals):
         sigma = math.sqrt(steps) / signal
         closed = {k: float(bounds.rero_gaussian(sigma, k, steps=steps)) for k in p.levels}
         for q, kappa in itertools.product(p.rates, p.levels):
             found = bounds.rero(DPSGD(sigma, q, steps), kappa)
             rows.append((steps, signal, q, kappa, found.lower, found.upper, closed[kappa]))
+        for q, kappa in itertools.product(np.geomspace(min(p.rates), 1, p.points), p.levels):
+            upper = bounds.rero(DPSGD(sigma, float(q), steps), kappa).upper
+            curves.append((steps, signal, q, kappa, upper))
         run = DPSGD(sigma, steps=steps)
         inside, outside = (
             adaptive_scores(run, present, p.samples, p.dimension, study.rng(name, steps))
@@ -100,6 +104,7 @@ def measure(study: Context) -> Tables:
     return Tables(
         {
             "bounds": pd.DataFrame(rows, columns=columns),
+            "curves": pd.DataFrame(curves, columns=["T", "signal", "q", "kappa", "upper"]),
             "tests": pd.DataFrame(tests, columns=tested),
         },
         ran=f"{len(rows)} runs of DP-SGD; tests on {p.samples:,} runs each, with and without the "
@@ -176,8 +181,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "The worst case of paper B, a closed form, beside the certified bound of paper C over the "
-    "sampling rate. Left and middle: two signals, each for several prior successes; solid with "
-    "marks: certified; dotted: closed form for the full batch. Right: the power of simulated "
+    "sampling rate. Left and middle: two signals, each for several prior successes; solid and "
+    "dashed: certified; dotted: closed form for the full batch. Right: the power of simulated "
     "membership tests at false-positive rate kappa, whose gradients depend on earlier releases, "
     "against the closed form."
 )
@@ -201,14 +206,14 @@ def draw(tables: Tables) -> Figure:
     figure, (row,) = panels(1, 3, 2.8, 3.6)
     styles = dict(zip(sorted(table["T"].unique()), ("-", "--", "-."), strict=False))
     first = next(iter(styles))
-    for axis, (signal, at_signal) in zip(row, table.groupby("signal"), strict=False):
+    for axis, (signal, at_signal) in zip(row, tables["curves"].groupby("signal"), strict=False):
         for colour, (kappa, own) in zip(COLOURS, at_signal.groupby("kappa"), strict=False):
-            axis.axhline(own["closed form"].iloc[0], color=colour, linestyle=":", lw=1.2)
+            here = (table["signal"] == signal) & (table["kappa"] == kappa)
+            axis.axhline(table.loc[here, "closed form"].iloc[0], color=colour, ls=":", lw=1.2)
             for steps, style in styles.items():
                 line = own[own["T"] == steps]
                 label = rf"$\kappa$ = {kappa:g}" if steps == first else None
-                look = {"color": colour, "linestyle": style, "marker": "o", "ms": 3}
-                axis.plot(line["q"], line["upper"], label=label, **look)
+                axis.plot(line["q"], line["upper"], label=label, color=colour, linestyle=style)
         axis.set(xscale="log", yscale="log", xlabel="sampling rate q")
         axis.set_title(rf"$\sqrt{{T}}/\sigma$ = {signal:g}")
     row[0].set_ylabel("success")
