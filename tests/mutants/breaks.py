@@ -29,6 +29,7 @@ def _attacks() -> tuple[Mutant, ...]:
     on_deep = ("unit/test_deep_inversion.py",)
     on_matching = ("unit/test_gradient_matching.py",)
     imprint = "reconrisk/attacks/imprint.py"
+    learnt, on_learnt = "reconrisk/attacks/learnt_prior.py", ("unit/test_learnt_prior.py",)
     return (
         Mutant(
             "sum score drops the last fifth of the steps",
@@ -207,6 +208,30 @@ def _attacks() -> tuple[Mutant, ...]:
             "best = np.argsort(gains, axis=None",
             ("beyond/bit_layer",),
             ("unit/test_bit_layer.py",),
+        ),
+        Mutant(
+            "a draw of the diffusion model without noise",
+            learnt,
+            "current = estimate + share * (current - estimate) + spread * drawn",
+            "current = estimate + share * (current - estimate)",
+            (),
+            on_learnt,
+        ),
+        Mutant(
+            "the denoiser is given twice the noise",
+            learnt,
+            "std = noise_std.to(images.dtype)",
+            "std = 2 * noise_std.to(images.dtype)",
+            (),
+            on_learnt,
+        ),
+        Mutant(
+            "the release's length counts as the record's",
+            learnt,
+            "x_hat.norm(dim=1) / math.sqrt(1 + x_hat.shape[1] * sigma**2)",
+            "x_hat.norm(dim=1)",
+            (),
+            on_learnt,
         ),
         Mutant(
             "steps matched in the components of least variance",

@@ -589,6 +589,14 @@ POINTS: dict[str, Point] = {
         f"ziller2024/fig{n}": same_rows("grid", ["size", "sigma"], {"size": 32})
         for n in (5, 6, 7, 8)
     },
+    "beyond/learnt_prior": same_rows(
+        "pairs",
+        ["data", "one", "other"],
+        {"sigma": 0.1},
+        columns=["ratio"],
+        overrides={"noise_multipliers": [0.1], "weights": "recorded"},
+        allowed=SINGLE,
+    ),
     "beyond/estimators": same_rows(
         "ratios",
         ["data", "sigma", "reconstruction"],

@@ -7,6 +7,7 @@
 - :mod:`~reconrisk.attacks.transform_layer`: the same for an image's transform coefficients;
 - :mod:`~reconrisk.attacks.estimators`: estimators with less error than its row mean;
 - :mod:`~reconrisk.attacks.prior_estimators`: estimators that know what records look like;
+- :mod:`~reconrisk.attacks.learnt_prior`: a denoiser and a diffusion model on the same;
 - :mod:`~reconrisk.attacks.step_matching`: which steps were of the same record;
 - :mod:`~reconrisk.attacks.prior_aware`: which of n candidates was trained on (paper C);
 - :mod:`~reconrisk.attacks.gradient_matching`: a record from all steps' gradients (paper C);
@@ -114,6 +115,7 @@ from reconrisk.attacks.independent_components import (
     stretch,
     unmix,
 )
+from reconrisk.attacks.learnt_prior import denoise, noise_of, posterior_sample
 from reconrisk.attacks.least_squares_inversion import (
     class_means,
     gaussian_prior_attack,
@@ -183,12 +185,12 @@ __all__ = [
     "LOSSES",
     "PROPOSED",
     "SCORES",
-    "SecondMoments",
     "THREAT_MODELS",
     "Attack",
     "BitLayer",
     "Components",
     "Cubes",
+    "FittedFeatures",
     "GradientMoments",
     "Guesses",
     "ImageSpace",
@@ -201,6 +203,7 @@ __all__ = [
     "Observation",
     "PolarCode",
     "Refinement",
+    "SecondMoments",
     "StepScores",
     "StepScoresObserver",
     "TensorReconstruction",
@@ -224,12 +227,12 @@ __all__ = [
     "conversion_success",
     "decompose_cubes",
     "deep_leakage",
+    "denoise",
     "draw_priors",
     "draw_vmf_scores",
     "expected_mse_of_bits",
     "feature_match",
     "fit_features",
-    "FittedFeatures",
     "gaussian_prior_attack",
     "generative_attack",
     "gradient_moments",
@@ -245,9 +248,9 @@ __all__ = [
     "laplace_cells",
     "layer_ratio",
     "likelihood_score",
-    "list_posterior",
     "linearised_information",
     "linearised_variance",
+    "list_posterior",
     "match_gradients",
     "match_steps",
     "matching_limit",
@@ -255,6 +258,7 @@ __all__ = [
     "minimise_squares",
     "nearer_records",
     "nearest_neighbour_mse",
+    "noise_of",
     "observe",
     "observe_vmf",
     "pixel_bits",
@@ -262,8 +266,9 @@ __all__ = [
     "polar_code",
     "polar_decode",
     "polar_encode",
-    "printed_likelihood_score",
     "posterior_on_sphere",
+    "posterior_sample",
+    "printed_likelihood_score",
     "prior_aware_attack",
     "project_tensor",
     "proposed_attack",

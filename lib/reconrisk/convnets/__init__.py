@@ -7,7 +7,7 @@ neurons are given random weights, their gradients reveal the inputs of the layer
 et al. 2022).
 
 The generators are that appendix's untrained image prior, and a small decoder in place of the
-pretrained generator of Jeon et al. (2021).
+pretrained generator of Jeon et al. (2021). :class:`Denoiser` is a learnt prior of images.
 
 All weights are drawn from a random generator: nothing is pretrained.
 """
@@ -25,12 +25,14 @@ from reconrisk.convnets._classifiers import (
     WideHead,
     randomise_neurons,
 )
+from reconrisk.convnets._denoisers import Denoiser, train_denoiser
 from reconrisk.convnets._painters import Decoder, ImagePrior, train_decoder
 
 __all__ = [
     "BatchNorm",
     "ConvNet",
     "Decoder",
+    "Denoiser",
     "ImagePrior",
     "ImprintNetwork",
     "ResNet18",
@@ -38,4 +40,5 @@ __all__ = [
     "WideHead",
     "randomise_neurons",
     "train_decoder",
+    "train_denoiser",
 ]

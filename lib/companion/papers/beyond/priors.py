@@ -1,6 +1,5 @@
 """What a prior is worth: attackers of paper A's release who know what digits look like."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy, data_folder
+from companion.papers.beyond.record_errors import (
+    MARGIN,
+    at_most,
+    ratio_of_means,
+    standard_error,
+)
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded
@@ -58,8 +63,6 @@ PAIRS = [
 NOISE = 0.05
 #: an attacker that names the record this often names it nearly always
 NEARLY = 0.99
-#: how far below the best attacker's error another may come, relative, errors included
-MARGIN = 0.02
 
 FALSIFIERS = (
     graded(
@@ -131,8 +134,8 @@ def measure(study: Context) -> Tables:
             LISTED: with_it @ listed,
         }
         squares = {a: np.square(as_numpy(e) - targets).mean(axis=1) for a, e in rebuilt.items()}
-        errors += [(sigma, a, of.mean(), _error(of)) for a, of in squares.items()]
-        pairs += [(sigma, *pair, *_ratio(*(squares[a] for a in pair))) for pair in PAIRS]
+        errors += [(sigma, a, of.mean(), standard_error(of)) for a, of in squares.items()]
+        pairs += [(sigma, *pair, *ratio_of_means(*(squares[a] for a in pair))) for pair in PAIRS]
         for attacker, estimate in rebuilt.items():
             shown[f"{sigma:g} {attacker}"] = images.pictures(as_numpy(estimate)[[p.shown]])[0]
         most = bounds.rero(run, 1 / len(listed)).upper
@@ -187,17 +190,7 @@ def _named(
 
 def _share(hits: np.ndarray) -> tuple[float, float]:
     """A share and its standard error over the records, which is never zero."""
-    return float(hits.mean()), max(_error(hits.mean(axis=0)), 1 / hits.size)
-
-
-def _ratio(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """One mean error over another of the same records, and its standard error."""
-    ratio = one.mean() / other.mean()
-    return float(ratio), _error(one - ratio * other) / float(other.mean())
-
-
-def _error(values: np.ndarray) -> float:
-    return float(values.std() / math.sqrt(len(values)))
+    return float(hits.mean()), max(standard_error(hits.mean(axis=0)), 1 / hits.size)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -210,7 +203,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     ladder = pairs[list(map(_on_the_ladder, pairs["one"], pairs["other"]))]
     yield check(
         "beyond/priors",
-        _no_more(ladder),
+        at_most(ladder),
         "at every noise knowledge lowers the error: of the noise, of the mean and covariance of "
         "such images, of a list with the record",
         ours=f"at sigma = {at:g}: " + ", ".join(f"{mse.loc[at, a]:.3f}" for a in LADDER),
@@ -255,7 +248,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     floor = pairs[pairs["one"] == LISTED]
     yield check(
         "O-082",
-        _no_more(floor),
+        at_most(floor),
         "no attacker errs less than the one whose list holds the record, at any noise",
         ours=f"its error is at most {floor['ratio'].max():.3f} of another's",
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
@@ -265,14 +258,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 def _on_the_ladder(one: str, other: str) -> bool:
     return (other, one) in zip(LADDER[:-1], LADDER[1:], strict=True)
-
-
-def _no_more(pairs: pd.DataFrame) -> bool | None:
-    """Whether ratios are at most one, up to the margin; None where the errors do not tell."""
-    spread = 4 * pairs["standard error"]
-    if (pairs["ratio"] - spread > 1 + MARGIN).any():
-        return False
-    return True if (pairs["ratio"] + spread <= 1 + MARGIN).all() else None
 
 
 _LOOKS = {

@@ -1,0 +1,34 @@
+"""Errors of attackers on the same records: means and ratios with their standard errors."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+#: how far below the best attacker's error another may come, relative, errors included
+MARGIN = 0.02
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean of independent values."""
+    return float(values.std() / math.sqrt(len(values)))
+
+
+def ratio_of_means(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """One mean error over another of the same records, and its standard error."""
+    ratio = one.mean() / other.mean()
+    return float(ratio), standard_error(one - ratio * other) / float(other.mean())
+
+
+def at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
+    """Whether ratios are at most a number; None where four standard errors do not tell.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        With columns ``ratio`` and ``standard error``.
+    """
+    spread = 4 * pairs["standard error"]
+    if (pairs["ratio"] - spread > most).any():
+        return False
+    return True if (pairs["ratio"] + spread <= most).all() else None
