@@ -149,7 +149,8 @@ def measure(study: Context) -> Tables:
             "gaps": gaps.assign(epsilon=gaps["label"].map(epsilon)),
         },
         ran=f"{p.repeats} runs with every noise, {p.epochs} epochs at batch size {p.batch_size}, "
-        f"on {names[p.digits]} and {names[p.garments]} of 16x16 pixels. Epsilons are the paper's "
+        f"on {names[p.digits]} and {names[p.garments]} of 16x16 pixels; Glorot's first weights "
+        "and Gaussian noise of sqrt(3) sigma, as Table V is read. Epsilons are the paper's "
         "labels of its pairs.",
     )
 

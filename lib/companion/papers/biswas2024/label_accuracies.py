@@ -13,8 +13,8 @@ from companion.experiments import federated
 from companion.experiments.federated import KEY, Pair
 from companion.experiments.tools import data_folder, shown_name
 from companion.experiments.utility_runs import (
-    AS_READ,
     GUESSING,
+    NEAREST,
     PAPERS_NAMES,
     averaged,
     printed_accuracies,
@@ -59,7 +59,7 @@ def label_accuracies(
     repeats: int,
     *,
     sets: Sequence[str] = SETS,
-    readings: Sequence[str] = (AS_READ,),
+    readings: Sequence[str] = (NEAREST,),
 ) -> pd.DataFrame:
     """Train at every label, average over the repeats and add the printed accuracies.
 

@@ -17,7 +17,14 @@ from companion.experiments.federated import (
     Pair,
     studied_pairs,
 )
-from companion.experiments.utility_runs import DATA, LABELS, READINGS, TRAINING, printed_accuracies
+from companion.experiments.utility_runs import (
+    DATA,
+    LABELS,
+    NEAREST,
+    READINGS,
+    TRAINING,
+    printed_accuracies,
+)
 from companion.papers.biswas2024 import label_accuracies as accuracies
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.study import (
@@ -54,7 +61,7 @@ PARAMETERS = {
         low=1.0,
     ),
     "reading_concentrations": Parameter(
-        "floats", (400.0,), LABELS, _OURS, "pairs on which readings are compared", low=1.0
+        "floats", (400.0,), (75.0, 400.0), _OURS, "pairs on which readings are compared", low=1.0
     ),
     "reading_batch_sizes": Parameter(
         "ints", (128,), (16, 128), _OURS, "batch sizes at which readings are compared", low=1
@@ -124,7 +131,8 @@ def measure(study: Context) -> Tables:
         },
         exact=("epsilon",),
         ran=f"{p.repeats} runs of {p.epochs} epochs with every noise, on {names[p.digits]} and "
-        f"{names[p.garments]}; readings of the training on {p.reading_repeats} runs each.",
+        f"{names[p.garments]}, as in the reading {NEAREST!r}; readings of the training on "
+        f"{p.reading_repeats} runs each.",
     )
 
 
