@@ -43,7 +43,12 @@ from companion.style import (
     printed_entry,
 )
 
-PARAMETERS = {**DATA, **TRAINING, "batch_size": accuracies.BATCH_SIZE}
+PARAMETERS = {
+    **DATA,
+    **TRAINING,
+    "reading": accuracies.READING,
+    "batch_size": accuracies.BATCH_SIZE,
+}
 SETTLES = (
     *("_mnist", "_fashionmnist"),
     *("D-002", "D-017", "D-018", "D-019", "D-020", "D-021"),
@@ -149,8 +154,8 @@ def measure(study: Context) -> Tables:
             "gaps": gaps.assign(epsilon=gaps["label"].map(epsilon)),
         },
         ran=f"{p.repeats} runs with every noise, {p.epochs} epochs at batch size {p.batch_size}, "
-        f"on {names[p.digits]} and {names[p.garments]} of 16x16 pixels; Glorot's first weights "
-        "and Gaussian noise of sqrt(3) sigma, as Table V is read. Epsilons are the paper's "
+        f"on {names[p.digits]} and {names[p.garments]} of 16x16 pixels, read as "
+        f"{p.reading!r}. Epsilons are the paper's "
         "labels of its pairs.",
     )
 
