@@ -252,6 +252,8 @@ class SigmoidNetwork:
         generator: torch.Generator,
         models: int | None = None,
         dtype: torch.dtype = torch.float32,
+        *,
+        glorot: bool = False,
     ) -> dict[str, torch.Tensor]:
         """Draw initial weights as PyTorch does: uniform within ``1 / sqrt(fan in)``.
 
@@ -264,6 +266,9 @@ class SigmoidNetwork:
             axis.
         dtype : torch.dtype
             Of the weights.
+        glorot : bool
+            Uniform within ``sqrt(6 / (fan in + fan out))`` instead (Glorot and Bengio 2010,
+            equation 16): the same draws, scaled.
 
         Returns
         -------
@@ -276,7 +281,10 @@ class SigmoidNetwork:
             drawn = torch.rand(
                 (*leading, *shape), generator=generator, device=generator.device, dtype=dtype
             )
-            weights[name] = (2 * drawn - 1) / shape[1] ** 0.5
+            rows, columns = shape
+            weights[name] = (2 * drawn - 1) / columns**0.5
+            if glorot:
+                weights[name] *= (6 * columns / (rows + columns)) ** 0.5
         return weights
 
     def module(self, weights: Mapping[str, torch.Tensor]) -> nn.Sequential:

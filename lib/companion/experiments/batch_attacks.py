@@ -236,15 +236,8 @@ def draw_batches(task: Mapping[str, Any], data: Standardised) -> Drawn:
 
 def _network(task: Mapping[str, Any], data: Standardised, k: int) -> Weights:
     """The network of draw k: its first weights, or those after training without privacy."""
-    initial = NETWORK.initialise(_generator(task, "weights", k))
-    if task["initial"] == "xavier":
-        # a uniform draw of one width is one of another, scaled
-        initial = {
-            name: w * (6 * columns / (rows + columns)) ** 0.5
-            for (name, w), (rows, columns) in zip(
-                initial.items(), NETWORK.shapes.values(), strict=True
-            )
-        }
+    glorot = task["initial"] == "xavier"
+    initial = NETWORK.initialise(_generator(task, "weights", k), glorot=glorot)
     if not task["epochs"]:
         return initial
     trained = train_mini_batches(

@@ -277,10 +277,11 @@ def train_mini_batches(
 
     Notes
     -----
-    Biswas et al., Section VI: Adam with learning rate 0.005 and weight decay 0.1, 3 epochs. Their
-    decay must have been decoupled or absent: added to the gradients it dominates them, and the
-    weights shrink to zero with any mechanism, or none. Cost per step and network: ``2 n d h1``
-    multiplications, one normal draw a parameter and Adam's dozen operations on each.
+    Biswas et al., Section VI: Adam with learning rate 0.005 and weight decay 0.1, 3 epochs. Added
+    to the *mean* gradient that decay dominates, and the weights shrink to zero with any mechanism,
+    or none; decoupled, or added to the *sum* of the gradients, it does not. Cost per step and
+    network: ``2 n d h1`` multiplications, one normal draw a parameter and Adam's dozen operations
+    on each.
     """
     count = len(inputs)
     if inputs.ndim != 2 or inputs.shape[1] != network.widths[0]:
