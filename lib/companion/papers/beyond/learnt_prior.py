@@ -383,5 +383,6 @@ def _curves(axis: Axes, errors: pd.DataFrame, data: str) -> None:
     axis.set(xscale="log", yscale="log", ylim=(1e-3, 1), xlabel=r"noise multiplier $\sigma$")
     if data == DIGITS:
         axis.set_ylabel("mean squared error")
-        axis.legend(fontsize=8)
+    else:
+        axis.legend(fontsize=8, loc="lower right")
     axis.set_title(data, loc="left")
