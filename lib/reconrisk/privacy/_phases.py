@@ -36,7 +36,7 @@ from reconrisk.privacy._profile import (
     _small_enough,
 )
 from reconrisk.privacy._releases import Group, Part, Release, part_of
-from reconrisk.privacy._saddle import MOST_CELLS, Saddle
+from reconrisk.privacy._saddle import Saddle
 from reconrisk.privacy._step import UNIT, Law, Step
 from reconrisk.privacy._tails import Tail, Tails
 from reconrisk.privacy._tradeoff import power_above, power_below
@@ -53,8 +53,9 @@ __all__ = [
 #: most different releases that are composed one by one
 MOST_PARTS = 48
 _ROUNDS, _PASSES = 8, 4
-#: relative width, and that of epsilon, with which an enclosure ends if a step has more cells
-_ENOUGH, _LEAST_WIDTH, _LONG = 2e-3, 5e-4, 1 << 15
+#: relative width, and that of epsilon, with which an enclosure ends if a step has more than this
+#: part of the cells that it may
+_ENOUGH, _LEAST_WIDTH, _LONG = 2e-3, 5e-4, 1 / 32
 _NEGLIGIBLE, _FLOOR, _MOST_EXCESS = -80.0, 1e-250, 690.0
 _TILTS = 100
 _SHARES = (1.0, 0.6, 0.35, 0.2, 0.0)
@@ -79,7 +80,7 @@ def merged(releases: Iterable[Release]) -> list[Release]:
     for release in releases:
         if not isinstance(release, Release):
             raise TypeError(
-                "releases must be DPSGD, Laplace, Atoms or Group; "
+                "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
                 f"got a {type(release).__name__}, {str(release)[:60]}"
             )
         one, steps = _once(release)
@@ -211,11 +212,13 @@ class _Guide:
 
     saddle: Saddle
     tables: list[tuple[int, np.ndarray, np.ndarray]]
+    cells: list[int]
 
     @property
     def least(self) -> float:
-        """Smallest width with at most ``MOST_CELLS`` cells in every step."""
-        return max(float(np.ptp(loss)) for _, loss, _ in self.tables) / MOST_CELLS + 1e-13
+        """Smallest width at which no step has more cells than it may."""
+        spans = (float(np.ptp(loss)) for _, loss, _ in self.tables)
+        return max(s / n for s, n in zip(spans, self.cells, strict=True)) + 1e-13
 
     def width(self, level: float, variance: float) -> float:
         """Return the width at which the cells add about ``variance`` to the sum at a level."""
@@ -267,7 +270,8 @@ def _guide(composition: _Composition, spill: float) -> _Guide:
     nothing = np.zeros(1)
     # bounded losses: far tilts have no spread left
     spreads = np.sqrt(np.maximum(variance, 1e-24))
-    return _Guide(Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0), tables)
+    cells = [p.cells for p in composition.parts]
+    return _Guide(Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0), tables, cells)
 
 
 def _sum_of(
@@ -441,8 +445,10 @@ def composed_delta(releases: Iterable[Release], epsilon: float, tolerance: float
     return _both(releases, lambda c: _delta(c, epsilon, tolerance))
 
 
-def _long(steps: Sequence[tuple[Step, int]]) -> bool:
-    return max(step.nu.mass.size for step, _ in steps) > _LONG
+def _long(composition: _Composition, steps: Sequence[tuple[Step, int]]) -> bool:
+    """Whether a step has so many cells that an enclosure that is narrow enough will do."""
+    sizes = (step.nu.mass.size for step, _ in steps)
+    return any(n > p.cells * _LONG for n, p in zip(sizes, composition.parts, strict=True))
 
 
 def _both(
@@ -485,7 +491,7 @@ def _epsilon(composition: _Composition, delta: float, tolerance: float) -> tuple
         before, gap = gap, (upper - lower) / max(upper, 1e-3)
         if gap <= tolerance or width <= least or gap > 0.95 * before:
             break
-        if upper - lower <= max(_ENOUGH * upper, _LEAST_WIDTH) and _long(steps):
+        if upper - lower <= max(_ENOUGH * upper, _LEAST_WIDTH) and _long(composition, steps):
             break
         factor = 0.85 * math.sqrt(tolerance / gap) if gap < math.inf else 0.25
         width = max(width * float(np.clip(factor, 0.05, 0.7)), least)
@@ -553,7 +559,12 @@ def _delta(composition: _Composition, epsilon: float, tolerance: float) -> tuple
         upper = min(upper, max(end[1] for end in ends))
         before, gap = gap, (upper - lower) / max(upper, 1e-300)
         moved = math.log(max(upper, 1e-300)) - size
-        narrow = gap <= _ENOUGH and _long(steps) or width <= guide.least or gap > 0.95 * before
+        narrow = (
+            gap <= _ENOUGH
+            and _long(composition, steps)
+            or width <= guide.least
+            or gap > 0.95 * before
+        )
         if gap <= tolerance or narrow and abs(moved) < 1.0:
             break
         if abs(moved) >= 1.0:
@@ -625,7 +636,7 @@ def _success(
             least = 2.0 * width
         elif gap <= tolerance or width <= least or gap > 0.95 * before:
             break
-        elif gap <= _ENOUGH and _long(steps):
+        elif gap <= _ENOUGH and _long(composition, steps):
             break
         factor = 0.85 * math.sqrt(tolerance / gap)
         width = max(width * float(np.clip(factor, 0.05, 0.7)), least)
