@@ -214,7 +214,7 @@ def test_fixed_size_against_renyi_accounting():
 
 
 def test_a_batch_of_fixed_size_says_far_more_than_a_poisson_sample():
-    """Lebeda et al. (2025) warn of it: an epsilon below one becomes one above ten."""
+    """Lebeda et al. (2024) warn of it: an epsilon below one becomes one above ten."""
     assert privacy.epsilon(DPSGD(0.8, 0.001, 10_000), 1e-6).upper < 1.0
     for adjacency in ("zero-out", "replace"):
         found = privacy.epsilon(SampledRun(0.8, 0.001, 10_000, "fixed", adjacency), 1e-6)
@@ -315,3 +315,26 @@ def test_arguments():
     with pytest.raises(ValueError, match="released must be in"):
         Allocation(1.0, 10, 11)
     assert "an epoch has 10 batches" in SampledRun(1.0, 0.1, 10, "shuffle").assumption
+
+
+def test_reports_take_a_sampler():
+    from reconrisk import risk
+
+    settings = {"noise_multiplier": 1.0, "sampling_rate": 0.1, "steps": 30, "layers": 4}
+    report = risk.assess(risk.training_run(sampler="shuffle", **settings))
+    run = SampledRun(0.5, 0.1, 30, "shuffle")
+    known, found = privacy.epsilon(run, DELTA), report["epsilon"].interval
+    assert found.lower == pytest.approx(known.lower, rel=1e-3)
+    assert found.upper == pytest.approx(known.upper, rel=1e-3)
+    chance = bounds.rero(run, 1 / 10).upper
+    assert report["rero[prior_size=10]"].value == pytest.approx(chance, rel=1e-3)
+    assert any("an epoch has 10 batches" in note for note in report.run.notes)
+    assert risk.training_run(sampler="poisson", **settings) == risk.training_run(**settings)
+    for more, word in (
+        ({"group_size": 2}, "groups"),
+        ({"sampler": "sorted"}, "one of poisson"),
+        ({"noise_multiplier": 0.01}, r"\[0.05"),
+        ({"phases": [{"steps": 3}]}, "several phases"),
+    ):
+        with pytest.raises(risk.SettingError, match=word):
+            risk.training_run(**{"sampler": "shuffle", **settings, **more})
