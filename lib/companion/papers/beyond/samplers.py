@@ -70,7 +70,7 @@ FALSIFIERS = (
     ),
     graded(
         "epsilons of random allocation {} larger",
-        column("settings", "epsilon, from", lambda c, by: c * (1 + by), _of(ALLOCATED)),
+        column("settings", "epsilon, to", lambda c, by: c * (1 + by), _of(ALLOCATED)),
         "O-093",
     ),
     world(
