@@ -342,8 +342,7 @@ class Releases:
     """
 
     def __init__(self, releases: SampledRun | Iterable[Release], words: str = "") -> None:
-        sampled = isinstance(releases, SampledRun)
-        self._run = releases if sampled else as_run_or_releases(releases)
+        self._run = releases if isinstance(releases, SampledRun) else as_run_or_releases(releases)
         many = self._run if isinstance(self._run, list) else []
         self.words = words or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
         self._curve: Guarantee | None = None

@@ -395,6 +395,7 @@ def training_run(
     if sampler != "poisson":
         if name == "vmf" or together > 1:
             raise SettingError("sampler", sampler, "'poisson' for vmf noise and for groups")
+        assert noise is not None  # the mechanism is Gaussian
         return _otherwise_sampled(noise / math.sqrt(parts), rate, count, sampler, at, size, notes)
     return TrainingRun(
         mechanism=name,

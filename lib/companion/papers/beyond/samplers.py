@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from decimal import Context as Digits
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,7 +103,7 @@ def _outwards(found: Enclosure) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def documented(least_noise: float) -> list[dict[str, object]]:
+def documented(least_noise: float) -> list[dict[str, Any]]:
     """Settings of tutorials and examples whose noise, sampling rate and steps are documented."""
     path = registry.project_root() / "data" / "companion" / "defaults.csv"
     found = []
