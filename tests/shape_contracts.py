@@ -68,6 +68,12 @@ CONTRACTS = {
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
+    "bounds.audit_claim": "*n, *n -> ()",
+    "bounds.prior_success_given": "knowledge secrets, guesses secrets -> knowledge, knowledge",
+    "bounds.rero_given": "knowledge secrets, guesses secrets -> ()",
+    "bounds.rero_secrets": "secrets, guesses secrets -> ()",
+    "privacy.audit_epsilon": "*n, *n -> ()",
+    "privacy.audit_gaussian": "*n, *n -> ()",
     "privacy.square_root_encoder": "-> steps steps",
     "privacy.tree_encoder": "-> nodes steps",
     "privacy.vmf_renyi_blocks": """

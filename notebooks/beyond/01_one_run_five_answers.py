@@ -13,6 +13,9 @@
 # %% [markdown]
 # # One run, five answers
 #
+# At the end of this page you know what five kinds of attackers could do to the records of one
+# training run, what they did do to it here, and which bound answers which of them.
+#
 # A small network is trained on handwritten digits by DP-SGD with Poisson sampling. How safe are the
 # records? Five papers answer, each for a different attacker. Here we apply all of them to one run:
 # one model, one data set, one noise multiplier. We compute every bound for this run and carry out every

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The papers against each other
 #
+# At the end of this page you know where two of the papers answer the same question, whether they
+# agree, and which of the two answers says more.
+#
 # Where two papers consider the same attacker, their results can be compared. Here are five such checks, each
 # with its proof on the page {doc}`../../book/papers/beyond`.
 

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Assess your Opacus run
 #
+# At the end of this page you can turn the settings of an Opacus run into a report on what each kind
+# of attacker could achieve, and read that report.
+#
 # We train a network with [Opacus](https://opacus.ai), as you would train yours; then the library bounds what each
 # kind of attacker could achieve. The report needs the settings of the run, which Opacus has recorded, and some facts
 # about the records. It uses neither the network nor the data. The training here takes a few seconds.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Choose noise by risk
 #
+# At the end of this page you can choose the noise of a run from the risk that you accept instead of
+# from an epsilon, and say what that noise costs.
+#
 # Epsilon is a means to an end. If you want to limit the chance that an attacker picks the right record out of ten, set that
 # limit and compute the noise from it. {func}`reconrisk.risk.least_noise` finds the least noise at which one entry of the report
 # meets a limit.

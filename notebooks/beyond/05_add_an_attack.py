@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Add an attack
 #
+# At the end of this page you have written two attacks, one with a list of candidates and one without,
+# and compared each with a bound that it cannot exceed.
+#
 # An attack here is a function with a fixed signature; a driver trains the models, draws the hidden record and counts the
 # successes. Two attacks are written below, one with candidates and one without. Each is compared with a bound that no attack of
 # its kind can exceed. If yours exceeds one, look for the mistake: first in what the attack was given, then in the bound.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Add a paper to the book
 #
+# At the end of this page you have added a paper to a copy of this book and know what its tests will
+# ask of yours.
+#
 # The folder `templates/paper` holds the smallest possible paper: one table with three printed numbers and a picture, and one
 # claim. A test adds it to a copy of the project, runs it, then changes a printed number and checks that the run fails. Below are
 # the same steps by hand.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Accounting
 #
+# At the end of this page you know what von Mises-Fisher noise costs in $\varepsilon$, and whether the
+# settings that the paper pairs cost the same.
+#
 # Biswas et al., Section III and Appendix C. What does von Mises-Fisher noise of concentration
 # $\kappa$ cost in $\varepsilon$? The paper answers with the Rényi divergence of two laws with
 # opposite centres and two ways of turning it into $(\varepsilon,\delta)$; Table IV then pairs

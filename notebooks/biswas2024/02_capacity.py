@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Bayes' capacity
 #
+# At the end of this page you know what Bayes' capacity measures, how large it is for both mechanisms,
+# and on which choices it depends.
+#
 # Biswas et al., Sections IV and V, Appendix B. By how much can a noisy gradient raise an attacker's
 # chance of guessing the batch? The paper's answer is {term}`Bayes' capacity`, and its thesis is
 # that this, rather than $\varepsilon$, measures how well a mechanism hides the data. Here every

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Is it the mechanism or the calibration?
 #
+# At the end of this page you know whether the mechanism or its calibration makes one noise protect
+# better than the other, and which number orders the risk.
+#
 # Biswas et al. find Gaussian noise more useful and von Mises-Fisher (VMF) noise more protective at
 # what they take to be one $\varepsilon$ (Section VII). Their pairs of settings do not have one
 # $\varepsilon$ ({ref}`Table IV <exhibit-biswas2024-table4>`), and they release gradients that point

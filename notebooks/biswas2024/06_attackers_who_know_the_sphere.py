@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Attackers who know the sphere
 #
+# At the end of this page you know what attackers gain who use the shape of the noise, and that the
+# answer to “which mechanism protects better?” depends on what is held equal.
+#
 # The attack of Biswas et al. treats gradients under VMF noise like any others. What can an attacker
 # do who knows that the output's density depends on its cosine with the true direction only
 # ({prf:ref}`Definition 4 <prf-biswas2024-def4>`)? This page carries the bound and the prior-aware

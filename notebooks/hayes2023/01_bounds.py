@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Bounds
 #
+# At the end of this page you can bound the success of every attack from that of the best blind guess,
+# and you know how far the paper's sampled values lie from the exact ones.
+#
 # Hayes et al., Sections 3.2 and 3.3, Appendices A, H, L and M. The question of this page: how large
 # can the success $\gamma$ of any attack be, given the success $\kappa$ of the best blind guess? The
 # paper's answer is the {term}`blow-up function` of two output distributions, {eq}`eq-hayes2023-3`.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The prior-aware attack
 #
+# At the end of this page you know how often an attacker who knows all records but one names the right
+# candidate, and how near that comes to what no attack can exceed.
+#
 # Hayes et al., Sections 3.4, 4.2 and 4.3, Appendices A, F and G. The attacker knows all training
 # records but one, sees every privatised gradient and has $n$ candidates, one of which is the record.
 # Which one is it? {prf:ref}`Corollary 4 <prf-hayes2023-cor4>` bounds how often any attack can be

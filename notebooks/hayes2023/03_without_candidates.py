@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Reconstruction without candidates
 #
+# At the end of this page you know what an attacker who knows all records but one can rebuild without
+# a list of candidates, and what such a list is worth.
+#
 # Hayes et al., Section 2.1, Appendices A, B, D and I. The attacker knows all training records but one
 # and has no list of candidates: from all privatised gradients, or from the final model alone, it must
 # reconstruct the missing image. The paper attacks MNIST and CIFAR-10; the quick profile attacks

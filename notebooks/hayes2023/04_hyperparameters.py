@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Equal epsilon, unequal risk
 #
+# At the end of this page you know why runs with the same $(\varepsilon,\delta)$ do not leave the same
+# risk, and in which direction sampling moves it.
+#
 # Hayes et al., Section 4.3 and Appendix K.2. Two runs can have the same $(\varepsilon,\delta)$ and
 # give an attacker unequal chances. The noise of every run on this page is tuned to its
 # $\varepsilon$, with $\delta=10^{-5}$; the figures show the bound of

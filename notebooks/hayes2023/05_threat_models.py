@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Other networks, other knowledge
 #
+# At the end of this page you know what the network, the candidates, the attacker's knowledge and the
+# clipping norm each do to the success of the attack.
+#
 # Hayes et al., Section 4.1 and Appendices A, C, E and K.1. The attack is the prior-aware one
 # ({prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`): name the candidate whose clipped gradients fit the
 # residuals of the released ones, with the known records' gradients subtracted. This page varies the

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # How good can the attack be?
 #
+# At the end of this page you know how much of the gap between the attack and the bound could be
+# closed by a better attack, and how much by no attack at all.
+#
 # Hayes et al. find their prior-aware attack "nearly identical" to their bound, with a gap that widens
 # for larger $\varepsilon$ and priors. Is the gap due to the attack or to the bound? In the Gaussian
 # reduction the success of the best possible attack can be computed, and so can its distance from the

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Risk instead of epsilon
 #
+# At the end of this page you can choose the noise of a run, and choose among runs of equal
+# $\varepsilon$, by a certified bound on the risk itself.
+#
 # Hayes et al. bound the success $\gamma$ of every reconstruction attack on a run of DP-SGD by a
 # number that depends on the noise multiplier, the sampling rate, the number of steps and the prior
 # success $\kappa$ only ({prf:ref}`Corollary 4 <prf-hayes2023-cor4>`). The paper samples that number.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Upper bounds
 #
+# At the end of this page you know how an attacker reads the records out of a wide two-layer network,
+# and how its error grows under each defence, measured beside what is printed.
+#
 # Liu et al., Section 3 and Appendices B and C. In a two-layer network with random weights the gradient of
 # the output weights is a function of Gaussian vectors that the attacker knows. Its moments with Hermite
 # polynomials are sums of powers of the records, by Stein's lemma, and a tensor decomposition recovers them.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Lower bounds
 #
+# At the end of this page you know what no unbiased attack on a two-layer network can do better than,
+# with the constants, and what each defence adds to it.
+#
 # Liu et al., Section 2, Appendices A, D and E. According to the paper, the reconstruction error of every
 # attack under noise of standard deviation $\sigma$ is at least of order $\sigma\sqrt{d/m}$, and each defence
 # multiplies that bound by a factor. It is the Cramér-Rao bound, loosened to a trace. On this page it is

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # A stronger attack
 #
+# At the end of this page you know how close an attack can come to the lower bound, and why a ranking
+# of defences by one attack need not survive the next.
+#
 # Liu et al. measure defences of two-layer networks by the tensor attack ({prf:ref}`Theorem 3.1
 # <prf-liu2024-thm3_1>`) and by a lower bound that falls with the noise
 # ({prf:ref}`Theorem 3.2 <prf-liu2024-thm3_2>`). They conclude that both match in dimension and width, and that pruning, for which no

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The proposed attack
 #
+# At the end of this page you know what each part of the paper's attack adds to gradient inversion
+# when it is added alone.
+#
 # Liu et al., Section 4.2 and Appendices F and I. The paper adds four things to gradient inversion
 # with total variation and batch norm statistics: the inputs of a wide layer, recovered from moments
 # of a gradient and matched to those of the candidates; weights of the layers in the distance of

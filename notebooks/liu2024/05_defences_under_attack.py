@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Defences under attack
 #
+# At the end of this page you know how nine defences fare against the paper's four attacks, what they
+# cost in accuracy, and what is left of them when the attacker uses what a defence shows of itself.
+#
 # Liu et al., Section 5.2 and Appendix I. A defence is worth what it holds against the strongest
 # attack there is, so the paper runs four attacks on clients' updates under every defence at every
 # strength and keeps the lowest error. We run the same grid, and one attack more: the analytic one

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # One scale for all defences
 #
+# At the end of this page you know how the five papers' notions of reconstruction compare on one and
+# the same run.
+#
 # Five papers, five notions of what it means that a record can be reconstructed. They were defined
 # for different attackers, measured on different models, and compared with different noise. Here one
 # small network is trained by one DP-SGD on one data set, the attacker knows all records but one,

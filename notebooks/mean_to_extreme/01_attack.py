@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The attack and its optimality
 #
+# At the end of this page you know how one linear layer gives a record away, how much noise remains in
+# the copy, and which of the paper's statements about it are wrong as printed.
+#
 # *From Mean to Extreme*, Sections 2 to 4.1. The attacker replaces the network by one linear layer
 # with a summed output and reads the record from the released gradient. This page runs the attack
 # through DP-SGD steps, checks each printed statement about it, and shows which are wrong.

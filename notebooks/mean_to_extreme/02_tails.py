@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The law of the error: MSE and PSNR
 #
+# At the end of this page you can compute how probable a copy within a given distance of the record
+# is, however rare.
+#
 # *From Mean to Extreme*, Section 4.2.1. From the mean of the error to its tail: how probable is a
 # reconstruction that comes within a threshold? The tails here are computed in logarithms and hold
 # for a billion dimensions and probabilities far below $10^{-300}$

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # The correlation, and its exact law
 #
+# At the end of this page you know the exact law of the correlation between a record and its copy, and
+# a bound on it that holds for every image.
+#
 # *From Mean to Extreme*, Section 4.2.2. The paper bounds a population value of the normalised
 # cross-correlation and holds that single values cannot be bounded. They can: this page gives the
 # exact law.

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Many steps
 #
+# At the end of this page you know what an attacker gains who meets a record in several steps, when it
+# knows in which of them the record took part and when it does not.
+#
 # *From Mean to Extreme*, Section 4.3. An attacker who meets a record in several steps can average
 # its reconstructions. The paper leaves open what this means when the steps sample their records;
 # the answer is an exact mixture.

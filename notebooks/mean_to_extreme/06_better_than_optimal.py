@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Better than "optimal", and what bounds every attack
 #
+# At the end of this page you know which estimators beat the “optimal” copy and by how much, what
+# knowledge each of them needs, and which bounds hold for all of them.
+#
 # {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls $\hat X$ the best reconstruction. Four
 # standard estimators beat it, one of them at every record and with no more knowledge than the paper
 # grants. The statements about *any* reconstruction therefore need to be replaced; this page says by

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Expectations, laws and Table 1
 #
+# At the end of this page you know the laws of the projection attack's MSE, PSNR and NCC, and which of
+# the paper's bounds on them have to be corrected.
+#
 # Ziller et al., Sections 2, 3.2 and the appendix. The attacker replaces the model by one linear
 # projection and takes the released gradient itself as the reconstruction: the clipped record plus
 # noise, $\hat X = \beta X + \mathcal N(0, C^2\sigma^2 I)$. Every statement about it is tested here

@@ -13,6 +13,9 @@
 # %% [markdown]
 # # Photographs
 #
+# At the end of this page you know what the projection attack leaves of a photograph, and how clipping
+# norm, noise and resolution decide it.
+#
 # Ziller et al., Section 3 and Appendix B. The projection attack on photographs, one DP-SGD step
 # for every picture, clipping norm $C$ and noise multiplier $\sigma$. The paper prints neither its
 # values of $C$ nor those of $\sigma$; here $C$ is set relative to the pictures' norms, below, at

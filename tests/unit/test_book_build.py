@@ -522,10 +522,18 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
         return Shown(f"mean_to_extreme/{name}", "notebooks/a", result, None)
 
     held = ["holds on stand-in data", "reproduced"]
-    cells = [shown("fig4", held, ["a network"]), shown("fig5", ["reproduced"], [])]
+    untrained = "untrained-AlexNet distance"
+    cells = [shown("fig4", held, [untrained, "data = x"]), shown("fig5", ["reproduced"], [])]
     text = pages._stand_ins(Gallery({cell.exhibit: cell for cell in cells}))
     assert "1 of the 3 verdicts" in text and "with a stand-in: 1" in text
-    assert "a network\n  - 1 of 2\n  - none" in text and "fig5" not in text
+    assert "untrained-AlexNet distance; data = x\n  - 1 of 2\n  - none" in text
+    assert "fig5" not in text
+    # the reason with its count, and the verdict by name
+    for name in (untrained, "data = x"):
+        kind = registry.stand_in(name)
+        assert f"* - {kind.what}\n" in text and f"{kind.why}\n  - {kind.lifted_by}\n  - 1\n" in text
+    figure = f"Figure 4 ({registry.PAPERS['mean_to_extreme']})"
+    assert f"* - {{ref}}`{figure} <exhibit-mean_to_extreme-fig4>`\n  - the whole\n" in text
 
 
 # Processors --------------------------------------------------------------------------------------

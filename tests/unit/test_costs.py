@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from companion.book import costs_page
 from companion.cli.app import app
 from companion.study import costs, registry
+from companion.study.inputs import readers
 
 CPU = registry.Cost("a/b", "100", "1.5", "2 CPU cores", "", "measured", "10")
 GPU = registry.Cost("a/c", "7200", "40", "1 GPU", "CIFAR-10", "a rough estimate", "")
@@ -47,6 +48,14 @@ def test_every_stored_cost_is_whole():
         assert price.core_seconds + price.gpu_seconds >= 0 and price.memory_gb > 0, cost.exhibit
         assert price.tasks >= 1 and math.isfinite(price.core_seconds), cost.exhibit
         assert cost.basis, cost.exhibit
+
+
+def test_every_stored_cost_names_the_data_that_the_paper_profile_reads():
+    """The loader's names, from the parameters, against those that the pages print."""
+    read = readers()
+    for cost in registry.costs().values():
+        named = [name for name in read if cost.exhibit in read[name]]
+        assert cost.needs_data == " and ".join(named), cost.exhibit
 
 
 def test_the_command_and_the_page_tell_the_same():

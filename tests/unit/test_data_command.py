@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import re
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -23,12 +28,15 @@ IMAGES = "t10k-images-idx3-ubyte.gz"
 class Server:
     """Serves ``files``, from the byte asked for if ``resumes``.
 
-    ``cut`` closes connections half-way; ``asked`` lists the requests, ``starts`` their first bytes.
+    ``cut`` closes connections half-way, ``stuck`` leaves them open there until ``released`` is set;
+    ``asked`` lists the requests, ``starts`` their first bytes.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.cut: set[str] = set()
+        self.stuck: set[str] = set()
+        self.released = threading.Event()
         self.asked: list[str] = []
         self.starts: list[int] = []
         self.resumes = True
@@ -54,6 +62,11 @@ class Server:
                     self.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
+                if name in outer.stuck:  # half of it, then nothing until the reader is gone
+                    self.wfile.write(data[: len(data) // 2])
+                    self.wfile.flush()
+                    outer.released.wait(60)
+                    return
                 self.wfile.write(data[: len(data) // 2] if name in outer.cut else data)
 
             def log_message(self, *arguments: object) -> None:
@@ -64,6 +77,7 @@ class Server:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
+        self.released.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -219,6 +233,39 @@ def test_stopping_keeps_what_was_received(server: Server, tmp_path: Path, after:
     assert everything(tmp_path) == (kept if after else [])
 
 
+_FETCH = """
+import pathlib, sys
+from companion.study import downloads
+from reconrisk.datasets import KnownFile
+path, md5, size, root, address = sys.argv[1:]
+downloads.fetch(KnownFile(path, md5, size=int(size)), pathlib.Path(root), (address,))
+"""
+
+
+def test_a_killed_download_is_resumed_by_the_next_call(server: Server, tmp_path: Path):
+    """A process that no exception ends: what it had received counts."""
+    content = np.random.default_rng(3).bytes(1_000_000)
+    file = datasets.KnownFile("big", hashlib.md5(content).hexdigest(), size=len(content))
+    server.files["big"] = content
+    server.stuck.add("big")
+    given = (file.path, file.md5, file.size, tmp_path, server.address)
+    fetching = subprocess.Popen([sys.executable, "-c", _FETCH, *map(str, given)])
+    part = tmp_path / ".big.part"
+    try:
+        deadline = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
+            assert fetching.poll() is None
+            time.sleep(0.02)
+    finally:
+        fetching.kill()
+        fetching.wait()
+    kept = part.stat().st_size
+    assert 0 < kept < len(content) and not (tmp_path / "big").exists()
+    server.stuck.clear()
+    assert downloads.fetch(file, tmp_path, (server.address,)).read_bytes() == content
+    assert server.starts == [0, kept] and not part.exists()
+
+
 def test_other_files_are_not_written_over(server: Server, tmp_path: Path):
     raw = tiny_data.write_mnist(tmp_path)
     mine = raw / "train-labels-idx1-ubyte"
@@ -263,7 +310,7 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path, monkeypatch):
     tiny_data.write_cifar(tmp_path)
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(b"")
     done = run("check", "--data-root", tmp_path, "--json")
-    assert done.exit_code == 1 and "2 of 16 files are damaged" in done.stderr
+    assert done.exit_code == 1 and "2 of 18 files are damaged" in done.stderr
     details = {f["file"]: f["detail"] for f in json.loads(done.stdout)}
     labels = "MNIST/raw/t10k-labels-idx1-ubyte"
     said = f"{labels} is not the official file: found 5 bytes, expected 13."

@@ -163,11 +163,16 @@ def test_a_folder_of_pictures_is_read_in_order_and_checked(tmp_path):
 
 
 def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tmp_path):
-    (tmp_path / "holiday").mkdir()
     assert not datasets.is_imagenet(tmp_path) and not datasets.is_imagenet(None)
     context = study.Study(profile="paper", data_root=tmp_path).context("mean_to_extreme/fig5")
     assert context.stand_in
-    (tmp_path / "n02088364_beagle").mkdir()
+    beagle = tmp_path / "photographs" / "n02088364_beagle" / "one.jpg"  # beside other data sets
+    holiday = tmp_path / "holiday" / "one.jpg"
+    for path in (beagle, holiday):
+        path.parent.mkdir(parents=True)
+        Image.fromarray(np.full((40, 60, 3), 80, dtype=np.uint8)).save(path)
+    assert not datasets.is_imagenet(tmp_path) and context.stand_in
+    holiday.unlink()
     assert datasets.is_imagenet(tmp_path) and not context.stand_in
     quick = study.Study().context("mean_to_extreme/fig5")
     assert not quick.stand_in

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -112,12 +114,16 @@ def test_the_perceptual_stand_in_says_so_and_orders_noise(monkeypatch, tmp_path)
         measure(picture[:8, :8], picture[:8, :8])
 
 
+@pytest.mark.parametrize("given", [True, False], ids=["in a folder", "where torchvision keeps it"])
 @pytest.mark.parametrize(("network", "name"), [("squeeze", "SqueezeNet"), ("alex", "AlexNet")])
-def test_with_a_backbone_in_place_the_same_loader_gives_lpips(monkeypatch, tmp_path, network, name):
+def test_with_a_backbone_in_place_the_same_loader_gives_lpips(
+    monkeypatch, tmp_path, network, name, given
+):
     """A verified file in the place of the weights is loaded: here one with known weights."""
+    import lpips
     import torch
 
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
     metrics.load_perceptual()  # makes torchvision importable
     from torchvision.models import alexnet, squeezenet1_1
 
@@ -125,19 +131,33 @@ def test_with_a_backbone_in_place_the_same_loader_gives_lpips(monkeypatch, tmp_p
 
     torch.manual_seed(11)
     backbone = {"alex": alexnet, "squeeze": squeezenet1_1}[network](weights=None)
-    file = perceptual.backbone_file(network)
+    kept = perceptual.backbone_file(network)
+    file = tmp_path / "data" / kept.name if given else kept
     file.parent.mkdir(parents=True)
     torch.save(backbone.state_dict(), file)
+    load = functools.partial(metrics.load_perceptual, folder=tmp_path / "data" if given else None)
     with pytest.raises(ValueError, match=f"{file.name} is not {name} .* sha256 must begin with"):
-        metrics.load_perceptual()
+        load()
     start = hashlib.sha256(file.read_bytes()).hexdigest()[:8]
-    published = {network: replace(perceptual._BACKBONES[network], sha256=start)}
-    monkeypatch.setattr(perceptual, "_BACKBONES", perceptual._BACKBONES | published)
-    measure = metrics.load_perceptual()
+    published = {network: replace(perceptual.BACKBONES[network], sha256=start)}
+    monkeypatch.setattr(perceptual, "BACKBONES", perceptual.BACKBONES | published)
+    state = torch.random.get_rng_state()
+    measure = load()
+    assert torch.equal(torch.random.get_rng_state(), state)  # no draw of the caller's is used up
     assert (measure.name, measure.stand_in) == (f"LPIPS ({name})", False)
-    loaded = measure.network.net.slice1[0].weight
-    assert torch.equal(loaded, backbone.features[0].weight)
+    assert metrics.load_perceptual().stand_in == given
+    # LPIPS' own package, which reads its weights where torchvision keeps them, gives the same
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(file.read_bytes())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        monkeypatch.setattr(  # it verifies the published checksum
+            "torchvision.models._api.load_state_dict_from_url",
+            lambda *_, **__: torch.load(kept, weights_only=True),
+        )
+        other = perceptual.PerceptualMetric("", False, lpips.LPIPS(net=network, verbose=False))
     rng = np.random.default_rng(6)
     picture = rng.random((64, 64, 3))
+    noisy = picture + 0.1 * rng.standard_normal(picture.shape)
     assert measure(picture, picture) == pytest.approx(0, abs=1e-6)
-    assert measure(picture, rng.random((64, 64, 3))) > 0
+    assert measure(picture, noisy) == other(picture, noisy) > 0

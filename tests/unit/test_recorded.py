@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pandas as pd
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
+from companion.book.figures import Wanted, draw_files, drawn_files
 from companion.book.gallery import Gallery, Shown
 from companion.book.pages import standing
-from companion.book.recorded_pages import draw_recorded, recorded_block, recorded_page
+from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
 from companion.study.recorded import (
@@ -194,21 +195,21 @@ def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path
     session = Study(overrides={})
     result = known.run(session.context(DRAWN))
     write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
-    record = read_record(project / RECORDED / DRAWN)
-    path = tmp_path / "recorded" / "one.png"
-    assert draw_recorded(known, record, path)
-    with Image.open(path) as image:
-        assert 600 < image.width < 4000 and image.height > 200
-    assert path.stat().st_size < 600_000
+    folder = tmp_path / "recorded"
+    assert draw_files(Wanted(DRAWN, project / RECORDED / DRAWN, recorded=True), folder)
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', (folder / "figure.svg").read_text())
+    assert 600 < float(size[1]) < 1000 and float(size[2]) > 200
     # an exhibit of pictures, one without a drawing, and one whose table has another name
     for exhibit in (WITH_PICTURES, "ziller2024/prop1"):
-        known = write(project, exhibit, {"grid": pd.DataFrame({"size": [32], "sigma": [0.1]})})
-        record = read_record(project / RECORDED / exhibit)
-        assert not draw_recorded(known, record, tmp_path / "none.png")
-    known = write(project)
+        write(project, exhibit, {"grid": pd.DataFrame({"size": [32], "sigma": [0.1]})})
+        wanted = Wanted(exhibit, project / RECORDED / exhibit, recorded=True)
+        if find_exhibit(exhibit).is_drawn:
+            assert not draw_files(wanted, tmp_path / "none")
+        assert drawn_files([wanted], tmp_path / "cache") == {}
+    write(project)
     with pytest.raises(RecordError, match=f"{EXHIBIT}: its tables cannot be drawn: .*'table'"):
-        draw_recorded(known, read_record(project / RECORDED / EXHIBIT), tmp_path / "none.png")
-    assert not (tmp_path / "none.png").exists()
+        draw_files(Wanted(EXHIBIT, project / RECORDED / EXHIBIT, recorded=True), tmp_path / "none")
+    assert not list((tmp_path / "none").glob("figure.*"))
 
 
 # --- in the book ----------------------------------------------------------------------------------

@@ -169,6 +169,30 @@ def test_a_statement_about_data_says_which_part_of_them_it_holds_for():
     assert check("A-001", True, "it holds").outcome == "reproduced"
 
 
+@pytest.mark.parametrize(
+    ("origin", "status", "on"),
+    [
+        (Origin(), "reproduced", ""),
+        (Origin((), ("a part",)), "reproduced", "a part"),
+        (Origin((), ("a part", "another")), "reproduced", "a part and another"),
+        (Origin(("data = digits",), ()), "holds on stand-in data", ""),
+        (Origin(("data = digits",), ("a part",)), "holds on stand-in data", ""),
+    ],
+)
+def test_every_kind_of_verdict_follows_the_one_rule_of_data(origin, status, on):
+    """All of the paper's data: nothing is said. A part: which. A stand-in: never reproduced."""
+    held = check("A-001", True, "it holds", stand_in=origin)
+    compared = compare("A-001", "it is 1", [1.0], [1.0], ["1.0"], stand_in=origin)
+    assert {(v.status, v.on) for v in (held, compared)} == {(status, on)}
+    differing = check("A-001", False, "it holds", stand_in=origin, differs="it is so")
+    assert (differing.status, differing.on) == ("differs", on)
+    # data that stand in cannot refute; a part of the paper's can
+    refuted = refute("E-A-02", "", holds=False, corrected_holds=True, stand_in=origin)
+    assert (refuted.status, refuted.on) == ("differs" if origin else "refuted", on)
+    assert check("A-001", False, "it holds", stand_in=origin).status == "failed"
+    assert origin.whole == (not on and status == "reproduced")
+
+
 def test_several_verdicts_are_as_good_as_the_worst():
     def of(*statuses):
         return overall(Verdict("A-001", s, "") for s in statuses)

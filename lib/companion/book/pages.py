@@ -4,11 +4,13 @@ They are computed from the registry and from the verdicts stored in notebooks an
 """
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from companion.book.costs_page import costs_page
+from companion.book.downloads import Files
 from companion.book.explorer import explorer_presets, explorer_report
 from companion.book.gallery import Gallery, Shown
 from companion.book.markdown import (
@@ -21,6 +23,7 @@ from companion.book.markdown import (
     slug,
     tally,
 )
+from companion.book.print_against_ours import figure_of_print, in_print
 from companion.book.recorded_pages import recorded_page
 from companion.study import registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
@@ -28,13 +31,17 @@ from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["standing", "write_pages"]
 
-THUMBNAIL_WIDTH = 420  # pixels; shown at half of that and less
+THUMBNAIL_WIDTH = 640  # pixels; shown at up to half of that, sharp on dense screens
 
 Row = TypeVar("Row", Exhibit, Claim, Erratum)
 
 
 def write_pages(
-    folder: Path, gallery: Gallery, project: Path, source: Callable[[str], str]
+    folder: Path,
+    gallery: Gallery,
+    project: Path,
+    source: Callable[[str], str],
+    files: Files | None = None,
 ) -> None:
     """Write every generated page and fragment.
 
@@ -48,11 +55,14 @@ def write_pages(
         The checkout.
     source : callable
         From a file of the project to the address at which it can be read.
+    files : Files, optional
+        Figures drawn as vectors.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    files = files or Files()
     pictures = _thumbnails(folder / "thumbnails", gallery)
     pages = {
-        "exhibits.md": _exhibits(gallery, pictures),
+        "exhibits.md": _exhibits(gallery, pictures, _print(folder / "print", gallery, files)),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
         "recorded.md": recorded_page(gallery.recorded, project, source),
@@ -64,12 +74,12 @@ def write_pages(
         "_costs.md": costs_page(),
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
-    pages |= _figures(folder / "figures", gallery)
+    pages |= _figures(folder / "figures", gallery, files)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _figures(folder: Path, gallery: Gallery) -> dict[str, str]:
+def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
     """Store the exhibits' figures; return a fragment for each, for pages outside the notebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     fragments = {}
@@ -77,12 +87,15 @@ def _figures(folder: Path, gallery: Gallery) -> dict[str, str]:
         if shown.picture is None or shown.result is None:
             continue
         name = slug(exhibit)
-        (folder / f"{name}.png").write_bytes(shown.picture)
+        picture = files.staged(exhibit)
+        if not picture:
+            (folder / f"{name}.png").write_bytes(shown.picture)
+            picture = f"/book/generated/figures/{name}.png"
         row = registry.exhibit(exhibit)
         paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
-                f":::{{figure}} /book/generated/figures/{name}.png",
+                f":::{{figure}} {picture}",
                 f":alt: {one_line(shown.result['alt'])}",
                 ":align: center",
                 "",
@@ -143,7 +156,14 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
     return paths
 
 
-def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
+def _print(folder: Path, gallery: Gallery, files: Files) -> list[str]:
+    """Return the figure of printed numbers against ours; none without tables."""
+    if files.tables is None:
+        return []
+    return figure_of_print(folder, in_print(gallery, files.tables))
+
+
+def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str]) -> str:
     every = [e for key in PAPERS for e in _whole(key)]
     done = sum(gallery.status(e.id) != "pending" for e in every)
     parts = [
@@ -154,6 +174,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
         "quick run's is given beside it.",
         f"**{done} of {len(every)} are built, {len(every) - done} are pending.** "
         f"By verdict: {tally(gallery.status(e.id) for e in every)}.",
+        "\n".join(overview),
     ]
     for key, title in PAPERS.items():
         rows = _whole(key)
@@ -162,7 +183,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str]) -> str:
         done = sum(gallery.status(e.id) != "pending" for e in rows)
         parts += [f"## {title}", f"{done} of {len(rows)} built."]
         cards = [_card(e, gallery, pictures) for e in rows]
-        parts.append("\n".join([":::::{grid} 1 2 3 3", ":gutter: 2", "", *cards, ":::::"]))
+        parts.append("\n".join([":::::{grid} 1 2 2 2", ":gutter: 2", "", *cards, ":::::"]))
         stated = [e for e in _of_paper(registry.exhibits(), key) if not e.computable]
         if stated:
             labels = "\n".join(f"({e.anchor})=" for e in stated)
@@ -191,14 +212,8 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
     lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
     if panels:
-        items = (f"{escape(_short(p, exhibit))} {standing(gallery, p.id)}".strip() for p in panels)
-        lines += ["", *(f"- {item}" for item in items)]
+        lines += ["", f"Its {len(panels)} panels: {tally(gallery.status(p.id) for p in panels)}"]
     return "\n".join([*lines, "::::", ""])
-
-
-def _short(panel: Exhibit, whole: Exhibit) -> str:
-    """Return a panel's place without the figure's own name: ``row 1, MSE``."""
-    return panel.place.removeprefix(whole.place).strip(" ()") or panel.place
 
 
 FILTER = """\
@@ -402,22 +417,60 @@ def _summary(gallery: Gallery) -> str:
 
 
 def _stand_ins(gallery: Gallery) -> str:
-    """Every exhibit whose quick run has a stand-in, with what it is and what was judged on it."""
-    rows, on_them, verdicts = [], 0, 0
+    """Every kind of stand-in with its reason, every verdict on one, every exhibit that has one."""
+    counts: Counter[registry.StandIn] = Counter()
+    exhibits, on_them, verdicts = [], [], 0
     for shown in gallery.shown.values():
-        held = [v.status == "holds on stand-in data" for v in shown.verdicts]
-        on_them, verdicts = on_them + sum(held), verdicts + len(held)
         names = (shown.result or {}).get("stand_ins", ())
+        kinds = list(dict.fromkeys(map(registry.stand_in, names)))
+        row, every = registry.exhibit(shown.exhibit), list(shown.verdicts)
+        link = exhibit_link(row.id, f"{row.place} ({PAPERS[row.paper_key]})")
+        held = [v for v in every if v.status == "holds on stand-in data"]
+        verdicts += len(every)
+        counts.update({kind: len(held) for kind in kinds})
         if names:
-            what = "; ".join(map(escape, names))
-            link = exhibit_link(shown.exhibit)
-            rows.append((link, what, f"{sum(held)} of {len(held)}", _recorded_on(gallery, shown)))
-    header = ("Exhibit", "In place of the paper's", "Verdicts on them", "Recorded run")
-    table = list_table(header, rows, widths=(26, 38, 16, 20), classes="status")
-    return (
-        f"{on_them} of the {verdicts} verdicts of the quick runs hold on stand-in data.\n\n"
-        f"::::{{dropdown}} Exhibits with a stand-in: {len(rows)}\n{table}::::\n"
+            share = f"{len(held)} of {len(every)}"
+            said = "; ".join(map(escape, names))
+            exhibits.append((link, said, share, _recorded_on(gallery, shown)))
+        whats = "; ".join(kind.what for kind in kinds)
+        on_them += [
+            (link, _target(v.target, shown.exhibit), escape(v.statement), whats) for v in held
+        ]
+    kinds = [k for k in registry.stand_ins() if k in counts]
+    reasons = list_table(
+        ("Stands in", "For", "Why", "What would lift it", "Verdicts"),
+        [(k.what, k.instead_of, k.why, k.lifted_by, str(counts[k])) for k in kinds],
+        widths=(20, 20, 26, 24, 10),
+        classes="status",
     )
+    judged = list_table(
+        ("Exhibit", "On", "What holds", "Stands in"),
+        on_them,
+        widths=(18, 14, 44, 24),
+        classes="status",
+    )
+    whole = list_table(
+        ("Exhibit", "In place of the paper's", "Verdicts on them", "Recorded run"),
+        exhibits,
+        widths=(26, 38, 16, 20),
+        classes="status",
+    )
+    return (
+        f"{reasons}\n{len(on_them)} of the {verdicts} verdicts of the quick runs hold on stand-in "
+        "data; where several stand in at once, each is counted.\n\n"
+        f"::::{{dropdown}} Verdicts on a stand-in: {len(on_them)}\n{judged}::::\n\n"
+        f"::::{{dropdown}} Exhibits with a stand-in: {len(exhibits)}\n{whole}::::\n"
+    )
+
+
+def _target(target: str, exhibit: str) -> str:
+    """What a verdict of an exhibit is on: itself, its panel, or a claim or an erratum by a link."""
+    if target == exhibit:
+        return "the whole"
+    if target in registry.exhibits():
+        return escape(registry.exhibit(target).place)
+    kind = "claim" if target in registry.claims() else "erratum"
+    return f"{{ref}}`{target} <{anchor(kind, target)}>`"
 
 
 def _recorded_on(gallery: Gallery, shown: Shown) -> str:

@@ -28,48 +28,20 @@ from companion.study.exhibits import Exhibit, described, find_exhibit
 from companion.study.recorded import (
     RECORDED,
     Judging,
-    NoPicture,
     Recorded,
     differences,
     tables_of,
     unrecorded,
 )
-from companion.study.records import Record, RecordError
+from companion.study.records import Record
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["draw_recorded", "recorded_block", "recorded_page"]
+__all__ = ["recorded_block", "recorded_page"]
 
 # a longer table is linked, not printed
 _MOST_ROWS = 70
 # digits of a checksum that are printed; the record has all
 _SHOWN_DIGITS = 12
-
-
-def draw_recorded(exhibit: Exhibit, record: Record, path: Path) -> bool:
-    """Draw a record's figure from its tables as a PNG file; return whether there is one.
-
-    There is none if the exhibit has no figure, or one with pictures, which no record holds.
-
-    Raises
-    ------
-    RecordError
-        If the tables lack what the drawing needs.
-    """
-    from matplotlib import pyplot as plt
-
-    try:
-        figure = exhibit.draw(tables_of(exhibit.id, record))
-        if figure is None:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png", metadata={"Software": None})
-        return True
-    except NoPicture:
-        return False
-    except (LookupError, ValueError, TypeError, AttributeError) as error:
-        raise RecordError(f"{exhibit.id}: its tables cannot be drawn: {error!r}") from error
-    finally:
-        plt.close("all")
 
 
 def recorded_block(

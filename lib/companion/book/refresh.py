@@ -18,9 +18,9 @@ from companion.book.execute import Failure, Outcome, declared_parameters, execut
 from companion.study.records import provenance
 from companion.study.session import Study
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
-from companion.study.stored_tables import FOLDER, VARIABLE
+from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE
 
-__all__ = ["clean", "refresh_notebooks", "source_of"]
+__all__ = ["clean", "refresh_notebooks", "source_of", "tables_kept"]
 
 #: entries of a provenance that may differ between two equal runs.
 CIRCUMSTANCES = {"commit", "dirty", "platform", "seconds", "time"}
@@ -121,7 +121,7 @@ def refresh_notebooks(
             except ValueError as error:
                 faults[outcome.name] = Failure(0, "", str(error))
 
-    with _tables_kept(tables):
+    with tables_kept(tables):
         outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console, finished=keep)
     outcomes = [replace(o, failure=faults.get(o.name, o.failure)) for o in outcomes]
     return outcomes, [name for name in names if name in changed]
@@ -138,9 +138,10 @@ def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path)
     for folder in (str(project), str(Path.home()) + "/"):
         if folder in text:
             raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder}")
+    tables_alone = shutil.ignore_patterns(PICTURES)
     for exhibit_id in exhibit_cells(executed):
         shutil.rmtree(project / FOLDER / exhibit_id, ignore_errors=True)
-        shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id)
+        shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id, ignore=tables_alone)
     if former is not None and stored.read_text(encoding="utf-8") == text:
         return False
     stored.write_text(text, encoding="utf-8")
@@ -148,7 +149,7 @@ def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path)
 
 
 @contextlib.contextmanager
-def _tables_kept(folder: Path) -> Iterator[None]:
+def tables_kept(folder: Path) -> Iterator[None]:
     """Let the notebooks that run in this block write the tables that they judge to ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
     os.environ[VARIABLE] = str(folder.resolve())

@@ -22,6 +22,7 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
+from companion.book.downloads import Files, Source, citation, download_block, gather
 from companion.book.execute import notebooks_of
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.book.markdown import (
@@ -32,17 +33,17 @@ from companion.book.markdown import (
     list_table,
     listed,
     one_line,
-    slug,
 )
 from companion.book.pages import standing, write_pages
-from companion.book.recorded_pages import draw_recorded, recorded_block
+from companion.book.recorded_pages import recorded_block
 from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.recorded import read_recorded, recorded_ids
-from companion.study.records import RecordError
+from companion.study.records import RecordError, checkout
 from companion.study.results import RESULT_MIME
 from companion.study.stored import exhibit_cells, stored_provenance
+from companion.study.stored_tables import FOLDER
 from companion.study.verdicts import STATUSES
 
 __all__ = ["Addresses", "addresses", "dress", "stage"]
@@ -59,11 +60,13 @@ SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses of the project and its launch hub, which a fork changes."""
+    """Addresses of the project and its launch hub, which a fork changes; the book's names."""
 
     repository: str
     branch: str
     hub: str
+    title: str = ""
+    authors: str = ""
 
     def source(self, path: str) -> str:
         """Return the address at which a file of the project can be read."""
@@ -76,10 +79,14 @@ def addresses(config: Mapping[str, Any], environment: Mapping[str, str] = os.env
         environment.get("BOOK_REPOSITORY_URL") or config["repository"]["url"],
         environment.get("BOOK_BRANCH") or config["repository"]["branch"],
         environment.get("BOOK_HUB_URL") or config["launch_buttons"]["jupyterhub_url"],
+        config.get("title", ""),
+        config.get("author", ""),
     )
 
 
-def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
+def stage(
+    project: Path, notebooks: Path, target: Path, tables: Path | None = None, jobs: int = 1
+) -> Gallery:
     """Write the book's source.
 
     Parameters
@@ -90,6 +97,10 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
         Folder with the executed notebooks (``<paper>/NN_topic.ipynb``).
     target : Path
         Folder for the source; emptied first.
+    tables : Path, optional
+        Folder of the tables that the notebooks judged; by default the stored ones.
+    jobs : int
+        Processes that draw.
 
     Returns
     -------
@@ -122,14 +133,14 @@ def stage(project: Path, notebooks: Path, target: Path) -> Gallery:
     if len(recorded.records) < len(recorded_ids(project)):
         raise RecordError("; ".join(recorded.problems))
     everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
-    drawn = _recorded_pictures(everything, target)
+    files = gather(everything, project, target, tables or project / FOLDER, jobs)
     for path in notebooks_of(notebooks):
         staged = target / "notebooks" / path.relative_to(notebooks)
         staged.parent.mkdir(parents=True, exist_ok=True)
         notebook = nbformat.read(path, as_version=4)
-        nbformat.write(dress(notebook, everything, where, project, drawn), staged)
+        nbformat.write(dress(notebook, everything, where, project, files), staged)
     generated = target / "book" / "generated"
-    write_pages(generated, everything, project, where.source)
+    write_pages(generated, everything, project, where.source, files)
     copy_mathjax(target / "book" / "_static" / "mathjax")
     return everything
 
@@ -165,7 +176,7 @@ def dress(
     everything: Gallery,
     where: Addresses,
     project: Path,
-    drawn: Mapping[str, str] | None = None,
+    files: Files | None = None,
 ) -> NotebookNode:
     """Return the notebook as the book shows it: every exhibit's cell with heading and footing.
 
@@ -177,9 +188,9 @@ def dress(
     where : Addresses
     project : Path
         The checkout.
-    drawn : mapping, optional
-        Files of the recorded runs' figures by exhibit, relative to the notebook's folder.
+    files : Files, optional
     """
+    files = files or Files()
     ids = {cell["id"]: exhibit_id for exhibit_id, cell in exhibit_cells(notebook).items()}
     provenances = stored_provenance(notebook)
     cells: list[NotebookNode] = []
@@ -199,11 +210,17 @@ def dress(
         cells.append(_markdown(_heading(shown, project, everything)))
         record = everything.recorded.records.get(exhibit_id)
         if record is not None:
-            picture = (drawn or {}).get(exhibit_id, "")
+            picture = files.staged(f"{exhibit_id}-recorded")
             judging = everything.recorded.judgings[exhibit_id]
             exhibit = find_exhibit(exhibit_id)
             cells.append(_markdown(recorded_block(exhibit, record, judging, where.source, picture)))
-        cells += [*_captioned(cell, shown), _markdown(_footing(shown, seconds, where))]
+        figure = files.shown(exhibit_id)
+        if figure is not None and figure.suffix == ".svg":
+            _show_vectors(cell, figure)
+        source = _source(where, ran, project)
+        taken = download_block(files.offers.get(exhibit_id, {}), citation(exhibit_id, source))
+        footing = [*taken, "", _footing(shown, seconds, where)]
+        cells += [*_captioned(cell, shown), _markdown("\n".join(footing))]
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -326,17 +343,19 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     return "\n".join([*lines, _paper_profile(exhibit), "", "::::", "", *_source_of(exhibit, where)])
 
 
-def _recorded_pictures(everything: Gallery, target: Path) -> dict[str, str]:
-    """Draw the recorded runs of the exhibits shown; return their files, from the notebook."""
-    drawn = {}
-    for exhibit, record in everything.recorded.records.items():
-        shown = everything.shown.get(exhibit)
-        if shown is None:
-            continue
-        name = f"recorded/{slug(exhibit)}-recorded.png"
-        if draw_recorded(find_exhibit(exhibit), record, (target / shown.document).parent / name):
-            drawn[exhibit] = name
-    return drawn
+def _source(where: Addresses, ran: Mapping[str, Any], project: Path) -> Source:
+    """Return what a citation says, of a stored run or of one just made by papermill."""
+    commit = ran.get("commit") or checkout(project)[0]
+    date = str(ran.get("time") or ran.get("start_time") or "")[:10]
+    return Source(where.authors, where.title, where.repository, commit, date)
+
+
+def _show_vectors(cell: NotebookNode, figure: Path) -> None:
+    """Put a figure's SVG in the place of the picture among a cell's outputs."""
+    for output in cell.outputs:
+        if output.get("data", {}).pop("image/png", None) is not None:
+            output["data"]["image/svg+xml"] = figure.read_text(encoding="utf-8")
+            return
 
 
 def _parameters(exhibit: Exhibit) -> str:

@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from companion.book.execute import Outcome, check_parameters, execute, notebooks_of
-from companion.book.refresh import refresh_notebooks
+from companion.book.refresh import refresh_notebooks, tables_kept
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
@@ -29,6 +29,7 @@ __all__ = ["app", "compile_book"]
 app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
 
 Jobs = Annotated[int, typer.Option(min=1, help="Notebooks at a time.")]
+Draw = Annotated[int, typer.Option("--jobs", min=1, help="Figures drawn at a time.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -77,7 +78,8 @@ def build(
         parameters["checkpoints"] = str(checkpoints)  # for the notebooks that declare it
 
     run = build_folder / "run" / profile / "notebooks"
-    with _served(cluster, console):
+    tables = run.with_name("tables")
+    with _served(cluster, console), tables_kept(tables):
         outcomes = execute(
             notebooks,
             run,
@@ -89,16 +91,16 @@ def build(
     failed = _report_failures(console, outcomes)
     if only:  # the book needs all notebooks
         _closing(console, f"Executed notebooks: {run}", failed)
-    page = compile_book(project, run, console)
+    page = compile_book(project, run, console, tables=tables, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", failed or page is None)
 
 
 @app.command()
-def html() -> None:
+def html(jobs: Draw = 2) -> None:
     """Compile the book from the outputs stored in the notebooks; run nothing."""
     project = registry.project_root()
     console = Console()
-    page = compile_book(project, project / "notebooks", console)
+    page = compile_book(project, project / "notebooks", console, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", page is None)
 
 
@@ -107,6 +109,7 @@ def pdf(
     as_built: Annotated[
         bool, typer.Option(help="Print the pages in _build/html; compile nothing.")
     ] = False,
+    jobs: Draw = 2,
 ) -> None:
     """Print the book to a PDF, by default after compiling it from the stored outputs."""
     from companion.book import printed
@@ -116,7 +119,10 @@ def pdf(
     target = project / "_build" / "reconstruction-risk.pdf"
     try:
         printed.find_chromium()
-        if not as_built and compile_book(project, project / "notebooks", console) is None:
+        if (
+            not as_built
+            and compile_book(project, project / "notebooks", console, jobs=jobs) is None
+        ):
             _closing(console, "", True)
         console.print("Printing the book", highlight=False)
         printed.print_book(project / "_build" / "html", project / "_toc.yml", target)
@@ -159,6 +165,8 @@ def compile_book(
     console: Console,
     folder: Path | None = None,
     builder: str = "html",
+    tables: Path | None = None,
+    jobs: int = 2,
 ) -> Path | None:
     """Stage and compile the book; return its first page, or None if it has a fault.
 
@@ -175,11 +183,15 @@ def compile_book(
         default the project.
     builder : {"html", "linkcheck"}
         Pages, or a report on the addresses outside the book.
+    tables : Path, optional
+        Folder of the tables that the notebooks judged; by default the stored ones.
+    jobs : int
+        Figures drawn at a time.
     """
     folder = folder or project
     source = folder / "_build" / "source"
     console.print("Staging the book", highlight=False)
-    stage(project, notebooks, source)
+    stage(project, notebooks, source, tables, jobs)
     console.print("Compiling the book", highlight=False)
     log = folder / "_build" / "book.log"
     with log.open("w", encoding="utf-8") as stream:

@@ -201,8 +201,12 @@ def task_pictures(size: int, count: int, data_root: str | None) -> np.ndarray:
 
 
 @functools.cache
-def perceptual(device: str) -> PerceptualMetric:
-    """The perceptual metric, loaded once in each process."""
+def perceptual(device: str, data_root: str | Path | None) -> PerceptualMetric:
+    """The perceptual metric, loaded once in each process.
+
+    With the weights that lie in ``data_root``, the folder that a run reads its data from, if they
+    do; else as :func:`~reconrisk.metrics.perceptual.load_perceptual`.
+    """
     from reconrisk.metrics import load_perceptual
 
-    return load_perceptual(device)
+    return load_perceptual(device, folder=data_root or None)

@@ -14,6 +14,7 @@ from reconrisk.datasets import _formats, _official
 from reconrisk.datasets._decode import image_files
 from reconrisk.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET
 from reconrisk.datasets._read import contents
+from reconrisk.metrics._backbones import BACKBONES
 
 if TYPE_CHECKING:
     from companion.study.exhibits import Exhibit
@@ -186,7 +187,7 @@ def files_at(root: Path | str) -> list[Finding]:
     if not root.is_dir():
         raise FileNotFoundError(f"data_root must be an existing folder; got {str(root)!r}")
     labelled = [finding for name in _LABELLED for finding in _labelled_at(root, name)]
-    return [*labelled, _photographs_at(root), _weights_at(root)]
+    return [*labelled, _photographs_at(root), *_weights_at(root)]
 
 
 def verify(exhibit: Exhibit, context: Context) -> None:
@@ -226,7 +227,8 @@ def _labelled_at(root: Path, name: str) -> list[Finding]:
 
 
 def _check_file(root: Path, name: str, file: str, read: Callable[[], object]) -> Finding:
-    official = datasets.DATA_SETS[name].unpacked.get(file)
+    known = datasets.DATA_SETS.get(name)
+    official = known.unpacked.get(file) if known else None
     path = official.path if official is not None else file
     try:
         read()
@@ -266,7 +268,14 @@ def _photographs_at(root: Path) -> Finding:
     return Finding("photographs", "*/*.jpg", "found", detail)
 
 
-def _weights_at(root: Path) -> Finding:
+def _weights_at(root: Path) -> list[Finding]:
+    optional = "optional: a stand-in takes its place"
     there = (root / datasets.WEIGHTS_FILE).is_file()
-    state, detail = ("found", "") if there else ("missing", "optional: a stand-in takes its place")
-    return Finding("pretrained network", datasets.WEIGHTS_FILE, state, detail)
+    state, detail = ("found", "") if there else ("missing", optional)
+    findings = [Finding("pretrained network", datasets.WEIGHTS_FILE, state, detail)]
+    for known in BACKBONES.values():
+        read = functools.partial(known.read, root / known.file)
+        finding = _check_file(root, f"LPIPS on {known.name}", known.file, read)
+        missing = finding.state == "missing"
+        findings.append(replace(finding, detail=optional) if missing else finding)
+    return findings

@@ -48,6 +48,7 @@ __all__ = [
     "Reason",
     "Record",
     "RecordError",
+    "checkout",
     "csv_files",
     "exact_table",
     "explain",
@@ -203,7 +204,7 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
     exhibit = find_exhibit(exhibit_id)
     context = session.context(exhibit_id)
-    commit, dirty = _git(registry.project_root())
+    commit, dirty = checkout(registry.project_root())
     return Provenance(
         exhibit=exhibit.id,
         profile=context.profile,
@@ -222,7 +223,7 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
     )
 
 
-def _git(root: Path) -> tuple[str, bool | None]:
+def checkout(root: Path) -> tuple[str, bool | None]:
     """Return the commit and whether the checkout differs from it; empty outside a checkout."""
 
     def git(*arguments: str) -> str:

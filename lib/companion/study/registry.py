@@ -176,6 +176,28 @@ class Cost:
         return 1.25 * float(self.memory_gb) + 0.25
 
 
+@dataclass(frozen=True)
+class StandIn:
+    """What takes the place of the papers' data or networks in quick runs, and why it does.
+
+    Attributes
+    ----------
+    match : str
+        A regular expression of what ``Tables.stand_ins`` says of it. The last row's matches all:
+        what a reader's own run was told to take.
+    what, instead_of : str
+        The stand-in and what it stands in for, in Markdown.
+    why, lifted_by : str
+        Why it is needed, and what would make it superfluous, in Markdown.
+    """
+
+    match: str
+    what: str
+    instead_of: str
+    why: str
+    lifted_by: str
+
+
 def project_root() -> Path:
     """Return the folder that holds ``data/paper`` (a checkout of the project).
 
@@ -209,13 +231,13 @@ def _say_foreign(folder: Path) -> None:
     print(f"reading the checkout {folder}, of which this companion is no part", file=sys.stderr)
 
 
-T = TypeVar("T", Exhibit, Claim, Erratum, Defence, Cost)
+T = TypeVar("T", Exhibit, Claim, Erratum, Defence, Cost, StandIn)
 Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
 
 
 def forget() -> None:
     """Read the files again when they are next asked for."""
-    for reader in (exhibits, claims, errata, defences, costs, _printed):
+    for reader in (exhibits, claims, errata, defences, costs, stand_ins, _printed):
         reader.cache_clear()
 
 
@@ -266,6 +288,28 @@ def costs() -> dict[str, Cost]:
     if not (project_root() / "data" / "companion" / "costs.csv").is_file():
         return {}  # nothing has been measured yet
     return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
+
+
+@functools.cache
+def stand_ins() -> tuple[StandIn, ...]:
+    """Return every kind of stand-in, in the order of the CSV file; none if there is no file."""
+    if not (project_root() / "data" / "companion" / "stand_ins.csv").is_file():
+        return ()
+    return tuple(_read(StandIn, "companion/stand_ins.csv"))
+
+
+def stand_in(name: str) -> StandIn:
+    """Return the kind of a stand-in, as ``Tables.stand_ins`` names it: the first that matches.
+
+    Raises
+    ------
+    KeyError
+        If no row of ``data/companion/stand_ins.csv`` matches the name.
+    """
+    for row in stand_ins():
+        if re.fullmatch(row.match, name):
+            return row
+    raise KeyError(f"data/companion/stand_ins.csv does not say why {name!r} stands in")
 
 
 def exhibit(exhibit_id: str) -> Exhibit:

@@ -151,7 +151,7 @@ def _tree(path: Path, changed: int) -> ast.Module:
 _EXHIBITS = "companion.papers."
 #: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
-    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS"}
+    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS", "beside_print"}
 )
 
 

@@ -15,18 +15,25 @@ from companion.study.records import csv_files, exact_table
 from companion.study.sweep import write_atomically
 from companion.study.tables import Tables, file_stem
 
-__all__ = ["FOLDER", "VARIABLE", "keep", "read_tables", "write_tables"]
+__all__ = ["FOLDER", "PICTURES", "VARIABLE", "keep", "read_tables", "write_tables"]
 
 #: environment variable: the folder in which runs keep the tables that they judge.
 VARIABLE = "COMPANION_TABLES"
 #: the folder of the quick runs' tables, in the project
 FOLDER = Path("tests", "tables")
+#: the file of a run's pictures, beside its tables; the project keeps none
+PICTURES = "pictures.npz"
 
 
 def keep(tables: Tables) -> None:
     """Write tables to the folder that ``COMPANION_TABLES`` names; do nothing if it is unset."""
     if os.environ.get(VARIABLE):
-        write_tables(tables, Path(os.environ[VARIABLE], tables.exhibit))
+        folder = Path(os.environ[VARIABLE], tables.exhibit)
+        write_tables(tables, folder)
+        if tables.images:
+            # single precision is finer than what is seen
+            pictures = {name: np.float32(image) for name, image in tables.images.items()}
+            np.savez_compressed(folder / PICTURES, **pictures)
 
 
 def write_tables(tables: Tables, folder: Path) -> None:
@@ -53,7 +60,7 @@ def write_tables(tables: Tables, folder: Path) -> None:
 
 
 def read_tables(folder: Path, exhibit_id: str) -> Tables:
-    """Read tables back as ``measure`` gave them, with grey ramps in place of pictures."""
+    """Read tables back as ``measure`` gave them; grey ramps stand for pictures not kept."""
     about = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     texts = {file_stem(name): columns for name, columns in about.get("texts", {}).items()}
     exhibit = find_exhibit(exhibit_id)
@@ -63,7 +70,7 @@ def read_tables(folder: Path, exhibit_id: str) -> Tables:
             for path in sorted(folder.glob("*.csv"))
         },
         exact=tuple(about["exact"]),
-        images=dict(_ramps(about["images"])),
+        images=dict(_pictures(folder) or _ramps(about["images"])),
         ran=about["ran"],
         stand_ins=tuple(about["stand_ins"]),
         subsets=tuple(about.get("subsets", ())),
@@ -96,6 +103,14 @@ def _is_number(text: str) -> bool:
 def _as_texts(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> pd.DataFrame:
     read = pd.read_csv(path, dtype=str, keep_default_na=False)
     return table.assign(**{name: read[name] for name in columns})
+
+
+def _pictures(folder: Path) -> dict[str, np.ndarray]:
+    """Return the pictures that a run kept; none if it kept none."""
+    if not (folder / PICTURES).is_file():
+        return {}
+    with np.load(folder / PICTURES) as kept:
+        return {name: kept[name] for name in kept.files}
 
 
 def _ramps(shapes: Mapping[str, list[int]]) -> Iterator[tuple[str, np.ndarray]]:

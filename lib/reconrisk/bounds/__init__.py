@@ -9,6 +9,7 @@ from reconrisk.bounds._any_network import (
     information_capacity_vmf,
     information_on_sphere,
 )
+from reconrisk.bounds._audit import audit_claim, audit_rero
 from reconrisk.bounds._bayes_capacity import (
     bayes_capacity_discrete,
     bayes_capacity_gaussian,
@@ -56,6 +57,12 @@ from reconrisk.bounds._information import (
     mutual_information_bound,
     mutual_information_monte_carlo,
     mutual_information_orthogonal,
+)
+from reconrisk.bounds._knowledge import (
+    gaussian_summary,
+    prior_success_given,
+    rero_given,
+    rero_secrets,
 )
 from reconrisk.bounds._known_norm import expected_mse_known_norm, expected_mse_unbiased
 from reconrisk.bounds._many_steps import (
@@ -133,6 +140,8 @@ __all__ = [
     "TradeOff",
     "ZeroConcentratedDP",
     "advantage",
+    "audit_claim",
+    "audit_rero",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
     "bayes_capacity_vmf",
@@ -164,6 +173,7 @@ __all__ = [
     "expected_psnr",
     "fano_success",
     "gaussian_dp",
+    "gaussian_summary",
     "gradient_information",
     "information_capacity",
     "information_capacity_vmf",
@@ -198,6 +208,7 @@ __all__ = [
     "prior_success_ball",
     "prior_success_ball_any_centre",
     "prior_success_from_samples",
+    "prior_success_given",
     "psnr_bound_paper",
     "psnr_density",
     "psnr_quantile",
@@ -208,10 +219,12 @@ __all__ = [
     "rero_curve",
     "rero_box",
     "rero_gaussian",
+    "rero_given",
     "rero_monte_carlo",
     "rero_pure",
     "rero_rdp",
     "rero_renyi",
+    "rero_secrets",
     "rero_sphere",
     "rero_vmf",
     "rero_vmf_curve",

@@ -94,7 +94,12 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
 
 
 def is_imagenet(root: Path | None) -> bool:
-    """Return whether a folder has classes named by WordNet ids (``n02088364``), as ImageNet."""
+    """Return whether all images below a folder lie in ones named as ImageNet's classes are.
+
+    Those names begin with a WordNet id (``n02088364``). The classes may lie anywhere below the
+    folder, as they do where it holds other data sets too.
+    """
     if root is None:
         return False
-    return any(re.match(r"n\d{8}(?!\d)", p.name) for p in Path(root).iterdir() if p.is_dir())
+    classes = {path.parent.name for path in image_files(Path(root))}
+    return bool(classes) and all(re.match(r"n\d{8}(?!\d)", name) for name in classes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
+import io
+import re
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,24 +15,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments
+from reconrisk.metrics._backbones import BACKBONES
 
 __all__ = ["PerceptualMetric", "backbone_file", "load_perceptual"]
-
-
-@dataclass(frozen=True)
-class _Backbone:
-    """A network of LPIPS, the file of its ImageNet weights, and how that file's SHA-256 begins."""
-
-    name: str
-    file: str
-    sha256: str
-
-
-#: by LPIPS' names, in order of preference; torchvision publishes the files, checksums in the names
-_BACKBONES = {
-    "alex": _Backbone("AlexNet", "alexnet-owt-7be5be79.pth", "7be5be79"),
-    "squeeze": _Backbone("SqueezeNet", "squeezenet1_1-b8a52dc0.pth", "b8a52dc0"),
-}
 
 
 @dataclass(frozen=True)
@@ -81,34 +67,31 @@ def backbone_file(network: str = "alex") -> Path:
     network : {"alex", "squeeze"}
         As LPIPS calls it.
     """
-    arguments.one_of("network", network, tuple(_BACKBONES))
-    return Path(torch.hub.get_dir()) / "checkpoints" / _BACKBONES[network].file
+    arguments.one_of("network", network, tuple(BACKBONES))
+    return Path(torch.hub.get_dir()) / "checkpoints" / BACKBONES[network].file
 
 
-def _backbone() -> str:
-    """Return the first network whose weights are there, verified; empty if there are none."""
-    for network, known in _BACKBONES.items():
-        path = backbone_file(network)
-        if not path.is_file():
-            continue
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if not found.startswith(known.sha256):
-            raise ValueError(
-                f"{path} is not {known.name} as torchvision publishes it: its sha256 must begin "
-                f"with {known.sha256}; found {found[:16]}..."
-            )
-        return network
-    return ""
+def _backbone(folder: Path | None) -> tuple[str, bytes]:
+    """Return the first network whose weights are there, and their verified bytes; or ``""``."""
+    for network, known in BACKBONES.items():
+        places = [] if folder is None else [folder / known.file]
+        for path in (*places, backbone_file(network)):
+            if path.is_file():
+                return network, known.read(path)
+    return "", b""
 
 
-def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
+def load_perceptual(
+    device: str = "cpu", seed: int = 0, folder: str | Path | None = None
+) -> PerceptualMetric:
     """Load LPIPS (Zhang et al. 2018), or a stand-in if the backbone's weights are missing.
 
     Nothing is downloaded. If torchvision's ImageNet weights of AlexNet (233 MB) or else of
-    SqueezeNet 1.1 (5 MB) are where torchvision puts them (:func:`backbone_file`), this is LPIPS on
-    that network, with its published linear weights. Otherwise the same code uses an untrained
-    AlexNet with unit weights on its five layers: a multi-scale distance of random features. It
-    orders noise levels, but its values are not those of LPIPS; its name says so.
+    SqueezeNet 1.1 (5 MB) are in ``folder``, or where torchvision puts them
+    (:func:`backbone_file`), this is LPIPS on that network, with its published linear weights.
+    Otherwise the same code uses an untrained AlexNet with unit weights on its five layers: a
+    multi-scale distance of random features. It orders noise levels, but its values are not those
+    of LPIPS; its name says so.
 
     ``torchvision.models.squeezenet1_1(weights="IMAGENET1K_V1")`` fetches the smaller file.
 
@@ -118,6 +101,8 @@ def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
         Where to compute.
     seed : int
         Seed of the stand-in's weights.
+    folder : str or Path, optional
+        Where to look first, for a file of the name that torchvision gives it.
 
     Returns
     -------
@@ -129,20 +114,27 @@ def load_perceptual(device: str = "cpu", seed: int = 0) -> PerceptualMetric:
         If a file of weights is there and is not the published one.
     """
     _import_torchvision()
-    found = _backbone()
-    with warnings.catch_warnings():
+    found, weights = _backbone(None if folder is None else Path(folder))
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")  # lpips still passes torchvision's retired arguments
         import lpips
 
+        torch.manual_seed(seed)
         if found:
-            network = lpips.LPIPS(net=found, verbose=False)
-            name, stand_in = f"LPIPS ({_BACKBONES[found].name})", False
+            network = lpips.LPIPS(net=found, pnet_rand=True, verbose=False)
+            _load_backbone(network.net, weights)
+            name, stand_in = f"LPIPS ({BACKBONES[found].name})", False
         else:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                network = lpips.LPIPS(net="alex", pnet_rand=True, lpips=False, verbose=False)
+            network = lpips.LPIPS(net="alex", pnet_rand=True, lpips=False, verbose=False)
             name, stand_in = "untrained-AlexNet distance", True
     return PerceptualMetric(name, stand_in, network.eval().to(device), device)
+
+
+def _load_backbone(slices: Any, weights: bytes) -> None:
+    """Load verified weights; LPIPS keeps torchvision's ``features`` in slices, by their numbers."""
+    published = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
+    names = {own: re.sub(r"^slice\d+", "features", own) for own in slices.state_dict()}
+    slices.load_state_dict({own: published[name] for own, name in names.items()})
 
 
 def _import_torchvision() -> Any:

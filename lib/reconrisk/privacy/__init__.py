@@ -4,6 +4,12 @@ NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
 """
 
 from reconrisk.privacy._allocation import Allocation
+from reconrisk.privacy._audit import (
+    audit_epsilon,
+    audit_epsilon_many_runs,
+    audit_gaussian,
+    audit_gaussian_many_runs,
+)
 from reconrisk.privacy._conversions import (
     amplify,
     compose,
@@ -44,6 +50,10 @@ __all__ = [
     "MatrixMechanism",
     "SampledRun",
     "amplify",
+    "audit_epsilon",
+    "audit_epsilon_many_runs",
+    "audit_gaussian",
+    "audit_gaussian_many_runs",
     "compose",
     "delta",
     "epsilon",

@@ -15,26 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from scipy import fft
 
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.privacy._compose import LONGEST, Sum, TooLong, _centred, _fold, _tilt
-from reconrisk.privacy._profile import (
-    Direction,
-    _above,
-    _added,
-    _best_test,
-    _guess,
-    _invert,
-    _profile_at,
-    _removed,
-    _ruled_out,
-    _scale,
-    _small_enough,
-)
+from reconrisk.privacy._profile import guess, scale
+from reconrisk.privacy._refine import Cells, refine_delta, refine_epsilon
 from reconrisk.privacy._releases import Group, Part, Release, part_of
 from reconrisk.privacy._saddle import Saddle
 from reconrisk.privacy._step import UNIT, Law, Step
@@ -55,7 +43,7 @@ MOST_PARTS = 48
 _ROUNDS, _PASSES = 8, 4
 #: relative width, and that of epsilon, with which an enclosure ends if a step has more than this
 #: part of the cells that it may
-_ENOUGH, _LEAST_WIDTH, _LONG = 2e-3, 5e-4, 1 / 32
+_ENOUGH, _LONG = 2e-3, 1 / 32
 _NEGLIGIBLE, _FLOOR, _MOST_EXCESS = -80.0, 1e-250, 690.0
 _TILTS = 100
 _SHARES = (1.0, 0.6, 0.35, 0.2, 0.0)
@@ -432,8 +420,6 @@ def _tails_near(
 
 # Epsilon and delta -------------------------------------------------------------------------------
 
-_SIDES: tuple[tuple[Direction, int], ...] = ((_removed, 1), (_added, -1))
-
 
 def composed_epsilon(releases: Iterable[Release], delta: float, tolerance: float) -> Enclosure:
     """Enclose epsilon of releases that differ; see :func:`reconrisk.privacy.epsilon`."""
@@ -466,112 +452,42 @@ def _both(
 def _epsilon(composition: _Composition, delta: float, tolerance: float) -> tuple[float, float]:
     spill = delta * 1e-3 * tolerance
     guide = _guide(composition, spill)
-    saddle, least = guide.saddle, guide.least
-    levels = {sign: sign * _guess(saddle, math.log(delta), sign) for sign in (1, -1)}
+    saddle = guide.saddle
+    levels = {sign: sign * guess(saddle, math.log(delta), sign) for sign in (1, -1)}
     theta = max(float(saddle.tilt(np.array(levels[1]))), 1.0)
-    width = max(guide.width(levels[1], tolerance * max(levels[1], 1e-3) / theta), least)
-    lower, upper, gap = 0.0, math.inf, math.inf
-    for _ in range(_ROUNDS):
-        steps = composition.cut(width, spill)
-        ends = [(0.0, 0.0)]
-        try:
-            for direction, sign in _SIDES:
-                # the loss is never below ``lowest``: further on, adding a record shows nothing
-                limit = math.inf if sign > 0 else -composition.lowest * (1.0 + 1e-12)
-                if max(end[0] for end in ends) >= limit:
-                    break
-                end = _inverted(steps, saddle, direction, sign, levels[sign], delta, tolerance)
-                levels[sign] = sign * end[1] if end[1] < math.inf else levels[sign]
-                ends.append((end[0], min(end[1], limit)))
-        except TooLong:
-            least = width = 2.0 * width
-            continue
-        lower = max(lower, max(end[0] for end in ends))
-        upper = min(upper, max(end[1] for end in ends))
-        before, gap = gap, (upper - lower) / max(upper, 1e-3)
-        if gap <= tolerance or width <= least or gap > 0.95 * before:
-            break
-        if upper - lower <= max(_ENOUGH * upper, _LEAST_WIDTH) and _long(composition, steps):
-            break
-        factor = 0.85 * math.sqrt(tolerance / gap) if gap < math.inf else 0.25
-        width = max(width * float(np.clip(factor, 0.05, 0.7)), least)
-    return lower, upper
+    width = guide.width(levels[1], tolerance * max(levels[1], 1e-3) / theta)
 
+    def lattice(width: float, _: bool) -> Cells:
+        return _cells(composition, guide, width, spill)
 
-def _inverted(
-    steps: Sequence[tuple[Step, int]],
-    saddle: Saddle,
-    direction: Direction,
-    sign: int,
-    level: float,
-    delta: float,
-    tolerance: float,
-) -> tuple[float, float]:
-    """Enclose epsilon in one direction, from cells of one width."""
-    slack, lower, upper = _loosening(steps), 0.0, math.inf
-    for _ in range(_PASSES):
-        missed = math.log(1e-3 * tolerance * delta) - max(level, 0.0)
-        above, below = _tails_near(steps, saddle, level, sign, missed)
-        new = _invert(partial(_small_enough, above, direction, sign, delta / slack))
-        new += math.log(slack)
-        upper = min(upper, new)
-        if new == math.inf:
-            break
-        ruled_out = _best_test(
-            below, sign, upper, partial(_ruled_out, below, direction, delta, upper)
-        )
-        lower = max(lower, ruled_out * (1.0 - 1e-12) - 1e-15)
-        moved, level = abs(level - sign * upper), sign * upper
-        spread = float(np.interp(level, saddle.level, saddle.spread))
-        if moved < min(spread, 0.02 * upper) or upper - lower <= tolerance * max(upper, 1e-3):
-            break
-    return lower, upper
+    return refine_epsilon(lattice, width, levels, composition.lowest, delta, tolerance)
 
 
 def _delta(composition: _Composition, epsilon: float, tolerance: float) -> tuple[float, float]:
-    guide = _guide(composition, 1e-100)
-    size = max(_scale(guide.saddle, epsilon, 1), -600.0)
-    lower, upper, gap, share = 0.0, 1.0, math.inf, 1.0
-    sides = [s for s in _SIDES if s[1] > 0 or -epsilon > composition.lowest]
-    for _ in range(_ROUNDS):
-        spill = math.exp(max(size, -400.0)) * 1e-3 * tolerance
+    size = max(scale(_guide(composition, 1e-100).saddle, epsilon, 1), -600.0)
+
+    def lattice(size: float, goal: float, share: float, _: bool, aim: float) -> Cells:
+        spill = math.exp(max(size, -400.0)) * 1e-3 * goal
         guide = _guide(composition, spill)
         saddle = guide.saddle
         # the enclosure's width is about three quarters of the added variance times the density
         log_density = float(np.interp(epsilon, saddle.level, saddle.log_density_at(1.0)))
-        variance = tolerance * math.exp(min(size - max(log_density, -600.0), 600.0)) / 0.75
-        width = max(share * guide.width(epsilon, variance), guide.least)
-        steps = composition.cut(width, spill)
-        slack = _loosening(steps)
-        try:
-            ends = []
-            for direction, sign in sides:
-                missed = math.log(1e-3 * tolerance) + size - max(sign * epsilon, 0.0)
-                above, below = _tails_near(steps, saddle, sign * epsilon, sign, missed)
-                worth = partial(_profile_at, below, direction, epsilon)
-                low = max(_best_test(below, sign, epsilon, worth), 0.0)
-                high = slack * _above(above, direction, sign, epsilon - math.log(slack))
-                ends.append((low, min(high, 1.0)))
-        except TooLong:
-            share *= 2.0
-            continue
-        lower = max(lower, max(end[0] for end in ends))
-        upper = min(upper, max(end[1] for end in ends))
-        before, gap = gap, (upper - lower) / max(upper, 1e-300)
-        moved = math.log(max(upper, 1e-300)) - size
-        narrow = (
-            gap <= _ENOUGH
-            and _long(composition, steps)
-            or width <= guide.least
-            or gap > 0.95 * before
-        )
-        if gap <= tolerance or narrow and abs(moved) < 1.0:
-            break
-        if abs(moved) >= 1.0:
-            size = max(size + moved, -600.0)
-        else:
-            share *= float(np.clip(0.85 * math.sqrt(tolerance / gap), 0.05, 0.7))
-    return lower, upper
+        variance = goal * math.exp(min(size - max(log_density, -600.0), 600.0)) / 0.75
+        return _cells(composition, guide, max(share * guide.width(epsilon, variance), aim), spill)
+
+    return refine_delta(lattice, epsilon, composition.lowest, size, -600.0, tolerance, tolerance)
+
+
+def _cells(composition: _Composition, guide: _Guide, width: float, spill: float) -> Cells:
+    """Return the composition in cells of a width, or of the smallest that is possible."""
+    width = max(width, guide.least)
+    steps = composition.cut(width, spill)
+
+    def tails(sign: int, level: float) -> tuple[Tails, Tails]:
+        return _tails_near(steps, guide.saddle, level, sign, math.log(spill) - max(level, 0.0))
+
+    will_do = _ENOUGH if _long(composition, steps) else 0.0
+    return Cells(width, guide.least, _loosening(steps), guide.saddle, tails, will_do, True)
 
 
 # Success -----------------------------------------------------------------------------------------

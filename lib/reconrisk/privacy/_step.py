@@ -290,10 +290,20 @@ def _assemble(g: _Geometry, masses: np.ndarray) -> Step:
         above=Law(g.first, above, rounding, points),
         nu=laws[0],
         mu=laws[1],
-        ratio_error=UNIT * (32.0 + 4.0 * (a * max(-g.low, g.high) + a * a + abs(g.log_odds))),
+        ratio_error=_ratio_error(g),
         at_infinity=mu_high * (1.0 + 1e-9),
         at_minus_infinity=at_minus_infinity * (1.0 + 1e-9),
     )
+
+
+def _ratio_error(g: _Geometry) -> float:
+    """Return a bound on the relative error of the mean likelihood ratio of what a point is given.
+
+    Errors of excesses, of lattice points' and of the shares are relative to the largest excess.
+    """
+    largest = 1.0 if g.q == 1.0 else min(math.expm1(min(int(g.bounds[-1]) * g.width, 1.0)), 1.0)
+    exponents = g.a * max(-g.low, g.high) + g.a * g.a + abs(g.log_odds)
+    return largest * UNIT * (32.0 + 4.0 * exponents)
 
 
 def _rounding(g: _Geometry) -> np.ndarray:

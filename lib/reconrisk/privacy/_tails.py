@@ -23,6 +23,15 @@ __all__ = ["Tail", "Tails", "loosening", "run_tails", "split_tails"]
 
 #: largest index that is told from others
 _FAR = 2.0**60
+#: logarithm of the mass outside the window of the steps beside one with a large loss
+_OF_OTHERS = -20.0
+#: largest admissible logarithm of a factor, below overflow
+_MOST_EXCESS = 690.0
+
+
+def _most(lift: float | np.ndarray) -> np.ndarray:
+    """Return an upper bound on ``exp(lift)`` times a probability."""
+    return np.where(np.greater(lift, _MOST_EXCESS), math.inf, np.exp(np.minimum(lift, 700.0)))
 
 
 @dataclass
@@ -63,10 +72,13 @@ class Tail:
         error = self.total.error_of_tail(abs(self.rate))
         # capped below overflow; the tails are then bounded by 0 and 1
         log_scale = self.total.log_norm + self.offset - self.rate * inside + lift
-        scale, most = (np.exp(np.minimum(power, 690.0)) for power in (log_scale, lift))
+        scale, most = np.exp(np.minimum(log_scale, _MOST_EXCESS)), _most(lift)
         summed, relative = self._summed(place), self.total.relative
         low = np.clip(scale * (summed * (1.0 - relative) - error), 0.0, most)
-        high = np.clip(scale * (summed * (1.0 + relative) + error) + self.at_end * most, 0.0, most)
+        high = scale * (summed * (1.0 + relative) + error)
+        if self.at_end:
+            high = high + self.at_end * most
+        high = np.where(log_scale < _MOST_EXCESS, np.clip(high, 0.0, most), most)
         # beyond the window's ends the tails are monotone
         below, above = index < inside, index > inside
         more, less = (below, above) if self.rate >= 0 else (above, below)
@@ -98,8 +110,9 @@ class Tail:
         low, high = self.bounds(index, lift)
         if summed:
             return low, high
-        most = np.exp(np.minimum(lift, 690.0))
-        return most - high, most - low
+        most = _most(lift)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isinf(most), 0.0, most - high), most - low
 
 
 @dataclass
@@ -154,9 +167,9 @@ class SplitTail:
     def _bounds(self, index: np.ndarray, lift: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         low, high = self.none.bounds(index, lift)
         more, most = (self._with_large(index, tail) for tail in self._tails_of_one)
-        scale = np.exp(np.minimum(lift, 690.0))
         most = most * (1.0 + self.relative) + self.rest
-        return low + scale * more * (1.0 - self.relative), np.minimum(high + scale * most, scale)
+        least, scale = np.exp(np.minimum(lift, _MOST_EXCESS)), _most(lift)
+        return low + least * more * (1.0 - self.relative), np.minimum(high + scale * most, scale)
 
     def _with_large(self, index: np.ndarray, tail: np.ndarray) -> np.ndarray:
         """Return the tails of sums with one large draw, from bounds on those of the others."""
@@ -229,10 +242,6 @@ class Tails:
         return high
 
 
-#: largest admissible logarithm of a factor, below overflow
-_MOST_EXCESS = 690.0
-
-
 def loosening(steps: float, step: Step) -> float:
     """Return a bound on the factor by which rounding reduces the steps' likelihood ratios.
 
@@ -291,16 +300,18 @@ def split_tails(
     end = first_large(cut, step.base, h)
     # with one large loss, no tail of the others' sum needs to be small
     tilts = [max(theta, 1.0) if theta > 0.0 else theta, 1.0 if theta > 0.0 else -1e-9]
-    slopes = [guide.slopes(tilt, log_outside) for tilt in tilts]
+    # which is as certain as its window is wide
+    outsides = [log_outside, min(log_outside, _OF_OTHERS)]
+    slopes = [guide.slopes(t, outside) for t, outside in zip(tilts, outsides, strict=True)]
 
     def sums(law: Law, tilted: float) -> list[Sum]:
         """Return the sums of the small losses of all steps, and of all but one."""
         small, found = _parted(law, end)[0], []
-        for steps, tilt, (low, high) in zip(
-            (guide.steps, guide.steps - 1), tilts, slopes, strict=True
+        for steps, tilt, outside, (low, high) in zip(
+            (guide.steps, guide.steps - 1), tilts, outsides, slopes, strict=True
         ):
             rate, ends = (tilt - tilted) * h, (low * h, high * h)
-            found.append(compose(small, rate, steps, ends, log_outside, whole=True))
+            found.append(compose(small, rate, steps, ends, outside, whole=True))
         return found
 
     def tail(law: Law, totals: list[Sum], shift: float, at_end: float) -> SplitTail:

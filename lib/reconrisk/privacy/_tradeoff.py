@@ -109,7 +109,7 @@ def enclosed_curve(
         width = min(width, _first_width(guide, kappa[which], level[which], tolerance))
     width = max(width, least)
     lower, upper = kappa.copy(), np.ones_like(kappa)
-    gap = np.inf
+    gap, aim = np.inf, tolerance
     for _ in range(_ROUNDS):
         step = discretised(width)
         slack = loosening(plans[0][0].steps, step)
@@ -145,12 +145,12 @@ def enclosed_curve(
         if too_long:
             least = 2.0 * width
         elif width <= least and too_wide > _FAIR and finest < least:
-            least = finest
-        elif (
-            gap <= tolerance or width <= least or gap > 0.95 * before or too_wide < 0.8 * tolerance
-        ):
+            least, aim = finest, 0.7 * _FAIR  # only as narrow as is fair
+        elif gap <= tolerance or width <= least or gap > 0.95 * before or too_wide < 0.8 * aim:
             break
-        factor = 0.85 * math.sqrt(tolerance / max(too_wide, 0.1 * tolerance))
+        elif aim > tolerance and too_wide <= _FAIR:
+            break
+        factor = 0.85 * math.sqrt(aim / max(too_wide, 0.1 * aim))
         width = max(width * float(np.clip(factor, 0.05, 0.7)), least)
     return lower, upper
 

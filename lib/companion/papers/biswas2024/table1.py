@@ -143,6 +143,14 @@ def _as_printed(concentrations: pd.Series) -> dict[str, np.ndarray]:
     return dict.fromkeys(_WAYS, values.to_numpy())
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed epsilon beside that of its approach here."""
+    table = tables["table"]
+    first = table["printed by"].astype(int) == 1
+    ours = table["approach 1"].where(first, table["approach 2"])
+    return pd.DataFrame({"printed": table["printed"].astype(float), "ours": ours})
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, printed = tables["table"], printed_table1()["printed"]
     rows = [row for _, row in table.iterrows()]

@@ -134,6 +134,16 @@ def measure(study: Context) -> Tables:
     )
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed number beside ours."""
+    rows = tables["rows"]
+    parts = [
+        rows[[f"{metric} printed", metric]].set_axis(["printed", "ours"], axis=1)
+        for metric in ("MSE", "SSIM")
+    ]
+    return pd.concat(parts)
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     sets, stand_in, where = prints.judged_sets(tables)
     rows = tables["rows"][tables["rows"]["data"].isin(sets)]

@@ -177,6 +177,12 @@ def _nearer(columns: pd.DataFrame, by: float) -> dict[str, pd.Series]:
     return {"searched sigma": shown + (1 - by) * (columns["searched sigma"] - shown)}
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed noise multiplier beside that of the search."""
+    table = tables["columns"]
+    return pd.DataFrame({"printed": table["sigma"].astype(float), "ours": table["searched sigma"]})
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     table, certified = tables["columns"], tables["certified"]
     # as texts, because a CSV file would lose the digits that are printed

@@ -177,6 +177,15 @@ def epsilons(pairs: Sequence[Pair], batch_sizes: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["label", "kappa", "sigma", "B", "steps", *_COSTS]).round(6)
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed number beside ours."""
+    runs = tables["runs"]
+    own = runs[runs["mechanism"] != "none"].drop(columns="printed")
+    setting = ["data", "mechanism", "label", "batch_size"]
+    both = own.merge(printed_accuracies(), on=setting)
+    return both[["printed", "mean"]].set_axis(["printed", "ours"], axis=1)
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     sets, stand_in, where = prints.judged_sets(tables)
     runs = tables["runs"]

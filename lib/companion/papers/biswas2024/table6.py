@@ -159,6 +159,16 @@ def noise_factor(
     return math.exp(best.x)
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed number beside ours."""
+    both = attacked.beside(tables["ours"], tables["printed"])
+    parts = [
+        both[[f"{metric} printed", metric]].set_axis(["printed", "ours"], axis=1)
+        for metric in ("MSE", "SSIM")
+    ]
+    return pd.concat(parts)
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     ours, printed = tables["ours"], tables["printed"]
     gaps = prints.ahead(ours)

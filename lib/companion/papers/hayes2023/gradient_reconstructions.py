@@ -115,7 +115,7 @@ COLOUR_PARAMETERS = {
     "colour_epsilons": Parameter(
         "floats",
         (10.0, 100.0, 1000.0, 10000.0, 100000.0),
-        (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0, 100000.0),
+        (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0, 100000.0),
         _RANGE,
         "epsilon in the colour panels, smallest first",
         low=1e-3,
@@ -378,11 +378,8 @@ def describe_attacked(found: Mapping[str, Attacked]) -> str:
 
 def stands_in(tables: Tables, which: str) -> Origin:
     """What the images of one kind are, ``"grey"`` or ``"colour"``."""
-    if tables.own_images or (which == COLOUR and stand_in_network(tables)):
-        return tables.stand_in
-    found = tuple(s for s in tables.stand_ins if s.startswith(f"{which} = "))
-    sample = datasets.SAMPLES.get(tables.parameters.get(which, ""))
-    return Origin(found, (sample.phrase,) if sample else ())
+    network = which == COLOUR and stand_in_network(tables)
+    return tables.stand_in if network else tables.origin_of(which)
 
 
 # Drawing -----------------------------------------------------------------------------------------

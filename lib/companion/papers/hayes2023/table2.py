@@ -185,6 +185,12 @@ def _chi_squared(cells: pd.DataFrame, noise: pd.Series) -> float:
     return float(((cells["value"] - cells["exact"]) ** 2 / variance).sum())
 
 
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed number beside ours."""
+    table = tables["table"]
+    return pd.DataFrame({"printed": table["printed"].astype(float), "ours": table["exact"]})
+
+
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = _with_printed(tables["table"])
     ours = table[table["bound"] == OURS]

@@ -213,7 +213,7 @@ def guesses(study: Context) -> pd.DataFrame:
 def _guesses(bench: Bench) -> pd.DataFrame:
     everything, _ = pictures(bench.data, bench.data_root, bench.side)
     truth = bench.batches(1).images[:, 0].cpu()
-    distance = perceptual(bench.device)
+    distance = perceptual(bench.device, bench.data_root)
     rows = []
     for name, guess in (
         ("grey", torch.full_like(truth[0], 0.5)),
@@ -343,7 +343,7 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         as_numpy(t.flatten(0, 1).movedim(1, -1)) for t in (batches.images, found.inputs)
     )
     truth, rebuilt = (values.reshape(len(values), -1) for values in (targets, images))
-    distance = perceptual(bench.device)
+    distance = perceptual(bench.device, bench.data_root)
     return {
         "PSNR": psnr(truth, rebuilt, data_range=1.0),
         "RMSE": rmse(truth, rebuilt),

@@ -73,7 +73,7 @@ def measure(study: Context) -> Tables:
         images=strips({name: run for (name, _), run in runs.items()}, 8),
         ran=what_ran(study, p.batch_sizes)
         + f" Decoder: {p.decoder_steps} steps on {p.auxiliary} other pictures. "
-        f"Metric: {perceptual(study.device).name}.",
+        f"Metric: {perceptual(study.device, study.read_root).name}.",
         stand_ins=("a decoder trained here for a pretrained generator",),
     )
 

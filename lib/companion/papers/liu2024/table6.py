@@ -98,7 +98,7 @@ CHOSEN: dict[str, float] = {SYMBOLS[which]: value for which, value in BEST.items
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    name = perceptual(study.device).name
+    name = perceptual(study.device, study.read_root).name
     tried = {
         (SYMBOLS[which], value): Variant(p.weighting, shorter=2, **{**BEST, which: value})
         for which, values in TRIED.items()

@@ -96,7 +96,7 @@ def measure(study: Context) -> Tables:
         {"picture": task["index"], "sigma": task["noise_multiplier"], **measured}
         for task, measured in zip(tasks, study.sweep(picture_metrics, tasks), strict=True)
     ]
-    loss = perceptual(study.device)
+    loss = perceptual(study.device, study.read_root)
     return Tables(
         {"metrics": pd.DataFrame(rows)},
         stand_ins=(loss.name,) if loss.stand_in else (),
@@ -120,7 +120,7 @@ def picture_metrics(task: dict, seed: int) -> dict:
         "ncc": float(metrics.ncc(flat, rebuilt)),
         "nmi": metrics.nmi(original, picture),
         "ssim": metrics.ssim(original, picture),
-        "perceptual_loss": perceptual(device)(original, picture),
+        "perceptual_loss": perceptual(device, task["data_root"])(original, picture),
         "norm": float(np.linalg.norm(flat)),
         "contrast": float(np.linalg.norm(flat - flat.mean()) / np.linalg.norm(flat)),
     }

@@ -97,7 +97,7 @@ def _measured(picture: np.ndarray, rebuilt: np.ndarray, task: dict[str, Any]) ->
         values: tuple[Any, ...] = metrics.mse(*flat), metrics.psnr(*flat), metrics.ncc(*flat)
     else:
         similarity = metrics.nmi(picture, rebuilt, task["bins"]), metrics.ssim(picture, rebuilt)
-        values = *similarity, perceptual(task["device"])(picture, rebuilt)
+        values = *similarity, perceptual(task["device"], task["data_root"])(picture, rebuilt)
     return dict(zip(METRICS[task["metrics"]], map(float, values), strict=True))
 
 

@@ -125,7 +125,7 @@ FALSIFIERS = (
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    distance = perceptual(study.device)
+    distance = perceptual(study.device, study.read_root)
     table = many_pictures(study, "structure", bins=p.bins).assign(distance=distance.name)
     return Tables(
         {"metrics": table},

@@ -247,7 +247,7 @@ def _no_prior() -> pd.DataFrame:
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["table"]
     claims = (f"B-0{i}" for i in range(14, 22))
-    yield from shared_by(_as_printed(table), *claims, "O-010")
+    yield from shared_by(_as_printed(tables), *claims, "O-010")
     by_sigma = table[table["varied"].isin(["baseline", "sigma"])].sort_values("sigma")
     last = by_sigma[SUCCESS].iloc[-1]
     yield check(
@@ -285,7 +285,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield _grey(tables)
 
 
-def _as_printed(table: pd.DataFrame) -> Verdict:
+def beside_print(tables: Tables) -> pd.DataFrame:
+    """Return each printed number beside ours."""
+    printed = registry.printed("ziller2024/table1")
+    rows = tables["table"].set_index("row")
+    cells = printed[["row_index", "metric"]].itertuples(index=False)
+    ours = [float(rows.loc[row, COLUMNS[metric]]) for row, metric in cells]
+    return pd.DataFrame({"printed": printed["value"].astype(float), "ours": ours})
+
+
+def _as_printed(tables: Tables) -> Verdict:
     """Compare our table with the printed one, number by number.
 
     Raises
@@ -293,16 +302,14 @@ def _as_printed(table: pd.DataFrame) -> Verdict:
     ValueError
         Unless 68 numbers are printed: a comparison of fewer must not pass.
     """
-    printed = registry.printed("ziller2024/table1")
+    both, printed = beside_print(tables), registry.printed("ziller2024/table1")
     if len(printed) != 68:
         raise ValueError(f"68 printed numbers were expected in the table; got {len(printed)}")
-    cells = printed[["row_index", "metric"]].itertuples(index=False)
-    rows = table.set_index("row")
     return compare(
         "ziller2024/table1",
         "all 17 rows and 4 columns, number by number",
-        [float(rows.loc[row, COLUMNS[metric]]) for row, metric in cells],
-        list(printed["value"].astype(float)),
+        both["ours"].to_list(),
+        both["printed"].to_list(),
         list(printed["printed"]),
     )
 
