@@ -41,7 +41,7 @@ __all__ = [
 #: most different releases that are composed one by one
 MOST_PARTS = 48
 _ROUNDS, _PASSES = 8, 4
-#: relative width, and that of epsilon, with which an enclosure ends if a step has more than this
+#: relative width with which an enclosure ends if a step has more than this
 #: part of the cells that it may
 _ENOUGH, _LONG = 2e-3, 1 / 32
 _NEGLIGIBLE, _FLOOR, _MOST_EXCESS = -80.0, 1e-250, 690.0
