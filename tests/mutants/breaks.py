@@ -866,6 +866,7 @@ def _privacy() -> tuple[Mutant, ...]:
     vmf, accounting = "reconrisk/privacy/_vmf.py", "reconrisk/privacy/_vmf_accounting.py"
     step, matrix = "reconrisk/privacy/_step.py", "reconrisk/privacy/_matrix.py"
     on_matrix = ("unit/test_matrix_mechanism.py",)
+    on_samplers = ("unit/test_samplers.py",)
     on_vmf = ("unit/test_vmf_privacy.py",)
     table = ("biswas2024/prop1", "biswas2024/table1")
     return (
@@ -1013,6 +1014,38 @@ def _privacy() -> tuple[Mutant, ...]:
             "(steps - 1) // self.bands",
             ("beyond/correlated_noise",),
             on_matrix,
+        ),
+        Mutant(
+            "random allocation: sums are rounded down to the lattice",
+            "reconrisk/privacy/_allocation.py",
+            "shares = _share((1.0 + rise) * np.exp(-lifts * width), width)",
+            "shares = np.zeros(gaps.size)",
+            (),
+            on_samplers,
+        ),
+        Mutant(
+            "fixed sizes: other records' gradients are zero",
+            "reconrisk/privacy/_fixed_size.py",
+            '"zero-out": ((2, 1), (1, 0))',
+            '"zero-out": ((1, 0), (1, 0))',
+            ("beyond/samplers",),
+            on_samplers,
+        ),
+        Mutant(
+            "fixed sizes: the pair has no atom",
+            "reconrisk/privacy/_fixed_size.py",
+            "self._atom = (1.0 - q) *",
+            "self._atom = 0.0 *",
+            (),
+            on_samplers,
+        ),
+        Mutant(
+            "shuffling: an epoch too few",
+            "reconrisk/privacy/_samplers.py",
+            "return -(-int(self.steps) // self.batches)",
+            "return max(int(self.steps) // self.batches, 1)",
+            (),
+            on_samplers,
         ),
         Mutant(
             "the noise of moments without the second root",

@@ -24,6 +24,7 @@ from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds._rero import rero
 from reconrisk.privacy._phases import Release, as_run_or_releases
 from reconrisk.privacy._releases import Atoms
+from reconrisk.privacy._samplers import SampledRun
 
 __all__ = [
     "ApproximateDP",
@@ -321,7 +322,7 @@ class Releases:
 
     Parameters
     ----------
-    releases : iterable of DPSGD, Laplace, Atoms and Group
+    releases : iterable of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
         All on the same records.
     words : str, optional
         What they are.
@@ -340,9 +341,9 @@ class Releases:
     0.2718
     """
 
-    def __init__(self, releases: Iterable[Release], words: str = "") -> None:
-        self._run = as_run_or_releases(releases)
-        many = [] if isinstance(self._run, DPSGD) else self._run
+    def __init__(self, releases: SampledRun | Iterable[Release], words: str = "") -> None:
+        self._run = releases if isinstance(releases, SampledRun) else as_run_or_releases(releases)
+        many = self._run if isinstance(self._run, list) else []
         self.words = words or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
         self._curve: Guarantee | None = None
         if len(many) == 1 and isinstance(many[0], Atoms) and many[0].steps == 1:

@@ -21,6 +21,7 @@ from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds import _arguments as args
 from reconrisk.privacy._phases import Release, as_run_or_releases, composed_success
 from reconrisk.privacy._releases import Laplace, part_of
+from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
@@ -78,7 +79,7 @@ def rero_gaussian(
 
 
 def rero(
-    run: DPSGD | Iterable[Release],
+    run: DPSGD | SampledRun | Iterable[Release],
     prior_success: float | None = None,
     log_prior_success: float | None = None,
     *,
@@ -97,9 +98,10 @@ def rero(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
         The run; its clipping norm does not matter. A list is a run of several phases, or several
-        mechanisms on the same records, as in :func:`reconrisk.privacy.epsilon`.
+        mechanisms on the same records, a :class:`~reconrisk.privacy.SampledRun` one of another
+        sampler, as in :func:`reconrisk.privacy.epsilon`.
     prior_success : float, optional
         ``kappa`` in [0, 1].
     log_prior_success : float, optional
@@ -139,6 +141,12 @@ def rero(
     >>> f"{found.lower:.5f} {found.upper:.5f}"
     '0.00224 0.00224'
     """
+    if isinstance(run, SampledRun):
+        return run.enclosure(
+            lambda releases: rero(
+                releases, prior_success, log_prior_success, log=log, tolerance=tolerance
+            )
+        )
     one = as_run_or_releases(run)
     log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     if log_kappa.ndim:
@@ -154,13 +162,16 @@ def rero(
 
 
 def rero_curve(
-    run: DPSGD | Iterable[Release], prior_success: ArrayLike, *, tolerance: float = 1e-4
+    run: DPSGD | SampledRun | Iterable[Release],
+    prior_success: ArrayLike,
+    *,
+    tolerance: float = 1e-4,
 ) -> tuple[np.ndarray, np.ndarray]:
     """:func:`rero` at many prior success probabilities, at little more than the cost of one.
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
     prior_success : array_like
         ``kappa`` in [0, 1].
     tolerance : float
@@ -189,6 +200,12 @@ def rero_curve(
     >>> [round(float(v), 4) for v in upper]
     [0.3891, 0.8413]
     """
+    if isinstance(run, SampledRun):
+        attacks, bound = run.enclosed(
+            lambda releases: rero_curve(releases, prior_success, tolerance=tolerance)
+        )
+        below = np.max([attack[0] for attack in attacks], axis=0)
+        return np.minimum(below, bound[1]), bound[1]
     one = as_run_or_releases(run)
     kappa = arguments.real("prior_success", prior_success, 0, 1)
     arguments.real("tolerance", tolerance, 1e-12, 1)

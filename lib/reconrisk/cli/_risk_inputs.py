@@ -19,7 +19,7 @@ __all__ = ["FIELDS", "MODEL_FIELDS", "CliInputs", "read_inputs", "values_of_flag
 RUN = (
     "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size",
     "dataset_size", "steps", "epochs", "max_grad_norm", "parameters", "layers", "delta",
-    "group_size", "phases",
+    "group_size", "sampler", "phases",
 )  # fmt: skip
 RECORD = ("dimension", "data_range", "data_norm", "contrast")
 QUESTIONS = (
@@ -48,11 +48,12 @@ _OVERRIDES = {
     "data": ("dimension", "image", "data_norm", "contrast"),
     "data_norm": ("data",),
     "opacus_history": (
-        "noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs", "phases", "guarantee",
+        "noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs", "phases", "sampler",
+        "guarantee",
     ),
     "guarantee": (
         "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size", "steps",
-        "epochs", "max_grad_norm", "parameters", "layers", "phases", "opacus_history",
+        "epochs", "max_grad_norm", "parameters", "layers", "sampler", "phases", "opacus_history",
     ),
 }  # fmt: skip
 
@@ -191,7 +192,7 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
         return risk.training_run(**given)
     path = folder / _path("opacus_history", fields["opacus_history"])
     twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "batch_size", "steps",
-                    "epochs", "mechanism", "phases"} & set(given))  # fmt: skip
+                    "epochs", "mechanism", "sampler", "phases"} & set(given))  # fmt: skip
     if twice:
         raise SettingError(
             twice[0], given[twice[0]], "left out beside opacus_history, which gives it"

@@ -60,6 +60,14 @@ def risk(
     dataset_size: Annotated[Text, _flag("Records in the training set.")] = None,
     steps: Annotated[Text, _flag("Steps of training.", "--steps", "-t")] = None,
     epochs: Annotated[Text, _flag("Passes over the data, instead of steps.")] = None,
+    sampler: Annotated[
+        Text,
+        _flag(
+            "How batches are drawn: poisson (default), shuffle, fixed (size), random-allocation or "
+            "cyclic.",
+            metavar="NAME",
+        ),
+    ] = None,
     max_grad_norm: Annotated[Text, _flag("Clipping norm; by default 1.")] = None,
     delta: Annotated[Text, _flag("At which epsilon is given; by default 1e-5.")] = None,
     parameters: Annotated[Text, _flag("Entries of the gradient that is released.")] = None,
@@ -175,6 +183,7 @@ def risk(
         "max_grad_norm": max_grad_norm, "delta": delta, "parameters": parameters,
         "layers": layers, "mechanism": mechanism, "concentration": concentration,
         "opacus_history": opacus_history, "guarantee": guarantee, "group_size": group_size,
+        "sampler": sampler,
         "dimension": dimension, "image": image,
         "data_range": data_range, "data_norm": data_norm, "contrast": contrast, "data": data,
         "prior_sizes": prior_size, "log_priors": log_prior_success,

@@ -3,6 +3,7 @@
 NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
 """
 
+from reconrisk.privacy._allocation import Allocation
 from reconrisk.privacy._audit import (
     audit_epsilon,
     audit_epsilon_many_runs,
@@ -19,6 +20,7 @@ from reconrisk.privacy._gaussian import log_delta_gaussian
 from reconrisk.privacy._matrix import MatrixMechanism, square_root_encoder, tree_encoder
 from reconrisk.privacy._moments import noise_by_moments
 from reconrisk.privacy._releases import Atoms, Group, Laplace
+from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
 from reconrisk.privacy._vmf import (
     vmf_concentration,
@@ -40,11 +42,13 @@ from reconrisk.privacy._vmf_accounting import (
 from reconrisk.privacy._vmf_epsilon import vmf_epsilon
 
 __all__ = [
+    "Allocation",
     "Atoms",
     "ConvertedEpsilon",
     "Group",
     "Laplace",
     "MatrixMechanism",
+    "SampledRun",
     "amplify",
     "audit_epsilon",
     "audit_epsilon_many_runs",

@@ -24,7 +24,7 @@ from reconrisk.privacy._compose import LONGEST, Sum, TooLong, _centred, _fold, _
 from reconrisk.privacy._profile import guess, scale
 from reconrisk.privacy._refine import Cells, refine_delta, refine_epsilon
 from reconrisk.privacy._releases import Group, Part, Release, part_of
-from reconrisk.privacy._saddle import MOST_CELLS, Saddle
+from reconrisk.privacy._saddle import Saddle
 from reconrisk.privacy._step import UNIT, Law, Step
 from reconrisk.privacy._tails import Tail, Tails
 from reconrisk.privacy._tradeoff import power_above, power_below
@@ -41,8 +41,9 @@ __all__ = [
 #: most different releases that are composed one by one
 MOST_PARTS = 48
 _ROUNDS, _PASSES = 8, 4
-#: relative width, and that of epsilon, with which an enclosure ends if a step has more cells
-_ENOUGH, _LEAST_WIDTH, _LONG = 2e-3, 5e-4, 1 << 15
+#: relative width with which an enclosure ends if a step has more than this
+#: part of the cells that it may
+_ENOUGH, _LONG = 2e-3, 1 / 32
 _NEGLIGIBLE, _FLOOR, _MOST_EXCESS = -80.0, 1e-250, 690.0
 _TILTS = 100
 _SHARES = (1.0, 0.6, 0.35, 0.2, 0.0)
@@ -67,7 +68,7 @@ def merged(releases: Iterable[Release]) -> list[Release]:
     for release in releases:
         if not isinstance(release, Release):
             raise TypeError(
-                "releases must be DPSGD, Laplace, Atoms or Group; "
+                "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
                 f"got a {type(release).__name__}, {str(release)[:60]}"
             )
         one, steps = _once(release)
@@ -199,11 +200,13 @@ class _Guide:
 
     saddle: Saddle
     tables: list[tuple[int, np.ndarray, np.ndarray]]
+    cells: list[int]
 
     @property
     def least(self) -> float:
-        """Smallest width with at most ``MOST_CELLS`` cells in every step."""
-        return max(float(np.ptp(loss)) for _, loss, _ in self.tables) / MOST_CELLS + 1e-13
+        """Smallest width at which no step has more cells than it may."""
+        spans = (float(np.ptp(loss)) for _, loss, _ in self.tables)
+        return max(s / n for s, n in zip(spans, self.cells, strict=True)) + 1e-13
 
     def width(self, level: float, variance: float) -> float:
         """Return the width at which the cells add about ``variance`` to the sum at a level."""
@@ -255,7 +258,8 @@ def _guide(composition: _Composition, spill: float) -> _Guide:
     nothing = np.zeros(1)
     # bounded losses: far tilts have no spread left
     spreads = np.sqrt(np.maximum(variance, 1e-24))
-    return _Guide(Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0), tables)
+    cells = [p.cells for p in composition.parts]
+    return _Guide(Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0), tables, cells)
 
 
 def _sum_of(
@@ -427,8 +431,10 @@ def composed_delta(releases: Iterable[Release], epsilon: float, tolerance: float
     return _both(releases, lambda c: _delta(c, epsilon, tolerance))
 
 
-def _long(steps: Sequence[tuple[Step, int]]) -> bool:
-    return max(step.nu.mass.size for step, _ in steps) > _LONG
+def _long(composition: _Composition, steps: Sequence[tuple[Step, int]]) -> bool:
+    """Whether a step has so many cells that an enclosure that is narrow enough will do."""
+    sizes = (step.nu.mass.size for step, _ in steps)
+    return any(n > p.cells * _LONG for n, p in zip(sizes, composition.parts, strict=True))
 
 
 def _both(
@@ -480,7 +486,7 @@ def _cells(composition: _Composition, guide: _Guide, width: float, spill: float)
     def tails(sign: int, level: float) -> tuple[Tails, Tails]:
         return _tails_near(steps, guide.saddle, level, sign, math.log(spill) - max(level, 0.0))
 
-    will_do = _ENOUGH if _long(steps) else 0.0
+    will_do = _ENOUGH if _long(composition, steps) else 0.0
     return Cells(width, guide.least, _loosening(steps), guide.saddle, tails, will_do, True)
 
 
@@ -546,7 +552,7 @@ def _success(
             least = 2.0 * width
         elif gap <= tolerance or width <= least or gap > 0.95 * before:
             break
-        elif gap <= _ENOUGH and _long(steps):
+        elif gap <= _ENOUGH and _long(composition, steps):
             break
         factor = 0.85 * math.sqrt(tolerance / gap)
         width = max(width * float(np.clip(factor, 0.05, 0.7)), least)

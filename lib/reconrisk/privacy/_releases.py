@@ -17,11 +17,11 @@ from scipy import special as sc
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.privacy._saddle import LARGEST_OUTPUT, Mechanism, reach
+from reconrisk.privacy._saddle import LARGEST_OUTPUT, MOST_CELLS, Mechanism, reach
 from reconrisk.privacy._step import UNIT, Law, Step, losses, one_step
 from reconrisk.special import log_binomial_pmf
 
-__all__ = ["Atoms", "Gaussian", "Group", "Laplace", "Part", "Release", "part_of"]
+__all__ = ["Atoms", "Composable", "Gaussian", "Group", "Laplace", "Part", "Release", "part_of"]
 
 #: beyond this ratio of shift to noise, likelihood ratios overflow
 STEEPEST = 35.0
@@ -190,7 +190,24 @@ class Group:
         arguments.integer("size", self.size, 1, _MOST_MEMBERS)
 
 
-Release = DPSGD | Laplace | Atoms | Group
+@dataclass(frozen=True, kw_only=True)
+class Composable:
+    """A release that knows its own part of a composition.
+
+    Parameters
+    ----------
+    steps : int
+        How often it is repeated.
+    """
+
+    steps: int = 1
+
+    def part(self) -> Part:
+        """Return the part of a composition that this release is."""
+        raise NotImplementedError
+
+
+Release = DPSGD | Laplace | Atoms | Group | Composable
 
 
 def _check_sampling(rate: float, steps: int) -> None:
@@ -209,8 +226,11 @@ class Part(Protocol):
     steps : int
     lowest, highest : float
         Infimum and supremum of the loss of one step.
+    cells : int
+        The most cells of one step that are worth their cost.
     """
 
+    cells: int
     steps: int
     lowest: float
     highest: float
@@ -230,6 +250,8 @@ def part_of(release: Release) -> Part:
         return _LaplacePart(release)
     if isinstance(release, Atoms):
         return _AtomsPart(release)
+    if isinstance(release, Composable):
+        return release.part()
     q, sigma = float(release.run.sampling_rate), float(release.run.noise_multiplier)
     if release.size == 1 or q == 1.0:
         return Gaussian(DPSGD(sigma / release.size, q, release.run.steps))
@@ -247,6 +269,7 @@ def _check_shift(shift: float) -> None:
 class Gaussian:
     """Steps of DP-SGD."""
 
+    cells = MOST_CELLS
     highest = math.inf
 
     def __init__(self, run: DPSGD) -> None:
@@ -276,6 +299,7 @@ def _outputs(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
 class _MixturePart:
     """A group's steps: ``mu`` is a binomial mixture of normal laws, ``size`` of them at most."""
 
+    cells = MOST_CELLS
     highest = math.inf
 
     def __init__(self, shift: float, rate: float, size: int, steps: int) -> None:
@@ -367,6 +391,8 @@ class _LaplacePart:
     The loss of an output ``x`` in [0, 1] is ``mu (2 x - 1)``, and constant on either side.
     """
 
+    cells = MOST_CELLS
+
     def __init__(self, release: Laplace) -> None:
         self.steps = int(release.steps)
         self._mu, self._q = 1.0 / float(release.noise_multiplier), float(release.sampling_rate)
@@ -418,6 +444,8 @@ def _sampled_loss(loss: np.ndarray, q: float) -> np.ndarray:
 
 class _AtomsPart:
     """Finitely many outcomes; those that only one of the laws has are at infinity."""
+
+    cells = MOST_CELLS
 
     def __init__(self, release: Atoms) -> None:
         self.steps = int(release.steps)

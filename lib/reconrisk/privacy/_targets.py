@@ -20,6 +20,7 @@ from reconrisk.privacy._phases import (
 )
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
 from reconrisk.privacy._saddle import Mechanism
+from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
 __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_success"]
@@ -49,7 +50,7 @@ def mechanism_of(run: DPSGD) -> Mechanism:
 
 
 def epsilon(
-    run: DPSGD | Iterable[Release], delta: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release], delta: float, *, tolerance: float = TOLERANCE
 ) -> Enclosure:
     """Certified epsilon of a run at ``delta``, for adding and for removing a record.
 
@@ -58,10 +59,11 @@ def epsilon(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
         Poisson sampling at ``run.sampling_rate``; the clipping norm does not matter. A list is a
         run of several phases, or several mechanisms on the same records: their losses add up, in
-        any order.
+        any order. Other samplers than Poisson's are a :class:`~reconrisk.privacy.SampledRun`, whose
+        enclosure may be wide: it goes from the best attack known to what is proven.
     delta : float
         In (0, 1), at least 1e-100 below sampling rate one.
     tolerance : float
@@ -102,6 +104,8 @@ def epsilon(
     """
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     arguments.real("tolerance", tolerance, 1e-12, 1)
+    if isinstance(run, SampledRun):
+        return run.enclosure(lambda releases: epsilon(releases, delta, tolerance=tolerance))
     one = as_run_or_releases(run)
     if not isinstance(one, DPSGD):
         arguments.real("delta", delta, 1e-100, 1)
@@ -159,13 +163,13 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def delta(
-    run: DPSGD | Iterable[Release], epsilon: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release], epsilon: float, *, tolerance: float = TOLERANCE
 ) -> Enclosure:
     """Certified delta of a run at ``epsilon``, for adding and for removing a record.
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms and Group
+    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
         As in :func:`epsilon`.
     epsilon : float
         In [0, 500], nats.
@@ -193,6 +197,8 @@ def delta(
     """
     arguments.real("epsilon", epsilon, 0, 500)
     arguments.real("tolerance", tolerance, 1e-12, 1)
+    if isinstance(run, SampledRun):
+        return run.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
     one = as_run_or_releases(run)
     if not isinstance(one, DPSGD):
         return composed_delta(one, float(epsilon), float(tolerance))

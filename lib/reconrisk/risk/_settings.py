@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.bounds import GradientInformation, Guarantee, contrast_of
-from reconrisk.privacy import Group
+from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
+from reconrisk.privacy import Group, SampledRun
 from reconrisk.risk._phases import equivalent_noise, gathered, listed, one_run
 from reconrisk.special import ACTIVATIONS
 
@@ -276,6 +276,7 @@ def training_run(
     layers: int = 1,
     delta: float = 1e-5,
     group_size: int = 1,
+    sampler: str = "poisson",
     phases: Iterable[Mapping[str, float] | DPSGD] | None = None,
     notes: Iterable[str] = (),
 ) -> TrainingRun:
@@ -309,6 +310,10 @@ def training_run(
         In [1e-100, 1), at which epsilon is reported.
     group_size : int
         In [1, 10000]: records that are protected together, those of one person, say.
+    sampler : {"poisson", "fixed", "random-allocation", "shuffle", "cyclic"}
+        How batches are drawn, as in :class:`~reconrisk.privacy.SampledRun`, a neighbouring data set
+        having a record of gradient zero. With other batches than Poisson's the report answers what
+        follows from the trade-off curve: one Gaussian phase, single records.
     phases : iterable of mapping or DPSGD, optional
         If noise, sampling rate or batch size change during training: for each phase its own
         ``noise_multiplier``, ``sampling_rate`` or ``batch_size``, and ``steps`` or ``epochs``. What
@@ -350,6 +355,8 @@ def training_run(
     2 phases: sigma 1.3, q 0.00426667, 2,344 steps; sigma 0.9, q 0.00426667, 1,172 steps.
     """
     if phases is not None:
+        if sampler != "poisson":
+            raise SettingError("sampler", sampler, "'poisson' for several phases")
         everywhere = {
             "noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate,
             "batch_size": batch_size, "dataset_size": dataset_size, "steps": steps,
@@ -384,21 +391,65 @@ def training_run(
     together = whole("group_size", group_size, 1, 1e4)
     if together > 1 and name == "vmf":
         raise SettingError("group_size", group_size, "1 for mechanism 'vmf'")
+    count, at = _steps(steps, passes, rate), number("delta", delta, 1e-100, 1, high_open=True)
+    if sampler != "poisson":
+        if name == "vmf" or together > 1:
+            raise SettingError("sampler", sampler, "'poisson' for vmf noise and for groups")
+        assert noise is not None  # the mechanism is Gaussian
+        return _otherwise_sampled(noise / math.sqrt(parts), rate, count, sampler, at, size, notes)
     return TrainingRun(
         mechanism=name,
         noise_multiplier=noise,
         concentration=kappa,
         sampling_rate=rate,
-        steps=_steps(steps, passes, rate),
+        steps=count,
         max_grad_norm=number("max_grad_norm", max_grad_norm, 1e-9, 1e9),
         parameters=p,
         layers=parts,
         batch_size=batch,
         dataset_size=size,
         epochs=passes,
-        delta=number("delta", delta, 1e-100, 1, high_open=True),
+        delta=at,
         notes=tuple(notes),
         group_size=together,
+    )
+
+
+def _otherwise_sampled(
+    noise: float,
+    rate: float,
+    steps: int,
+    sampler: str,
+    delta: float,
+    size: int | None,
+    notes: Iterable[str],
+) -> TrainingRun:
+    """Return a run whose batches are no Poisson samples: what its trade-off curve says."""
+    try:
+        run = SampledRun(noise, rate, steps, sampler)
+    except ValueError as error:
+        field = next(f for f in ("sampler", "noise_multiplier") if str(error).startswith(f))
+        expected = str(error).removeprefix(f"{field} must be ").rsplit("; got", 1)[0]
+        raise SettingError(field, sampler if field == "sampler" else noise, expected) from None
+    words = (
+        f"what is proven of a run with sampler {sampler} (sigma {noise:g}, q {rate:g}, "
+        f"{steps:,} steps)"
+    )
+    return TrainingRun(
+        mechanism="guarantee",
+        noise_multiplier=None,
+        concentration=None,
+        sampling_rate=1.0,
+        steps=1,
+        max_grad_norm=1.0,
+        parameters=None,
+        layers=1,
+        batch_size=None,
+        dataset_size=size,
+        epochs=None,
+        delta=delta,
+        notes=(run.assumption, *notes),
+        guarantee=Releases(run, words),
     )
 
 

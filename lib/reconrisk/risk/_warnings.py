@@ -56,7 +56,8 @@ def _on_sampling(run: TrainingRun) -> str:
     text = (
         "Every number assumes Poisson sampling: each step draws each record by itself. If the "
         "loader shuffles, or takes batches of a fixed size, another analysis is needed, and "
-        "epsilon can be several times as large (Chua et al. 2024)"
+        "epsilon can be several times as large (Chua et al. 2024): describe the run with sampler "
+        "'shuffle' or 'fixed'"
     )
     passes = run.steps * run.sampling_rate
     if not run.gaussian or passes > 1e6:

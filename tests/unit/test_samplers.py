@@ -1,0 +1,340 @@
+"""Samplers: enclosures held to closed forms, quadrature, simulation, other packages and limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy import special as sc
+
+from reconrisk import DPSGD, bounds, privacy
+from reconrisk.privacy import Allocation, SampledRun
+from reconrisk.privacy._fixed_size import FixedSizeBound
+
+DELTA = 1e-5
+
+
+def close(found, value, relative):
+    """Whether an enclosure holds a value, and is narrow."""
+    slip = 1e-9 * abs(value)
+    assert found.lower - slip <= value <= found.upper + slip
+    assert found.width <= relative * value
+
+
+# Random allocation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epochs", [1, 7])
+def test_one_batch_an_epoch_is_the_full_batch(epochs):
+    run, full = [Allocation(1.3, 1, steps=epochs)], DPSGD(1.3, steps=epochs)
+    close(privacy.epsilon(run, DELTA), privacy.epsilon(full, DELTA).upper, 3e-3)
+    close(privacy.delta(run, 1.0), privacy.delta(full, 1.0).upper, 1e-2)
+    close(bounds.rero(run, 0.01), bounds.rero(full, 0.01).upper, 3e-3)
+
+
+def deltas_of_two(sigma, epsilon):
+    """Delta of one epoch of two batches, removing and adding, by quadrature of a closed form."""
+    a, bar = 1.0 / sigma, 2.0 * math.exp(epsilon)
+
+    def normal(v, mean):
+        return sc.ndtr(a * (mean - v))
+
+    def removed(z):
+        w = math.exp(a * z - a * a / 2)
+        if w >= bar:
+            value = w + 1.0 - bar
+        else:
+            x = math.log(bar - w) / a + a / 2
+            value = sc.ndtr(a - x) - (bar - w) * sc.ndtr(-x)
+        return 0.5 * value * stats.norm.pdf(z)
+
+    def added(z):
+        # 1 - exp(epsilon) (w + W)/2 where that is positive
+        room = 2.0 * math.exp(-epsilon) - math.exp(a * z - a * a / 2)
+        if room <= 0.0:
+            return 0.0
+        x = math.log(room) / a + a / 2
+        return 0.5 * math.exp(epsilon) * (room * sc.ndtr(x) - sc.ndtr(x - a)) * stats.norm.pdf(z)
+
+    ends = [(math.log(bar) / a + a / 2), (math.log(2.0 * math.exp(-epsilon)) / a + a / 2)]
+    return [
+        integrate.quad(f, -12, 14, points=[p], limit=400, epsabs=1e-14, epsrel=1e-11)[0]
+        for f, p in zip((removed, added), ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_two_batches_by_quadrature(sigma, epsilon):
+    exact = max(deltas_of_two(sigma, epsilon))
+    close(privacy.delta([Allocation(sigma, 2)], epsilon), exact, 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("batches", "epochs", "released"), [(10, 3, None), (7, 1, 4), (100, 5, None)]
+)
+def test_simulated_losses(batches, epochs, released):
+    a, rng, trials = 1.0, np.random.default_rng(5), 50_000
+    loss = np.zeros(trials)
+    for _ in range(epochs):
+        z = rng.standard_normal((trials, batches))
+        z[np.arange(trials), rng.integers(batches, size=trials)] += a
+        ratio = np.exp(a * z - a * a / 2)
+        if released:
+            ratio[:, released:] = 1.0
+        loss += np.log(ratio.mean(axis=1))
+    run = [Allocation(1.0 / a, batches, released, steps=epochs)]
+    for epsilon in (0.1, 1.0):
+        value = np.maximum(-np.expm1(epsilon - loss), 0.0)
+        found, error = privacy.delta(run, epsilon), value.std() / math.sqrt(trials)
+        assert found.width < 0.02 * found.upper
+        assert found.lower - 4 * error < value.mean() < found.upper + 4 * error
+
+
+def test_an_attack_reaches_the_success_of_random_allocation():
+    """The likelihood ratio of fresh releases, thresholded on others without the record."""
+    sigma, batches, epochs, kappa, trials = 0.7, 20, 4, 0.05, 40_000
+    rng = np.random.default_rng(8)
+
+    def scores(taken):
+        total = np.zeros(trials)
+        for _ in range(epochs):
+            out = sigma * rng.standard_normal((trials, batches))
+            if taken:
+                out[np.arange(trials), rng.integers(batches, size=trials)] += 1.0
+            total += sc.logsumexp(out / sigma**2, axis=1)
+        return total
+
+    bar = np.quantile(scores(False), 1.0 - kappa)
+    success = float(np.mean(scores(True) > bar))
+    found = bounds.rero(
+        SampledRun(sigma, 1 / batches, batches * epochs, "random-allocation"), kappa
+    )
+    assert success == pytest.approx(found.upper, rel=0.03)
+
+
+def test_random_allocation_against_pld_accounting():
+    """Version 2.0, ``gaussian_allocation_epsilon_range`` at its default accuracy."""
+    for sigma, batches, epochs, low, high in (
+        (1.0, 2, 1, 3.655697772432379, 3.7367726495538904),
+        (1.0, 100, 10, 1.6644107528241772, 1.7398246227821421),
+    ):
+        found = privacy.epsilon([Allocation(sigma, batches, steps=epochs)], DELTA)
+        assert low <= found.lower <= found.upper <= high
+        assert found.width < 0.05 * (high - low)
+
+
+def test_much_noise_makes_an_epoch_a_gaussian_release():
+    """The ratio's variance is then ``1/(b sigma**2)`` to first order: one release of that shift."""
+    found = bounds.rero([Allocation(50.0, 16, steps=9)], 0.1)
+    limit = bounds.rero(DPSGD(50.0 * 4.0 / 3.0), 0.1).upper
+    assert found.upper - 0.1 == pytest.approx(limit - 0.1, rel=0.02)
+
+
+def test_more_batches_and_noise_protect_and_more_released_ones_do_not():
+    by_batches = [privacy.epsilon([Allocation(1.0, b)], DELTA).upper for b in (2, 8, 64)]
+    assert by_batches == sorted(by_batches, reverse=True)
+    by_released = [privacy.epsilon([Allocation(1.0, 32, r)], DELTA).upper for r in (4, 16, 32)]
+    assert by_released == sorted(by_released)
+
+
+# Fixed batch sizes -------------------------------------------------------------------------------
+
+
+def hockey_stick(p, q, alpha):
+    """``max P(A) - alpha Q(A)`` of two laws on a grid."""
+    return float(np.maximum(p - alpha * q, 0.0).sum())
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "q"), [("replace", 0.3), ("zero-out", 0.3), ("zero-out", 0.05)]
+)
+def test_no_gradients_beat_the_bound_of_one_step(adjacency, q):
+    """Any gradients of the record, its neighbour and the one it displaces, in a plane."""
+    sigma, rng = 1.0, np.random.default_rng(3)
+    run = [FixedSizeBound(sigma, q, adjacency)]
+    side = np.linspace(-8, 8, 401)
+    x, y = np.meshgrid(side, side)
+
+    def density(mean):
+        law = np.exp(-0.5 * ((x - mean[0]) ** 2 + (y - mean[1]) ** 2))
+        return law / law.sum()
+
+    def gradient():
+        angle = rng.uniform(0, 2 * np.pi)
+        return rng.uniform(0, 1) ** 0.3 * np.array([np.cos(angle), np.sin(angle)]) / sigma
+
+    levels = [0.0, 0.2, 1.0, 2.0]
+    most = np.array([privacy.delta(run, e).upper for e in levels])
+    best = np.zeros(len(levels))
+    cases = [(gradient(), gradient(), gradient()) for _ in range(60)]
+    along = np.array([1.0, 0.0]) / sigma
+    cases += [(along, -along, c * along) for c in (-1, 0, 1)]
+    for here, there, other in cases:
+        neighbour = np.zeros(2) if adjacency == "zero-out" else there
+        p = (1 - q) * density(other) + q * density(here)
+        n = (1 - q) * density(other) + q * density(neighbour)
+        for i, e in enumerate(levels):
+            best[i] = max(best[i], hockey_stick(p, n, np.exp(e)), hockey_stick(n, p, np.exp(e)))
+    assert np.all(best <= most * (1 + 1e-3))
+    # and some gradients reach it
+    np.testing.assert_allclose(best, most, rtol=0.02)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
+def test_whole_batches_are_the_full_batch(adjacency):
+    apart = 0.5 if adjacency == "replace" else 1.0
+    found = privacy.epsilon([FixedSizeBound(1.0, 1.0, adjacency, steps=10)], DELTA)
+    close(found, privacy.epsilon(DPSGD(apart, steps=10), DELTA).upper, 1e-3)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
+@pytest.mark.parametrize("q", [0.01, 0.2])
+def test_one_step_of_fixed_size_is_attained(adjacency, q):
+    run = SampledRun(1.0, q, 1, "fixed", adjacency)
+    for found in (privacy.epsilon(run, DELTA), privacy.delta(run, 0.5), bounds.rero(run, 0.01)):
+        assert found.width < 5e-3 * found.upper
+
+
+def test_fixed_size_against_renyi_accounting():
+    """dp-accounting has Wang, Balle and Kasiviswanathan's bound, for replaced records."""
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting.rdp import RdpAccountant
+
+    for sigma, size, steps in ((2.0, 10, 300), (4.0, 50, 100)):
+        accountant = RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+        # their multiplier is relative to the sensitivity to replacement, two clipping norms
+        event = dp.SampledWithoutReplacementDpEvent(1000, size, dp.GaussianDpEvent(0.5 * sigma))
+        accountant.compose(event, steps)
+        theirs = accountant.get_epsilon(DELTA)
+        ours = privacy.epsilon(SampledRun(sigma, size / 1000, steps, "fixed", "replace"), DELTA)
+        assert ours.upper < theirs < 3 * ours.upper
+
+
+def test_a_batch_of_fixed_size_says_far_more_than_a_poisson_sample():
+    """Lebeda et al. (2024) warn of it: an epsilon below one becomes one above ten."""
+    assert privacy.epsilon(DPSGD(0.8, 0.001, 10_000), 1e-6).upper < 1.0
+    for adjacency in ("zero-out", "replace"):
+        found = privacy.epsilon(SampledRun(0.8, 0.001, 10_000, "fixed", adjacency), 1e-6)
+        assert found.lower > 10 and found.width < 0.1 * found.upper
+
+
+def test_add_remove_is_poisson_at_half_the_noise():
+    run = SampledRun(1.2, 0.02, 100, "fixed", "add-remove")
+    assert privacy.epsilon(run, DELTA) == privacy.epsilon(DPSGD(0.6, 0.02, 100), DELTA)
+
+
+# Shuffling ---------------------------------------------------------------------------------------
+
+
+def test_the_largest_output_has_chua_s_closed_form():
+    """One epoch: a threshold on the largest output, in closed form (Chua et al., 2024)."""
+    sigma, b, epsilon = 0.5, 50, 3.0
+    run = SampledRun(sigma, 1 / b, b, "shuffle")
+    at = np.linspace(-2, 8, 20_001)
+
+    def above(shift):
+        return -np.expm1(sc.log_ndtr((at - shift) / sigma) + (b - 1) * sc.log_ndtr(at / sigma))
+
+    best = float(np.max(above(2.0) - np.exp(epsilon) * above(1.0)))
+    found = privacy.delta(run._largest_outputs(), epsilon)
+    assert found.lower >= best * (1 - 1e-4)
+    assert found.upper < 1.05 * max(best, privacy.delta(run, epsilon).lower)
+    assert privacy.delta(run, epsilon).lower >= best * (1 - 1e-4)
+
+
+def test_two_shuffled_batches_by_quadrature():
+    """Others oppose the record: the batch it is in is shifted by two norms, or one."""
+    sigma, side = 0.6, np.linspace(-4, 7, 1601)
+    x, y = np.meshgrid(side, side)
+
+    def law(shift):
+        one = np.exp(-0.5 * (((x - shift) / sigma) ** 2 + (y / sigma) ** 2))
+        return (one + one.T) / (2 * one.sum())
+
+    run = SampledRun(sigma, 0.5, 2, "shuffle")
+    for epsilon in (0.0, 1.0, 3.0):
+        found = privacy.delta(run, epsilon)
+        exact = hockey_stick(law(2.0), law(1.0), math.exp(epsilon))
+        assert exact <= found.upper
+        # the statistics that are composed lose little of it
+        assert found.lower >= 0.7 * exact
+
+
+def test_shuffling_lies_between_random_allocation_and_known_batches():
+    for sigma, b, steps in ((0.8, 40, 120), (1.0, 10, 25)):
+        shuffled = SampledRun(sigma, 1 / b, steps, "shuffle")
+        least = privacy.epsilon(SampledRun(sigma, 1 / b, steps, "random-allocation"), DELTA)
+        most = privacy.epsilon(SampledRun(sigma, 1 / b, steps, "cyclic"), DELTA)
+        found = privacy.epsilon(shuffled, DELTA)
+        assert least.lower <= found.lower <= found.upper == most.upper
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+def test_every_sampler_is_the_full_batch_at_rate_one():
+    full = DPSGD(2.0, 1.0, 5)
+    for sampler in ("poisson", "fixed", "random-allocation", "shuffle", "cyclic"):
+        run = SampledRun(2.0, 1.0, 5, sampler)
+        assert privacy.epsilon(run, DELTA) == privacy.epsilon(full, DELTA)
+        assert bounds.rero(run, 0.1) == bounds.rero(full, 0.1)
+
+
+def test_a_last_epoch_may_be_cut_short():
+    run = SampledRun(1.0, 1 / 8, 20, "random-allocation")
+    assert run.dominating() == [Allocation(1.0, 8, steps=2), Allocation(1.0, 8, released=4)]
+    assert SampledRun(1.0, 1 / 8, 20, "cyclic").epochs == 3
+    whole, part, more = (
+        privacy.epsilon(SampledRun(1.0, 1 / 8, t, "random-allocation"), DELTA) for t in (16, 20, 24)
+    )
+    assert whole.upper < part.lower and part.upper < more.lower
+
+
+@pytest.mark.parametrize("sampler", ["poisson", "fixed", "random-allocation", "shuffle", "cyclic"])
+def test_the_curve_is_that_of_single_values(sampler):
+    run, kappa = SampledRun(1.0, 0.1, 30, sampler), np.array([[1e-4, 0.01], [0.2, 0.9]])
+    lower, upper = bounds.rero_curve(run, kappa)
+    assert lower.shape == kappa.shape
+    for k, low, high in zip(kappa.ravel(), lower.ravel(), upper.ravel(), strict=True):
+        one = bounds.rero(run, float(k))
+        assert low == pytest.approx(one.lower, rel=5e-3)
+        assert high == pytest.approx(one.upper, rel=5e-3)
+        assert k <= low <= high <= 1
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match=r"sampler must be one of poisson, .*; got 'random'"):
+        SampledRun(1.0, 0.1, 10, "random")
+    with pytest.raises(ValueError, match=r'adjacency must be "zero-out" for .*shuffle'):
+        SampledRun(1.0, 0.1, 10, "shuffle", "replace")
+    with pytest.raises(ValueError, match="noise_multiplier must be in"):
+        SampledRun(0.01, 0.1, 10, "shuffle")
+    with pytest.raises(ValueError, match="released must be in"):
+        Allocation(1.0, 10, 11)
+    assert "an epoch has 10 batches" in SampledRun(1.0, 0.1, 10, "shuffle").assumption
+
+
+def test_reports_take_a_sampler():
+    from reconrisk import risk
+
+    settings = {"noise_multiplier": 1.0, "sampling_rate": 0.1, "steps": 30, "layers": 4}
+    report = risk.assess(risk.training_run(sampler="shuffle", **settings))
+    run = SampledRun(0.5, 0.1, 30, "shuffle")
+    known, found = privacy.epsilon(run, DELTA), report["epsilon"]
+    assert found.lower == pytest.approx(known.lower, rel=1e-3)
+    assert found.upper == pytest.approx(known.upper, rel=1e-3)
+    chance = bounds.rero(run, 1 / 10).upper
+    assert report["rero[prior_size=10]"].value == pytest.approx(chance, rel=1e-3)
+    assert any("an epoch has 10 batches" in note for note in report.run.notes)
+    assert risk.training_run(sampler="poisson", **settings) == risk.training_run(**settings)
+    for more, word in (
+        ({"group_size": 2}, "groups"),
+        ({"sampler": "sorted"}, "one of poisson"),
+        ({"noise_multiplier": 0.01}, r"\[0.05"),
+        ({"phases": [{"steps": 3}]}, "several phases"),
+    ):
+        with pytest.raises(risk.SettingError, match=word):
+            risk.training_run(**{"sampler": "shuffle", **settings, **more})
