@@ -261,17 +261,17 @@ def _summaries() -> pd.DataFrame:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
-    beaten = [
-        (t["success"] > t[bound] + STANDARD_ERRORS * t["standard error"]).any()
+    kept = [
+        _below(t, t["success"], t[bound])
         for t, bound in ((kinds, "survives"), (images, "survives"), (secrets, "weighted"))
     ]
     yield check(
         "beyond/right_notion",
-        not any(beaten),
+        jointly(*kept),
         "whatever attackers know of a record, none succeeds more often than the bound for that "
         "knowledge allows",
         ours=f"{len(kinds) + len(images) + len(secrets)} attacks",
-        tolerance="four standard errors",
+        tolerance=f"{MARGIN:g}, errors included",
     )
     yield _broken(tables)
     yield check(
@@ -287,18 +287,24 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield _summary(tables["summaries"])
 
 
+def _below(table: pd.DataFrame, value: pd.Series, bound: pd.Series) -> bool | None:
+    """Whether values lie below bounds, up to the margin with their errors; None if undecided."""
+    error = STANDARD_ERRORS * table["standard error"]
+    if (value + error <= bound + MARGIN).all():
+        return True
+    return False if (value - error > bound).any() else None
+
+
 def _broken(tables: Tables) -> Verdict:
     images = tables["images"]
     knowing = images[(images["knowledge"] != NOTHING) & (images["mu"] <= UP_TO)]
     least = knowing["success"] - STANDARD_ERRORS * knowing["standard error"]
     ratio = knowing["success"] / knowing["old bound"]
     blind = images[images["knowledge"] == NOTHING]
-    safe = (
-        blind["success"] <= blind["old bound"] + STANDARD_ERRORS * blind["standard error"]
-    ).all()
+    safe = _below(blind, blind["success"], blind["old bound"])
     return check(
         "O-105",
-        bool(safe and (least > EXCESS * knowing["old bound"]).all()),
+        jointly(safe, bool((least > EXCESS * knowing["old bound"]).all())),
         f"up to mu = {UP_TO:g} an attacker who knows a digit's label, or its lower half coarsely, "
         f"names it over {EXCESS:g} times as often as the bound allows at the prior without that "
         "knowledge; without it nobody exceeds that bound",
@@ -312,10 +318,10 @@ def _weighted(kinds: pd.DataFrame, secrets: pd.DataFrame) -> Verdict:
     attained = within(two["success"], two["survives"], two["standard error"], MARGIN)
     gain = 1 - secrets["weighted"] / secrets["old bound"]
     noisy = secrets["mu"] <= 1
-    sound = secrets["weighted"] >= secrets["success"] - STANDARD_ERRORS * secrets["standard error"]
+    sound = _below(secrets, secrets["success"], secrets["weighted"])
     return check(
         "O-107",
-        jointly(attained, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all() and sound.all())),
+        jointly(attained, sound, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all())),
         "unequal secrets are harder than the likeliest one suggests: weighing them lowers the "
         f"bound by {LOWER:.0%} at least up to mu = 1, no attack exceeds it, and for two opposite "
         "candidates it is attained",
@@ -329,18 +335,19 @@ def _gain(kinds: pd.DataFrame, images: pd.DataFrame) -> Verdict:
     both = pd.concat([kinds[columns], images[columns]])
     gain = both["success"] - both["prior"]
     most = both["mu"].map(variation)
-    over = gain - STANDARD_ERRORS * both["standard error"] > most
     copy = both["knowledge"] == COPY
     noisy = copy & (both["mu"] <= 1)
+    over = gain - STANDARD_ERRORS * both["standard error"] > most
+    kept = _below(both[~copy], gain[~copy], most[~copy])
     return check(
         "O-108",
-        bool(not over[~copy].any() and over[noisy].all()),
+        jointly(kept, bool(over[noisy].all())),
         "over the best guess with the same knowledge an attacker gains at most the total "
         "variation, whatever he knows; a copy in the data, which is no knowledge but another "
         "release, breaks that too, up to mu = 1",
         ours=f"{(gain / most)[~copy].max():.2f} of it at most; with a copy "
         f"{(gain / most)[noisy].min():.2f} times at least",
-        tolerance="four standard errors",
+        tolerance=f"{MARGIN:g}, errors included",
     )
 
 
