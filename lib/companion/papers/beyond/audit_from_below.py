@@ -5,6 +5,7 @@ import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +119,7 @@ def drawn(count: int, game: str, generator: torch.Generator) -> Canaries:
     return Canaries(labels, torch.rand(count, generator=generator) < 0.5)
 
 
-def counted(right: np.ndarray) -> dict[str, object]:
+def counted(right: np.ndarray) -> dict[str, Any]:
     """How many of the surest guesses were right: arguments of the audits."""
     guesses = [max(int(share * right.size), 1) for share in SHARES]
     return {
@@ -400,7 +401,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     one, many, opacus = tables["one_run"], tables["many_runs"], tables["opacus"]
     figure, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(10.2, 3.5), width_ratios=(1, 1, 1.05), layout="constrained"
+        1, 3, figsize=(8.4, 3.3), width_ratios=(1, 1, 0.9), layout="constrained"
     )
     ends = np.array([0.4, 5.0])
     left.loglog(ends, ends, color=BOUND, label="certified")

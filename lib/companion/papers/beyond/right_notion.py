@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -132,7 +133,7 @@ def _kinds(study: Context) -> pd.DataFrame:
         run = DPSGD(1 / mu)
         variation = privacy.delta(run, 0.0).upper
 
-        def bound(prior: float, *releases: object, alone: DPSGD = run) -> float:
+        def bound(prior: float, *releases: Any, alone: DPSGD = run) -> float:
             return bounds.rero(list(releases) or alone, prior).upper
 
         # knowledge: old bound, bound that survives, best guess with it, odds, how the sign shows
@@ -401,7 +402,7 @@ def _shown(kinds: pd.DataFrame) -> float:
 def draw(tables: Tables) -> Figure:
     kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
     figure, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(10.4, 3.7), width_ratios=(1.1, 1, 0.9), layout="constrained"
+        1, 3, figsize=(8.4, 3.4), width_ratios=(1.1, 1, 0.9), layout="constrained"
     )
     at = kinds[kinds["mu"] == _shown(kinds)].reset_index(drop=True)
     left.barh(at.index, at["old bound"], height=0.6, fill=False, edgecolor=GREY)
