@@ -37,9 +37,9 @@ PARAMETERS = {
     "steps": Parameter("int", 10, 10, _OURS, "T, full batches", low=1),
     "mus": Parameter("floats", _MUS, _MUS, _OURS, "sqrt(T)/sigma", 0.01),
     "runs": Parameter("int", 1000, 10_000, _OURS, "with a canary, and as many without", low=100),
-    "sampling_rate": Parameter("float", 0.2, 0.2, _OURS, "q of the sampled runs", 0.001, high=1.0),
+    "sampling_rate": Parameter("float", 0.2, 0.2, _OURS, "q of the sampled runs", 0.001),
     "sampled_steps": Parameter("int", 30, 30, _OURS, "T of the sampled runs", low=1),
-    "delta": Parameter("float", 1e-5, 1e-5, _OURS, "delta of every epsilon", 1e-12, high=0.1),
+    "delta": Parameter("float", 1e-5, 1e-5, _OURS, "delta of every epsilon", 1e-12),
 }
 SETTLES = ("O-100", "O-101", "O-102", "O-103", "O-104")
 PRESENCE, LABEL = "in or out", "one of ten"

@@ -27,7 +27,7 @@ PARAMETERS = {
     "trials": Parameter("int", 40_000, 400_000, _OURS, "releases for each knowledge", low=1000),
     "releases": Parameter("int", 600, 5000, _OURS, "of images, for each noise", low=50),
     "secrets": Parameter("int", 300, 1000, _OURS, "of unequal probability", low=10),
-    "exponent": Parameter("float", 0.8, 0.8, _OURS, "of the secrets' law by rank", 0.1, high=3.0),
+    "exponent": Parameter("float", 0.8, 0.8, _OURS, "of the secrets' law by rank", 0.1),
 }
 SETTLES = ("O-105", "O-106", "O-107", "O-108", "O-109")
 NOTHING, PAIR, EARLIER = "nothing", "which pair", "an earlier release"
