@@ -433,10 +433,11 @@ def draw(tables: Tables) -> Figure:
     middle.plot(x, many["success, audited"], "D", color=GREEN, label="many runs, 95%")
     part = one[one["game"] == LABEL]
     middle.plot(x, part["success, audited"], "s", color=ORANGE, label="one run, one of ten")
-    middle.set(xlabel="certified mu", ylabel="success, one of ten", ylim=(0, 1.03))
+    middle.set(xlabel="certified mu", ylabel="success, one of ten", ylim=(0, 1.6))
+    middle.set_yticks(np.linspace(0, 1, 6))
     middle.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     middle.minorticks_off()
-    middle.legend(fontsize=7.5, loc="lower right")
+    middle.legend(fontsize=7, loc="upper left")
     broken = tables["broken"]
     names = list(dict.fromkeys(broken["run"]))
     for sampled, colour, mark, word in ((False, BLUE, "o", "full"), (True, ORANGE, "s", "sampled")):
