@@ -603,6 +603,22 @@ def _bounds() -> tuple[Mutant, ...]:
     on_tails, on_renyi = ("unit/test_bounds_tails.py",), ("unit/test_bounds_renyi.py",)
     return (
         Mutant(
+            "unequal secrets: the dual's least multiplier",
+            "reconrisk/bounds/_knowledge.py",
+            "limit = float(np.max(weight if",
+            "limit = float(np.min(weight if",
+            (),
+            ("unit/test_knowledge.py",),
+        ),
+        Mutant(
+            "knowledge: the prior success is not divided by its probability",
+            "reconrisk/bounds/_knowledge.py",
+            "kappa = np.divide(best, weights,",
+            "kappa = np.divide(best, 1.0,",
+            (),
+            ("unit/test_knowledge.py",),
+        ),
+        Mutant(
             "steps count linearly in the Gaussian bound",
             rero,
             'shift = np.sqrt(args.repeats(steps, "steps")) / sigma',
@@ -1048,6 +1064,30 @@ def _privacy() -> tuple[Mutant, ...]:
             on_samplers,
         ),
         Mutant(
+            "audit: a wrong guess is as likely as all wrong ones",
+            "reconrisk/privacy/_audit.py",
+            "least = (k - 1.0) * level(min(hit, 1.0))",
+            "least = level(min(hit, 1.0))",
+            (),
+            ("unit/test_audit.py",),
+        ),
+        Mutant(
+            "audit: two limits, each with the whole risk",
+            "reconrisk/privacy/_audit.py",
+            "risk = 0.5 * _risk(confidence)",
+            "risk = _risk(confidence)",
+            (),
+            ("unit/test_audit.py",),
+        ),
+        Mutant(
+            "audit: several numbers of guesses do not share the risk",
+            "reconrisk/privacy/_audit.py",
+            "risk = _risk(confidence) / r.size",
+            "risk = _risk(confidence)",
+            (),
+            ("unit/test_audit.py",),
+        ),
+        Mutant(
             "the noise of moments without the second root",
             "reconrisk/privacy/_moments.py",
             "(np.sqrt(log + e) + np.sqrt(log)) / (np.sqrt(2.0) * e)",
@@ -1086,6 +1126,14 @@ def _papers() -> tuple[Mutant, ...]:
     papers = "companion/papers"
     hayes, ziller = f"{papers}/hayes2023", f"{papers}/ziller2024"
     return (
+        Mutant(
+            "measure: an earlier release that says nothing",
+            f"{papers}/beyond/right_notion.py",
+            "math.sqrt(2) * mu,",
+            "mu,",
+            ("beyond/right_notion",),
+            (),
+        ),
         Mutant(
             "measure: T steps in one have T times less noise",
             f"{hayes}/algorithm1_estimates.py",

@@ -144,7 +144,7 @@ def rero_secrets(run: DPSGD, prior: ArrayLike, near: ArrayLike | None = None) ->
     ----------
     run : DPSGD
     prior : array_like, shape (secrets,)
-        Probabilities that sum to one; at most 5,000.
+        Probabilities that sum to one.
     near : array_like of bool, shape (guesses, secrets), optional
         Which guess is near enough to which secret; by default only the secret itself.
 
@@ -174,8 +174,6 @@ def rero_secrets(run: DPSGD, prior: ArrayLike, near: ArrayLike | None = None) ->
     """
     check_run(run)
     pi = probabilities(prior, 1)
-    if pi.size > 5000:
-        raise ValueError(f"prior must have at most 5000 entries; got {pi.size}")
     pi = pi / pi.sum()
     matches = None if near is None else _matches(near, pi.size)
     kappa = float(min(np.max(pi if matches is None else matches @ pi), 1.0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -163,13 +164,13 @@ def audit_gaussian(
     """
     pairs, m, k, risk = checked_counts(right, guesses, canaries, candidates, confidence)
 
-    def level(mu: float) -> Callable[[float], float]:
-        return lambda power: float(sc.ndtr(sc.ndtri(power) - mu))
+    def refuted(mu: float, w: int, r: int) -> bool:
+        def level(power: float) -> float:
+            return float(sc.ndtr(sc.ndtri(power) - mu))
 
-    return max(
-        _largest(lambda mu, w=w, r=r: refuted_by_guesses(level(mu), w, r, m, k, risk))
-        for w, r in pairs
-    )
+        return refuted_by_guesses(level, w, r, m, k, risk)
+
+    return max(_largest(partial(refuted, w=w, r=r)) for w, r in pairs)
 
 
 def audit_epsilon(
@@ -235,7 +236,7 @@ def audit_epsilon(
 
         return refuted_by_guesses(level, w, r, m, k, risk)
 
-    return max(_largest(lambda e, w=w, r=r: refuted(e, w, r)) for w, r in pairs)
+    return max(_largest(partial(refuted, w=w, r=r)) for w, r in pairs)
 
 
 def _steinke(epsilon: float, delta: float, right: int, guesses: int, m: int, k: int) -> float:

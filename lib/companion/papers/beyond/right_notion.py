@@ -1,0 +1,441 @@
+"""Is ReRo the right notion: what knowledge breaks its bound, and what survives."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from scipy import special as sc
+
+from companion.experiments.tools import data_folder, jointly, mean_and_error
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.falsifiers import column, frame, graded, world
+from companion.study.verdicts import STANDARD_ERRORS, within
+from companion.style import BLUE, BOUND, GREY, ORANGE, PURPLE, drawing, legend_line
+from reconrisk import DPSGD, bounds, datasets, privacy
+
+_OURS = "our own exhibit"
+_MUS = (0.25, 0.5, 1.0, 2.0)
+PARAMETERS = {
+    "dataset": Parameter("str", "MNIST-5000", "MNIST", _OURS, "labelled images"),
+    "listed": Parameter("int", 5000, 20_000, _OURS, "images on the attacker's list", low=100),
+    "mus": Parameter("floats", _MUS, _MUS, _OURS, "sqrt(T)/sigma", 0.05),
+    "trials": Parameter("int", 40_000, 400_000, _OURS, "releases for each knowledge", low=1000),
+    "releases": Parameter("int", 600, 5000, _OURS, "of images, for each noise", low=50),
+    "secrets": Parameter("int", 300, 1000, _OURS, "of unequal probability", low=10),
+    "exponent": Parameter("float", 0.8, 0.8, _OURS, "of the secrets' law by rank", 0.1),
+}
+SETTLES = ("O-105", "O-106", "O-107", "O-108", "O-109")
+NOTHING, PAIR, EARLIER = "nothing", "which pair", "an earlier release"
+COPY, UNEQUAL, NEAR = "a copy is in the data", "unequal secrets", "near is enough"
+#: pairs of candidates, and the odds of unequal secrets
+PAIRS, LIKELY = 50, 0.9
+#: how near an attack comes to the bound that it attains, absolute
+MARGIN = 0.02
+LABEL, COARSE, BOTH = "its label", "its lower half, coarsely", "both"
+#: by how much attackers exceed the bound at the old prior, at least, and up to which mu
+EXCESS, UP_TO = 2.0, 0.5
+#: what weights lower the bound by, at least, at the larger noises
+LOWER = 0.2
+#: sigma, q, T of sampled runs, as in tutorials
+SETTINGS = ((1.0, 0.01, 1000), (0.8, 0.01, 2000), (2.0, 0.1, 500), (0.6, 0.004, 5000))
+#: prior success at which summaries are compared, and how far above the curve they may lie
+KAPPA, WIDE = 1e-3, 1.3
+FALSIFIERS = (
+    graded(
+        "surviving bounds {} lower",
+        column("kinds", "survives", lambda c, by: c * (1 - by)),
+        *("", "O-106"),
+    ),
+    graded(
+        "attacks that succeed less often, by {}",
+        column("kinds", "success", lambda c, by: c - by),
+        "O-106",
+        most=0.5,
+        unit="",
+    ),
+    world(
+        "knowledge that is worth nothing",
+        frame("images", lambda t: t.assign(success=t["old bound"])),
+        "O-105",
+    ),
+    graded(
+        "weighted bounds {} higher",
+        column("secrets", "weighted", lambda c, by: c * (1 + by)),
+        "O-107",
+    ),
+    graded(
+        "weighted bounds {} lower",
+        column("secrets", "weighted", lambda c, by: c * (1 - by)),
+        "O-107",
+    ),
+    graded(
+        "a total variation {} smaller",
+        column("kinds", "variation", lambda c, by: c * (1 - by)),
+        "O-108",
+    ),
+    world(
+        "a copy without effect",
+        frame(
+            "kinds",
+            lambda t: t.assign(success=t["success"].mask(t["knowledge"] == COPY, t["prior"])),
+        ),
+        "O-108",
+    ),
+    graded(
+        "closed forms {} higher",
+        column("summaries", "closed form", lambda c, by: c * (1 + by)),
+        "O-109",
+        most=2.0,
+    ),
+    graded(
+        "summaries that promise {} less",
+        column("summaries", "success, summary", lambda c, by: c * (1 - by)),
+        "O-109",
+    ),
+)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    folder = data_folder(study, p.dataset)
+    data = datasets.classified(p.dataset, Path(folder) if folder else None, "all")
+    return Tables(
+        {
+            "kinds": _kinds(study),
+            "images": _images(study, data.inputs[: p.listed], data.labels[: p.listed]),
+            "secrets": _secrets(study),
+            "summaries": _summaries(),
+        },
+        exact=("summaries",),
+        ran=f"{p.trials:,} releases for each knowledge; {p.releases:,} releases of images at each "
+        f"noise, with a list of {min(p.listed, len(data.inputs)):,}; {p.secrets} secrets.",
+    )
+
+
+def _kinds(study: Context) -> pd.DataFrame:
+    """Opposite gradients: what an attacker knows besides, the bounds, and the best attack.
+
+    A release tells the sign of the record's gradient: a normal value around plus or minus mu.
+    """
+    p, rows = study.parameters, []
+    pairs = np.kron(np.eye(PAIRS), [[0.5 / PAIRS, 0.5 / PAIRS]])
+    weights = [LIKELY, 1 - LIKELY]
+    # four secrets, two of them near to each other with one gradient, two with the opposite one
+    four, near = np.full(4, 0.25), np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
+    lean = math.log(LIKELY / (1 - LIKELY))
+    for mu in p.mus:
+        run = DPSGD(1 / mu)
+        variation = privacy.delta(run, 0.0).upper
+
+        def bound(prior: float, *releases: Any, alone: DPSGD = run) -> float:
+            return bounds.rero(list(releases) or alone, prior).upper
+
+        # knowledge: old bound, bound that survives, best guess with it, odds, how the sign shows
+        known: dict[str, tuple[float, float, float, float, float, float]] = {
+            NOTHING: (bound(0.5), bound(0.5), 0.5, 0.5, mu, 0),
+            PAIR: (bound(0.5 / PAIRS), bounds.rero_given(run, pairs), 0.5, 0.5, mu, 0),
+            EARLIER: (
+                bound(0.5),
+                bound(0.5, run, run),
+                float(sc.ndtr(mu)),
+                0.5,
+                math.sqrt(2) * mu,
+                0,
+            ),
+            COPY: (bound(0.5), bound(0.5, privacy.Group(run, 2)), 0.5, 0.5, 2 * mu, 0),
+            UNEQUAL: (
+                bound(LIKELY),
+                bounds.rero_secrets(run, weights),
+                LIKELY,
+                LIKELY,
+                mu,
+                lean / (2 * mu),
+            ),
+            NEAR: (bound(0.25), bounds.rero_secrets(run, four, near), 0.5, 0.5, mu, 0),
+        }
+        for name, (old, survives, prior, odds, signal, shift) in known.items():
+            generator = study.rng(name, mu)
+            sign = np.where(generator.random(p.trials) < odds, 1.0, -1.0)
+            seen = signal * sign + generator.standard_normal(p.trials)
+            share, error = mean_and_error(((seen + shift > 0) == (sign > 0)).astype(float))
+            # where every attack succeeds, one that does not
+            error = max(error, 1 / p.trials)
+            rows.append((name, mu, prior, old, survives, share, error, variation))
+    return pd.DataFrame(
+        rows,
+        columns=["knowledge", "mu", "prior", "old bound", "survives", "success"]
+        + ["standard error", "variation"],
+    )
+
+
+def _coarse(images: np.ndarray) -> np.ndarray:
+    """A number for what the lower halves of images look like in eight fields, dark or bright."""
+    fields = images.reshape(-1, 4, 7, 4, 7).mean(axis=(2, 4))[:, 2:].reshape(-1, 8)
+    return (fields > 0.2) @ (1 << np.arange(8))
+
+
+def _images(study: Context, images: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
+    """Clipped images in Gaussian noise, and attackers whose list a piece of knowledge shortens."""
+    p, rows, n = study.parameters, [], len(images)
+    unit = (images / np.linalg.norm(images, axis=1, keepdims=True)).astype(np.float32)
+    coarse = _coarse(images)
+    known = {
+        NOTHING: np.zeros(n, int),
+        LABEL: labels,
+        COARSE: coarse,
+        BOTH: 256 * labels + coarse,
+    }
+    for mu in p.mus:
+        run, generator = DPSGD(1 / mu), study.rng("images", mu)
+        chosen = generator.integers(n, size=p.releases)
+        noise = generator.standard_normal((p.releases, unit.shape[1])).astype(np.float32) / mu
+        # the log-likelihood, of rows of one length
+        score = mu**2 * ((unit[chosen] + noise) @ unit.T).astype(float)
+        old = bounds.rero(run, 1 / n).upper
+        for name, of in known.items():
+            shown = np.where(of[chosen][:, None] == of, score, -np.inf)
+            shown -= shown.max(axis=1, keepdims=True)
+            success, error = mean_and_error(1 / np.exp(shown).sum(axis=1))
+            sizes = np.unique(of, return_counts=True)[1]
+            kappa = 1 / sizes
+            levels, index = np.unique(kappa, return_inverse=True)
+            gamma = bounds.rero_curve(run, levels)[1][index]
+            prior, survives = len(sizes) / n, float(gamma @ sizes) / n
+            rows.append((name, mu, prior, old, survives, success, error))
+    return pd.DataFrame(
+        rows,
+        columns=["knowledge", "mu", "prior", "old bound", "survives", "success"]
+        + ["standard error"],
+    )
+
+
+def _secrets(study: Context) -> pd.DataFrame:
+    """Many secrets whose probabilities fall with their rank, with orthogonal gradients."""
+    p, rows = study.parameters, []
+    prior = np.arange(1, p.secrets + 1.0) ** -p.exponent
+    prior /= prior.sum()
+    for mu in p.mus:
+        run = DPSGD(1 / mu)
+        attack = bounds.bayes_success_simulated(
+            mu**2 * np.eye(p.secrets), p.trials // 10, study.rng("secrets", mu), prior=prior
+        )
+        old, weighted = bounds.rero(run, prior[0]).upper, bounds.rero_secrets(run, prior)
+        rows.append((mu, prior[0], old, weighted, *attack))
+    return pd.DataFrame(
+        rows, columns=["mu", "prior", "old bound", "weighted", "success", "standard error"]
+    )
+
+
+def _summaries() -> pd.DataFrame:
+    """Sampled runs in one number: certified, by closed forms, by a mu."""
+    rows = []
+    for sigma, q, steps in SETTINGS:
+        run = DPSGD(sigma, q, steps)
+        limit = q * math.sqrt(steps * math.expm1(1 / sigma**2))
+        mu = bounds.gaussian_summary(run, smallest=KAPPA)
+        rows.append(
+            (
+                sigma,
+                q,
+                steps,
+                privacy.delta(run, 0.0).lower,
+                float(sc.erf(q * math.sqrt(steps) / (2 * math.sqrt(2) * sigma))),
+                limit,
+                mu,
+                bounds.rero(run, KAPPA).lower,
+                float(bounds.rero_gaussian(1 / limit, KAPPA)),
+                float(bounds.rero_gaussian(1 / mu, KAPPA)),
+            )
+        )
+    return pd.DataFrame(
+        rows,
+        columns=["sigma", "sampling rate", "steps", "variation", "closed form", "limit mu"]
+        + ["summary mu", "success", "success, limit", "success, summary"],
+    )
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
+    kept = [
+        _below(t, t["success"], t[bound])
+        for t, bound in ((kinds, "survives"), (images, "survives"), (secrets, "weighted"))
+    ]
+    yield check(
+        "beyond/right_notion",
+        jointly(*kept),
+        "whatever attackers know of a record, none succeeds more often than the bound for that "
+        "knowledge allows",
+        ours=f"{len(kinds) + len(images) + len(secrets)} attacks",
+        tolerance=f"{MARGIN:g}, errors included",
+    )
+    yield _broken(tables)
+    yield check(
+        "O-106",
+        within(kinds["success"], kinds["survives"], kinds["standard error"], MARGIN),
+        "with opposite gradients the bound for each kind of knowledge is attained: a pair, an "
+        "earlier release, a copy in the data, unequal secrets, near matches",
+        ours=f"off by {(kinds['success'] - kinds['survives']).abs().max():.4f} at most",
+        tolerance=f"{MARGIN:g}, errors included",
+    )
+    yield _weighted(kinds, secrets)
+    yield _gain(kinds, images)
+    yield _summary(tables["summaries"])
+
+
+def _below(table: pd.DataFrame, value: pd.Series, bound: pd.Series) -> bool | None:
+    """Whether values lie below bounds, up to the margin with their errors; None if undecided."""
+    error = STANDARD_ERRORS * table["standard error"]
+    if (value + error <= bound + MARGIN).all():
+        return True
+    return False if (value - error > bound).any() else None
+
+
+def _broken(tables: Tables) -> Verdict:
+    images = tables["images"]
+    knowing = images[(images["knowledge"] != NOTHING) & (images["mu"] <= UP_TO)]
+    least = knowing["success"] - STANDARD_ERRORS * knowing["standard error"]
+    ratio = knowing["success"] / knowing["old bound"]
+    blind = images[images["knowledge"] == NOTHING]
+    safe = _below(blind, blind["success"], blind["old bound"])
+    return check(
+        "O-105",
+        jointly(safe, bool((least > EXCESS * knowing["old bound"]).all())),
+        f"up to mu = {UP_TO:g} an attacker who knows a digit's label, or its lower half coarsely, "
+        f"names it over {EXCESS:g} times as often as the bound allows at the prior without that "
+        "knowledge; without it nobody exceeds that bound",
+        ours=f"{ratio.min():.1f} to {ratio.max():.0f} times",
+        stand_in=tables.stand_in,
+    )
+
+
+def _weighted(kinds: pd.DataFrame, secrets: pd.DataFrame) -> Verdict:
+    two = kinds[kinds["knowledge"] == UNEQUAL]
+    attained = within(two["success"], two["survives"], two["standard error"], MARGIN)
+    gain = 1 - secrets["weighted"] / secrets["old bound"]
+    noisy = secrets["mu"] <= 1
+    sound = _below(secrets, secrets["success"], secrets["weighted"])
+    return check(
+        "O-107",
+        jointly(attained, sound, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all())),
+        "unequal secrets are harder than the likeliest one suggests: weighing them lowers the "
+        f"bound by {LOWER:.0%} at least up to mu = 1, no attack exceeds it, and for two opposite "
+        "candidates it is attained",
+        ours=f"lower by {gain.min():.0%} to {gain.max():.0%}",
+    )
+
+
+def _gain(kinds: pd.DataFrame, images: pd.DataFrame) -> Verdict:
+    variation = dict(zip(kinds["mu"], kinds["variation"], strict=True))
+    columns = ["knowledge", "mu", "prior", "success", "standard error"]
+    both = pd.concat([kinds[columns], images[columns]])
+    gain = both["success"] - both["prior"]
+    most = both["mu"].map(variation)
+    copy = both["knowledge"] == COPY
+    noisy = copy & (both["mu"] <= 1)
+    over = gain - STANDARD_ERRORS * both["standard error"] > most
+    kept = _below(both[~copy], gain[~copy], most[~copy])
+    return check(
+        "O-108",
+        jointly(kept, bool(over[noisy].all())),
+        "over the best guess with the same knowledge an attacker gains at most the total "
+        "variation, whatever he knows; a copy in the data, which is no knowledge but another "
+        "release, breaks that too, up to mu = 1",
+        ours=f"{(gain / most)[~copy].max():.2f} of it at most; with a copy "
+        f"{(gain / most)[noisy].min():.2f} times at least",
+        tolerance=f"{MARGIN:g}, errors included",
+    )
+
+
+def _summary(table: pd.DataFrame) -> Verdict:
+    short = 1 - table["closed form"] / table["variation"]
+    wide = table["success, summary"] / table["success"]
+    below = 1 - table["success, limit"] / table["success"]
+    return check(
+        "O-109",
+        bool((short > 0).all() and (below > 0).all() and ((wide >= 1) & (wide <= WIDE)).all()),
+        "the closed form for the advantage, without its remainder, and the Gaussian limit lie "
+        "below the certified values; the smallest Gaussian curve above them promises at most "
+        f"{WIDE - 1:.0%} too much success at a prior of {KAPPA:g}",
+        ours=f"advantage short by {short.min():.0%} to {short.max():.0%}; success by the limit by "
+        f"{below.min():.0%} to {below.max():.0%}; too much by {(wide - 1).max():.0%} at most",
+    )
+
+
+CAPTION = (
+    "Left: two opposite gradients at mu = 1. Open bars: the bound at the prior without the "
+    "knowledge; line: the bound for it; dot: the best attack. Middle: digits on a list, what the "
+    "attacker knows by colour; dashed the bound at the old prior, solid the bound for the "
+    "knowledge, dots attacks. Right: many secrets of unequal probability: the bound from the "
+    "likeliest alone, the bound from all weights, and the best attack with orthogonal gradients."
+)
+
+
+def alt(tables: Tables) -> str:
+    kinds = tables["kinds"]
+    at = kinds[kinds["mu"] == _shown(kinds)].set_index("knowledge")
+    words = "; ".join(
+        f"{name}: {row['old bound']:.2f}, {row['survives']:.2f}, {row['success']:.2f}"
+        for name, row in at.iterrows()
+    )
+    return (
+        "Left: old bound, bound that survives, attack. "
+        + words
+        + ". Middle: attackers who know more lie above the dashed curve where there is much noise, "
+        "and all below their solid curves. Right: the weighted bound lies between the attack and "
+        "the other bound."
+    )
+
+
+def _shown(kinds: pd.DataFrame) -> float:
+    """The mu that is shown on the left: 1 or the nearest."""
+    mus = kinds["mu"].unique()
+    return float(mus[np.abs(mus - 1).argmin()])
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(8.4, 3.4), width_ratios=(1.1, 1, 0.9), layout="constrained"
+    )
+    at = kinds[kinds["mu"] == _shown(kinds)].reset_index(drop=True)
+    left.barh(at.index, at["old bound"], height=0.6, fill=False, edgecolor=GREY)
+    left.plot(at["success"], at.index, "o", color=BLUE, zorder=4)
+    for place, row in at.iterrows():
+        left.plot([row["survives"]] * 2, [place - 0.42, place + 0.42], color=BOUND, lw=2)
+    left.set_yticks(at.index, at["knowledge"])
+    left.invert_yaxis()
+    left.set(xlabel="success", xlim=(0, 1.03))
+    left.grid(axis="y", visible=False)
+    look: dict[str, str] = {NOTHING: BOUND, LABEL: BLUE, COARSE: ORANGE, BOTH: PURPLE}
+    for name, part in images.groupby("knowledge", sort=False):
+        middle.loglog(part["mu"], part["survives"], "-", color=look[name])
+        middle.plot(part["mu"], part["success"], "o", color=look[name], ms=5)
+    old = images[images["knowledge"] == NOTHING]
+    middle.plot(old["mu"], old["old bound"], "--", color=GREY, lw=2.4, zorder=5)
+    middle.set(xlabel=r"$\mu$", ylabel="success")
+    entries = [legend_line(f"knows {name}", colour, "-") for name, colour in look.items()]
+    entries += [legend_line("bound at the old prior", GREY, "--")]
+    figure.legend(handles=entries, fontsize=8, loc="outside upper center", ncols=5)
+    lines: tuple[tuple[str, str, str, str], ...] = (
+        ("old bound", "likeliest secret", GREY, "--"),
+        ("weighted", "all weights", BOUND, "-"),
+    )
+    for name, word, colour, style in lines:
+        right.semilogx(secrets["mu"], secrets[name], style, color=colour, label=word)
+    right.plot(secrets["mu"], secrets["success"], "o", color=BLUE, label="best attack")
+    right.set(xlabel=r"$\mu$")
+    right.legend(fontsize=7.5, loc="upper left")
+    ticks = sorted(secrets["mu"].unique())
+    for axes in (middle, right):
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+    middle.set_ylim(top=1)
+    right.set_ylim(bottom=0)
+    return figure
