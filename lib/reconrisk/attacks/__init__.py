@@ -23,6 +23,7 @@
 - :mod:`~reconrisk.attacks.feature_least_squares`: the same, image by image, by the labels;
 - :mod:`~reconrisk.attacks.feature_moments`: the inputs of a wide layer, from moments (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
+- :mod:`~reconrisk.attacks.sparse_batches`: exact batches from a layer before ReLU;
 - :mod:`~reconrisk.attacks.two_layer_moments`: the tensor attack on two-layer networks (paper E);
 - :mod:`~reconrisk.attacks.two_layer_refinement`: its refinement by least squares;
 - :mod:`~reconrisk.attacks.two_layer_masks`: the same with a dropout mask for every record;
@@ -149,6 +150,13 @@ from reconrisk.attacks.prior_estimators import (
     wiener_filter,
 )
 from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
+from reconrisk.attacks.sparse_batches import (
+    SparseBatch,
+    determined_by_zeros,
+    expected_sparse_trials,
+    sparse_batch_attack,
+    sparse_hit_probability,
+)
 from reconrisk.attacks.step_matching import average_matched, match_steps, matching_limit
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
 from reconrisk.attacks.transform_layer import (
@@ -201,6 +209,7 @@ __all__ = [
     "Observation",
     "PolarCode",
     "Refinement",
+    "SparseBatch",
     "StepScores",
     "StepScoresObserver",
     "TensorReconstruction",
@@ -224,9 +233,11 @@ __all__ = [
     "conversion_success",
     "decompose_cubes",
     "deep_leakage",
+    "determined_by_zeros",
     "draw_priors",
     "draw_vmf_scores",
     "expected_mse_of_bits",
+    "expected_sparse_trials",
     "feature_match",
     "fit_features",
     "FittedFeatures",
@@ -284,6 +295,8 @@ __all__ = [
     "shared_trajectory_attack",
     "shrink",
     "span_attack",
+    "sparse_batch_attack",
+    "sparse_hit_probability",
     "stretch",
     "success_by_prior_size",
     "success_interval",
