@@ -287,8 +287,8 @@ class _Space:
 
     @functools.cached_property
     def products(self) -> torch.Tensor:
-        """Products of every two entries of a row of the columns, (m, r^2)."""
-        return (self.columns[:, :, None] * self.columns[:, None, :]).flatten(1)
+        """Of the columns, see :func:`_products`."""
+        return _products(self.columns)
 
     def nonzero(self, directions: torch.Tensor) -> torch.Tensor:
         """Which entries of candidates, (k, r), rounding and noise do not explain, (k, m)."""
@@ -296,16 +296,30 @@ class _Space:
         least = torch.clamp(_WIDTH * noise, min=_ROUNDING)
         return (directions @ self.columns.T).abs() > least[:, None]
 
-    def separated(self, nonzero: torch.Tensor) -> torch.Tensor:
-        """How well the best linear fit separates nonzero from zero units, (k,).
+    def separated(self, nonzero: torch.Tensor, steps: int = 0) -> torch.Tensor:
+        """How well a half-space separates nonzero from zero units, (k,).
 
-        The mean of the shares that are right among the former and among the latter.
+        The mean of the shares that are right among the former and among the latter, for the best
+        linear fit and for that of some steps of Newton's method on the squared hinge loss, which
+        approach a perfect half-space if there is one.
         """
         right = nonzero.to(self.columns.dtype)
-        fitted = (2 * right - 1) @ self.half_spaces @ self.half_spaces.T > 0
-        on, off = right.sum(dim=1), (1 - right).sum(dim=1)
-        right_on = (fitted & nonzero).sum(dim=1) / on.clamp(min=1)
-        return (right_on + (~fitted & ~nonzero).sum(dim=1) / off.clamp(min=1)) / 2
+        signs, halves = 2 * right - 1, self.half_spaces
+        on, off = right.sum(dim=1).clamp(min=1), (1 - right).sum(dim=1).clamp(min=1)
+        normal, best = signs @ halves, right.new_zeros(len(right))
+        products = _products(halves) if steps else halves
+        for step in range(steps + 1):
+            fitted = normal @ halves.T
+            share = ((fitted > 0) & nonzero).sum(dim=1) / on
+            best = torch.maximum(best, (share + ((fitted <= 0) & ~nonzero).sum(dim=1) / off) / 2)
+            if step < steps:
+                short = (signs * fitted < 1).to(right.dtype)
+                matrix = (short @ products).reshape(-1, self.rank, self.rank)
+                matrix = matrix + 1e-6 * torch.eye(
+                    self.rank, dtype=right.dtype, device=right.device
+                )
+                normal = torch.linalg.solve(matrix, (short * signs) @ halves)
+        return best
 
     def least_squares(self, weights: torch.Tensor) -> torch.Tensor:
         """Unit vectors with the least weighted squares, (k, r), for weights (k, m)."""
@@ -334,6 +348,11 @@ class _Space:
         return (active == nonzero).double().mean(dim=(-2, -1))
 
 
+def _products(rows: torch.Tensor) -> torch.Tensor:
+    """Products of every two entries of a row, (m, r^2)."""
+    return (rows[:, :, None] * rows[:, None, :]).flatten(1)
+
+
 class _Pool:
     """Distinct candidates, best separated first, of equals those with most zeros."""
 
@@ -350,7 +369,7 @@ class _Pool:
         zeros = (~nonzero).sum(dim=1)
         sparse = zeros >= (self.space.rank if self.space.rank > 1 else 0)
         directions = torch.cat([self.directions, some[sparse]])
-        separated = torch.cat([self.separated, self.space.separated(nonzero[sparse])])
+        separated = torch.cat([self.separated, self.space.separated(nonzero[sparse], steps=8)])
         zeros = torch.cat([self.zeros, zeros[sparse]])
         order = zeros.argsort(descending=True, stable=True)
         order = order[separated[order].argsort(descending=True, stable=True)]
