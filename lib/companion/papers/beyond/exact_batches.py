@@ -22,35 +22,37 @@ from reconrisk.metrics import match
 _OURS = "our own exhibit"
 PARAMETERS = {
     "digits": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "labelled data set of digits"),
-    "width": Parameter("int", 512, 1000, _OURS, "units of a hidden layer", low=64),
+    "width": Parameter("int", 400, 1000, _OURS, "units of a hidden layer", low=64),
     "batch_sizes": Parameter(
-        "ints", (1, 2, 4, 8, 16, 24), (1, 2, 4, 8, 16, 24, 32, 48), _OURS, "records", low=1
+        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 24, 32, 48), _OURS, "records", low=1
     ),
     "sampled_size": Parameter("int", 8, 16, _OURS, "largest batch attacked by sampling", low=1),
     "matched_size": Parameter("int", 4, 8, _OURS, "largest batch of gradient matching", low=1),
-    "draws": Parameter("int", 3, 10, _OURS, "batches with a network each", low=2),
+    "draws": Parameter("int", 2, 10, _OURS, "batches with a network each", low=2),
     "widths": Parameter(
-        "ints", (4, 8, 12, 16, 24, 64), (4, 6, 8, 10, 12, 16, 24, 32, 64), _OURS, "units", low=2
+        "ints", (4, 8, 16, 24, 64), (4, 6, 8, 10, 12, 16, 24, 32, 64), _OURS, "units", low=2
     ),
-    "width_draws": Parameter("int", 12, 100, _OURS, "batches at each of these widths", low=5),
-    "choices": Parameter("int", 40_000, 400_000, _OURS, "choices of rows that are drawn", low=1000),
+    "width_draws": Parameter("int", 8, 100, _OURS, "batches at each of these widths", low=5),
+    "choices": Parameter("int", 20_000, 400_000, _OURS, "choices of rows that are drawn", low=1000),
     "noises": Parameter(
         "floats",
-        (1e-3, 1e-2, 3e-2, 1.0, 3.0),
+        (1e-3, 3e-2, 1.0),
         (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0),
         _OURS,
         "noise over that at which the least singular value disappears",
         1e-9,
     ),
-    "iterations": Parameter("int", 100, 1000, _OURS, "steps of gradient matching", low=10),
+    "iterations": Parameter("int", 50, 1000, _OURS, "steps of gradient matching", low=10),
 }
 SETTLES = tuple(f"O-{k}" for k in range(110, 116))
 #: records of a batch where something else is varied
 COUNT = 4
 #: root mean squared error in pixel values that is rounding; smaller ones are stored as _LEAST
 EXACT, _LEAST = 1e-6, 1e-9
-#: how near errors come to the floor, and hits to their law, relative
-FLOOR, HITS = 0.25, 0.25
+#: how near errors come to the floor, and frequencies to their law, relative
+FLOOR, HITS = 0.25, 0.15
+#: share of the choices in a column's zeros that determine it at least
+LEAST_SHARE = 0.4
 #: noise over the threshold up to which every batch comes back, and from which none does
 EASY, HOPELESS = 0.03, 1.0
 DESCENT, SAMPLING = "sparse, descent", "sparse, sampling"
@@ -101,6 +103,7 @@ FALSIFIERS = (
         unit="",
     ),
     graded("hits that are {} rarer", column("hits", "hits", lambda c, by: c * (1 - by)), "O-112"),
+    graded("zeros that are {} rarer", column("hits", "zero", lambda c, by: c * (1 - by)), "O-112"),
     graded(
         "hits that are {} more frequent",
         column("hits", "hits", lambda c, by: c * (1 + by)),
@@ -290,7 +293,7 @@ def _hits(study: Context) -> Iterator[dict[str, Any]]:
             "hits": share,
             "standard error": math.sqrt(share * (1 - share) / len(rows)),
             "law": float(law.sum()),
-            "all zero": float(zero.any(axis=1).mean()),
+            "zero": float(zero.mean(axis=0).sum()),
             "expected trials": attacks.expected_sparse_trials(law),
         }
 
@@ -414,15 +417,20 @@ def _certificate(tables: Tables) -> Verdict:
 def _law(tables: Tables) -> Verdict:
     """Choices of rows that hit a column."""
     hits = tables["hits"]
-    off = (hits["hits"] / hits["law"] - 1).abs() + 2 * hits["standard error"] / hits["law"]
+    error = 2 * hits["standard error"] / hits["law"]
+    off = (hits["zero"] / hits["law"] - 1).abs() + error
+    share = hits["hits"] / hits["law"]
     last = hits.iloc[-1]
     return check(
         "O-112",
-        bool((off < HITS).all() and (hits["hits"].diff().dropna() < 0).all()),
-        "the share of choices of b - 1 rows that determine a column is the sum of binom(zeros, "
-        "b - 1) / binom(rows, b - 1) over the columns",
-        ours=f"off by {off.max():.0%} at most, errors included; at b = {last['size']:.0f} "
-        f"{last['expected trials']:.0f} trials are expected to find all columns",
+        bool((off < HITS).all() and (share + error < 1 + HITS).all())
+        and bool((share - error > LEAST_SHARE).all()),
+        "a choice of b - 1 rows is zero in a column with the probability binom(zeros, b - 1) / "
+        f"binom(rows, b - 1); at least {LEAST_SHARE:.0%} of these choices determine the column, "
+        "and the rows of the others are dependent",
+        ours=f"off by {off.max():.0%} at most, errors included; {share.min():.0%} or more of the "
+        f"choices determine; at b = {last['size']:.0f} all columns take about "
+        f"{last['expected trials']:.0f} choices",
         tolerance=f"{HITS:.0%}, errors included",
     )
 
