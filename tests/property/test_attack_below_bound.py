@@ -1,14 +1,15 @@
-"""No score of the prior-aware attack beats the certified bound, whatever the run."""
+"""No score of the prior-aware attack, and no exact batch, beats the certified bound."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from reconrisk import DPSGD, bounds
-from reconrisk.attacks import SCORES, prior_aware_attack
+from reconrisk.attacks import SCORES, prior_aware_attack, sparse_batch_attack
 from reconrisk.models import Classifier
 
 TRIALS = 400
@@ -66,3 +67,38 @@ def test_the_test_would_notice(monkeypatch):
     true = bounds.rero
     monkeypatch.setattr(bounds, "rero", lambda run, prior: true(run, 0.2 * prior))
     assert min(p_values(DPSGD(1.6, 1.0, 10, 0.1), 2, None, 0.0, 0).values()) < LEVEL
+
+
+@pytest.mark.parametrize(("others", "trials"), [(0, 300), (1, 40)])
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.3, 1.0])
+def test_naming_a_record_of_an_exact_batch_is_not_above_the_bound(noise, others, trials):
+    """One of 60 candidates is in the batch; a refused batch is answered with the first of them."""
+    prior, generator, correct = 60, torch.Generator().manual_seed(0), 0
+    for _ in range(trials):
+        candidates, rest = (
+            torch.randn(count, 2, generator=generator, dtype=torch.float64)
+            for count in (prior, others)
+        )
+        weights = torch.randn(3 + 20 * others, 3, generator=generator, dtype=torch.float64)
+        target = int(torch.randint(prior, (), generator=generator))
+        records = torch.cat([candidates[[target]], rest])
+        records = torch.cat([records, torch.ones(len(records), 1).double()], dim=1)
+        signals = torch.randn(len(weights), len(records), generator=generator).double()
+        signals = signals * (weights @ records.T > 0)
+        # clipped to the norm one, each record as a whole
+        norms = signals.norm(dim=0) * records.norm(dim=1)
+        gradient = (signals / norms.clamp(min=1.0)) @ records
+        gradient += noise * torch.randn(gradient.shape, generator=generator, dtype=torch.float64)
+        found = sparse_batch_attack(
+            *(gradient[:, :-1], gradient[:, -1], weights[:, :-1], weights[:, -1]),
+            generator=generator,
+            trials=128,
+            noise_std=noise,
+            least_agreement=0.0,
+        ).inputs
+        named = 0 if found is None else int(torch.cdist(candidates, found).amin(dim=1).argmin())
+        correct += named == target
+    upper = min(1.0, bounds.rero(DPSGD(noise, 1.0, 1), 1 / prior).upper)
+    assert float(stats.binom.sf(correct - 1, trials, upper)) > LEVEL
+    if noise == 0.02 and not others:
+        assert correct > 0.5 * trials  # an attack, not a guess

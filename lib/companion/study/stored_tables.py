@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ def keep(tables: Tables) -> None:
         write_tables(tables, folder)
         if tables.images:
             # single precision is finer than what is seen
-            pictures = {name: np.float32(image) for name, image in tables.images.items()}
+            pictures: dict[str, Any] = {n: np.float32(image) for n, image in tables.images.items()}
             np.savez_compressed(folder / PICTURES, **pictures)
 
 

@@ -24,6 +24,7 @@
 - :mod:`~reconrisk.attacks.feature_least_squares`: the same, image by image, by the labels;
 - :mod:`~reconrisk.attacks.feature_moments`: the inputs of a wide layer, from moments (paper E);
 - :mod:`~reconrisk.attacks.imprint`: records read off a manipulated layer (paper E);
+- :mod:`~reconrisk.attacks.sparse_batches`: exact batches from a layer before ReLU;
 - :mod:`~reconrisk.attacks.two_layer_moments`: the tensor attack on two-layer networks (paper E);
 - :mod:`~reconrisk.attacks.two_layer_refinement`: its refinement by least squares;
 - :mod:`~reconrisk.attacks.two_layer_masks`: the same with a dropout mask for every record;
@@ -151,6 +152,13 @@ from reconrisk.attacks.prior_estimators import (
     wiener_filter,
 )
 from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
+from reconrisk.attacks.sparse_batches import (
+    SparseBatch,
+    determined_by_zeros,
+    expected_sparse_trials,
+    sparse_batch_attack,
+    sparse_hit_probability,
+)
 from reconrisk.attacks.step_matching import average_matched, match_steps, matching_limit
 from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
 from reconrisk.attacks.transform_layer import (
@@ -204,6 +212,7 @@ __all__ = [
     "PolarCode",
     "Refinement",
     "SecondMoments",
+    "SparseBatch",
     "StepScores",
     "StepScoresObserver",
     "TensorReconstruction",
@@ -228,9 +237,11 @@ __all__ = [
     "decompose_cubes",
     "deep_leakage",
     "denoise",
+    "determined_by_zeros",
     "draw_priors",
     "draw_vmf_scores",
     "expected_mse_of_bits",
+    "expected_sparse_trials",
     "feature_match",
     "fit_features",
     "gaussian_prior_attack",
@@ -289,6 +300,8 @@ __all__ = [
     "shared_trajectory_attack",
     "shrink",
     "span_attack",
+    "sparse_batch_attack",
+    "sparse_hit_probability",
     "stretch",
     "success_by_prior_size",
     "success_interval",

@@ -296,6 +296,15 @@ THREAT_MODELS = (
         "none; their span is exact without noise",
     ),
     ThreatModel(
+        "exact batches",
+        "beyond",
+        "a batch's gradient of a linear layer with biases that ReLU follows; clipped, with noise",
+        "nothing",
+        "the layer's weights and biases, the noise; no labels, no loss, no other layer",
+        "a batch whose forward pass agrees with its zeros; RMSE in the best order",
+        "rero (naming one of a list); cramer_rao_error (unbiased estimators, under noise)",
+    ),
+    ThreatModel(
         "imprint module",
         "liu2024",
         "one client's gradient of a manipulated first layer",

@@ -1,0 +1,539 @@
+"""Exact batches: who rebuilds a whole batch from the first layer of a ReLU network, and when."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import nn
+
+from companion.experiments.tools import MNIST, as_numpy
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, graded, world
+from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, legend_line
+from reconrisk import attacks, bounds, datasets
+from reconrisk.mechanisms import Released
+from reconrisk.metrics import match
+
+_OURS = "our own exhibit"
+PARAMETERS = {
+    "digits": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "labelled data set of digits"),
+    "width": Parameter("int", 400, 1000, _OURS, "units of a hidden layer", low=64),
+    "batch_sizes": Parameter(
+        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 24, 32, 48), _OURS, "records", low=1
+    ),
+    "sampled_size": Parameter("int", 8, 16, _OURS, "largest batch attacked by sampling", low=1),
+    "matched_size": Parameter("int", 4, 8, _OURS, "largest batch of gradient matching", low=1),
+    "draws": Parameter("int", 2, 10, _OURS, "batches with a network each", low=2),
+    "widths": Parameter(
+        "ints", (4, 8, 16, 24, 64), (4, 6, 8, 10, 12, 16, 24, 32, 64), _OURS, "units", low=2
+    ),
+    "width_draws": Parameter("int", 8, 100, _OURS, "batches at each of these widths", low=5),
+    "choices": Parameter("int", 20_000, 400_000, _OURS, "choices of rows that are drawn", low=1000),
+    "noises": Parameter(
+        "floats",
+        (1e-3, 3e-2, 1.0),
+        (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0),
+        _OURS,
+        "noise over that at which the least singular value disappears",
+        1e-9,
+    ),
+    "iterations": Parameter("int", 50, 1000, _OURS, "steps of gradient matching", low=10),
+}
+SETTLES = tuple(f"O-{k}" for k in range(110, 116))
+#: records of a batch where something else is varied
+COUNT = 4
+#: root mean squared error in pixel values that is rounding; smaller ones are stored as _LEAST
+EXACT, _LEAST = 1e-6, 1e-9
+#: how near errors come to the floor, and frequencies to their law, relative
+FLOOR, HITS = 0.25, 0.15
+#: share of the choices in a column's zeros that determine it at least
+LEAST_SHARE = 0.4
+#: noise over the threshold up to which every batch comes back, and from which none does
+EASY, HOPELESS = 0.03, 1.0
+DESCENT, SAMPLING = "sparse, descent", "sparse, sampling"
+RATIO, COMPONENTS, MATCHING = "layer ratio", "independent components", "gradient matching"
+_LOOK = {
+    DESCENT: (BLUE, "o"),
+    SAMPLING: (GREEN, "s"),
+    RATIO: (ORANGE, "^"),
+    COMPONENTS: (PURPLE, "v"),
+    MATCHING: (GREY, "D"),
+}
+
+
+def _set(value: float):
+    return lambda c: c * 0 + value
+
+
+FALSIFIERS = (
+    world(
+        "an attack that returns the mean image",
+        column("batches", "rmse", _set(0.3), f"method == '{DESCENT}'"),
+        *("", "O-110"),
+    ),
+    world(
+        "independent components as good as sparse directions",
+        column("batches", "rmse", _set(_LEAST), f"method == '{COMPONENTS}'"),
+        *("", "O-110"),
+    ),
+    world(
+        "the layer's ratio exact for every batch",
+        column("batches", "rmse", _set(_LEAST), f"method == '{RATIO}'"),
+        *("", "O-110"),
+    ),
+    world(
+        "a certificate for a sigmoid network",
+        column("controls", "certified", _set(1.0), "case == 'sigmoid'"),
+        "O-111",
+    ),
+    world(
+        "a certified batch that is wrong",
+        column("controls", "rmse", _set(0.3), "case == 'two classes'"),
+        "O-111",
+    ),
+    graded(
+        "mixtures that leave {} of the gradient unexplained",
+        column("mixture", "residual", lambda c, by: c + by),
+        "O-111",
+        unit="",
+    ),
+    graded("hits that are {} rarer", column("hits", "hits", lambda c, by: c * (1 - by)), "O-112"),
+    graded("zeros that are {} rarer", column("hits", "zero", lambda c, by: c * (1 - by)), "O-112"),
+    graded(
+        "hits that are {} more frequent",
+        column("hits", "hits", lambda c, by: c * (1 + by)),
+        "O-112",
+        most=3.0,
+    ),
+    world("width without effect", column("widths", "exact", _set(1.0)), "O-113"),
+    world("no batch of wide layers", column("widths", "exact", _set(0.0)), "O-113"),
+    graded(
+        "records that clipping changes by {}",
+        column("clipped", "change", lambda c, by: c + by, "by == 'record'"),
+        "O-114",
+        unit="",
+    ),
+    world(
+        "clipping by tensor that goes unnoticed",
+        column("clipped", "certified", _set(1.0), "by == 'tensor'"),
+        "O-114",
+    ),
+    graded(
+        "errors {} larger",
+        column("noise", "rmse", lambda c, by: c * (1 + by), f"noise <= {EASY}"),
+        "O-115",
+    ),
+    graded(
+        "errors {} smaller",
+        column("noise", "rmse", lambda c, by: c * (1 - by), f"noise <= {EASY}"),
+        "O-115",
+    ),
+    world(
+        "batches that survive any noise",
+        column("noise", "certified", _set(1.0), f"noise >= {HOPELESS}"),
+        "O-115",
+    ),
+)
+
+
+# One batch ---------------------------------------------------------------------------------------
+
+
+def draw_batch(
+    study: Context,
+    size: int,
+    width: int,
+    key: tuple[object, ...],
+    *,
+    classes: int = 10,
+    hidden: int = 2,
+    activation: type[nn.Module] = nn.ReLU,
+) -> dict[str, Any]:
+    """A batch of digits, a random network, and the gradient of its mean cross-entropy.
+
+    Weights and biases are uniform within ``1 / sqrt(fan in)``. ``signals`` are the loss's
+    derivatives in the first layer's outputs, (width, size).
+    """
+    data = datasets.classified(study.parameters.digits, study.data_root, "all")
+    rows = study.rng("records", *key).permutation(len(data.inputs))[:size]
+    inputs = torch.as_tensor(data.inputs[rows].reshape(size, -1), dtype=torch.float64)
+    labels = torch.as_tensor(np.asarray(data.labels)[rows]).long() % classes
+    generator = study.generator("network", *key)
+    sizes, layers = [inputs.shape[1], *[width] * hidden, classes], []
+    for columns, units in zip(sizes, sizes[1:], strict=False):
+        layer = nn.Linear(columns, units, dtype=torch.float64, device="meta").to_empty(device="cpu")
+        with torch.no_grad():
+            for values in layer.parameters():
+                values.uniform_(-(columns**-0.5), columns**-0.5, generator=generator)
+        layers += [layer, activation()]
+    network = nn.Sequential(*layers[:-1])
+    outputs = network[0](inputs)
+    loss = nn.functional.cross_entropy(network[1:](outputs), labels)
+    tensors = (outputs, *network.parameters())
+    signals, *gradient = torch.autograd.grad(loss, tensors)
+    return {
+        "inputs": inputs,
+        "labels": labels,
+        "network": network,
+        "signals": signals.T,
+        "gradient": dict(zip(dict(network.named_parameters()), gradient, strict=True)),
+        "layer": (network[0].weight.detach(), network[0].bias.detach()),
+    }
+
+
+def rmse(inputs: torch.Tensor, found: torch.Tensor) -> float:
+    """Root mean squared error in the best order, not below what rounding leaves."""
+    return max(float(match(as_numpy(inputs), as_numpy(found)).mse) ** 0.5, _LEAST)
+
+
+def _sparse(study: Context, drawn: dict[str, Any], gradient=None, **settings: Any):
+    """The attack on the first layer's gradient, by default the batch's."""
+    if gradient is None:
+        gradient = drawn["gradient"]["0.weight"], drawn["gradient"]["0.bias"]
+    generator = study.generator("attack")
+    return attacks.sparse_batch_attack(*gradient, *drawn["layer"], generator=generator, **settings)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    return Tables(
+        {
+            "batches": pd.DataFrame(_batches(study)),
+            "controls": pd.DataFrame(_controls(study)),
+            "mixture": pd.DataFrame([_mixture(study)]),
+            "hits": pd.DataFrame(_hits(study)),
+            "widths": pd.DataFrame(_widths(study)),
+            "clipped": pd.DataFrame(_clipped(study)),
+            "noise": pd.DataFrame(_noisy(study)),
+        },
+        subsets=(MNIST,),
+        ran=f"{p.draws} batches at each of {len(p.batch_sizes)} sizes through networks of two "
+        f"hidden layers of {p.width} ReLU units, and {p.width_draws} batches of {COUNT} at each of "
+        f"{len(p.widths)} widths of one hidden layer.",
+    )
+
+
+def _batches(study: Context) -> Iterator[dict[str, Any]]:
+    """Every method at every batch size; batches come without noise."""
+    p = study.parameters
+    for size in p.batch_sizes:
+        for draw in range(p.draws):
+            drawn = draw_batch(study, size, p.width, ("batch", size, draw))
+            for name, found in _rebuilt(study, drawn, size):
+                error = 1.0 if found is None else rmse(drawn["inputs"], found)
+                yield {"method": name, "size": size, "draw": draw, "rmse": error}
+
+
+def _rebuilt(study: Context, drawn: dict[str, Any], size: int):
+    """Names of methods and the records they return, None if they refuse to."""
+    p, gradient, inputs = study.parameters, drawn["gradient"], drawn["inputs"]
+    weights, biases = gradient["0.weight"], gradient["0.bias"]
+    yield DESCENT, _sparse(study, drawn).inputs
+    if size <= p.sampled_size:
+        yield SAMPLING, _sparse(study, drawn, search="sampling").inputs
+    yield RATIO, attacks.layer_ratio(weights[None], biases[None]).expand(size, -1)
+    parts = attacks.unmix(weights[None], size, generator=study.generator("components"))
+    yield COMPONENTS, attacks.stretch(parts.sources[0])
+    if size <= p.matched_size:
+        found = attacks.invert_updates(
+            drawn["network"],
+            Released({name: g[None] for name, g in gradient.items()}),
+            attacks.Knowledge(drawn["labels"][None], (inputs.shape[1],)),
+            generator=study.generator("matching"),
+            objective=attacks.Objective(total_variation=0.0),
+            iterations=p.iterations,
+        )
+        yield MATCHING, found.inputs[0]
+
+
+def _controls(study: Context) -> Iterator[dict[str, Any]]:
+    """Cases in which zeros are missing, or others have more of them."""
+    width = study.parameters.width
+    cases = {"sigmoid": {"activation": nn.Sigmoid}, "two classes": {"classes": 2, "hidden": 1}}
+    for case, given in cases.items():
+        drawn = draw_batch(study, COUNT, width, ("control", case), **given)
+        found = _sparse(study, drawn, search="sampling", trials=50_000)
+        error = math.inf if found.inputs is None else rmse(drawn["inputs"], found.inputs)
+        yield {"case": case, "certified": float(found.certified), "rmse": min(error, 1.0)}
+
+
+def _mixture(study: Context) -> dict[str, float]:
+    """A random mixture of the records and what it leaves of the gradient unexplained."""
+    drawn = draw_batch(study, COUNT, study.parameters.width, ("control", "mixture"))
+    mixing = torch.as_tensor(study.rng("mixture").standard_normal((COUNT, COUNT)))
+    mixed = torch.linalg.solve(mixing, drawn["inputs"])
+    whole = drawn["signals"] @ drawn["inputs"]
+    residual = (drawn["signals"] @ mixing @ mixed - whole).norm() / whole.norm()
+    error, least = rmse(drawn["inputs"], mixed), max(float(residual), 1e-14)
+    return {"rmse": error, "residual": least}
+
+
+def _hits(study: Context) -> Iterator[dict[str, Any]]:
+    """How often random rows are zero in a column and determine it, and the law."""
+    p = study.parameters
+    for size in (2, 4, 6, 8):
+        drawn = draw_batch(study, size, p.width, ("hits", size))
+        signals = as_numpy(drawn["signals"])
+        alive = signals[np.any(signals != 0, axis=1)] / np.abs(signals).max(axis=0)
+        rng, hits = study.rng("rows", size), 0
+        rows = rng.integers(len(alive), size=(p.choices, size - 1))
+        ordered = np.sort(rows, axis=1)
+        rows = rows[np.all(np.diff(ordered, axis=1) > 0, axis=1)]
+        zero = np.all(alive[rows] == 0, axis=1)
+        for k in range(size):
+            # the other columns' rank on these rows decides whether the vector is the column
+            others = np.delete(alive[rows[zero[:, k]]], k, axis=2)
+            hits += int((np.linalg.matrix_rank(others) == size - 1).sum())
+        zeros = (alive == 0).sum(axis=0)
+        law = attacks.sparse_hit_probability(zeros, len(alive), size)
+        share = hits / len(rows)
+        yield {
+            "size": size,
+            "hits": share,
+            "standard error": math.sqrt(share * (1 - share) / len(rows)),
+            "law": float(law.sum()),
+            "zero": float(zero.mean(axis=0).sum()),
+            "expected trials": attacks.expected_sparse_trials(law),
+        }
+
+
+def _widths(study: Context) -> Iterator[dict[str, Any]]:
+    """Share of batches that zeros determine and that are rebuilt, at several widths."""
+    p = study.parameters
+    for width in p.widths:
+        determined, exact = [], []
+        for draw in range(p.width_draws):
+            drawn = draw_batch(study, COUNT, width, ("width", width, draw), hidden=1)
+            zeros = attacks.determined_by_zeros(as_numpy(drawn["signals"]))
+            found = _sparse(study, drawn, search="sampling", trials=4000).inputs
+            determined.append(bool(zeros.all()))
+            exact.append(found is not None and len(found) == COUNT)
+            if exact[-1]:
+                exact[-1] = rmse(drawn["inputs"], found) < EXACT
+        shares = {"determined": np.mean(determined), "exact": np.mean(exact)}
+        yield {"width": width, **{name: float(share) for name, share in shares.items()}}
+
+
+def _clipped(study: Context) -> Iterator[dict[str, Any]]:
+    """The same batch with records' gradients of the layer clipped, together or by tensor."""
+    drawn = draw_batch(study, COUNT, study.parameters.width, ("clipped",))
+    x, d = drawn["inputs"], drawn["signals"]
+    plain = _sparse(study, drawn).inputs
+    weight, bias = d.norm(dim=0) * x.norm(dim=1), d.norm(dim=0)
+    both = (weight.square() + bias.square()).sqrt()
+    for by, factors in {"record": (1 / both, 1 / both), "tensor": (1 / weight, 1 / bias)}.items():
+        # every record is clipped, to the norm one
+        g = (d * factors[0]) @ x, (d * factors[1]).sum(dim=1)
+        found = _sparse(study, drawn, g, trials=256)
+        free = _sparse(study, drawn, g, trials=256, least_agreement=0.0).inputs
+        change = 1.0 if free is None or plain is None else rmse(plain, free)
+        yield {"by": by, "certified": float(found.certified), "change": change}
+
+
+def _noisy(study: Context) -> Iterator[dict[str, Any]]:
+    """Errors under noise beside the Cramer-Rao floor of who knows the signals."""
+    p = study.parameters
+    for draw in range(p.draws):
+        drawn = draw_batch(study, COUNT, p.width, ("noisy", draw))
+        d, g = drawn["signals"], drawn["gradient"]
+        whole = torch.cat([g["0.weight"], g["0.bias"][:, None]], dim=1)
+        limit = float(torch.linalg.svdvals(whole)[COUNT - 1]) / whole.numel() ** 0.25
+        norms = d.norm(dim=0) * (drawn["inputs"].square().sum(dim=1) + 1).sqrt()
+        information = bounds.gradient_information([(np.zeros(len(d)), as_numpy(d))])
+        unit = study.generator("noise", draw)
+        noise = torch.randn(whole.shape, generator=unit, dtype=whole.dtype)
+        for share in p.noises:
+            std = share * limit
+            seen = whole + std * noise
+            found = _sparse(study, drawn, (seen[:, :-1], seen[:, -1]), noise_std=std, trials=256)
+            # the floor is the same for all values of a record: one value of each is enough
+            floor = bounds.cramer_rao_error(information, std, np.zeros((COUNT, 1)))
+            yield {
+                "draw": draw,
+                "noise": share,
+                "noise multiplier": std / float(norms.max()),
+                "certified": float(found.certified),
+                "rmse": 1.0 if found.inputs is None else rmse(drawn["inputs"], found.inputs),
+                "floor": float(floor),
+            }
+
+
+# Verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    batches = tables["batches"]
+    exact = batches.assign(exact=batches["rmse"] < EXACT).pivot_table(
+        index="size", columns="method", values="exact"
+    )
+    several = exact[exact.index > 1]
+    rivals = several.drop(columns=[DESCENT, SAMPLING]).fillna(0).to_numpy()
+    yield from shared_by(
+        check(
+            "beyond/exact_batches",
+            bool((exact[DESCENT] == 1).all() and (exact[SAMPLING].dropna() == 1).all())
+            and bool(exact.loc[1, RATIO] == 1 and (rivals == 0).all()),
+            "sparse directions rebuild every batch exactly; the layer's ratio does so at one "
+            "record only, independent components and gradient matching at none of several",
+            ours=f"all of {exact.index.max()} records and fewer by descent, of "
+            f"{exact[SAMPLING].dropna().index.max()} and fewer by sampling",
+            tolerance=f"RMSE below {EXACT:g} of the range of pixels",
+        ),
+        "O-110",
+    )
+    yield _certificate(tables)
+    yield _law(tables)
+    yield _by_width(tables)
+    clipped = tables["clipped"].set_index("by")
+    yield check(
+        "O-114",
+        bool(clipped.loc["record", "certified"] == 1 and clipped.loc["record", "change"] < EXACT)
+        and bool(clipped.loc["tensor", "certified"] == 0),
+        "clipping every record's gradient as a whole leaves the rebuilt batch as it is; clipping "
+        "weights and biases separately loses the records' brightness, and the certificate is "
+        "refused",
+        ours=f"RMSE between both below {EXACT:g}; by tensor {clipped.loc['tensor', 'change']:.2f}",
+        tolerance=f"{EXACT:g}",
+    )
+    yield _under_noise(tables)
+
+
+def _certificate(tables: Tables) -> Verdict:
+    """What a residual says, and what the forward pass does."""
+    cases = tables["controls"].set_index("case")
+    two, sigmoid = cases.loc["two classes"], cases.loc["sigmoid"]
+    mixture = tables["mixture"].iloc[0]
+    return check(
+        "O-111",
+        bool(mixture["residual"] < 1e-10 and mixture["rmse"] > 0.01)
+        and bool(two["certified"] == 1 and two["rmse"] < EXACT and sigmoid["certified"] == 0),
+        "a random mixture of the records explains the gradient to rounding; the forward pass tells "
+        "mixtures from records: a batch of two classes is certified and exact, that of a sigmoid "
+        "network is refused",
+        ours=f"the mixture is off by {mixture['rmse']:.2f}, its residual below 1e-10",
+    )
+
+
+def _law(tables: Tables) -> Verdict:
+    """Choices of rows that hit a column."""
+    hits = tables["hits"]
+    error = 2 * hits["standard error"] / hits["law"]
+    off = (hits["zero"] / hits["law"] - 1).abs() + error
+    share = hits["hits"] / hits["law"]
+    last = hits.iloc[-1]
+    return check(
+        "O-112",
+        bool((off < HITS).all() and (share + error < 1 + HITS).all())
+        and bool((share - error > LEAST_SHARE).all()),
+        "a choice of b - 1 rows is zero in a column with the probability binom(zeros, b - 1) / "
+        f"binom(rows, b - 1); at least {LEAST_SHARE:.0%} of these choices determine the column, "
+        "and the rows of the others are dependent",
+        ours=f"off by {off.max():.0%} at most, errors included; {share.min():.0%} or more of the "
+        f"choices determine; at b = {last['size']:.0f} all columns take about "
+        f"{last['expected trials']:.0f} choices",
+        tolerance=f"{HITS:.0%}, errors included",
+    )
+
+
+def _by_width(tables: Tables) -> Verdict:
+    """How many units a batch needs."""
+    widths = tables["widths"]
+    narrow, wide = widths["width"] <= COUNT, widths["width"] >= 6 * COUNT
+    return check(
+        "O-113",
+        bool((widths["exact"][narrow] == 0).all() and (widths["determined"][narrow] == 0).all())
+        and bool((widths["exact"][wide] >= 0.75).all())
+        and bool(((widths["exact"] - widths["determined"]).abs() <= 0.25).all()),
+        f"batches of {COUNT} come back where the zeros of every column leave the others their full "
+        "rank: none from as many units, at least three in four from six times as many",
+        ours="; ".join(
+            f"{row.width:.0f} units: {row.exact:.0%} exact, {row.determined:.0%} determined"
+            for row in widths.itertuples()
+        ),
+        tolerance="a quarter of the batches",
+    )
+
+
+def _under_noise(tables: Tables) -> Verdict:
+    """Errors beside the floor, and the noise that ends the attack."""
+    noise = tables["noise"]
+    easy, hopeless = noise[noise["noise"] <= EASY], noise[noise["noise"] >= HOPELESS]
+    # without the records' scales: their error adds the mean square of a pixel
+    ratio = (easy["rmse"] / easy["floor"]).groupby(easy["noise"]).mean()
+    return check(
+        "O-115",
+        bool((easy["certified"] == 1).all() and (hopeless["certified"] == 0).all())
+        and bool(((ratio - 1).abs() < FLOOR).all()),
+        f"under noise of up to {EASY:g} of that at which the least singular value disappears all "
+        "batches come back, with the Cramer-Rao error of who knows the signals; at the whole of it "
+        "none does, and the attack says so",
+        ours=f"{ratio.min():.2f} to {ratio.max():.2f} times the floor; the whole is a noise "
+        f"multiplier of {hopeless['noise multiplier'].min():.1g} or more for one step",
+        tolerance=f"{FLOOR:.0%}",
+    )
+
+
+# Pictures ----------------------------------------------------------------------------------------
+
+
+def caption(tables: Tables) -> str:
+    largest = tables["batches"]["size"].max()
+    return (
+        f"Left: root mean squared error of batches of up to {largest} digits, by method, "
+        f"without noise; what is below {_LEAST:g} is drawn there. Middle: share of batches "
+        f"of {COUNT} that come back, and that their zeros determine, against the layer's width. "
+        "Right: error against noise over that at which the least singular value disappears, and "
+        "the Cramer-Rao floor of who knows the signals; crosses at the top: batches refused."
+    )
+
+
+def alt(tables: Tables) -> str:
+    means = tables["batches"].groupby(["method", "size"])["rmse"].mean()
+    words = []
+    for name in _LOOK:
+        last = means[name].index.max()
+        words.append(f"{name} {means[name, last]:.1g} at {last}")
+    widths = tables["widths"]
+    return (
+        "Three plots. Left: errors by batch size, " + ", ".join(words) + ". Middle: rising shares, "
+        f"from {widths['exact'].iloc[0]:.0%} at {widths['width'].iloc[0]} units to "
+        f"{widths['exact'].iloc[-1]:.0%} at {widths['width'].iloc[-1]}. Right: points on a rising "
+        f"line up to {EASY:g}, refused batches from {HOPELESS:g}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    batches, widths, noise = (tables[name] for name in ("batches", "widths", "noise"))
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(9.2, 3.4), width_ratios=(1.4, 1, 1), layout="constrained"
+    )
+    for name, (colour, mark) in _LOOK.items():
+        mean = batches[batches["method"] == name].groupby("size")["rmse"].mean()
+        left.plot(mean.index, mean, mark + "-", color=colour, ms=4.5, lw=1.2)
+    sizes = sorted(batches["size"].unique())
+    left.set(xscale="log", yscale="log", xlabel="records of a batch", ylabel="RMSE")
+    left.set_xticks(sizes, [f"{size}" for size in sizes])
+    left.minorticks_off()
+    middle.plot(widths["width"], widths["determined"], "-", color=GREY, lw=1.5)
+    middle.plot(widths["width"], widths["exact"], "o", color=GREEN, ms=5)
+    middle.set(xscale="log", xlabel="units of the layer", ylabel="share of batches")
+    middle.set_xticks(list(widths["width"]), [f"{width}" for width in widths["width"]])
+    middle.minorticks_off()
+    found, refused = noise[noise["certified"] == 1], noise[noise["certified"] == 0]
+    floor = noise.groupby("noise")["floor"].mean()
+    right.plot(floor.index, floor, "-", color=BLACK, lw=1.2)
+    right.plot(found["noise"], found["rmse"], "o", color=BLUE, ms=4.5)
+    right.plot(refused["noise"], refused["rmse"], "x", color=BLUE, ms=6)
+    right.set(xscale="log", yscale="log", xlabel="noise / threshold", ylabel="RMSE")
+    entries = [legend_line(name, *[look[0], "-", look[1]]) for name, look in _LOOK.items()]
+    entries += [legend_line("determined", GREY, "-"), legend_line("floor", BLACK, "-")]
+    entries += [legend_line("refused", BLUE, "", "x")]
+    figure.legend(handles=entries, loc="outside upper center", ncols=4, fontsize=8)
+    return figure
