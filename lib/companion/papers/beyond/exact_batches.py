@@ -512,7 +512,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     batches, widths, noise = (tables[name] for name in ("batches", "widths", "noise"))
     figure, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(9.2, 3.4), width_ratios=(1.4, 1, 1), layout="constrained"
+        1, 3, figsize=(8.3, 3.3), width_ratios=(1.4, 1, 1), layout="constrained"
     )
     for name, (colour, mark) in _LOOK.items():
         mean = batches[batches["method"] == name].groupby("size")["rmse"].mean()
