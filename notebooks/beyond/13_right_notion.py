@@ -15,7 +15,8 @@
 #
 # Reconstruction robustness compares an attack with a blind guess: nobody who guesses with probability $\kappa$ succeeds with more than $\gamma(\kappa)$ after a release. It has been
 # argued that this fails for attackers as they are, who know a label, half of the record or an older release {cite:p}`guerra2026understanding`, and that one trade-off curve is
-# the right object after all {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these works we read the abstracts only.) At the end of this page you can say which
+# the right object after all {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these works, and of those on one number below, we read the abstracts only; the closed
+# form we know from what others tell of it.) At the end of this page you can say which
 # assumption such an attacker leaves, which bound holds for him, and that it cannot be improved.
 #
 # The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.

@@ -29,6 +29,7 @@ def _attacks() -> tuple[Mutant, ...]:
     on_deep = ("unit/test_deep_inversion.py",)
     on_matching = ("unit/test_gradient_matching.py",)
     imprint = "reconrisk/attacks/imprint.py"
+    sparse, on_sparse = "reconrisk/attacks/sparse_batches.py", ("unit/test_sparse_batches.py",)
     learnt, on_learnt = "reconrisk/attacks/learnt_prior.py", ("unit/test_learnt_prior.py",)
     return (
         Mutant(
@@ -208,6 +209,30 @@ def _attacks() -> tuple[Mutant, ...]:
             "best = np.argsort(gains, axis=None",
             ("beyond/bit_layer",),
             ("unit/test_bit_layer.py",),
+        ),
+        Mutant(
+            "exact batches: records without their scale",
+            sparse,
+            "return rows / scale, self.columns @ (directions * scale).mT",
+            "return rows, self.columns @ (directions * scale).mT",
+            (),
+            on_sparse,
+        ),
+        Mutant(
+            "exact batches: candidates with the worst half-spaces first",
+            sparse,
+            "order = order[separated[order].argsort(descending=True, stable=True)]",
+            "order = order[separated[order].argsort(descending=False, stable=True)]",
+            (),
+            on_sparse,
+        ),
+        Mutant(
+            "exact batches: as many rows drawn as records",
+            sparse,
+            'chosen = arguments.integer("batch_size", batch_size, 1, n.max() + 1) - 1',
+            'chosen = arguments.integer("batch_size", batch_size, 1, n.max() + 1)',
+            (),
+            on_sparse,
         ),
         Mutant(
             "a draw of the diffusion model without noise",

@@ -1,6 +1,7 @@
 """Exact batches from the first layer of a ReLU network: low rank and sparsity.
 
-Dimitrov et al. 2024 (SPEAR, arXiv 2403.03945). The gradient of a linear layer with weights and
+Dimitrov et al. 2024 (SPEAR, arXiv 2403.03945; known to us from abstract and summaries, the search
+by sampling is our own account of it). The gradient of a linear layer with weights and
 biases is ``G = D X'``, with a column of D for every record (the loss's derivatives in the layer's
 outputs) and a record with an appended one in every row of X'. Its rank is the batch's size b, and
 D is, up to an invertible b x b matrix, what a singular value decomposition of G returns. Every such

@@ -83,12 +83,15 @@ def row(entry: Entry, *, short: bool = False) -> tuple[str, str, str, str]:
 def setting_lines(report: Report) -> list[tuple[str, str]]:
     """Return the settings of a report, given or derived, as names and values."""
     run, record = report.run, report.record
+    of_run: tuple[str, ...] = (
+        "noise_multiplier", "concentration", "sampling_rate", "steps", "max_grad_norm",
+        "batch_size", "dataset_size", "epochs", "parameters", "delta",
+    )  # fmt: skip
     lines = [("mechanism", run.mechanism)]
-    for owner, names in (
-        (run, ("noise_multiplier", "concentration", "sampling_rate", "steps", "max_grad_norm",
-               "batch_size", "dataset_size", "epochs", "parameters", "delta")),
-        (record, ("dimension", "data_range", "data_norm", "contrast")),
-    ):  # fmt: skip
+    if run.guarantee is not None:  # of how the run was made nothing is known
+        of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.words)]
+    of_record = ("dimension", "data_range", "data_norm", "contrast")
+    for owner, names in ((run, of_run), (record, of_record)):
         for name in names:
             value = getattr(owner, name)
             if value is not None:
