@@ -1108,7 +1108,7 @@ def _privacy() -> tuple[Mutant, ...]:
             "audit: several numbers of guesses do not share the risk",
             "reconrisk/privacy/_audit.py",
             "risk = _risk(confidence) / r.size",
-            "risk = _risk(confidence)",
+            "risk = _risk(confidence) / 1",
             (),
             ("unit/test_audit.py",),
         ),

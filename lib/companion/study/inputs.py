@@ -30,7 +30,8 @@ _MOST_HASHED = 20_000
 
 #: SHA-256 of the data of recorded runs, named as by :func:`checksums`: the official idx files,
 #: unpacked; a subset of CIFAR-10 (400 training images a class, the first 1,000 test images); a
-#: hundred photographs, one of each of a hundred ImageNet classes, 224x224.
+#: hundred photographs, one of each of a hundred ImageNet classes, 224x224; and the parts of data
+#: sets that come with packages.
 KNOWN_CHECKSUMS = {
     f"{name}/{file}": official.sha256
     for name in ("MNIST", "FashionMNIST")
@@ -40,6 +41,7 @@ KNOWN_CHECKSUMS = {
         "8da76769db21804e30d334a3b8ecae39c077a9f91ad4c4fa64bc2e8986a89573"
     ),
     "photographs (100 files)": ("e7a0e328e86dbef4f4af5b419174237cda7523a8f6b75281980d1b216ca642e0"),
+    **{f"{s.phrase}: {s.identity}": s.sha256 for s in datasets.SAMPLES.values()},
 }
 
 

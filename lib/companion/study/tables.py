@@ -118,7 +118,7 @@ class Tables(Mapping[str, pd.DataFrame]):
         if self.own_images:
             return self.stand_in
         found = tuple(s for s in self.stand_ins if s.partition(" = ")[0] in parameters)
-        samples = (datasets.SAMPLES.get(self.parameters[name]) for name in parameters)
+        samples = (datasets.SAMPLES.get(self.parameters.get(name, "")) for name in parameters)
         return Origin(found, tuple(sample.phrase for sample in samples if sample))
 
     def key_of(self, name: str) -> str:

@@ -423,7 +423,7 @@ def draw(tables: Tables) -> Figure:
     for axis in (left.xaxis, left.yaxis):
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.set_ticks([], minor=True)
-    left.legend(fontsize=7.5)
+    left.legend(fontsize=8)
     fine = np.geomspace(0.4, 5, 60)
     middle.semilogx(fine, [success_of(mu) for mu in fine], color=BOUND, label="certified")
     x = many["mu, certified"]
@@ -433,11 +433,11 @@ def draw(tables: Tables) -> Figure:
     middle.plot(x, many["success, audited"], "D", color=GREEN, label="many runs, 95%")
     part = one[one["game"] == LABEL]
     middle.plot(x, part["success, audited"], "s", color=ORANGE, label="one run, one of ten")
-    middle.set(xlabel="certified mu", ylabel="success, one of ten", ylim=(0, 1.6))
+    middle.set(xlabel="certified mu", ylabel="success, one of ten", ylim=(0, 1.7))
     middle.set_yticks(np.linspace(0, 1, 6))
     middle.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     middle.minorticks_off()
-    middle.legend(fontsize=7, loc="upper left")
+    middle.legend(fontsize=8, loc="upper left")
     broken = tables["broken"]
     names = list(dict.fromkeys(broken["run"]))
     for sampled, colour, mark, word in ((False, BLUE, "o", "full"), (True, ORANGE, "s", "sampled")):
@@ -450,6 +450,6 @@ def draw(tables: Tables) -> Figure:
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
     right.set(xlabel="probability if the claim held", xlim=(1e-6, 1.5))
-    right.legend(fontsize=7.5, loc="center left")
+    right.legend(fontsize=8, loc="center left")
     right.grid(axis="y", visible=False)
     return figure

@@ -431,7 +431,7 @@ def draw(tables: Tables) -> Figure:
         right.semilogx(secrets["mu"], secrets[name], style, color=colour, label=word)
     right.plot(secrets["mu"], secrets["success"], "o", color=BLUE, label="best attack")
     right.set(xlabel=r"$\mu$")
-    right.legend(fontsize=7.5, loc="upper left")
+    right.legend(fontsize=8, loc="upper left")
     ticks = sorted(secrets["mu"].unique())
     for axes in (middle, right):
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

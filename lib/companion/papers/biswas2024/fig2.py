@@ -46,7 +46,6 @@ from companion.style import (
 PARAMETERS = {
     **DATA,
     **TRAINING,
-    "reading": accuracies.READING,
     "batch_size": accuracies.BATCH_SIZE,
 }
 SETTLES = (
@@ -155,7 +154,7 @@ def measure(study: Context) -> Tables:
         },
         ran=f"{p.repeats} runs with every noise, {p.epochs} epochs at batch size {p.batch_size}, "
         f"on {names[p.digits]} and {names[p.garments]} of 16x16 pixels, read as "
-        f"{p.reading!r}. Epsilons are the paper's "
+        f"{accuracies.reading_of(study)!r}. Epsilons are the paper's "
         "labels of its pairs.",
     )
 

@@ -47,7 +47,6 @@ _OURS = "not printed: our comparison"
 PARAMETERS = {
     **DATA,
     **TRAINING,
-    "reading": accuracies.READING,
     "batch_sizes": Parameter("ints", (64, 128), _SIZES, _PRINTED, "records of a batch", low=1),
     "accounted": Parameter(
         "ints", (16, 128), _SIZES, _PRINTED, "batch sizes accounted, of 60,000 records", low=1
@@ -131,8 +130,8 @@ def measure(study: Context) -> Tables:
         },
         exact=("epsilon",),
         ran=f"{p.repeats} runs of {p.epochs} epochs with every noise, on {names[p.digits]} and "
-        f"{names[p.garments]}, read as {p.reading!r}; readings of the training on "
-        f"{p.reading_repeats} runs each.",
+        f"{names[p.garments]}, read as {accuracies.reading_of(study)!r}; readings of the training "
+        f"on {p.reading_repeats} runs each.",
     )
 
 
