@@ -61,16 +61,16 @@ def test_the_closure_follows_imports_and_packages(project):
 @pytest.mark.parametrize(
     "line",
     [
-        "import reconrisk.metrics",
-        "from reconrisk import metrics",
-        "import reconrisk\n\ndef f():\n    return reconrisk.metrics.mse",
-        "def f():\n    from reconrisk.metrics import pixel",
+        "import reconrisk.two_layer",
+        "from reconrisk import two_layer",
+        "import reconrisk\n\ndef f():\n    return reconrisk.two_layer.TwoLayer",
+        "def f():\n    from reconrisk.two_layer import _network",
     ],
 )
 def test_every_way_to_import_is_seen(project, line):
-    assert "reconrisk.metrics" not in source_files(MODULE)
+    assert "reconrisk.two_layer" not in source_files(MODULE)
     project.experiment.write_text(line)
-    assert "reconrisk.metrics" in source_files(MODULE)
+    assert "reconrisk.two_layer" in source_files(MODULE)
 
 
 def test_relative_imports_are_resolved(tmp_path, monkeypatch):
@@ -279,10 +279,10 @@ def test_changed_code_is_named(project, session):
     stored = provenance(session, FIG1, 1.0)
     project.experiment.write_text(project.experiment.read_text() + "\n# changed")
     assert _reasons(stored, session) == {"code: ziller2024/fig1.py changed"}
-    project.experiment.write_text("from reconrisk.metrics import pixel\n")
+    project.experiment.write_text("from reconrisk.two_layer import _network\n")
     reasons = _reasons(stored, session)
     assert "code: ziller2024/fig1.py changed" in reasons
-    assert "code: reconrisk/metrics/pixel.py is new" in reasons
+    assert "code: reconrisk/two_layer/_network.py is new" in reasons
     assert "code: companion/study/results.py is no longer used" in reasons
 
 
