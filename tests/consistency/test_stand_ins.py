@@ -15,12 +15,12 @@ def test_every_verdict_on_a_stand_in_has_a_reason():
     results = stored_results(ROOT).values()
     held = [r for r in results if any(v.status == "holds on stand-in data" for v in r.verdicts)]
     assert held
-    unnamed = [r.exhibit for r in held if not r.content["stand_ins"]]
+    unnamed = [r.content["exhibit"] for r in held if not r.content["stand_ins"]]
     assert not unnamed
     for result in results:
         for name in result.content["stand_ins"]:
             kind = registry.stand_in(name)
-            assert kind not in ASKED_FOR, f"{result.exhibit}: {name} has no reason"
+            assert kind not in ASKED_FOR, f"{result.content['exhibit']}: {name} has no reason"
             assert all((kind.what, kind.instead_of, kind.why, kind.lifted_by)), name
 
 

@@ -41,7 +41,7 @@ from reconrisk.convnets import Denoiser, train_denoiser
 
 _OURS = "our own exhibit"
 _SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-RECORDED = "recorded"
+RECORDED, TRAINED = "recorded", "trained"
 PARAMETERS = {
     "dataset": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "digits that are attacked"),
     "garments": Parameter(
@@ -55,10 +55,10 @@ PARAMETERS = {
     "weights": Parameter(
         "str",
         RECORDED,
-        "MNIST",
+        TRAINED,
         _OURS,
-        "the denoiser's: recorded (of the recorded run), or learnt here, from the training images "
-        "of the data set of this name, but for those of the data set that is attacked",
+        "the denoiser's: recorded (of the recorded run), or trained (here, on all of MNIST's "
+        "training images but those of the data set that is attacked)",
     ),
     "training_steps": Parameter("int", 2500, 2500, _OURS, "batches of 128 to train on", 1),
     "shown": Parameter("int", 7, 7, _OURS, "position of the digit that is shown", 0),
@@ -196,8 +196,10 @@ def _denoiser(
         record = read_record(project_root() / RECORDS / study.exhibit)
         denoiser.load_state_dict(_tensors(record.tables["weights"]))
         return denoiser, {}
-    folder = data_folder(study, p.weights)
-    full = datasets.classified(p.weights, Path(folder) if folder else None, "train")
+    if p.weights != TRAINED:
+        raise ValueError(f"weights must be {RECORDED!r} or {TRAINED!r}; got {p.weights!r}")
+    folder = data_folder(study, "MNIST")
+    full = datasets.classified("MNIST", Path(folder) if folder else None, "train")
     unseen = {row.tobytes() for row in _bytes(attacked.inputs)}
     own = full.inputs[[row.tobytes() not in unseen for row in _bytes(full.inputs)]]
     losses: list[float] = []
