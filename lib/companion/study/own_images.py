@@ -31,7 +31,7 @@ __all__ = [
     "settings_with",
 ]
 
-_GREY = ("MNIST", "FashionMNIST")
+_GREY = ("MNIST", "FashionMNIST", "MNIST-5000", "FashionMNIST-20")
 
 
 def settings_with(
