@@ -225,9 +225,11 @@ def test_links_show_what_they_lead_to(address, desk, name, link, what) -> None:
 def test_exhibit_details_open(address, page, book) -> None:
     name = next(n for n in book.pages if n.startswith("notebooks/"))
     page.goto(f"{address}/{name}")
-    details = page.locator("details.exhibit-details, .exhibit-details details").first
-    details.locator("summary").click()
-    assert details.get_by_text(re.compile(r"companion run ")).first.is_visible()
+    folded = page.locator("details.exhibit-details, .exhibit-details details")
+    for summary, inside in (("Download and cite", "To cite: "), ("Regenerate", "companion run ")):
+        details = folded.filter(has_text=summary).first
+        details.locator("summary").click()
+        assert details.get_by_text(re.compile(inside)).first.is_visible(), summary
 
 
 def test_a_missing_browser_fails_the_build_machine_only(find_chromium, monkeypatch) -> None:

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from companion.book import execute, markdown, pages, refresh, sources, stage
+from companion.book import downloads, execute, markdown, pages, refresh, sources, stage
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.cli import book
 from companion.study import registry
@@ -375,6 +375,17 @@ def test_pictures_get_caption_name_and_alternative_text(dressed) -> None:
     assert [list(o.data) for o in cell.outputs] == [["image/png", "text/plain"]]
     after = dressed.cells[dressed.cells.index(cell) + 1]
     assert [list(o.data) for o in after.outputs] == [["text/plain"]]
+
+
+def test_vectors_take_the_place_of_a_picture_and_keep_its_caption(dressed, tmp_path) -> None:
+    notebook = nbformat.read(tmp_path / "mean_to_extreme" / "01_a.ipynb", as_version=4)
+    (tmp_path / "figure.svg").write_text("<svg/>", encoding="utf-8")
+    files = downloads.Files({"mean_to_extreme/fig1": {"svg": tmp_path / "figure.svg"}})
+    where = stage.Addresses("u", "b", "h")
+    again = stage.dress(notebook, gallery(tmp_path), where, ROOT, files)
+    cell = next(c for c in again.cells if "mystnb" in c.metadata)
+    assert [set(o.data) for o in cell.outputs] == [{"image/svg+xml", "text/plain"}]
+    assert cell.metadata["mystnb"]["figure"]["caption"].startswith("What it shows")
 
 
 def test_dressed_notebooks_are_valid_and_setup_is_folded(dressed) -> None:

@@ -54,6 +54,9 @@ MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensio
 #: the style sheet of the generated pages.
 STYLES = Path(__file__).with_name("generated.css")
 
+#: what a notebook or a page holds a figure as.
+PICTURE_MIMES = {"image/png", "image/svg+xml"}
+
 #: tags of cells that set a notebook up; the book folds their code away.
 SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
 
@@ -298,8 +301,8 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     }
     # MyST-NB leaves out cells without source
     rest = nbformat.v4.new_code_cell("# verdicts", metadata={"tags": ["remove-input"]})
-    rest.outputs = [o for o in cell.outputs if "image/png" not in o.get("data", {})]
-    cell.outputs = [o for o in cell.outputs if "image/png" in o.get("data", {})]
+    rest.outputs = [o for o in cell.outputs if not PICTURE_MIMES & o.get("data", {}).keys()]
+    cell.outputs = [o for o in cell.outputs if PICTURE_MIMES & o.get("data", {}).keys()]
     return [cell, rest]
 
 

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.bounds._confidence import lower_limit, upper_limit
 from reconrisk.models import Classifier
+from reconrisk.special._confidence import lower_limit, upper_limit
 from reconrisk.training import train_many
 from reconrisk.training._factors import Records, Weights, factors_of
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments, special
 from reconrisk._types import Enclosure
-from reconrisk.bounds._confidence import upper_limit
 from reconrisk.bounds._information import probabilities
+from reconrisk.special._confidence import upper_limit
 
 __all__ = [
     "log_prior_success_pixels",

@@ -14,7 +14,7 @@ from scipy import special as sc
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD, Enclosure, check_run
-from reconrisk.bounds._confidence import lower_limit, upper_limit
+from reconrisk.special._confidence import lower_limit, upper_limit
 
 __all__ = ["rero_algorithm1", "rero_monte_carlo"]
 

@@ -23,6 +23,7 @@ from scipy import special as sc
 from scipy import stats
 
 from reconrisk import arguments
+from reconrisk.special._confidence import lower_limit, upper_limit
 
 __all__ = [
     "audit_epsilon",
@@ -260,10 +261,7 @@ def _rates(
     false = int(arguments.integer("alarms", alarms, 0, outside))
     # two limits, each with half of the risk; both directions use the same two
     risk = 0.5 * _risk(confidence)
-    power = float(sc.betaincinv(hits, inside - hits + 1.0, risk)) if hits else 0.0
-    level = 1.0
-    if false < outside:
-        level = float(sc.betaincinv(false + 1.0, outside - false, 1.0 - risk))
+    power, level = lower_limit(hits, inside, risk), upper_limit(false, outside, risk)
     return [(power, level), (1.0 - level, 1.0 - power)]
 
 

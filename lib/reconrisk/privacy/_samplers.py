@@ -21,7 +21,7 @@ from reconrisk.privacy._allocation import Allocation
 from reconrisk.privacy._fixed_size import Binned, FixedSizeBound, binned
 from reconrisk.privacy._releases import Release
 
-__all__ = ["ADJACENCIES", "SAMPLERS", "SampledRun"]
+__all__ = ["ADJACENCIES", "LEAST_SAMPLED_NOISE", "SAMPLERS", "SampledRun"]
 
 ADJACENCIES = ("zero-out", "replace", "add-remove")
 #: what each sampler does, in words
@@ -32,6 +32,8 @@ SAMPLERS = {
     "shuffle": "each epoch, all records are shuffled and cut into batches",
     "cyclic": "every epoch has the same batches in an order that the attacker knows",
 }
+#: sigma from which a run can be enclosed
+LEAST_SAMPLED_NOISE = 0.05
 _BINS = 4000
 
 Value = TypeVar("Value")
@@ -98,7 +100,7 @@ class SampledRun:
     adjacency: str = "zero-out"
 
     def __post_init__(self) -> None:
-        arguments.real("noise_multiplier", self.noise_multiplier, 0.05, 1e6)
+        arguments.real("noise_multiplier", self.noise_multiplier, LEAST_SAMPLED_NOISE, 1e6)
         arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         arguments.integer("steps", self.steps, 1)
         arguments.one_of("sampler", self.sampler, tuple(SAMPLERS))

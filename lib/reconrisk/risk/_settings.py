@@ -19,6 +19,7 @@ from reconrisk import arguments
 from reconrisk._types import DPSGD
 from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
 from reconrisk.privacy import Group, SampledRun
+from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE, SAMPLERS
 from reconrisk.risk._phases import equivalent_noise, gathered, listed, one_run
 from reconrisk.special import ACTIVATIONS
 
@@ -425,12 +426,11 @@ def _otherwise_sampled(
     notes: Iterable[str],
 ) -> TrainingRun:
     """Return a run whose batches are no Poisson samples: what its trade-off curve says."""
-    try:
-        run = SampledRun(noise, rate, steps, sampler)
-    except ValueError as error:
-        field = next(f for f in ("sampler", "noise_multiplier") if str(error).startswith(f))
-        expected = str(error).removeprefix(f"{field} must be ").rsplit("; got", 1)[0]
-        raise SettingError(field, sampler if field == "sampler" else noise, expected) from None
+    if sampler not in SAMPLERS:
+        raise SettingError("sampler", sampler, f"one of {', '.join(SAMPLERS)}")
+    run = SampledRun(
+        number("noise_multiplier", noise, LEAST_SAMPLED_NOISE, 1e6), rate, steps, sampler
+    )
     words = (
         f"what is proven of a run with sampler {sampler} (sigma {noise:g}, q {rate:g}, "
         f"{steps:,} steps)"

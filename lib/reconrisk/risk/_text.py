@@ -88,7 +88,7 @@ def setting_lines(report: Report) -> list[tuple[str, str]]:
         "batch_size", "dataset_size", "epochs", "parameters", "delta",
     )  # fmt: skip
     lines = [("mechanism", run.mechanism)]
-    if run.guarantee is not None:  # of how the run was made nothing is known
+    if run.guarantee is not None:  # its words say what is known of the run
         of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.words)]
     of_record = ("dimension", "data_range", "data_norm", "contrast")
     for owner, names in ((run, of_run), (record, of_record)):

@@ -15,6 +15,7 @@ from companion.papers.beyond.record_errors import (
     MARGIN,
     at_most,
     ratio_of_means,
+    share_of_hits,
     standard_error,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -185,12 +186,7 @@ def _named(
         }
         for name, posterior in guesses.items():
             hits[name].append(as_numpy(posterior.argmax(dim=1) == own))
-    return tuple(v for name in (ALONE, SCALED) for v in _share(np.stack(hits[name])))
-
-
-def _share(hits: np.ndarray) -> tuple[float, float]:
-    """A share and its standard error over the records, which is never zero."""
-    return float(hits.mean()), max(standard_error(hits.mean(axis=0)), 1 / hits.size)
+    return tuple(v for name in (ALONE, SCALED) for v in share_of_hits(np.stack(hits[name])))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

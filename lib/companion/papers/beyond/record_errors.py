@@ -20,6 +20,14 @@ def ratio_of_means(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     return float(ratio), standard_error(one - ratio * other) / float(other.mean())
 
 
+def share_of_hits(hits: np.ndarray) -> tuple[float, float]:
+    """Return the share of hits, (repeats, records), and its standard error, which is never zero.
+
+    Records are the sample: releases of one record are averaged.
+    """
+    return float(hits.mean()), max(standard_error(hits.mean(axis=0)), 1 / hits.size)
+
+
 def at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
     """Whether ratios are at most a number; None where four standard errors do not tell.
 

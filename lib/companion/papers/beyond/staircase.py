@@ -11,6 +11,11 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy, data_folder
+from companion.papers.beyond.record_errors import (
+    ratio_of_means,
+    share_of_hits,
+    standard_error,
+)
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded, within
@@ -117,14 +122,14 @@ def measure(study: Context) -> Tables:
         MEAN: isotropic.expected_mse(p.noise_multiplier),
         COVARIANCE: moments.expected_mse(p.noise_multiplier),
     }
-    steps = [(s, of[s].mean(), _error(of[s]), laws.get(s, math.nan)) for s in STAIRCASE]
+    steps = [(s, of[s].mean(), standard_error(of[s]), laws.get(s, math.nan)) for s in STAIRCASE]
     stairs = [
-        (one, other, *_ratio(of[one], of[other]))
+        (one, other, *ratio_of_means(of[one], of[other]))
         for other, one in zip(STAIRCASE[:-1], STAIRCASE[1:], strict=True)
     ]
     lengths = {LISTED: p.others + len(targets), FEW: p.candidates}
     named = [
-        (s, n, *_share(np.stack(hits[s])), bounds.rero(run, 1 / n).upper)
+        (s, n, *share_of_hits(np.stack(hits[s])), bounds.rero(run, 1 / n).upper)
         for s, n in lengths.items()
     ]
     return Tables(
@@ -194,21 +199,6 @@ def _named(
 
 def _directions(records: torch.Tensor) -> torch.Tensor:
     return records / records.norm(dim=1, keepdim=True)
-
-
-def _share(hits: np.ndarray) -> tuple[float, float]:
-    """A share of releases and its standard error over the records, which is never zero."""
-    return float(hits.mean()), max(_error(hits.mean(axis=0)), 1 / hits.size)
-
-
-def _ratio(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """One mean error over another of the same records, and its standard error."""
-    ratio = one.mean() / other.mean()
-    return float(ratio), _error(one - ratio * other) / float(other.mean())
-
-
-def _error(values: np.ndarray) -> float:
-    return float(values.std() / math.sqrt(len(values)))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -43,11 +43,7 @@ from companion.style import (
     printed_entry,
 )
 
-PARAMETERS = {
-    **DATA,
-    **TRAINING,
-    "batch_size": accuracies.BATCH_SIZE,
-}
+PARAMETERS = {**DATA, **TRAINING, "batch_size": accuracies.BATCH_SIZE}
 SETTLES = (
     *("_mnist", "_fashionmnist"),
     *("D-002", "D-017", "D-018", "D-019", "D-020", "D-021"),
