@@ -66,7 +66,7 @@ CORRECTIONS = [
         r'\1 role="listitem"',
     ),
     # On a phone a wide figure scrolls in its own box, which the keyboard must reach.
-    (re.compile(r'(<figure class="[^"]*" id="fig-[^"]*")>'), r'\1 tabindex="0">'),
+    (re.compile(r'(<figure class="[^"]*" id="(?:fig-|id\d)[^"]*")>'), r'\1 tabindex="0">'),
     # No setting either: a page of a hundred small pictures loads those that come into sight.
     (re.compile(r'<img (?=[^>]*class="sd-card-img-top")'), '<img loading="lazy" '),
     # The sidebar's logo and search are in no landmark.
