@@ -71,9 +71,10 @@ gradient = signals @ np.column_stack([records, np.ones(2)])
 left, sizes, right = np.linalg.svd(gradient, full_matrices=False)
 span = left[:, :2]
 columns = []
-for row in np.flatnonzero(np.abs(span).max(axis=1) > 1e-9):
+alive = np.abs(span).max(axis=1) > 1e-9  # units that some record switches on
+for row in np.flatnonzero(alive):
     vector = span @ [span[row, 1], -span[row, 0]]  # vanishes on this row
-    if (np.abs(vector) < 1e-12).sum() > 12:
+    if (np.abs(vector[alive]) < 1e-12).sum() > 3:
         columns.append(vector / np.linalg.norm(vector))
 first = columns[0]
 second = next(c for c in columns if abs(c @ first) < 0.999)

@@ -25,7 +25,7 @@ PARAMETERS = {
     "batch_size": Parameter("int", 4, 4, _OURS, "records", low=2),
     "widths": Parameter(
         "ints",
-        (128, 2048, 32768),
+        (128, 2048, 8192),
         (128, 256, 512, 1024, 2048, 8192, 32768, 131072),
         _OURS,
         "neurons of the network without noise",
