@@ -194,8 +194,7 @@ def _rebuilt(
     )
     start = attacks.rank_one_start(seen.residuals)
     found = {
-        name: attacks.match_with_prior(*given, prior, start=start)
-        for name, prior in priors.items()
+        name: attacks.match_with_prior(*given, prior, start=start) for name, prior in priors.items()
     }
     return {name: as_numpy(x) for name, x in {SEARCH: search.inputs, **found}.items()}
 
