@@ -97,7 +97,7 @@ study.judge(learnt_prior, tables)
 # By hand, on one run at $\varepsilon=300$:
 
 # %%
-from companion.papers.beyond import learnt_prior_run
+from companion.papers.beyond import prior_on_run
 from reconrisk import DPSGD, privacy
 from reconrisk.models import Classifier
 from reconrisk.training import record_trajectories
@@ -117,10 +117,10 @@ for turn in (1, 2):
     print(f"turn {turn}: noise of {float(std.mean()):.1f} a pixel, MSE {error:.2f}")
 print(f"the mean image: MSE {float((x[:4000].mean(dim=0) - x[targets]).square().mean()):.2f}")
 
-# %% tags=["exhibit:beyond/learnt_prior_run"]
-run_tables = learnt_prior_run.measure(study)
-display(learnt_prior_run.draw(run_tables))
-study.judge(learnt_prior_run, run_tables)
+# %% tags=["exhibit:beyond/prior_on_run"]
+run_tables = prior_on_run.measure(study)
+display(prior_on_run.draw(run_tables))
+study.judge(prior_on_run, run_tables)
 
 # %% [markdown]
 # At $\varepsilon=100$ the search returns noise, worse than the mean image, and the denoiser a digit that can be read; at 10 neither has anything. So "reconstructions fail below

@@ -211,7 +211,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     decided = None if None in parts else True
     yield from shared_by(
         check(
-            "beyond/learnt_prior_run",
+            "beyond/prior_on_run",
             False if False in parts or not len(paying) else decided,
             f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
             f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
