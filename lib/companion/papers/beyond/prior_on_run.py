@@ -254,7 +254,7 @@ def caption(tables: Tables) -> str:
     return (
         f"A digit in runs of {p.steps} steps, as attackers rebuild it from all gradients: by paper "
         "C's search, from the first layer without a prior, with the mean and covariance of "
-        f"{p.first:,} digits, and with a denoiser learnt from others; below, mean squared errors "
+        f"{p.first:,} digits, and with a denoiser learnt from others; right, mean squared errors "
         f"of {p.targets} digits with two standard errors."
     )
 
