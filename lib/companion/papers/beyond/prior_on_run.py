@@ -11,9 +11,14 @@ from matplotlib.figure import Figure
 
 from companion.experiments.tools import as_numpy
 from companion.papers.beyond.learnt_prior import recorded_denoiser
-from companion.papers.beyond.record_errors import at_most, ratio_of_means, standard_error
+from companion.papers.beyond.record_errors import (
+    at_least,
+    at_most,
+    ratio_of_means,
+    standard_error,
+)
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded, world
+from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.attacks import SecondMoments
@@ -94,6 +99,11 @@ FALSIFIERS = (
     world(
         "a search without prior that beats the mean image",
         column("pairs", "ratio", lambda c: c * 0 + 0.5, _of(SEARCH, MEAN, f"epsilon == {PAYS[0]}")),
+        *("", "O-121"),
+    ),
+    world(
+        "a run without the epsilon at which the search fails",
+        frame("pairs", lambda t: t[t["epsilon"] != PAYS[0]]),
         *("", "O-121"),
     ),
     graded(
@@ -206,13 +216,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     parts = [
         at_most(over[LEARNT, SEARCH], OF_SEARCH),
         at_most(over[LEARNT, MEAN], OF_MEAN),
-        _at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
+        at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
     ]
+    both = set(PAYS) <= set(pairs["epsilon"])
     decided = None if None in parts else True
     yield from shared_by(
         check(
             "beyond/prior_on_run",
-            False if False in parts or not len(paying) else decided,
+            False if False in parts or not both else decided,
             f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
             f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
             "search, and less than three quarters of the mean image",
@@ -227,7 +238,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     hidden = pairs.query("one == @LEARNT and other == @MEAN and epsilon <= @NOTHING")
     yield check(
         "O-122",
-        _at_least(hidden, HIDDEN) if len(hidden) else False,
+        at_least(hidden, HIDDEN) if len(hidden) else False,
         f"up to epsilon = {NOTHING:g} the learnt prior is not worth much either: more than "
         f"{HIDDEN:.0%} of the mean image's error is left",
         ours=_listing(hidden),
@@ -235,14 +246,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
         decided_by="more targets",
     )
-
-
-def _at_least(pairs: pd.DataFrame, least: float) -> bool | None:
-    """Whether ratios are at least a number; None where four standard errors do not tell."""
-    spread = 4 * pairs["standard error"]
-    if (pairs["ratio"] + spread < least).any():
-        return False
-    return True if (pairs["ratio"] - spread >= least).all() else None
 
 
 def _listing(table: pd.DataFrame) -> str:
