@@ -121,7 +121,7 @@ study.judge(exact_attackers, tables)
 
 # %% [markdown]
 # Whoever sees the first layer's gradient needs few neurons and next to no noise. Whoever sees the output weights alone needs more numbers than unknowns, and then
-# stands ten times more noise. The tensor attack's error is that of an estimate, with or without noise; it is a start for the others.
+# stands several times more noise. The tensor attack's error is that of an estimate, with or without noise; it is a start for the others.
 
 # %% [markdown]
 # ## What it says

@@ -242,6 +242,21 @@ def test_exact_in_a_known_span_even_where_some_chunks_have_lost_all_entries():
     assert error(x, fits[0].inputs) < 1e-9 and fits[0].fitted
 
 
+@pytest.mark.parametrize("seed", [4, 6])
+def test_hops_tell_similar_records_apart(seed):
+    """Two pairs of similar records: the first fits end in shallow minima and say so."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((4, 12))
+    x[[1, 3]] = x[[0, 2]] + 0.15 * rng.standard_normal((2, 12))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    network = TwoLayer(12, 1500, "relu", seed)
+    released = release_output_gradient(network, x, [1.0, 1.0, -1.0, -1.0])
+    start = tensor_attack(network, released, 4)
+    assert not refine_records(network, released, start).fitted
+    found = refine_records(network, released, start, hops=200)
+    assert found.fitted and error(x, found.inputs) < 1e-7
+
+
 def test_noise_is_recognised_and_a_wrong_batch_size_is_not_a_fit():
     network, _, released = problem(12, 2, 4000, noise_std=0.1)
     start = tensor_attack(network, released, 2)
@@ -276,7 +291,7 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(ValueError, match="removed"):
         tensor_attack(odd[0], odd[2], 2, removed=3)
     start = tensor_attack(network, released, 2)
-    for name in ("restarts", "attempts", "iterations", "noise_std"):
+    for name in ("restarts", "attempts", "iterations", "hops", "noise_std"):
         with pytest.raises(ValueError, match=name):
             refine_records(network, released, start, **{name: -1})
     with pytest.raises(ValueError, match="released"):

@@ -31,6 +31,8 @@ __all__ = ["Refinement", "first_entries", "refine_in_span", "refine_records"]
 ENTRIES_PER_UNKNOWN = 50
 #: sum of squares, relative to the values', that is rounding
 _EXACT = 1e-27
+#: lengths of perturbations, relative to a record's
+_HOPS = (0.03, 0.1, 0.3)
 _SLICE_NUMBERS = 1 << 21
 #: most inner weights that are kept in memory between steps
 _HELD = 1 << 22
@@ -69,6 +71,7 @@ def refine_records(
     restarts: int = 6,
     attempts: int = 6,
     iterations: int = 60,
+    hops: int = 0,
     seed: int = 0,
 ) -> Refinement:
     """Fit records and residuals to every released entry.
@@ -97,8 +100,12 @@ def refine_records(
         per unknown, until one fits; the best of them is continued on all entries.
     iterations : int
         Most steps of each fit.
+    hops : int
+        Most further fits on all entries, each from the best one slightly perturbed, until one
+        fits (basin hopping). Between two similar records a ReLU network's loss has many shallow
+        minima; 200 hops usually leave them.
     seed : int
-        Seed of the random starts.
+        Seed of the random starts and perturbations.
 
     Returns
     -------
@@ -119,6 +126,7 @@ def refine_records(
     """
     arguments.integer("attempts", attempts, 1, 1000)
     arguments.integer("iterations", iterations, 1, 100000)
+    arguments.integer("hops", hops, 0, 100000)
     fits = refine_in_span(
         network,
         released,
@@ -153,8 +161,30 @@ def refine_records(
         iterations=iterations,
         enough=_EXACT * everything.size,
     )
-    fitted = loss <= _explained(everything.size, everything.entry_count, noise_std)
-    return Refinement(*everything.parts(point), loss / everything.size, fitted)
+    explained = _explained(everything.size, everything.entry_count, noise_std)
+    rng = np.random.default_rng([seed, 0x40B])
+    records = x.size
+    for _ in range(hops if loss > explained else 0):
+        moved = point.copy()
+        moved[:records] += rng.choice(_HOPS) * rng.standard_normal(records) * _size(point[:records])
+        moved, other = minimise_squares(
+            everything.normal,
+            everything.loss,
+            moved,
+            iterations=iterations,
+            enough=_EXACT * everything.size,
+        )
+        if other < loss:
+            point, loss = moved, other
+        if loss <= explained:
+            break
+    return Refinement(
+        *everything.parts(point), float(loss / everything.size), bool(loss <= explained)
+    )
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def refine_in_span(
