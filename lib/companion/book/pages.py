@@ -26,7 +26,7 @@ from companion.book.markdown import (
 from companion.book.print_against_ours import figure_of_print, in_print
 from companion.book.recorded_pages import recorded_page
 from companion.book.sources import bibtex
-from companion.study import registry
+from companion.study import find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
@@ -149,9 +149,11 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
     for exhibit_id, shown in gallery.shown.items():
         if shown.picture is None:
             continue
+        left, top, right, bottom = find_exhibit(exhibit_id).thumbnail
         with Image.open(io.BytesIO(shown.picture)) as full:
-            height = round(full.height * THUMBNAIL_WIDTH / full.width)
-            small = full.convert("RGB").resize((THUMBNAIL_WIDTH, height), Image.Resampling.LANCZOS)
+            box = left * full.width, top * full.height, right * full.width, bottom * full.height
+            size = THUMBNAIL_WIDTH, round((box[3] - box[1]) * THUMBNAIL_WIDTH / (box[2] - box[0]))
+            small = full.convert("RGB").resize(size, Image.Resampling.LANCZOS, box)
         # lines are lighter as PNG, photographs as JPEG
         as_png, as_jpeg = io.BytesIO(), io.BytesIO()
         small.quantize(32).save(as_png, "PNG", optimize=True)
