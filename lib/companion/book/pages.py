@@ -329,9 +329,11 @@ def _errata(gallery: Gallery) -> str:
     parts = [
         "# Errata",
         "Statements in the papers that are wrong as printed, each with the statement that holds "
-        "and the computation that shows both, those first on which most depends. Nothing is "
-        "listed here on argument alone. Each gives the reading that we take, the best answer its "
-        "authors could give, and why it stands nonetheless.",
+        "and the computation that shows both, those first on which most depends. What has a value "
+        "is decided by a computation. That a name is the wrong one, as that of the norm in "
+        "{ref}`E-A-04 <erratum-e-a-04>`, is read from the rest of the paper. Each gives the "
+        "reading that we take, the best answer its authors could give, and why it stands "
+        "nonetheless.",
     ]
     for weight, heading in WEIGHTS.items():
         rows = [e for e in registry.errata().values() if e.weight == weight]
