@@ -4,7 +4,8 @@
    of the paper and the number printed there, so that ``(A 23)`` is equation 23 of paper A.
    Other labelled equations count from 1 on each page.
 2. Accessibility faults of the theme's HTML are corrected on the finished pages, because the
-   theme has no setting for them; so is its loading of every small picture at once.
+   theme has no setting for them; so is its loading of every small picture at once, and a line
+   that breaks between a formula and its comma.
 """
 
 import re
@@ -69,6 +70,11 @@ CORRECTIONS = [
     (re.compile(r'(<figure class="[^"]*" id="(?:fig-|id\d)[^"]*")>'), r'\1 tabindex="0">'),
     # No setting either: a page of a hundred small pictures loads those that come into sight.
     (re.compile(r'<img (?=[^>]*class="sd-card-img-top")'), '<img loading="lazy" '),
+    # A browser may break a line on either side of a formula, even before a comma.
+    (
+        re.compile(r'([(\[“]?<span class="math [^"]*">\\\([^<]*</span>[),.;:!?’”\]]+)'),
+        r'<span class="unbroken">\1</span>',
+    ),
     # The sidebar's logo and search are in no landmark.
     (
         re.compile(r'<div id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar'),

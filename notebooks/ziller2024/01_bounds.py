@@ -288,9 +288,11 @@ print("no: the average is worse than the first alone; weights of one over the va
 # ```{dropdown} Solution
 # There the MSE is $C^2\sigma^2\chi^2_N/N$. With $\mathbb E\ln\chi^2_N=\psi(N/2)+\ln2$, $\psi$ the digamma function, the expected PSNR
 # exceeds $10\log_{10}$ of $(\text{range})^2/\mathbb E\,\mathrm{MSE}$ by
+#
 # $$
 # -\frac{10}{\ln10}\,\mathbb E\ln\frac{\chi^2_N}{N}=\frac{10}{\ln10}\bigl(\ln\tfrac N2-\psi(\tfrac N2)\bigr).
 # $$
+#
 # Since $\frac1{2z}<\ln z-\psi(z)<\frac1z$ for every $z>0$, at $z=N/2$ this lies between $4.34/N$ and $8.69/N$. It is never
 # negative, so the statement can only be saved as a lower bound.
 # ```

@@ -26,7 +26,7 @@ from companion.book.markdown import (
 from companion.book.print_against_ours import figure_of_print, in_print
 from companion.book.recorded_pages import recorded_page
 from companion.book.sources import bibtex
-from companion.study import registry
+from companion.study import find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
@@ -149,9 +149,11 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
     for exhibit_id, shown in gallery.shown.items():
         if shown.picture is None:
             continue
+        left, top, right, bottom = find_exhibit(exhibit_id).thumbnail
         with Image.open(io.BytesIO(shown.picture)) as full:
-            height = round(full.height * THUMBNAIL_WIDTH / full.width)
-            small = full.convert("RGB").resize((THUMBNAIL_WIDTH, height), Image.Resampling.LANCZOS)
+            box = left * full.width, top * full.height, right * full.width, bottom * full.height
+            size = THUMBNAIL_WIDTH, round((box[3] - box[1]) * THUMBNAIL_WIDTH / (box[2] - box[0]))
+            small = full.convert("RGB").resize(size, Image.Resampling.LANCZOS, box)
         # lines are lighter as PNG, photographs as JPEG
         as_png, as_jpeg = io.BytesIO(), io.BytesIO()
         small.quantize(32).save(as_png, "PNG", optimize=True)
@@ -327,9 +329,11 @@ def _errata(gallery: Gallery) -> str:
     parts = [
         "# Errata",
         "Statements in the papers that are wrong as printed, each with the statement that holds "
-        "and the computation that shows both, those first on which most depends. Nothing is "
-        "listed here on argument alone. Each gives the reading that we take, the best answer its "
-        "authors could give, and why it stands nonetheless.",
+        "and the computation that shows both, those first on which most depends. What has a value "
+        "is decided by a computation. That a name is the wrong one, as that of the norm in "
+        "{ref}`E-A-04 <erratum-e-a-04>`, is read from the rest of the paper. Each gives the "
+        "reading that we take, the best answer its authors could give, and why it stands "
+        "nonetheless.",
     ]
     for weight, heading in WEIGHTS.items():
         rows = [e for e in registry.errata().values() if e.weight == weight]

@@ -66,7 +66,7 @@ def draw_print(numbers: pd.DataFrame) -> Figure:
             own["printed"],
             own["ours"] / own["printed"],
             ls="",
-            marker="o" if met else "x",
+            marker="o" if met else "v",
             color=_COLOURS[str(paper)],
             ms=5,
             mfc="none",
@@ -79,7 +79,7 @@ def draw_print(numbers: pd.DataFrame) -> Figure:
     ]
     entries += [
         Line2D([], [], ls="", marker=m, color=GREY, mfc="none", label=label)
-        for m, label in (("o", "table reproduced"), ("x", "not so"))
+        for m, label in (("o", "table reproduced"), ("v", "not so"))
     ]
     entries.append(Line2D([], [], color=GREY, lw=6, alpha=0.25, label=f"within {_NEAR:.0%}"))
     axes.legend(handles=entries, loc="lower right", fontsize=9)

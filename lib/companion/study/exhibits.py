@@ -3,7 +3,8 @@
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
 there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``) and ``alt(tables)``.
 ``FALSIFIERS`` are altered tables on which verdicts must come out otherwise
-(:mod:`~companion.study.falsifiers`). ``SHOWN`` names the tables that a page prints;
+(:mod:`~companion.study.falsifiers`). ``SHOWN`` names the tables that a page prints,
+``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
 ``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs. Files are found by
 name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
 """
@@ -107,6 +108,11 @@ class Exhibit:
     def shown(self) -> tuple[str, ...]:
         """Names of the tables that a page prints."""
         return tuple(getattr(self.file, "SHOWN", ()))
+
+    @property
+    def thumbnail(self) -> tuple[float, float, float, float]:
+        """What the gallery shows of the figure: left, top, right, bottom, from 0 to 1."""
+        return getattr(self.file, "THUMBNAIL", (0.0, 0.0, 1.0, 1.0))
 
     @property
     def is_drawn(self) -> bool:

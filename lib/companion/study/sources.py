@@ -151,7 +151,8 @@ def _tree(path: Path, changed: int) -> ast.Module:
 _EXHIBITS = "companion.papers."
 #: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
-    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS", "beside_print"}
+    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS", "THUMBNAIL"}
+    | {"beside_print"}
 )
 
 

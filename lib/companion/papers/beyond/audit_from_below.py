@@ -429,7 +429,7 @@ def draw(tables: Tables) -> Figure:
     x = many["mu, certified"]
     best = bounds.bayes_success(fine, CLASSES, -1 / (CLASSES - 1))
     middle.plot(fine, best, "-", color=GREY, label="best attack")
-    middle.plot(x, many["named"], "x", color=GREEN, label="attacked")
+    middle.plot(x, many["named"], "P", color=GREEN, label="attacked")
     middle.plot(x, many["success, audited"], "D", color=GREEN, label="many runs, 95%")
     part = one[one["game"] == LABEL]
     middle.plot(x, part["success, audited"], "s", color=ORANGE, label="one run, one of ten")

@@ -32,6 +32,8 @@ from companion.style import GREY, ORANGE, drawing, legend_above, legend_line, pi
 
 PARAMETERS = DEFENDED_GRID
 SETTLES = ("O-045", "O-046")
+#: the gains on batches of two
+THUMBNAIL = (0.0, 0.36, 0.58, 1.0)
 FALSIFIERS = (
     world(
         "aware attackers gain nothing",

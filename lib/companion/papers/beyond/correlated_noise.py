@@ -324,6 +324,9 @@ def draw(tables: Tables) -> Figure:
     right.set(xlabel="error of one step / of all", xlim=(0, 1.18 * ratio.max()))
     right.grid(axis="y", visible=False)
     entries = [legend_line(name, colour, "-") for name, colour in look.items()]
-    entries += [legend_line("drawn in secret", BLACK, "--"), legend_line("attack", BLACK, "", "o")]
+    entries += [
+        legend_line("drawn in secret", BLACK, "--"),
+        legend_line("attack \u00b1 2 std. errors", BLACK, "", "o"),
+    ]
     figure.legend(handles=entries, loc="outside upper center", ncols=6, fontsize=8)
     return figure

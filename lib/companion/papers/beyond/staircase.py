@@ -310,6 +310,7 @@ def draw(tables: Tables) -> Figure:
     shares.bar(places, named["share"], 0.7, color=RED, alpha=0.6)
     shares.errorbar(places, named["share"], 2 * named["standard error"], color=RED, ls="", lw=1.4)
     shares.hlines(named["bound"], places - 0.35, places + 0.35, color=BOUND, lw=2.4)
+    shares.set_xlabel("thin lines: two standard errors", fontsize=9)
     shares.annotate("no list,\nnothing to name", (2, 0.5), ha="center", va="center", fontsize=9)
     shares.set(ylim=(0, 1.05), xlim=(-0.5, len(places) - 0.5), ylabel="share named")
     shares.set(xticks=places, xticklabels=[""] * len(places))

@@ -225,7 +225,9 @@ def draw(tables: Tables) -> Figure:
     row[0].plot(epsilon, table["likelihood"], color=likelihood, label="likelihood (exact)")
     look = {"fmt": "^--", "ms": 4.5, "color": top, "capsize": 2}
     room = 1.96 * table["standard error"]
-    row[0].errorbar(epsilon, table["Algorithm 3"], room, label="Algorithm 3 (simulated)", **look)
+    row[0].errorbar(
+        epsilon, table["Algorithm 3"], room, label="Algorithm 3 (simulated, 95%)", **look
+    )
     row[0].plot(epsilon, table["Algorithm 2"], "-.", color=sums, label="Algorithm 2 (exact)")
     row[0].axhline(1 / tables.parameters.prior_size, color=GREY, lw=1, ls=":")
     row[0].set(ylabel="success", ylim=(0, 1.02))

@@ -165,7 +165,7 @@ CAPTION = (
     "epsilon. Middle: the same over the certified epsilon of the run; grey lines join the two "
     "mechanisms of a pair. Dashed: the log of the number of batches of 128 of the 60,000 records. "
     "Right: with one record's gradient of length at most one at stake instead of the average, and "
-    "twice VMF's log capacity at the Gaussian's certified epsilon (crosses)."
+    "twice VMF's log capacity at the Gaussian's certified epsilon (plus signs)."
 )
 
 
@@ -180,8 +180,8 @@ def alt(tables: Tables) -> str:
         f"line at {points['all batches'][0]:.0f}, and all VMF points between "
         f"{points['VMF'].min():.0f} and {points['VMF'].max():.0f}, below it; in the middle grey "
         f"lines lean {lean} from the Gaussian point of each pair to its VMF point. Right: two "
-        f"rising curves, the Gaussian one above; {len(equal)} crosses of twice VMF's values lie on "
-        f"it, within {100 * off:.1g} per cent."
+        f"rising curves, the Gaussian one above; {len(equal)} plus signs of twice VMF's values lie "
+        f"on it, within {100 * off:.1g} per cent."
     )
 
 
@@ -200,7 +200,7 @@ def draw(tables: Tables) -> Figure:
         centre.plot(certified, points[name], **line)
         one = "Gaussian, one record" if name == "Gaussian" else name
         right.plot(certified, points[one], **line)
-    right.plot(equal["epsilon"], 2.0 * equal["VMF"], "x", color=MECHANISMS["VMF"], ms=8, mew=1.6)
+    right.plot(equal["epsilon"], 2.0 * equal["VMF"], "+", color=MECHANISMS["VMF"], ms=10, mew=1.6)
     for axes, title in zip(row, ("printed", "certified", "certified, one record"), strict=True):
         axes.set(xscale="log", yscale="log", xlabel=r"$\varepsilon$", title=title)
     for axes in (left, centre):
@@ -212,7 +212,7 @@ def draw(tables: Tables) -> Figure:
     right.minorticks_off()
     handles = [
         *(legend_line(name, colour, marker=_MARKERS[name]) for name, colour in MECHANISMS.items()),
-        legend_line("twice VMF at equal epsilon", MECHANISMS["VMF"], "", "x"),
+        legend_line("twice VMF at equal epsilon", MECHANISMS["VMF"], "", "+", mew=1.6),
         legend_line("number of possible batches", GREY, "--"),
     ]
     legend_above(figure, handles, 4)

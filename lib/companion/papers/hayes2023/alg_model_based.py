@@ -86,7 +86,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 CAPTION = (
     "The model-based attack: a network learns from shadow models to map the final weights to the "
     "unknown record. Without noise (rightmost) it beats ridge regression and reaches the nearest "
-    "neighbours' error; under DP noise it is no better than the mean image."
+    "neighbours' error; under DP noise it is no better than the mean image. Bars: 95% intervals "
+    "over the targets."
 )
 
 

@@ -417,7 +417,8 @@ CAPTION = (
     "nearest neighbours and between uniform images, as in the paper, and of the mean image. "
     "Shaded: good reconstructions according to the paper. Guo et al.'s bound is drawn with the "
     "DP epsilon and with the order-2 Renyi divergence, for which Appendix J states it. Added: the "
-    "Cramer-Rao error of an unbiased attack on the same models, also with clipping to the pixels."
+    "Cramer-Rao error of an unbiased attack on the same models, also with clipping to the pixels. "
+    "Bars: 95% intervals over the targets."
 )
 
 

@@ -162,7 +162,7 @@ def draw(tables: Tables) -> Figure:
     sizes = sorted(set(tables["success"]["known"]))
     looks = itertools.cycle([(BLUE, "o", 0.95), (ORANGE, "s", 1.0), (GREEN, "^", 1.06)])
     for size, (colour, marker, shift) in zip(sizes, looks, strict=False):
-        for subtract, what, mark in ((True, "subtracted", marker), (False, "not subtracted", "x")):
+        for subtract, what, mark in ((True, "subtracted", marker), (False, "not subtracted", "P")):
             values = {"known": size, "subtract": subtract}
             if not threat.select(tables["success"], **values).empty:
                 label = rf"$|D_-|$ = {size}, {what}"

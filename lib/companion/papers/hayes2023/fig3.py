@@ -345,9 +345,9 @@ def _accuracy(tables: Tables) -> Verdict:
 CAPTION = (
     "How the size of the prior affects the success, for several epsilons; the paper does not print "
     "which. Left: the certified bound, and the attack from trials that each train a model "
-    "(circles, 95% intervals) and from trials that share trajectories (crosses). Dashed: the best "
-    "success of any attack on candidates with orthogonal gradients. Right: the gap between the "
-    "bound and either: at large epsilon it widens with the prior, as in the paper; at small "
+    "(circles, 95% intervals) and from trials that share trajectories (plus signs). Dashed: the "
+    "best success of any attack on candidates with orthogonal gradients. Right: the gap between "
+    "the bound and either: at large epsilon it widens with the prior, as in the paper; at small "
     "epsilon it narrows, because both vanish."
 )
 
@@ -377,10 +377,10 @@ def draw(tables: Tables) -> Figure:
         part, points = (t[t["epsilon"] == epsilon] for t in (curve, shared))
         left.plot(part["n"], part["bound"], color=colour)
         left.plot(part["n"], part["orthogonal"], color=colour, linestyle="--", linewidth=1.1)
-        left.plot(points["n"], points["success"], "x", color=colour, markersize=5)
+        left.plot(points["n"], points["success"], "P", color=colour, markersize=5)
         runs.success_points(left, trained[trained["epsilon"] == epsilon], "n", colour, "o")
         right.plot(part["n"], part["gap"], color=colour, linestyle="--", linewidth=1.1)
-        right.plot(points["n"], points["gap"], "x-", color=colour, markersize=5, linewidth=0.8)
+        right.plot(points["n"], points["gap"], "P-", color=colour, markersize=5, linewidth=0.8)
         entries.append(legend_line(rf"$\varepsilon$ = {epsilon:g}", colour))
     for axis in (left, right):
         axis.set_xscale("log", base=2)
@@ -394,7 +394,7 @@ def draw(tables: Tables) -> Figure:
             legend_line("bound", BOUND),
             legend_line("best, orthogonal", GREY, "--"),
             legend_line("attack, a model per trial", GREY, "", "o"),
-            legend_line("attack, shared trajectories", GREY, "", "x"),
+            legend_line("attack, shared trajectories", GREY, "", "P"),
         ],
         5,
     )

@@ -19,6 +19,8 @@ PARAMETERS = {
     "shown": Parameter("int", 4, 5, "not printed", "targets shown for each data set", low=1),
 }
 SETTLES = ("hayes2023/fig6a", "hayes2023/fig6b")
+#: the digits
+THUMBNAIL = (0.0, 0.0, 1.0, 0.505)
 
 #: largest share of reconstructions at epsilon = 10 that are nearest to their target, and the
 #: smallest at the largest epsilon

@@ -489,6 +489,7 @@ def success_figure(tables: Tables, series: Iterable[tuple], width: float = 6.2) 
     handles, _ = axes.get_legend_handles_labels()
     if "shared" in set(success["method"]):
         handles.append(legend_line("hollow: shared models", GREY, "", "o", markerfacecolor="white"))
+    handles.append(legend_line("bars: 95% intervals", GREY, "", "|"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 

@@ -28,6 +28,8 @@ from companion.style import ATTACKS, GREY, drawing, panels, picture
 
 PARAMETERS = {**GRID, "batch_size": Parameter("int", 4, 4, "4", "pictures a batch", low=1)}
 SETTLES = ("E-018", "E-019")
+#: the first four defences
+THUMBNAIL = (0.0, 0.0, 0.675, 1.0)
 FALSIFIERS = (
     graded(
         "errors under the heaviest pruning {} smaller",

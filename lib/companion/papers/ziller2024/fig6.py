@@ -71,11 +71,12 @@ def _brightness(tables: Tables) -> pd.Series:
     return quiet["brightness"] / quiet["original brightness"]
 
 
-CAPTION = (
-    "A clipping norm between the picture's norms at the two lower resolutions: only the lowest "
-    "resolution keeps its brightness, the others are clipped and darker. Values are clipped to "
-    "[0, 1] for display. The paper prints neither C nor sigma."
-)
+def caption(tables: Tables) -> str:
+    return (
+        "A clipping norm between the picture's norms at the two lower resolutions: only the lowest "
+        "resolution keeps its brightness, the others are clipped and darker. Values are clipped to "
+        "[0, 1] for display. The paper prints neither C nor sigma."
+    ) + grids.on_the_middle(tables)
 
 
 def alt(tables: Tables) -> str:

@@ -59,12 +59,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(noisier, "B-039")
 
 
-CAPTION = (
-    "A clipping norm between the picture's norms at the two higher resolutions: the first two rows "
-    "are not clipped, the last is and is darker. The first row looks noisier than the second. Per "
-    "pixel the noise is the same in both; the higher resolution averages more of it away. Values "
-    "are clipped to [0, 1] for display. The paper prints neither C nor sigma."
-)
+def caption(tables: Tables) -> str:
+    return (
+        "A clipping norm between the picture's norms at the two higher resolutions: the first two "
+        "rows are not clipped, the last is and is darker. The first row looks noisier than the "
+        "second. Per pixel the noise is the same in both; the higher resolution averages more of "
+        "it away. Values are clipped to [0, 1] for display. The paper prints neither C nor sigma."
+    ) + grids.on_the_middle(tables)
 
 
 def alt(tables: Tables) -> str:

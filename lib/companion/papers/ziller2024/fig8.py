@@ -88,11 +88,12 @@ def _noise_over_contrast(tables: Tables) -> pd.Series:
     return quiet["noise seen"] / quiet["contrast"]
 
 
-CAPTION = (
-    "A clipping norm far above all norms: nothing is clipped, and the noise, which grows with C, "
-    "hides the lowest resolution even at the smallest sigma. Values are clipped to [0, 1] for "
-    "display. The paper prints neither C nor sigma."
-)
+def caption(tables: Tables) -> str:
+    return (
+        "A clipping norm far above all norms: nothing is clipped, and the noise, which grows with "
+        "C, hides the lowest resolution even at the smallest sigma. Values are clipped to [0, 1] "
+        "for display. The paper prints neither C nor sigma."
+    ) + grids.on_the_middle(tables)
 
 
 def alt(tables: Tables) -> str:

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch.nn.functional import adaptive_avg_pool2d
 
 from companion.papers.ziller2024.attacked_photographs import (
@@ -19,10 +21,20 @@ from companion.study import Context, Parameter, Tables
 from companion.style import drawing
 from reconrisk import DPSGD
 
-__all__ = ["displayed", "draw", "least_noise", "parameters", "picture_grid", "shape_of"]
+__all__ = [
+    "displayed",
+    "draw",
+    "least_noise",
+    "on_the_middle",
+    "parameters",
+    "picture_grid",
+    "shape_of",
+]
 
 #: pixels a side of a picture in a figure; larger ones are averaged down to it, as a screen would
 SHOWN = 256
+#: pixels a side of the part that is shown as it is of a picture that is averaged
+PART = 64
 
 
 def parameters(row: int) -> dict[str, Parameter]:
@@ -49,12 +61,12 @@ def picture_grid(study: Context) -> Tables:
     for size, picture in pictures.items():
         norm = float(np.linalg.norm(picture))
         beta = min(1.0, c / norm)
-        images[f"{size} original"] = displayed(picture)
+        images |= _shown(picture, f"{size} original")
         for sigma in p.noise_multipliers:
             generator = study.generator(size, sigma)
             rebuilt = rebuild(picture, DPSGD(sigma, max_grad_norm=c), generator, study.device)
             noise = rebuilt - beta * picture
-            images[f"{size} {sigma:g}"] = displayed(rebuilt)
+            images |= _shown(rebuilt, f"{size} {sigma:g}")
             rows.append(
                 {
                     "size": size,
@@ -89,6 +101,26 @@ def displayed(picture: np.ndarray) -> np.ndarray:
     return _averaged(shown, SHOWN) if len(shown) > SHOWN else shown
 
 
+def _shown(picture: np.ndarray, name: str) -> dict[str, np.ndarray]:
+    """The picture as displayed and, if that averages it, its middle pixel by pixel."""
+    if len(picture) <= SHOWN:
+        return {name: displayed(picture)}
+    start = (len(picture) - PART) // 2
+    middle = picture[start : start + PART, start : start + PART]
+    return {name: displayed(picture), f"{name} middle": displayed(middle)}
+
+
+def on_the_middle(tables: Tables) -> str:
+    """Return what a caption adds on the row of ``draw`` that shows a middle; may be empty."""
+    size = tables["grid"]["size"].max()
+    if size <= SHOWN:
+        return ""
+    return (
+        f" The last row shows {PART} by {PART} pixels of the row above, those in the white square, "
+        "which no display has averaged."
+    )
+
+
 def least_noise(tables: Tables) -> pd.DataFrame:
     """Return the rows of the least sigma, by size, lowest first."""
     table = tables["grid"]
@@ -98,7 +130,8 @@ def least_noise(tables: Tables) -> pd.DataFrame:
 def shape_of(tables: Tables) -> str:
     """Return the numbers of rows and of pictures in a row, in words."""
     rows, sigmas = (tables["grid"][name].nunique() for name in ("size", "sigma"))
-    return f"{rows} rows of {1 + sigmas} pictures"
+    middle = ", and the middle of the last row" if tables["grid"]["size"].max() > SHOWN else ""
+    return f"{rows} rows of {1 + sigmas} pictures{middle}"
 
 
 @drawing
@@ -112,22 +145,29 @@ def draw(tables: Tables) -> Figure:
         titles = {name: titles[name] for name in ("original", *sorted(rescaled))}
     for sigma in sorted(rescaled):
         titles[f"rescaled {sigma}"] = rf"$\sigma$ = {_tens(float(sigma))}, $\div\,\beta$"
+    rows = [(size, "") for size in sizes]
+    if sizes[-1] > SHOWN and not rescaled:
+        rows.append((sizes[-1], " middle"))
     side = min(8.4 / (len(titles) + 0.25), 2.0)
     figure = plt.figure(
-        figsize=(side * (len(titles) + 0.25), side * len(sizes) + 0.62), layout="constrained"
+        figsize=(side * (len(titles) + 0.25), side * len(rows) + 0.62), layout="constrained"
     )
-    axes = figure.subplots(len(sizes), len(titles), squeeze=False)
+    axes = figure.subplots(len(rows), len(titles), squeeze=False)
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
     beta, norms = (table.groupby("size")[name].first() for name in ("beta", "norm"))
-    for line, size in zip(axes, sizes, strict=True):
+    for line, (size, part) in zip(axes, rows, strict=True):
         for axis, column in zip(line, titles, strict=True):
             # averaged where the picture has more pixels than the panel, as on any screen
-            axis.imshow(tables.images[f"{size} {column}"], interpolation="auto")
+            axis.imshow(tables.images[f"{size} {column}{part}"], interpolation="auto")
             axis.set(xticks=[], yticks=[])
             axis.grid(False)
             for spine in axis.spines.values():
                 spine.set(visible=True, color="#B0B0B0", linewidth=0.6)
-        line[0].set_ylabel(f"{size}\u00d7{size}\n" + rf"$\beta$ = {beta[size]:.2g}")
+        shown = PART if part else size
+        below = f"of {size}" if part else rf"$\beta$ = {beta[size]:.2g}"
+        line[0].set_ylabel(f"{shown}\u00d7{shown}\n{below}")
+        if (size, " middle") in rows and not part:
+            _mark_middle(line[0], len(tables.images[f"{size} original"]), PART / size)
     for axis, title in zip(axes[0], titles.values(), strict=True):
         axis.set_title(title, fontsize=9.5)
     figure.supxlabel(
@@ -136,6 +176,12 @@ def draw(tables: Tables) -> Figure:
         fontsize=9.5,
     )
     return figure
+
+
+def _mark_middle(axis: Axes, side: int, share: float) -> None:
+    """Draw a square round the middle of a picture shown with ``side`` pixels."""
+    start, length = (side * (1 - share) - 1) / 2, side * share
+    axis.add_patch(Rectangle((start, start), length, length, fill=False, color="white", lw=1.2))
 
 
 def _tens(value: float) -> str:

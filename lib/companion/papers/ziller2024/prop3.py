@@ -13,7 +13,7 @@ from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded, shared_by, within
-from companion.style import COLOURS, drawing, panels
+from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {
@@ -276,6 +276,7 @@ def draw(tables: Tables) -> Figure:
         axis.plot(curve["N"], curve["eq. (8)"], "--", color=colour, label=f"eq. (8), {at}")
         style = {"fmt": "o", "color": colour, "markersize": 4, "capsize": 3}
         axis.errorbar(part["N"], part["mean"], 2 * part["standard error"], **style)
+    axis.plot([], [], "o", color=GREY, ms=4, label="DP-SGD steps, \u00b1 2 std. errors")
     axis.set(xscale="log", xlabel="dimension N", ylabel="E[NCC]", ylim=(0, 1.05))
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.legend()
