@@ -19,6 +19,7 @@ from companion.papers.hayes2023 import (
     fig6,
     fig8,
     fig12,
+    gradient_reconstructions,
 )
 from companion.papers.hayes2023.gradient_reconstructions import projected_error, stands_in
 from companion.study import Study, Tables
@@ -67,6 +68,23 @@ def test_epsilons_without_those_judged_are_refused_before_anything_is_attacked(
     exhibit = f"{KEY}/{exhibit}"
     with pytest.raises(ValueError, match=message):
         Study(overrides={exhibit: given}).run(exhibit)
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+@pytest.mark.parametrize("exhibit", [fig1, fig6, fig12], ids=["fig1", "fig6", "fig12"])
+def test_no_profile_refuses_its_own_epsilons(monkeypatch, exhibit, profile):
+    """Every check before the attack passes on the profile's values; the attack reads the data."""
+
+    class Reached(Exception):
+        pass
+
+    def attacked(study):
+        raise Reached
+
+    monkeypatch.setattr(gradient_reconstructions, "attacked_both", attacked)
+    context = Study(profile=profile).context(f"{KEY}/{exhibit.__name__.rpartition('.')[2]}")
+    with pytest.raises(Reached):
+        exhibit.measure.__wrapped__(context)
 
 
 def test_labels_of_those_mistaken_for_the_target_are_told_pair_by_pair():
