@@ -120,11 +120,11 @@ def test_with_a_backbone_in_place_the_same_loader_gives_lpips(
     monkeypatch, tmp_path, network, name, given
 ):
     """A verified file in the place of the weights is loaded: here one with known weights."""
-    import lpips
     import torch
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
     metrics.load_perceptual()  # makes torchvision importable
+    import lpips
     from torchvision.models import alexnet, squeezenet1_1
 
     from reconrisk.metrics import perceptual
