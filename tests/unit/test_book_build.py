@@ -525,7 +525,8 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
     untrained = "untrained-AlexNet distance"
     cells = [shown("fig4", held, [untrained, "data = x"]), shown("fig5", ["reproduced"], [])]
     text = pages._stand_ins(Gallery({cell.exhibit: cell for cell in cells}))
-    assert "1 of the 3 verdicts" in text and "with a stand-in: 1" in text
+    assert "1 of the 3 verdicts" in text and "counts for 1 of 2 exhibits, claims" in text
+    assert "with a stand-in: 1" in text
     assert "untrained-AlexNet distance; data = x\n  - 1 of 2\n  - none" in text
     assert "fig5" not in text
     # the reason with its count, and the verdict by name

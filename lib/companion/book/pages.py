@@ -406,12 +406,15 @@ def _stand_ins(gallery: Gallery) -> str:
     """Every kind of stand-in with its reason, every verdict on one, every exhibit that has one."""
     counts: Counter[registry.StandIn] = Counter()
     exhibits, on_them, verdicts = [], [], 0
+    on_stand_ins = "holds on stand-in data"
+    targets = {v.target for shown in gallery.shown.values() for v in shown.verdicts}
+    statuses = [gallery.shown_status(target) for target in targets]
     for shown in gallery.shown.values():
         names = (shown.result or {}).get("stand_ins", ())
         kinds = list(dict.fromkeys(map(registry.stand_in, names)))
         row, every = registry.exhibit(shown.exhibit), list(shown.verdicts)
         link = exhibit_link(row.id, f"{row.place} ({PAPERS[row.paper_key]})")
-        held = [v for v in every if v.status == "holds on stand-in data"]
+        held = [v for v in every if v.status == on_stand_ins]
         verdicts += len(every)
         counts.update({kind: len(held) for kind in kinds})
         if names:
@@ -443,7 +446,8 @@ def _stand_ins(gallery: Gallery) -> str:
     )
     return (
         f"{reasons}\n{len(on_them)} of the {verdicts} verdicts of the quick runs hold on stand-in "
-        "data; where several stand in at once, each is counted.\n\n"
+        f"data; they are what counts for {statuses.count(on_stand_ins)} of {len(statuses)} exhibits, "
+        "claims and errata. Where several stand in at once, each is counted.\n\n"
         f"::::{{dropdown}} Verdicts on a stand-in: {len(on_them)}\n{judged}::::\n\n"
         f"::::{{dropdown}} Exhibits with a stand-in: {len(exhibits)}\n{whole}::::\n"
     )
