@@ -446,8 +446,8 @@ def _stand_ins(gallery: Gallery) -> str:
     )
     return (
         f"{reasons}\n{len(on_them)} of the {verdicts} verdicts of the quick runs hold on stand-in "
-        f"data; they are what counts for {statuses.count(on_stand_ins)} of {len(statuses)} exhibits, "
-        "claims and errata. Where several stand in at once, each is counted.\n\n"
+        f"data; they are what counts for {statuses.count(on_stand_ins)} of {len(statuses)} "
+        "exhibits, claims and errata. Where several stand in at once, each is counted.\n\n"
         f"::::{{dropdown}} Verdicts on a stand-in: {len(on_them)}\n{judged}::::\n\n"
         f"::::{{dropdown}} Exhibits with a stand-in: {len(exhibits)}\n{whole}::::\n"
     )
