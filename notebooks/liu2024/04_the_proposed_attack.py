@@ -21,9 +21,9 @@
 # of a gradient and matched to those of the candidates; weights of the layers in the distance of
 # gradients; an untrained network that generates the images; and a greedy order for features that
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
-# quick profile attacks a small network on patches of photographs of 8 pixels a side, the recorded
-# runs on CIFAR-10 pictures of 16 pixels, both in a few hundred iterations and, but for one exhibit,
-# from pixels; the paper attacks ResNet-18 at 32 pixels in 10,000 iterations with the untrained
+# quick profile attacks a small network on patches of photographs of 8 pixels a side, but for Table 2,
+# which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of 16
+# pixels, both in a few hundred iterations and, but for one exhibit, from pixels; the paper attacks ResNet-18 at 32 pixels in 10,000 iterations with the untrained
 # network, whose blocks it also feeds with the features, which ours is not.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -73,7 +73,7 @@ from reconrisk.training import client_updates
 draw = torch.Generator().manual_seed(0)
 network = ResNet18(draw, width=16, wide=4096).eval()  # 128 features, 32 neurons for each
 randomise_neurons(network, 3584, draw)
-picture, label = torch.rand((1, 1, 3, 16, 16), generator=draw), torch.tensor([[3]])
+picture, label = torch.rand((1, 1, 3, 32, 32), generator=draw), torch.tensor([[3]])
 released = client_updates(network, picture, label, generator=draw)
 span = recover_feature_span(network, released, 1, neurons=3584, removed=2, whitened=True)[0]
 feature = network(picture[0], trace=True).features.detach()

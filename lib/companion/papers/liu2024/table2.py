@@ -18,7 +18,7 @@ from companion.experiments.clients import (
     printed_settings,
     seeded,
 )
-from companion.experiments.tools import as_numpy, data_folder, mean_and_error
+from companion.experiments.tools import as_numpy, data_folder, mean_and_error, shown_name
 from companion.study import (
     Context,
     Parameter,
@@ -38,8 +38,10 @@ from reconrisk.metrics import projection_error
 from reconrisk.training import client_updates
 
 PARAMETERS = {
-    "data": Parameter("str", "patches", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"),
-    "side": Parameter("int", 16, 32, "32", "pixels a side: 8, 16 or 32", 8, stand_in=True),
+    "data": Parameter(
+        "str", "CIFAR-10-20", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"
+    ),
+    "side": Parameter("int", 32, 32, "32", "pixels a side: 8, 16 or 32", 8, stand_in=True),
     "channels": Parameter(
         "int", 16, 64, "64", "of ResNet-18's first stage; an eighth of the features", 4, True
     ),
@@ -48,7 +50,7 @@ PARAMETERS = {
         "float", 0.125, 0.125, "2,048 or 4,096 of 16,384", "share with ordinary weights", 0.0
     ),
     "sizes": Parameter("ints", (1, 2, 4, 8), (1, 2, 4, 8), "1, 2, 4, 8", "records a batch"),
-    "draws": Parameter("int", 4, 50, "not printed", "batches of each size", 2),
+    "draws": Parameter("int", 2, 50, "not printed", "batches of each size", 2),
     "read": Parameter("int", 2, 5, "not printed", "of these, batches read in other ways", 2),
 }
 SETTLES = ("E-014", "E-015", "E-016", "E-E-04", "E-E-41")
@@ -165,8 +167,8 @@ def measure(study: Context) -> Tables:
             "gradients": pd.DataFrame(gradients).round(4),
             "cells": cells,
         },
-        ran=f"{p.draws} batches of each size, {p.data}, ResNet-18 of {features} features and "
-        f"{width} neurons, {neurons} of them random; untrained.",
+        ran=f"{p.draws} batches of each size, {shown_name(p.data)}, ResNet-18 of {features} "
+        f"features and {width} neurons, {neurons} of them random; untrained.",
     )
 
 
