@@ -21,10 +21,11 @@
 # of a gradient and matched to those of the candidates; weights of the layers in the distance of
 # gradients; an untrained network that generates the images; and a greedy order for features that
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
-# quick profile attacks a small network on patches of photographs of 8 pixels a side, but for Table 2,
-# which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of 16
-# pixels, both in a few hundred iterations and, but for one exhibit, from pixels; the paper attacks ResNet-18 at 32 pixels in 10,000 iterations with the untrained
-# network, whose blocks it also feeds with the features, which ours is not.
+# quick profile attacks a small network on patches of photographs of 8 pixels a side, but for Table
+# 2, which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of
+# 16 pixels, both in a few hundred iterations and, but for one exhibit, from pixels; the paper
+# attacks ResNet-18 at 32 pixels in 10,000 iterations with the untrained network, whose blocks it
+# also feeds with the features, which ours is not.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
