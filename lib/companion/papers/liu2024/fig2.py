@@ -166,7 +166,7 @@ CAPTION = (
     "A batch and its reconstructions by two attacks under each defence: gradient inversion with "
     "one cosine over all layers and the proposed attack, with the RMSE over all batches of that "
     "size. The paper shows the same rows and columns and finds its own attack's pictures better; "
-    "with one entry of a hundred kept, nothing can be recognised in either."
+    "with one entry of a hundred kept, hardly anything can be recognised in either."
 )
 
 
@@ -182,8 +182,8 @@ def alt(tables: Tables) -> str:
     return (
         "Three rows of small colour pictures in blocks of four: the originals, repeated, then "
         "reconstructions by gradient inversion and by the proposed attack. They resemble the "
-        f"originals without a defence (RMSE {none}), and under the heaviest pruning show nothing "
-        f"({worst}). The others: {between}."
+        f"originals without a defence (RMSE {none}), and under the heaviest pruning show next to "
+        f"nothing ({worst}). The others: {between}."
     )
 
 
