@@ -30,7 +30,7 @@ from companion.study import (
     shared_by,
 )
 from companion.study.falsifiers import World, column, frame, graded, together, world
-from companion.study.verdicts import rounded
+from companion.study.verdicts import within
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
 from reconrisk.mechanisms import Pruning, Released, changes_of_training, defend
@@ -52,13 +52,25 @@ PARAMETERS = {
     "sizes": Parameter("ints", (1, 2, 4, 8), (1, 2, 4, 8), "1, 2, 4, 8", "records a batch"),
     "draws": Parameter("int", 2, 50, "not printed", "batches of each size", 2),
     "read": Parameter("int", 2, 5, "not printed", "of these, batches read in other ways", 2),
+    "networks": Parameter(
+        "int", 32, 32, "not printed", "networks through which a single record is read", 2
+    ),
 }
 SETTLES = ("E-014", "E-015", "E-016", "E-E-04", "E-E-41")
 SHOWN = ("feature error", "readings", "gradients")
 FALSIFIERS = (
     graded(
         "the error of a single record's feature {} larger",
-        column("cells", "ours", lambda c, by: c * (1 + by), lambda t: _first(t)),
+        column("networks", "feature error", lambda c, by: c * (1 + by)),
+    ),
+    graded(
+        "the error of a single record's feature {} smaller",
+        column("networks", "feature error", lambda c, by: c * (1 - by)),
+    ),
+    graded(
+        "networks that differ by {} more",
+        column("networks", "feature error", lambda c, by: c + by * (c - c.mean())),
+        most=10.0,
     ),
     world("random spans", lambda w: _guessed(w), "", "E-015", "E-E-41"),
     graded(
@@ -72,7 +84,7 @@ FALSIFIERS = (
     ),
     world(
         "the features are read as published",
-        column("cells", "ours", lambda c: 3 * c, lambda t: _first(t)),
+        column("networks", "feature error", lambda c: 3 * c),
     ),
     graded(
         "printed errors of the largest batches {} smaller",
@@ -127,8 +139,8 @@ READINGS: dict[str, tuple[str, int, bool]] = {
     "all rows, two orders removed, white": ("all", 2, True),
 }
 ONE_ROW, ALL_ROWS = (f"{rows}, two orders removed, white" for rows in ("one row", "all rows"))
-#: how near the printed error of a single record's feature ours must come, relative: three times
-#: its own scatter over the batches
+#: how near the printed error of a single record's feature the mean over networks must come,
+#: relative, with four of its standard errors; a single network differs from the mean by as much
 NEAR = 0.1
 #: a defence counts as strong if it raises the undefended error by as much as this milder pruning
 #: does in print, which the caption does not call significant
@@ -166,9 +178,69 @@ def measure(study: Context) -> Tables:
             "readings": pd.DataFrame({"reading": list(READINGS), **readings}).round(3),
             "gradients": pd.DataFrame(gradients).round(4),
             "cells": cells,
+            "networks": _networks(study, width, neurons),
         },
         ran=f"{p.draws} batches of each size, {shown_name(p.data)}, ResNet-18 of {features} "
-        f"features and {width} neurons, {neurons} of them random; untrained.",
+        f"features and {width} neurons, {neurons} of them random; untrained. A single record "
+        f"without a defence also through {p.networks} such networks.",
+    )
+
+
+def _networks(study: Context, width: int, neurons: int) -> pd.DataFrame:
+    """The error of a single record's feature, undefended, through independent networks."""
+    p = study.parameters
+    seeds = {name: study.seed_of(name) for name in ("networks", "pictures")}
+    task = {
+        "data": p.data,
+        "data_root": data_folder(study, p.data),
+        "side": p.side,
+        "channels": p.channels,
+        "wide": width,
+        "neurons": neurons,
+        "device": study.device,
+        "seeds": seeds,
+    }
+    tasks = [task | {"network": i} for i in range(p.networks)]
+    return pd.DataFrame(study.sweep(single_record_error, tasks, "recovering single features"))
+
+
+def single_record_error(task: dict[str, Any]) -> dict[str, Any]:
+    """Recover an undefended record's feature through a network of its own.
+
+    The networks' weights explain nearly all of the scatter of this error: the features of different
+    pictures have a cosine of about .9, so that one network errs alike on all of them.
+
+    Parameters
+    ----------
+    task : dict
+        ``data``, ``data_root``, ``side``, ``channels``, ``wide``, ``neurons``, ``network`` (its
+        number), ``device`` and ``seeds`` of networks and pictures.
+
+    Returns
+    -------
+    dict
+        ``"network"`` and ``"feature error"``, the projection error of Section 5.1.
+    """
+    images, labels = pictures(task["data"], task["data_root"], task["side"])
+    number = task["network"]
+    network = _network(task, number, name="networks")
+    order = np.random.default_rng(task["seeds"]["pictures"]).permutation(len(labels))
+    one = order[number % len(order)]
+    seen, label = (t[one][None, None].to(task["device"]) for t in (images, labels))
+    with torch.no_grad():
+        feature = as_numpy(network(seen[0], trace=True).features)
+    released = client_updates(network, seen, label, (), generator=seeded(0, device=task["device"]))
+    error = _error_of(network, released, feature, task["neurons"])
+    return {"network": number, "feature error": error}
+
+
+def _network(task: Mapping[str, Any], *key: int, name: str = "network") -> WideHead:
+    return make_network(
+        "ResNet-18",
+        seeded(task["seeds"][name], *key, device=task["device"]),
+        channels=task["channels"],
+        wide=task["wide"],
+        random_neurons=task["neurons"],
     )
 
 
@@ -226,13 +298,7 @@ def feature_errors(task: dict[str, Any]) -> dict[str, Any]:
         the head's gradient that are read. ``"cosine"`` (count,): mean cosine of two features.
     """
     images, labels = pictures(task["data"], task["data_root"], task["side"])
-    network = make_network(
-        "ResNet-18",
-        seeded(task["seeds"]["network"], device=task["device"]),
-        channels=task["channels"],
-        wide=task["wide"],
-        random_neurons=task["neurons"],
-    )
+    network = _network(task)
     rng = np.random.default_rng(task["seeds"]["pictures"])
     drawn = draw_batches(images, labels, task["batches"], task["size"], rng)
     neurons = task["neurons"]
@@ -344,16 +410,21 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     few, many = cells["batch size"].min(), cells["batch size"].max()
     ours = _by_setting(cells, "ours")
     printed = _by_setting(cells[~cells["setting"].str.endswith("kept entries only")], "error")
-    first = cells[(cells["setting"] == "None") & (cells["batch size"] == few)].iloc[0]
+    single = tables["networks"]["feature error"]
+    mean, error = mean_and_error(single)
+    in_table = printed.loc["None", few]
     yield check(
         "liu2024/table2",
-        abs(first["ours"] / first["error"] - 1) < NEAR,
-        "Without a defence, the error of a single record's feature is the printed one to within a "
-        "tenth, if the neurons' weights are whitened and two orders removed.",
-        ours=rounded(first["ours"], first["ours error"]),
-        paper=f"{first['error']:.3f}",
+        within(mean, in_table, error, NEAR * in_table),
+        f"Without a defence, the error of a single record's feature, on average over {len(single)} "
+        "networks, is the printed one to within a tenth with its error, if the neurons' weights "
+        "are whitened and two orders removed.",
+        ours=f"{mean:.3f} (standard error {error:.3f}; one network {single.min():.3f} to "
+        f"{single.max():.3f})",
+        paper=f"{in_table:.3f}",
         tolerance=f"{NEAR:.0%}",
         stand_in=tables.stand_in,
+        decided_by="more networks",
     )
     guess = pd.Series({n: guessed_error(n, 8 * tables.parameters.channels) for n in ours})
     yield check(
@@ -361,7 +432,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (ours.loc["None"] < RECOVERED * guess).all() and (ours < guess).all(axis=None),
         f"controls: undefended features have less than {RECOVERED:.0%} of the error of a random "
         "span at every batch size, and under no defence more than it",
-        ours=f"at most {ours.loc['None'].max():.2f}, and {ours.max(axis=None):.1f}; a random span "
+        ours=f"at most {ours.loc['None'].max():.2f}, and {ours.max(axis=None):.2f}; a random span "
         f"{guess.min():.2f}",
         stand_in=tables.stand_in,
     )
@@ -419,10 +490,6 @@ def _guessed(world: World) -> World:
     sizes = world.tables["cells"]["batch size"]
     errors = [guessed_error(n, features) for n in sizes]
     return column("cells", "ours", lambda _: errors)(world)
-
-
-def _first(cells: pd.DataFrame) -> pd.Series:
-    return (cells["setting"] == "None") & (cells["batch size"] == 1)
 
 
 def _grown(world: World, power: float = 1.0) -> World:
