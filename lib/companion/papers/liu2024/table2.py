@@ -30,7 +30,7 @@ from companion.study import (
     shared_by,
 )
 from companion.study.falsifiers import World, column, frame, graded, together, world
-from companion.study.verdicts import within
+from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
 from reconrisk.mechanisms import Pruning, Released, changes_of_training, defend
@@ -52,9 +52,6 @@ PARAMETERS = {
     "sizes": Parameter("ints", (1, 2, 4, 8), (1, 2, 4, 8), "1, 2, 4, 8", "records a batch"),
     "draws": Parameter("int", 2, 50, "not printed", "batches of each size", 2),
     "read": Parameter("int", 2, 5, "not printed", "of these, batches read in other ways", 2),
-    "networks": Parameter(
-        "int", 32, 32, "not printed", "networks through which a single record is read", 2
-    ),
 }
 SETTLES = ("E-014", "E-015", "E-016", "E-E-04", "E-E-41")
 SHOWN = ("feature error", "readings", "gradients")
@@ -139,9 +136,12 @@ READINGS: dict[str, tuple[str, int, bool]] = {
     "all rows, two orders removed, white": ("all", 2, True),
 }
 ONE_ROW, ALL_ROWS = (f"{rows}, two orders removed, white" for rows in ("one row", "all rows"))
+HEAD = "head.weight"
 #: how near the printed error of a single record's feature the mean over networks must come,
 #: relative, with four of its standard errors; a single network differs from the mean by as much
 NEAR = 0.1
+#: networks of that mean; no parameter, for a new one would make the recorded run unsound
+NETWORKS = 32
 #: a defence counts as strong if it raises the undefended error by as much as this milder pruning
 #: does in print, which the caption does not call significant
 MILDER = "GradPrune p=0.5"
@@ -182,7 +182,7 @@ def measure(study: Context) -> Tables:
         },
         ran=f"{p.draws} batches of each size, {shown_name(p.data)}, ResNet-18 of {features} "
         f"features and {width} neurons, {neurons} of them random; untrained. A single record "
-        f"without a defence also through {p.networks} such networks.",
+        f"without a defence also through {NETWORKS} such networks.",
     )
 
 
@@ -200,7 +200,7 @@ def _networks(study: Context, width: int, neurons: int) -> pd.DataFrame:
         "device": study.device,
         "seeds": seeds,
     }
-    tasks = [task | {"network": i} for i in range(p.networks)]
+    tasks = [task | {"network": i} for i in range(NETWORKS)]
     return pd.DataFrame(study.sweep(single_record_error, tasks, "recovering single features"))
 
 
@@ -230,7 +230,7 @@ def single_record_error(task: dict[str, Any]) -> dict[str, Any]:
     with torch.no_grad():
         feature = as_numpy(network(seen[0], trace=True).features)
     released = client_updates(network, seen, label, (), generator=seeded(0, device=task["device"]))
-    error = _error_of(network, released, feature, task["neurons"])
+    (error,) = _errors_of(network, released, feature, task["neurons"])
     return {"network": number, "feature error": error}
 
 
@@ -309,11 +309,12 @@ def feature_errors(task: dict[str, Any]) -> dict[str, Any]:
         with torch.no_grad():
             features = as_numpy(network(batch.images[0], trace=True).features)
         releases = _head_gradients(network, batch, task, number)
-        errors.append([_error_of(network, r, features, neurons) for r in releases])
+        errors.append([e for r in releases for e in _errors_of(network, r, features, neurons)])
+        plain = Released({name: g[:1] for name, g in releases[0].gradient.items()})
         if number < task["read"]:
             kinds = READINGS.values()
-            readings.append([_error_of(network, releases[0], features, neurons, k) for k in kinds])
-        seen = releases[0].gradient["head.weight"][:, :, -neurons:]
+            readings.append([_errors_of(network, plain, features, neurons, k)[0] for k in kinds])
+        seen = plain.gradient[HEAD][:, :, -neurons:]
         sizes.append(float(seen.square().mean().sqrt()))
         unit = features / np.linalg.norm(features, axis=1, keepdims=True)
         among = np.sum(unit @ unit.T) - len(unit)
@@ -329,14 +330,14 @@ def feature_errors(task: dict[str, Any]) -> dict[str, Any]:
 def _head_gradients(
     network: WideHead, batch: Batches, task: Mapping[str, Any], number: int
 ) -> list[Released]:
-    """What the server sees of the head's gradient under each setting, then under pruning again.
+    """What the server sees of the head's gradient under all settings, then under pruning again.
 
     Moments take removed entries as zeros: under ReLU half of the entries are zero anyway. The
-    last releases mark the entries that pruning removed, so that a reader can leave them out.
+    second release marks the entries that pruning removed, so that a reader can leave them out.
     """
     device, seed = task["device"], task["seeds"]["noise"]
     plain: dict[object, Released] = {}
-    releases, masked = [], []
+    heads, kept, visible = [], [], []
     for place, setting in enumerate(printed_settings("table2")):
         prunes = setting.defence == "GradPrune"
         defence = (Pruning(setting.strength, by_layer=True),) if prunes else setting.parts
@@ -348,11 +349,12 @@ def _head_gradients(
             )
         generator = seeded(seed, task["size"], number, place, device=device)
         released = defend(plain[change], defence, generator=generator)
-        head = {"head.weight": released.gradient["head.weight"]}
-        releases.append(Released(head))
+        heads.append(released.gradient[HEAD])
         if prunes and released.visible is not None:
-            masked.append(Released(head, visible={k: released.visible[k] for k in head}))
-    return releases + masked
+            kept.append(heads[-1])
+            visible.append(released.visible[HEAD])
+    masked = Released({HEAD: torch.cat(kept)}, visible={HEAD: torch.cat(visible)})
+    return [Released({HEAD: torch.cat(heads)}), masked]
 
 
 def measured_rows() -> list[tuple[str, Setting]]:
@@ -362,23 +364,24 @@ def measured_rows() -> list[tuple[str, Setting]]:
     return [(s.title, s) for s in settings] + [(KEPT_ONLY.format(s.strength), s) for s in kept]
 
 
-def _error_of(
+def _errors_of(
     network: WideHead,
     released: Released,
     features: np.ndarray,
     neurons: int,
     reading: tuple[str, int, bool] = READINGS[ALL_ROWS],
-) -> float:
+) -> list[float]:
+    """The error from each of some releases; the neurons' weights are whitened once for all."""
     rows, removed, whitened = reading
     if rows == "sum":
-        head = released.gradient["head.weight"]
+        head = released.gradient[HEAD]
         # a plain sum over the classes is zero, as softmax's residuals are
         classes = torch.arange(1, head.shape[1] + 1, dtype=head.dtype, device=head.device)
-        released = Released({"head.weight": torch.einsum("k,pkm->pm", classes, head)[:, None]})
-    span = recover_feature_span(
+        released = Released({HEAD: torch.einsum("k,pkm->pm", classes, head)[:, None]})
+    spans = recover_feature_span(
         network, released, len(features), neurons=neurons, removed=removed, whitened=whitened
     )
-    return float(projection_error(features, as_numpy(span[0])))
+    return [float(projection_error(features, span)) for span in as_numpy(spans)]
 
 
 def _errors_by_setting(parts: Mapping[int, Mapping[str, np.ndarray]]) -> pd.DataFrame:
@@ -410,28 +413,32 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     few, many = cells["batch size"].min(), cells["batch size"].max()
     ours = _by_setting(cells, "ours")
     printed = _by_setting(cells[~cells["setting"].str.endswith("kept entries only")], "error")
-    single = tables["networks"]["feature error"]
-    mean, error = mean_and_error(single)
-    in_table = printed.loc["None", few]
+    if "networks" in tables:  # an older run has a single network, which decides nothing
+        single, in_table = tables["networks"]["feature error"], printed.loc["None", few]
+        mean, error = mean_and_error(single)
+        yield check(
+            "liu2024/table2",
+            within(mean, in_table, error, NEAR * in_table),
+            f"Without a defence, the error of a single record's feature is, on average over "
+            f"{len(single)} networks, the printed one to within a tenth, if the neurons' weights "
+            "are whitened and two orders removed.",
+            ours=f"{mean:.3f} (standard error {error:.3f}; a network {single.min():.2f} to "
+            f"{single.max():.2f})",
+            paper=f"{in_table:.3f}",
+            tolerance=f"{NEAR:.0%} with {STANDARD_ERRORS:g} standard errors",
+            stand_in=tables.stand_in,
+            decided_by="more networks",
+        )
+    features, draws = 8 * tables.parameters.channels, tables.parameters.draws
+    guess = pd.Series({n: guessed_error(n, features) for n in ours})
+    # features have a cosine of about .9: random spans err on all of a batch alike
+    chance = pd.Series({n: math.sqrt(n / (2 * features * (features + 2) * draws)) for n in ours})
     yield check(
         "liu2024/table2",
-        within(mean, in_table, error, NEAR * in_table),
-        f"Without a defence, the error of a single record's feature, on average over {len(single)} "
-        "networks, is the printed one to within a tenth with its error, if the neurons' weights "
-        "are whitened and two orders removed.",
-        ours=f"{mean:.3f} (standard error {error:.3f}; one network {single.min():.3f} to "
-        f"{single.max():.3f})",
-        paper=f"{in_table:.3f}",
-        tolerance=f"{NEAR:.0%}",
-        stand_in=tables.stand_in,
-        decided_by="more networks",
-    )
-    guess = pd.Series({n: guessed_error(n, 8 * tables.parameters.channels) for n in ours})
-    yield check(
-        "liu2024/table2",
-        (ours.loc["None"] < RECOVERED * guess).all() and (ours < guess).all(axis=None),
+        (ours.loc["None"] < RECOVERED * guess).all()
+        and (ours < guess + STANDARD_ERRORS * chance).all(axis=None),
         f"controls: undefended features have less than {RECOVERED:.0%} of the error of a random "
-        "span at every batch size, and under no defence more than it",
+        "span at every batch size, and under no defence more than it beyond its scatter",
         ours=f"at most {ours.loc['None'].max():.2f}, and {ours.max(axis=None):.2f}; a random span "
         f"{guess.min():.2f}",
         stand_in=tables.stand_in,
