@@ -256,6 +256,18 @@ def test_features_of_a_single_record_are_found_with_the_root_of_the_neurons():
     np.testing.assert_allclose(many["GradClip C=8"], many["None"], rtol=1e-3)
 
 
+def test_two_networks_do_not_decide_the_error_of_a_single_record():
+    record = recorded("liu2024/table2")
+
+    def status(*errors: float) -> str:
+        networks = pd.DataFrame({"network": range(len(errors)), "feature error": errors})
+        return next(table2.judge(altered(record, {"networks": networks}))).status
+
+    assert status(0.165, 0.180) == "not run here"
+    assert status(*[0.165, 0.180] * 16) == "holds on stand-in data"
+    assert status(*[0.200, 0.210] * 16) == "failed"
+
+
 # Figure 3, of which there is no record ------------------------------------------------------------
 
 

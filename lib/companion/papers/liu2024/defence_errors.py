@@ -7,7 +7,7 @@ import pandas as pd
 
 from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
 from companion.experiments.clients import Setting, printed_rows, printed_settings
-from companion.experiments.tools import mean_and_error
+from companion.experiments.tools import mean_and_error, shown_name
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Parameter, Tables, Verdict
 from companion.study.falsifiers import Change, Falsifier, World, column, graded, world
@@ -216,6 +216,7 @@ def what_ran(study: Context, attacks: str) -> str:
     """One sentence for attacks on the grid."""
     p = study.parameters
     return (
-        f"{attacks} on {p.images} pictures of {p.data}, {p.side} pixels a side, a {p.network} with "
-        f"random weights and known batch norm statistics, {p.iterations} iterations."
+        f"{attacks} on {p.images} pictures of {shown_name(p.data)}, {p.side} pixels a side, a "
+        f"{p.network} with random weights and known batch norm statistics, {p.iterations} "
+        "iterations."
     )

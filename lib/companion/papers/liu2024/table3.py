@@ -66,6 +66,7 @@ def measure(study: Context) -> Tables:
         "Jeon": Variant(space="decoder"),
         "Ours": variants(p.weighting)["Ours"],
     }
+    metric = perceptual(study.device, study.read_root)
     cells = measure_cells(study, methods, p.batch_sizes)
     runs = run_variants(study, methods, [min(p.batch_sizes)])
     return Tables(
@@ -73,8 +74,11 @@ def measure(study: Context) -> Tables:
         images=strips({name: run for (name, _), run in runs.items()}, 8),
         ran=what_ran(study, p.batch_sizes)
         + f" Decoder: {p.decoder_steps} steps on {p.auxiliary} other pictures. "
-        f"Metric: {perceptual(study.device, study.read_root).name}.",
-        stand_ins=("a decoder trained here for a pretrained generator",),
+        f"Metric: {metric.name}.",
+        stand_ins=(
+            "a decoder trained here for a pretrained generator",
+            *((metric.name,) if metric.stand_in else ()),
+        ),
     )
 
 

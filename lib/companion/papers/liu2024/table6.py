@@ -98,7 +98,7 @@ CHOSEN: dict[str, float] = {SYMBOLS[which]: value for which, value in BEST.items
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    name = perceptual(study.device, study.read_root).name
+    metric = perceptual(study.device, study.read_root)
     tried = {
         (SYMBOLS[which], value): Variant(p.weighting, shorter=2, **{**BEST, which: value})
         for which, values in TRIED.items()
@@ -115,7 +115,8 @@ def measure(study: Context) -> Tables:
             "sweep": pd.DataFrame(rows, columns=["weight", "value", "PSNR", "error"]),
             "references": guesses(study),
         },
-        ran=what_ran(study, p.batch_sizes) + f" LPIPS column: {name}, pictures enlarged.",
+        ran=what_ran(study, p.batch_sizes) + f" LPIPS column: {metric.name}, pictures enlarged.",
+        stand_ins=(metric.name,) if metric.stand_in else (),
     )
 
 
