@@ -46,6 +46,22 @@ def test_every_exhibit_picture_is_described_in_words_of_its_own(book) -> None:
     assert not thin, "\n".join(thin)
 
 
+def test_no_formula_or_role_is_left_as_it_was_typed(book) -> None:
+    """A display formula within a paragraph, say, shows its dollars."""
+    raw = []
+    for page, soup in book.pages.items():
+        if not page.startswith(("book/", "notebooks/")) or page.startswith("book/api/"):
+            continue
+        for text in soup.select_one("article.bd-article").find_all(string=_TYPED):
+            if text.find_parent(["pre", "code", "script", "style"]) is None:
+                if text.find_parent(class_="math") is None:
+                    raw.append(f"{page}: {text.strip()[:80]}")
+    assert not raw, "\n".join(raw)
+
+
+_TYPED = re.compile(r"\$|\\frac|\\math|\{(?:ref|doc|term|eq|prf:ref)\}`")
+
+
 def _links(book):
     for page, soup in book.pages.items():
         for tag, attribute in (("a", "href"), ("img", "src"), ("link", "href"), ("script", "src")):
