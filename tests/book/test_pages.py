@@ -62,6 +62,17 @@ def test_no_formula_or_role_is_left_as_it_was_typed(book) -> None:
 _TYPED = re.compile(r"\$|\\frac|\\math|\{(?:ref|doc|term|eq|prf:ref)\}`")
 
 
+def test_a_statement_of_a_paper_has_the_papers_number_and_no_other(book) -> None:
+    page = book.pages["book/papers/biswas2024.html"]
+    title = page.select_one("#prf-biswas2024-def7 .admonition-title").get_text()
+    assert title.startswith("Paper D, Definition 7 (")
+    own, far = (
+        {a.get_text() for a in book.pages[f"book/{name}.html"].select('a[href$="biswas2024-def7"]')}
+        for name in ("papers/biswas2024", "glossary")
+    )
+    assert far == {"Paper D, Definition 7"} and own <= {"Definition 7"}
+
+
 def _links(book):
     for page, soup in book.pages.items():
         for tag, attribute in (("a", "href"), ("img", "src"), ("link", "href"), ("script", "src")):
