@@ -11,7 +11,7 @@
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from docutils import nodes
@@ -124,29 +124,29 @@ def back_links(html: str, module: str, described: Container[str]) -> str:
 _KIND = "Definition|Proposition|Theorem|Lemma|Corollary|Remark|Algorithm"
 _TITLE = re.compile(
     r'(<div class="proof [^"]*" id="(prf-[^"]+)">\s*<p class="admonition-title">)'
-    rf'<span class="caption-number">[^<]*</span> \((Paper [A-E]), ((?:{_KIND}) [^:<)]+): '
+    rf'<span class="caption-number">([^<]*?) *</span> \((Paper [A-E]), ((?:{_KIND}) [^:<)]+): '
 )
 _REFERENCE = re.compile(
-    rf'(<a class="reference internal" href="([^"#]*)#(prf-[^"]+)">)(?:{_KIND}) [A-Z]?[\d.]+(?=</a>)'
+    r'(<a class="reference internal" href="([^"#]*)#(prf-[^"]+)">)([^<]*)(?=</a>)'
 )
 
 
-def printed_names(html: str) -> dict[str, tuple[str, str]]:
-    """Return by label the paper and the name of each statement that has a number in print."""
-    return {label: (paper, name) for _, label, paper, name in _TITLE.findall(html)}
+def printed_names(html: str) -> dict[tuple[str, str], list[str]]:
+    """Return the paper and the printed name of statements, by label and the book's own number."""
+    return {(label, ours): names for _, label, ours, *names in _TITLE.findall(html)}
 
 
-def named_as_printed(html: str, names: Mapping[str, tuple[str, str]]) -> str:
+def named_as_printed(html: str, names: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Return a page whose statements, and links to statements, have the papers' numbers."""
 
     def called(match: re.Match[str]) -> str:
-        link, page, label = match.groups()
-        if label not in names:
+        link, page, *numbered = match.groups()
+        if tuple(numbered) not in names:  # it has words of its own, or no number in print
             return match[0]
-        paper, name = names[label]
+        paper, name = names[tuple(numbered)]
         return f"{link}{paper}, {name}" if page else f"{link}{name}"
 
-    titled = _TITLE.sub(r'\1<span class="caption-number">\3, \4</span> (', html)
+    titled = _TITLE.sub(r'\1<span class="caption-number">\4, \5</span> (', html)
     return _REFERENCE.sub(called, titled)
 
 
@@ -156,7 +156,7 @@ def _correct_pages(app, exception) -> None:
         return
     described = app.env.get_domain("py").objects
     out = Path(app.outdir)
-    names: dict[str, tuple[str, str]] = {}
+    names: dict[tuple[str, str], list[str]] = {}
     for page in out.glob("book/papers/*.html"):
         names |= printed_names(page.read_text(encoding="utf-8"))
     for page in out.rglob("*.html"):

@@ -67,7 +67,10 @@ def test_a_statement_of_a_paper_has_the_papers_number_and_no_other(book) -> None
     title = page.select_one("#prf-biswas2024-def7 .admonition-title").get_text()
     assert title.startswith("Paper D, Definition 7 (")
     own, far = (
-        {a.get_text() for a in book.pages[f"book/{name}.html"].select('a[href$="biswas2024-def7"]')}
+        {
+            a.get_text()
+            for a in book.pages[f"book/{name}.html"].select('a.reference[href$="biswas2024-def7"]')
+        }
         for name in ("papers/biswas2024", "glossary")
     )
     assert far == {"Paper D, Definition 7"} and own <= {"Definition 7"}
