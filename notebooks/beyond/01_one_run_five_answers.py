@@ -69,6 +69,10 @@ study = Study(
 # and gain at once, are vacuous for this run. Third, without a prior an attacker gets pictures that are worse
 # than the mean picture, through a layer of the server's own design as well as through the honest network.
 #
+# Not every *bound* binds everyone. The rows of the linear layer are exact laws of one attack, and the mean picture is a guess that uses
+# no gradient. The Cramér–Rao error binds *unbiased* attacks and lies above what attacks reach: who leans towards what pictures look like is
+# biased, and errs less than any unbiased attacker can.
+#
 # A further verdict compares {func}`reconrisk.risk.assess`, the report available for any run, with the values
 # computed here.
 
