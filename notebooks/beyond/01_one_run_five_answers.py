@@ -209,8 +209,10 @@ print("an epsilon without its delta says little about the risk")
 # ```{dropdown} Solution
 # Let $P_i$ be the law of what is released if the record is candidate $i$, $P_0$ without the record, and $A_i$ the outcomes at which the
 # attacker names $i$. The membership advantage bounds $P_i(A)-P_0(A)$ for every $A$; call it $a$. The sets $A_i$ are disjoint, so
+#
 # $$
 # \frac1n\sum_i P_i(A_i)\le\frac1n\sum_i\bigl(P_0(A_i)+a\bigr)\le\frac1n+a .
 # $$
+#
 # At $\varepsilon=8$ this is weaker than reconstruction robustness, which uses the whole trade-off curve instead of its one point.
 # ```

@@ -59,7 +59,7 @@ def test_no_formula_or_role_is_left_as_it_was_typed(book) -> None:
     assert not raw, "\n".join(raw)
 
 
-_TYPED = re.compile(r"\$|\\frac|\\math|\{(?:ref|doc|term|eq|prf:ref)\}`")
+_TYPED = re.compile(r"\\[a-zA-Z]{2,}|\$\$|\{(?:ref|doc|term|eq|prf:ref)\}`")
 
 
 def test_a_statement_of_a_paper_has_the_papers_number_and_no_other(book) -> None:
