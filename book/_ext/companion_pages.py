@@ -1,4 +1,4 @@
-"""Sphinx extension: two changes to the pages of the book.
+"""Sphinx extension: three changes to the pages of the book.
 
 1. A labelled equation of a paper, ``eq-<paper>-<n>``, is numbered by the paper: the letter
    of the paper and the number printed there, so that ``(A 23)`` is equation 23 of paper A.
@@ -6,10 +6,12 @@
 2. Accessibility faults of the theme's HTML are corrected on the finished pages, because the
    theme has no setting for them; so is its loading of every small picture at once, and a line
    that breaks between a formula and its comma.
+3. A statement of a paper is called by the paper's number, in its title and in links to it, and
+   has no second number of the book's.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from docutils import nodes
@@ -119,17 +121,49 @@ def back_links(html: str, module: str, described: Container[str]) -> str:
     return _BACK.sub(corrected_link, html)
 
 
+_KIND = "Definition|Proposition|Theorem|Lemma|Corollary|Remark|Algorithm"
+_TITLE = re.compile(
+    r'(<div class="proof [^"]*" id="(prf-[^"]+)">\s*<p class="admonition-title">)'
+    rf'<span class="caption-number">([^<]*?) *</span> \((Paper [A-E]), ((?:{_KIND}) [^:<)]+): '
+)
+_REFERENCE = re.compile(
+    r'(<a class="reference internal" href="([^"#]*)#(prf-[^"]+)">)([^<]*)(?=</a>)'
+)
+
+
+def printed_names(html: str) -> dict[tuple[str, str], list[str]]:
+    """Return the paper and the printed name of statements, by label and the book's own number."""
+    return {(label, ours): names for _, label, ours, *names in _TITLE.findall(html)}
+
+
+def named_as_printed(html: str, names: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return a page whose statements, and links to statements, have the papers' numbers."""
+
+    def called(match: re.Match[str]) -> str:
+        link, page, *numbered = match.groups()
+        if tuple(numbered) not in names:  # it has words of its own, or no number in print
+            return match[0]
+        paper, name = names[tuple(numbered)]
+        return f"{link}{paper}, {name}" if page else f"{link}{name}"
+
+    titled = _TITLE.sub(r'\1<span class="caption-number">\4, \5</span> (', html)
+    return _REFERENCE.sub(called, titled)
+
+
 def _correct_pages(app, exception) -> None:
     """Rewrite every built page in place once the build has succeeded."""
     if exception is not None or app.builder.format != "html":
         return
     described = app.env.get_domain("py").objects
     out = Path(app.outdir)
+    names: dict[tuple[str, str], list[str]] = {}
+    for page in out.glob("book/papers/*.html"):
+        names |= printed_names(page.read_text(encoding="utf-8"))
     for page in out.rglob("*.html"):
         if "_static" in page.parts:
             continue
         before = page.read_text(encoding="utf-8")
-        after = corrected(before)
+        after = named_as_printed(corrected(before), names)
         where = page.relative_to(out).with_suffix("").parts
         if where[0] == "_modules":
             after = back_links(after, ".".join(where[1:]), described)
@@ -148,7 +182,7 @@ def _let_go_of_the_environment(app, doctree) -> None:
 
 
 def setup(app) -> dict[str, object]:
-    """Register both with Sphinx."""
+    """Register them with Sphinx."""
     app.connect("doctree-read", _number_equations)
     app.connect("doctree-read", _let_go_of_the_environment)
     app.connect("build-finished", _correct_pages)

@@ -69,6 +69,10 @@ study = Study(
 # and gain at once, are vacuous for this run. Third, without a prior an attacker gets pictures that are worse
 # than the mean picture, through a layer of the server's own design as well as through the honest network.
 #
+# Not every *bound* binds everyone. The rows of the linear layer are exact laws of one attack, and the mean picture is a guess that uses
+# no gradient. The Cramér–Rao error binds *unbiased* attacks and lies above what attacks reach: who leans towards what pictures look like is
+# biased, and errs less than any unbiased attacker can.
+#
 # A further verdict compares {func}`reconrisk.risk.assess`, the report available for any run, with the values
 # computed here.
 
@@ -205,8 +209,10 @@ print("an epsilon without its delta says little about the risk")
 # ```{dropdown} Solution
 # Let $P_i$ be the law of what is released if the record is candidate $i$, $P_0$ without the record, and $A_i$ the outcomes at which the
 # attacker names $i$. The membership advantage bounds $P_i(A)-P_0(A)$ for every $A$; call it $a$. The sets $A_i$ are disjoint, so
+#
 # $$
 # \frac1n\sum_i P_i(A_i)\le\frac1n\sum_i\bigl(P_0(A_i)+a\bigr)\le\frac1n+a .
 # $$
+#
 # At $\varepsilon=8$ this is weaker than reconstruction robustness, which uses the whole trade-off curve instead of its one point.
 # ```

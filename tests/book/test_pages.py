@@ -46,6 +46,36 @@ def test_every_exhibit_picture_is_described_in_words_of_its_own(book) -> None:
     assert not thin, "\n".join(thin)
 
 
+def test_no_formula_or_role_is_left_as_it_was_typed(book) -> None:
+    """A display formula within a paragraph, say, shows its dollars."""
+    raw = []
+    for page, soup in book.pages.items():
+        if not page.startswith(("book/", "notebooks/")) or page.startswith("book/api/"):
+            continue
+        for text in soup.select_one("article.bd-article").find_all(string=_TYPED):
+            if text.find_parent(["pre", "code", "script", "style"]) is None:
+                if text.find_parent(class_="math") is None:
+                    raw.append(f"{page}: {text.strip()[:80]}")
+    assert not raw, "\n".join(raw)
+
+
+_TYPED = re.compile(r"\\[a-zA-Z]{2,}|\$\$|\{(?:ref|doc|term|eq|prf:ref)\}`")
+
+
+def test_a_statement_of_a_paper_has_the_papers_number_and_no_other(book) -> None:
+    page = book.pages["book/papers/biswas2024.html"]
+    title = page.select_one("#prf-biswas2024-def7 .admonition-title").get_text()
+    assert title.startswith("Paper D, Definition 7 (")
+    own, far = (
+        {
+            a.get_text()
+            for a in book.pages[f"book/{name}.html"].select('a.reference[href$="biswas2024-def7"]')
+        }
+        for name in ("papers/biswas2024", "glossary")
+    )
+    assert far == {"Paper D, Definition 7"} and own <= {"Definition 7"}
+
+
 def _links(book):
     for page, soup in book.pages.items():
         for tag, attribute in (("a", "href"), ("img", "src"), ("link", "href"), ("script", "src")):

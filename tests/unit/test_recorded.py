@@ -217,6 +217,7 @@ def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path
 
 def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     tables = {"small": pd.DataFrame({"x": [1.23456]}), "long": pd.DataFrame({"x": [0] * 99})}
+    tables["weights"] = pd.DataFrame({"x": ["AAAA" * 1000]})
     known = write(
         project,
         "ziller2024/fig1",
@@ -238,6 +239,8 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     # short tables are printed, to four digits, and long ones linked
     assert "1.235" in block
     assert f"there/{RECORDED.as_posix()}/ziller2024/fig1/long.csv), 99 rows." in block
+    # nor is what only a program reads
+    assert "weights.csv), 1 rows." in block and "AAAA" not in block
     assert "{figure}" not in block
 
 

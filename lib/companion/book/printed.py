@@ -240,7 +240,8 @@ def print_pdf(page: Path, target: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
-            sheet = browser.new_page()
+            sheet = browser.new_page(viewport={"width": _WIDTH, "height": 900})
+            sheet.emulate_media(media="print")
             sheet.set_default_timeout(0)  # a book takes minutes
             sheet.goto(page.resolve().as_uri(), wait_until="load")
             faults = sheet.evaluate(_READY)
@@ -261,7 +262,10 @@ def print_pdf(page: Path, target: Path) -> None:
             browser.close()
 
 
-#: waits for formulas and pictures; returns what is wrong with them
+#: pixels between the margins of a sheet, at 96 to an inch: 176 of A4's 210 mm
+_WIDTH = 665
+
+#: waits for formulas and pictures and returns what is wrong with them; fits tables
 _READY = re.sub(
     r"\s+",
     " ",
@@ -270,6 +274,18 @@ _READY = re.sub(
         const said = [...document.querySelectorAll('mjx-merror')].map(e => e.textContent);
         for (const image of document.images)
             await image.decode().catch(() => said.push('no picture ' + image.getAttribute('src')));
+        for (const narrower of [1, 0.97, 0.94]) {
+            const wide = [...document.querySelectorAll('table')]
+                .map(table => [table, table.parentElement.clientWidth / table.offsetWidth])
+                .filter(([table, fits]) => fits && fits < 1);
+            for (const [table, fits] of wide) {
+                const size = parseFloat(getComputedStyle(table).fontSize);
+                table.style.fontSize = Math.max(4, size * fits * narrower) + 'px';
+            }
+        }
+        for (const table of document.querySelectorAll('table'))
+            if (table.offsetWidth > 1.01 * table.parentElement.clientWidth)
+                for (const cell of table.querySelectorAll('td')) cell.style.whiteSpace = 'normal';
         return said;
     }""",
 )

@@ -38,8 +38,8 @@ from companion.study.verdicts import Verdict, overall
 
 __all__ = ["recorded_block", "recorded_page"]
 
-# a longer table is linked, not printed
-_MOST_ROWS = 70
+# a longer table is linked, not printed, and so is one whose cells are data rather than numbers
+_MOST_ROWS, _MOST_LETTERS = 70, 500
 # digits of a checksum that are printed; the record has all
 _SHOWN_DIGITS = 12
 
@@ -144,7 +144,8 @@ def _details(
     for name, table in record.tables.items():
         path = (RECORDED / exhibit.id / f"{name}.csv").as_posix()
         link = f"[{escape(name.replace('-', ' '))}]({source(path)})"
-        short = len(table) <= _MOST_ROWS
+        letters = max((len(str(v)) for v in table.to_numpy().flat), default=0)
+        short = len(table) <= _MOST_ROWS and letters <= _MOST_LETTERS
         parts += [f"{link}:" if short else f"{link}, {len(table)} rows.", ""]
         if short:
             parts.append(_table(table))

@@ -57,7 +57,8 @@ def picture_grid(study: Context) -> Tables:
     p = study.parameters
     pictures, sizes = one_picture(study)
     c = p.clip_ratio * float(sizes["norm"].iloc[0])
-    images, rows = {}, []
+    images: dict[str, np.ndarray] = {}
+    rows = []
     for size, picture in pictures.items():
         norm = float(np.linalg.norm(picture))
         beta = min(1.0, c / norm)
