@@ -149,7 +149,7 @@ def refine_delta(
         else:
             finest = finest or cells.width <= cells.least
             if finest and (cells.stretched or cells.long):  # only as narrow as is fair
-                aim = cells.width * math.sqrt(0.7 * _FAIR / gap)
+                aim = cells.width * math.sqrt(0.5 * _FAIR / gap)
             share *= float(np.clip(0.85 * math.sqrt(tolerance / gap), 0.05, 0.7))
     return lower, upper
 
