@@ -19,7 +19,7 @@ gives all masses of the sum.
 - *omitted frequencies*: ``(|phi| + e)**T``, between the points of a coarser transform by
   ``|phi'| <= E|k - mean|`` and, sharper near one, because ``sqrt(1 - |phi|**2)`` changes at most as
   fast as the draws' standard deviation. (With the difference ``d`` of two draws it is the root of
-  ``2 E sin(d omega/2)**2``, a norm of ``sin(d omega/2)``, which changes at most as fast as ``d/2``.)
+  ``2 E sin(d omega/2)**2``, a norm of ``sin(d omega/2)``, which changes by at most ``d/2``.)
 """
 
 from __future__ import annotations
