@@ -144,10 +144,13 @@ def refine_delta(
             size = max(size + moved, deepest)
         elif goal > tolerance:
             goal = tolerance
-        elif gap <= cells.will_do or gap > 0.95 * before and narrower:
+        elif (
+            gap <= cells.will_do
+            or gap > 0.95 * before
+            and narrower
+            or 2.0 * noise > _ROUNDED * (upper - lower)  # of either bound
+        ):
             break
-        elif 2.0 * noise > _ROUNDED * (upper - lower):
-            break  # of either bound: narrower cells would not help
         elif cells.width <= cells.least and (gap <= _FAIR or finest or cells.narrowest):
             break
         else:
