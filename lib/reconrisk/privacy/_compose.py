@@ -373,9 +373,9 @@ def _few_powers(
     What is summed is ``exp(-i omega k) - 1``, which is small for most draws: so are the errors.
     """
     rows = -(-law.rest.size // _BLOCK)
-    block = np.zeros(rows * _BLOCK)
-    block[: law.rest.size] = law.rest
-    block = block.reshape(rows, _BLOCK)
+    padded = np.zeros(rows * _BLOCK)
+    padded[: law.rest.size] = law.rest
+    block = padded.reshape(rows, _BLOCK)
     begin = law.first + _BLOCK * np.arange(rows)
     distance = np.empty(frequencies.size, dtype=complex)
     chunk = max(1, (1 << 21) // (rows + _BLOCK))
