@@ -87,7 +87,8 @@ def epsilon(
     second, almost independent of T; up to two seconds where q is below 1e-4 (at sigma = 0.3 and
     q = 4e-7, T = 23: four). At small q the width is at most the larger of one per cent and 2e-3.
     A list costs as much for each of its different phases; more than 48 are grouped, neighbours by
-    their worst for the upper end and by their best for the lower: 20,000 different ones take eight seconds, and epsilon 8.2 to 8.4.
+    their worst for the upper end and by their best for the lower: 20,000 different ones take
+    eight seconds, and epsilon 8.2 to 8.4.
 
     Examples
     --------
