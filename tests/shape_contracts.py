@@ -163,6 +163,8 @@ CONTRACTS = {
     "attacks.project_tensor": "GradientMoments, B d -> B B B",
     "attacks.proposed_attack": "Released, Knowledge -> Inversion",
     "attacks.rank_one_start": "{T K ...} -> K d",
+    "attacks.first_layer_release": "{T K ...}, {T K ...}, K d, K -> K d, K",
+    "attacks.match_with_prior": "{T K ...}, {T K ...}, K, K d -> K d",
     "attacks.ratio_by_row": "Observation -> examples M N",
     "attacks.read_imprints": "P k d, P k -> Imprints",
     "attacks.recover_feature_span": "Released -> P count f",

@@ -4,7 +4,7 @@
    of the paper and the number printed there, so that ``(A 23)`` is equation 23 of paper A.
    Other labelled equations count from 1 on each page.
 2. Accessibility faults of the theme's HTML are corrected on the finished pages, because the
-   theme has no setting for them.
+   theme has no setting for them; so is its loading of every small picture at once.
 """
 
 import re
@@ -66,7 +66,9 @@ CORRECTIONS = [
         r'\1 role="listitem"',
     ),
     # On a phone a wide figure scrolls in its own box, which the keyboard must reach.
-    (re.compile(r'(<figure class="[^"]*" id="fig-[^"]*")>'), r'\1 tabindex="0">'),
+    (re.compile(r'(<figure class="[^"]*" id="(?:fig-|id\d)[^"]*")>'), r'\1 tabindex="0">'),
+    # No setting either: a page of a hundred small pictures loads those that come into sight.
+    (re.compile(r'<img (?=[^>]*class="sd-card-img-top")'), '<img loading="lazy" '),
     # The sidebar's logo and search are in no landmark.
     (
         re.compile(r'<div id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar'),

@@ -1,6 +1,7 @@
 """The style of the figures: the library's, and colours and markers shared by a paper's figures."""
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
+from companion.study.typeset import typeset
 from reconrisk.plotting import (
     BLACK,
     BLUE,
@@ -101,13 +104,34 @@ def legend_below(axes: Axes, columns: int = 2, **more: Any) -> None:
     axes.legend(ncols=columns, **{**place, **look, **more})
 
 
+_GREEK = re.compile("[α-ωΦΩ]+")
+
+
+def _lettered(text: str) -> str:
+    """Return a figure's text with one spelling: letters of formulas, and 0.5 rather than .5."""
+    return text if "$" in text else _GREEK.sub(r"$\g<0>$", typeset(text))
+
+
+def _spell(figure: Figure) -> None:
+    """Give every text of a figure that spelling, however a table spells it."""
+    for text in figure.findobj(Text):
+        text.set_text(_lettered(text.get_text()))
+    # labels of ticks are written anew whenever they are drawn, by what their axis was told
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            told = [label.get_text() for label in axis.get_majorticklabels()]
+            if (spelled := [_lettered(label) for label in told]) != told:
+                axis.set_ticklabels(spelled)
+
+
 def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorate an exhibit's ``draw``: in the shared style, closed so that it is displayed once."""
+    """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once."""
 
     @functools.wraps(function)
     def draw(tables: Any) -> Figure:
         with styled():
             figure = function(tables)
+            _spell(figure)
         plt.close(figure)
         return figure
 

@@ -56,8 +56,9 @@ images = datasets.classified("MNIST-5000", split="all")
 digits = images.inputs.astype(float)
 record = digits[9]
 
-gradient = np.tile(record, (1000, 1))  # d sum(W x) / dW: the record in every row
-print("the gradient's rows are the record:", np.array_equal(gradient[123], record))
+# d sum(W x) / dW: the record in every row
+gradient = np.tile(record, (1000, 1))
+print("its rows are the record:", np.array_equal(gradient[123], record))
 
 # %% [markdown]
 # ## What differentially private training releases
@@ -150,7 +151,7 @@ study.judge(priors, tables)
 # ## Try it
 #
 # **Compute.** How many rows does the layer need before averaging more of them gains less than one per cent?
-# (The average of $M$ rows has the error $\sigma^2C^2/(M f^2)$ while clipping has not set in; with $C = 100$ here, when does it?)
+# (Until clipping sets in, the average of $M$ rows has the error $\sigma^2C^2/M$. When does it set in with $C = 100$?)
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 norm, clip = np.linalg.norm(record), 100.0

@@ -31,7 +31,7 @@
 # | knows the distribution of records | the same, with the prior success of a ball | {func}`~reconrisk.bounds.prior_success_ball_any_centre` |
 # | runs the server and may send any network | what the run says at most in nats, and the error that this leaves, {prf:ref}`for every network <prf-beyond-any-network>` | {func}`~reconrisk.bounds.information_capacity`, {func}`~reconrisk.bounds.mse_floor_uniform` |
 # | puts a linear layer in front, knows nothing of the records | the laws of that layer, papers {prf:ref}`A <prf-mean_to_extreme-prop1>` and {prf:ref}`B <prf-ziller2024-prop1>` | {func}`~reconrisk.bounds.mse_tail_sampled`, {func}`~reconrisk.bounds.expected_mse_sampled` |
-# | runs the server and does not change the network | Cramér-Rao for unbiased attacks, {prf:ref}`paper E <prf-liu2024-thm3_1>`; for others only reconstruction robustness is certified | {func}`~reconrisk.attacks.linearised_variance`, {func}`~reconrisk.bounds.cramer_rao_error` |
+# | runs the server and does not change the network | Cramér–Rao for unbiased attacks, {prf:ref}`paper E <prf-liu2024-thm3_1>`; for others only reconstruction robustness is certified | {func}`~reconrisk.attacks.linearised_variance`, {func}`~reconrisk.bounds.cramer_rao_error` |
 # | has any prior and any gain function | Bayes' capacity, {prf:ref}`paper D <prf-biswas2024-thm5>` | {func}`~reconrisk.bounds.bayes_capacity_gaussian` |
 # | sees a randomly perturbed direction | the laws for von Mises-Fisher noise, {prf:ref}`paper D <prf-biswas2024-def4>` | {func}`~reconrisk.privacy.vmf_epsilon`, {func}`~reconrisk.bounds.rero_vmf` |
 # | sees updates without noise | only the rank of the Jacobian counts: {prf:ref}`hidden, or gone <prf-beyond-hidden>` | {func}`~reconrisk.training.update_jacobian` |
@@ -165,7 +165,7 @@ study.judge(orderings, tables)
 #    - *It may change the network:* tails of a linear layer in front, {func}`reconrisk.bounds.mse_tail_sampled`, and for the best use
 #      of the same observation {func}`reconrisk.bounds.mse_tail_sphere`. Both are exact for that layer; another network
 #      may do better, but on records without structure no better than {func}`reconrisk.bounds.mse_floor_uniform`.
-#    - *It may not:* Cramér-Rao, which binds unbiased attacks; above the range of a pixel it says nothing.
+#    - *It may not:* Cramér–Rao, which binds unbiased attacks; above the range of a pixel it says nothing.
 # 4. **Do you compare two mechanisms rather than two settings of one?** Hold equal what you need (accuracy, or the
 #    mean cosine of the released gradient), then compare the risk. Equal $\varepsilon$ or equal capacity decides the
 #    answer in advance.

@@ -92,7 +92,7 @@ study.judge(right_notion, tables)
 # about the others as well. He is not: without the record, the chances of all guesses add up to one. The bound with all weights is a third to a half lower, and attained for two.
 #
 # **The advantage needs no prior.** Over the best guess with the same knowledge nobody gains more than the total variation. That makes it a good headline and a poor
-# measure of harm: to name one record in five thousand ten times as often as by chance is an advantage of .002.
+# measure of harm: to name one record in five thousand ten times as often as by chance is an advantage of 0.002.
 #
 # **One number.** A single $\mu$ is nearly as good as the curve if it is chosen above it {cite:p}`gomez2025gaussian`; the limit of many steps is not above it. The closed form for
 # the advantage {cite:p}`cherubin2024closed` comes with a remainder; without it, it promises up to a half less than is true.
@@ -100,7 +100,7 @@ study.judge(right_notion, tables)
 # %% [markdown]
 # ## Try it
 #
-# **Compute.** A four-digit code is 1234 with probability .11, 1111 with .06, and anything else equally likely. What does one release with $\mu=1$ give away at most?
+# **Compute.** A four-digit code is 1234 with probability 0.11, 1111 with 0.06, and anything else equally likely. What does one release with $\mu=1$ give away at most?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 codes = np.full(10_000, 0.83 / 9998)

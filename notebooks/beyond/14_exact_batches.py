@@ -71,9 +71,10 @@ gradient = signals @ np.column_stack([records, np.ones(2)])
 left, sizes, right = np.linalg.svd(gradient, full_matrices=False)
 span = left[:, :2]
 columns = []
-for row in np.flatnonzero(np.abs(span).max(axis=1) > 1e-9):
+alive = np.abs(span).max(axis=1) > 1e-9  # units that some record switches on
+for row in np.flatnonzero(alive):
     vector = span @ [span[row, 1], -span[row, 0]]  # vanishes on this row
-    if (np.abs(vector) < 1e-12).sum() > 12:
+    if (np.abs(vector[alive]) < 1e-12).sum() > 3:
         columns.append(vector / np.linalg.norm(vector))
 first = columns[0]
 second = next(c for c in columns if abs(c @ first) < 0.999)
@@ -94,6 +95,33 @@ print(f"by the library: rank {library.rank}, error below 1e-9: {bool((nearest < 
 tables = exact_batches.measure(study)
 display(exact_batches.draw(tables))
 study.judge(exact_batches, tables)
+
+# %% [markdown]
+# ## Who is exact where
+#
+# Paper E's attacker sees something else: the gradient of the *output* weights of a network of random neurons, one number to a neuron. From it the paper's tensor attack
+# estimates moments, which converge slowly in the number of neurons; least squares that start there fit every released number. On one network and one batch we
+# let all three attack, sparse directions with the first layer's gradient of at most a thousand neurons. By hand, how many numbers each has for its unknowns:
+
+# %%
+from companion.papers.beyond import exact_attackers
+
+size, dimension = 4, 7 * 7 + 1
+unknowns = size * dimension + size  # records, and the loss's derivative at each
+for neurons in (128, 512, 2048):
+    print(
+        f"{neurons:,} neurons: {neurons / unknowns:.1f} output weights an unknown; "
+        f"the layer's gradient has rank {size} and {neurons} rows to find zeros in"
+    )
+
+# %% tags=["exhibit:beyond/exact_attackers"]
+tables = exact_attackers.measure(study)
+display(exact_attackers.draw(tables))
+study.judge(exact_attackers, tables)
+
+# %% [markdown]
+# Whoever sees the first layer's gradient needs few neurons and next to no noise. Whoever sees the output weights alone needs more numbers than unknowns, and then
+# stands ten times more noise. The tensor attack's error is that of an estimate, with or without noise; it is a start for the others.
 
 # %% [markdown]
 # ## What it says

@@ -113,7 +113,7 @@ study.judge(alg2, tables)
 # ### Over the paper's epsilons
 #
 # Gaussian noise is ahead at every label, as printed, and the gap falls over the epsilons, in print
-# from $.536$ to $.162$ on MNIST and from $.299$ to $.220$ on Fashion-MNIST, where it first rises.
+# from $0.536$ to $0.162$ on MNIST and from $0.299$ to $0.220$ on Fashion-MNIST, where it first rises.
 # The text gives neither the first weights nor how much noise three clipped layers get. Quick runs take
 # PyTorch's weights and $\sigma$; the recorded run takes what comes nearest to the printed accuracies, Glorot's weights
 # {cite:p}`glorot2010understanding`, which the attacks have too, and $\sqrt 3\,\sigma$, as Opacus adds.
@@ -154,7 +154,7 @@ study.judge(fig2, tables)
 # readings of the text: the first weights, where the decay goes, how much noise three clipped layers
 # get, how batches are drawn, how pixels are scaled, and which widths make 13,700 weights.
 #
-# With PyTorch's first weights the recorded VMF accuracies lie .06 to .09 below print at batch size 128; with Glorot's
+# With PyTorch's first weights the recorded VMF accuracies lie 0.06 to 0.09 below print at batch size 128; with Glorot's
 # they agree at all sizes. Of the printed 128 accuracies 126 are then ours to within what single runs spread. The two others are those of
 # the heaviest Gaussian noise in small batches of digits: ours lie below print with $\sqrt 3\,\sigma$, and
 # with $\sigma$ above it. This reading was chosen because it fits; it says what the paper is likely to have run,

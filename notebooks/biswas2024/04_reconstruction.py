@@ -128,7 +128,7 @@ study.judge(table3, tables)
 #
 # ### Table II: with and without defences
 #
-# Two things help to read the table. Its lightest Gaussian noise is .174, not .0174. And the
+# Two things help to read the table. Its lightest Gaussian noise is 0.174, not 0.0174. And the
 # attacker knows the labels: the mean picture of each label, which takes no gradient at all, is
 # nearer to the pictures than every printed reconstruction, even without any defence. (The mean
 # picture of all is nearer than every defended one, but not nearer than those without defence.)
@@ -198,7 +198,7 @@ study.judge(fig3, tables)
 #
 # The curves do not cross, as claimed; the Gaussian's fall while von Mises-Fisher's stay level.
 # The similarities change from the second decimal place on, as the text has it, from one epsilon to
-# the next; over all of them that of digits under Gaussian noise changes by .14.
+# the next; over all of them that of digits under Gaussian noise changes by 0.14.
 
 # %%
 gaussian, vmf = (

@@ -24,7 +24,7 @@
 # independent networks, with intervals. An upper bound holds if the error grows no faster than it says, and
 # we say where it grows more slowly. The records are orthonormal, so that one factor varies at a time. The
 # activation is $\max(z - 1, 0)$, for which networks of a quick run's size are in the asymptotic regime. That
-# regime, a mean error below .35, was fixed beforehand.
+# regime, a mean error below 0.35, was fixed beforehand.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -54,7 +54,7 @@ study = Study(
 # The paper's diagram, in a design of our own: a batch is an unknown signal and its gradient the forward
 # map; a defence changes what is observed, and an attack inverts the map. One batch passes through all
 # parts. In another order it has the same gradient, so errors are measured in the best order. Without a
-# defence the problem is solved exactly; with noise the error is that of the {term}`Cramér-Rao bound`.
+# defence the problem is solved exactly; with noise the error is that of the {term}`Cramér–Rao bound`.
 
 # %%
 import numpy as np
@@ -147,7 +147,7 @@ study.judge(thmB6, tables)
 # ## Table 1
 #
 # All orders, with the measured exponents. The upper row of the printed table is missing in our text of the
-# paper, and taken from the propositions. The lower row is the Cramér-Rao bound of the same networks
+# paper, and taken from the propositions. The lower row is the Cramér–Rao bound of the same networks
 # ({func}`reconrisk.bounds.cramer_rao_error`), the subject of {doc}`the next page <02_lower_bounds>`. Look for
 # two things in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls with the
 # width, because the gradient's norm grows as $\sqrt m$, which cancels the factor $\sqrt{1/m}$. And the rows

@@ -18,7 +18,7 @@
 #
 # Liu et al., Section 2, Appendices A, D and E. According to the paper, the reconstruction error of every
 # attack under noise of standard deviation $\sigma$ is at least of order $\sigma\sqrt{d/m}$, and each defence
-# multiplies that bound by a factor. It is the Cramér-Rao bound, loosened to a trace. On this page it is
+# multiplies that bound by a factor. It is the Cramér–Rao bound, loosened to a trace. On this page it is
 # computed without loosening, for finite networks and under each defence
 # ({func}`reconrisk.bounds.cramer_rao_error`), to see what the loosening loses, what the attacker's knowledge
 # is worth, and which attackers the bound holds for. {doc}`03_a_stronger_attack` shows how close attacks come.

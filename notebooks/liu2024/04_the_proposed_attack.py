@@ -134,7 +134,7 @@ study.judge(alg_proposed, tables)
 # ## When do recovered features help?
 #
 # Moments are a poor way to read the gradient: on the networks of the recorded runs their features
-# have a cosine of about .4 with the true ones. The attacker knows more. The labels give each
+# have a cosine of about 0.4 with the true ones. The attacker knows more. The labels give each
 # image's residual, softmax minus one-hot, nearly: it is negative at its own label only. So the rows
 # of the head's gradient can be solved for each image's responses, and these are a regression of
 # known functions on the image's features, in the order of the labels and with the right sign

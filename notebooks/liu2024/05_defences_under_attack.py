@@ -29,7 +29,7 @@
 # gradient determines its batch. All exhibits of this page use the same runs. Two differences matter
 # when reading it. The paper's network has about a thousand gradient entries for each unknown pixel,
 # the small one some tens: noise and dropped entries average out less. And noise and clipping are
-# absolute numbers, $\sigma_0$ from .001 to .1 and $C$ from 2 to 8, whose meaning depends on the
+# absolute numbers, $\sigma_0$ from 0.001 to 0.1 and $C$ from 2 to 8, whose meaning depends on the
 # gradient's norm. Both profiles keep them; the table below the first figure says what they amount
 # to here.
 
@@ -71,7 +71,7 @@ study = Study(
 # Robbing the Fed recovers a record exactly if it is alone in its bin of the manipulated layer,
 # which no inversion of a deep network matches. Noise of the printed sizes prevents it as it is run
 # in the table, because that layer's gradient is small. Its scale is the server's choice: with the
-# head's weights ten thousand times larger the errors are below .02 under every printed noise (last
+# head's weights ten thousand times larger the errors are below 0.02 under every printed noise (last
 # table), and nothing but clipping limits them. Every "lowest error" under noise, in the table and in
 # Figure 3, is one without that server. The errors printed for Robbing the Fed fall as batches grow,
 # the opposite of what collisions do.
@@ -79,7 +79,7 @@ study = Study(
 # The defences' order is not the same either. In print, dropping nine entries of ten at random
 # leaves the errors of no defence at all, and pruning the nine smallest of ten is among the best. On
 # our network it is the other way round, as one would expect: the smallest entries carry least. About
-# a third of the printed errors are larger than .24, that of CIFAR-10's mean image at 32 pixels, which
+# a third of the printed errors are larger than 0.24, that of CIFAR-10's mean image at 32 pixels, which
 # uses no gradient at all (though Table 7 leaves the units of the RMSE in doubt).
 
 # %%
@@ -204,15 +204,15 @@ study.judge(table8, tables)
 # Feature matching gains most in print where noise is light. On the small network of the quick runs
 # it gains little. A control on a larger network, with three random neurons for each feature where the paper has 28, shows what was missing
 # in ours for long. Features from moments ({func}`reconrisk.attacks.recover_features`), matched
-# greedily as published, come back with a cosine of about .4 and make the pictures worse. Fitted to
+# greedily as published, come back with a cosine of about 0.4 and make the pictures worse. Fitted to
 # the head's gradient by least squares in the order of the labels
-# ({func}`reconrisk.attacks.fit_features`) they have one of .999, and matching gains decibels, as it
+# ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it
 # does with the true features. Features of another image or a random span cost as many:
 # {ref}`the map <exhibit-beyond-feature_law>` says when which is to be expected.
 #
 # Clipping is a common factor, and neither a cosine nor the fit, which estimates the factor, sees it.
 # So the clipped cells of Tables 7 and 8 must be those without a defence, and nearly are in Table 7
-# (.16 to .19 beside .15). In Table 8 .19 to .25 stand beside .16, at every batch size, and what
+# (0.16 to 0.19 beside 0.15). In Table 8 0.19 to 0.25 stand beside 0.16, at every batch size, and what
 # claim E-032 reads as a gain of matching under clipping is that difference. Clipping each tensor by
 # itself would change nothing either, with a cosine for each. Clipping each picture's gradient would,
 # which "individual model gradients" (Section 5.1) may mean: Table 7 then hides it.

@@ -50,7 +50,7 @@ study = Study(
 # From left to right in the first row. *Candidates*: the success of the attack that knows a prior
 # ({prf:ref}`hayes2023 <prf-hayes2023-cor4>`), the bound of reconstruction robustness, and what epsilon and
 # Bayes' capacity say of it. *Errors*: gradient matching within the range of pixels, least squares
-# without it, the Cramér-Rao bound for unbiased reconstructions, and the analytic attack through a
+# without it, the Cramér–Rao bound for unbiased reconstructions, and the analytic attack through a
 # manipulated layer. *Near misses*: the probability of an error well below the distance of the nearest
 # other record, the bound on it for every attack, and the prior-free tail of the analytic attack.
 #
@@ -60,13 +60,13 @@ study = Study(
 # a prior fail at noise at which epsilon is still in the hundreds, the attack with one where epsilon
 # is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
 # more. The bounds are not wrong to differ, they answer other questions; but an epsilon of ten, or a
-# Cramér-Rao bound above a pixel's range, says nothing about the other.
+# Cramér–Rao bound above a pixel's range, says nothing about the other.
 #
 # Defences without noise have no place on the horizontal axis. Their epsilon is infinite and their
 # reconstruction robustness is one for every prior, because the true candidate explains what is
 # released and no other does. What remains is how much of the record can be read without a prior.
 # After clipping and local aggregation: all of it, from the first layer. After pruning and entry
-# dropout: exactly what was not removed, and for pruned entries a limit besides. Their Cramér-Rao
+# dropout: exactly what was not removed, and for pruned entries a limit besides. Their Cramér–Rao
 # bound is zero where enough is kept and infinite where not, with nothing in between, and where it
 # is infinite the attack that takes the limits into account can still be close.
 
@@ -116,7 +116,7 @@ print(
 )
 
 # %% [markdown]
-# **Refute.** *Where the Cramér-Rao bound exceeds the range of a pixel, the record is safe.*
+# **Refute.** *Where the Cramér–Rao bound exceeds the range of a pixel, the record is safe.*
 
 # %% [markdown]
 # ```{dropdown} Solution

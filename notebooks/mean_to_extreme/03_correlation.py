@@ -153,6 +153,6 @@ print("the attacker: the noise follows the norm, of which brightness is then no 
 # ```{dropdown} Solution
 # Take $N=2$ and $X=(1,-1)$. Both centred pictures lie on one line, so the NCC is $1$ if $X$ and its copy point the same way and $-1$ if
 # not. Along the unit vector $X/\sqrt2$ the copy is $\sqrt2\,(1+\sigma\xi)$ with $\xi$ standard normal. So the NCC is 1 with
-# probability $P(1+\sigma\xi>0)=\Phi(1/\sigma)$, and its expectation is $2\Phi(1/\sigma)-1$. At $\sigma=\frac12$ that is $.954$, and the
-# bound is $1/\sqrt{1.5}=.816$.
+# probability $P(1+\sigma\xi>0)=\Phi(1/\sigma)$, and its expectation is $2\Phi(1/\sigma)-1$. At $\sigma=\frac12$ that is $0.954$, and the
+# bound is $1/\sqrt{1.5}=0.816$.
 # ```

@@ -149,7 +149,7 @@ print(f"{lost(32) / lost(224):.1f} times as much: no one noise is safe for all r
 
 # %% [markdown]
 # **Change.** Let the attacker blur the copy of a photograph before you measure it: average over 9 by 9 pixels. What do the metrics say at
-# $\sigma=.005$?
+# $\sigma=0.005$?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 from scipy.ndimage import uniform_filter

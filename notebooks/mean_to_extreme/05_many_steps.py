@@ -120,7 +120,7 @@ study.judge(unlabelled_steps, tables)
 # ## Try it
 #
 # **Compute.** In the setting of the mixture by hand, an average of eight selections has the expected error that counts as a success.
-# How many steps does it take until a success is as likely as not, and until it has probability .95?
+# How many steps does it take until a success is as likely as not, and until it has probability 0.95?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 steps = np.arange(1, 3001)

@@ -249,7 +249,7 @@ study.judge(fig8, tables)
 # %% [markdown]
 # ## Try it
 #
-# **Compute.** At $\sigma=.005$ the bound {eq}`eq-ziller2024-8` on the NCC of a clipped picture of 224 pixels a side is about one half. Average the
+# **Compute.** At $\sigma=0.005$ the bound {eq}`eq-ziller2024-8` on the NCC of a clipped picture of 224 pixels a side is about one half. Average the
 # released photograph over blocks of 7 by 7 pixels. What is the NCC with the picture at 32 pixels?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}

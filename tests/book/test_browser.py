@@ -93,6 +93,11 @@ def test_figures_keep_their_size_on_a_phone(address, phone) -> None:
     for box in (".cell_output", ".recorded-run"):
         widths = page.eval_on_selector_all(f"{box} figure img", "all => all.map(i => i.width)")
         assert len(widths) > 3 and min(widths) >= 600, (box, widths)
+    for name in ("book/index", "book/tour", "notebooks/beyond/00_fifteen_minutes"):
+        page.goto(f"{address}/{name}.html", wait_until="load")
+        shown = "article :is(figure, .cell_output) img"
+        widths = page.eval_on_selector_all(shown, "all => all.map(i => i.width)")
+        assert widths and min(widths) >= 600, (name, widths)
     page.close()
 
 

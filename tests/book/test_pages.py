@@ -80,6 +80,22 @@ def test_internal_links_and_anchors_resolve(book) -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_links_are_counted(book) -> None:
+    """Every page of the book leads on; ``-s`` prints how many links of each kind each has."""
+    inside, outside = {}, {}
+    for page, soup in book.pages.items():
+        if (article := soup.find("article")) and not page.startswith("_modules/"):
+            links = [a["href"] for a in article.select("a[href]:not(.headerlink)")]
+            outside[page] = [link for link in links if urlsplit(link).scheme in ("http", "https")]
+            inside[page] = [link for link in links if not urlsplit(link).scheme]
+            print(f"{page:60} {len(inside[page]):5} inside {len(outside[page]):5} outside")
+    addresses = {link.partition("#")[0] for links in outside.values() for link in links}
+    print(f"in all {sum(map(len, inside.values()))} inside, to {len(addresses)} addresses outside")
+    prose = {p: links for p, links in inside.items() if p.startswith(("book/", "notebooks/"))}
+    assert len(prose) > 60 and len(addresses) > 100
+    assert [page for page, links in prose.items() if not links] == []
+
+
 def test_no_page_loads_anything_from_elsewhere(book) -> None:
     """Links may lead outside; pictures, styles and scripts may not."""
     foreign = [

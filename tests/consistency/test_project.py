@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -130,6 +131,22 @@ def test_the_readme_tells_no_lie() -> None:
         assert said and said <= known, said
     for folder in re.findall(r"^\| `([\w/]+)/", readme, re.M):
         assert (ROOT / folder).is_dir(), folder
+
+
+def test_pages_spell_alike() -> None:
+    """Half is 0.5, and the bound has a dash; figures and verdicts are spelled by ``typeset``."""
+    texts = {
+        f"{page.relative_to(ROOT)}": page.read_text(encoding="utf-8")
+        for page in sorted((ROOT / "book").rglob("*.md"))
+    }
+    for path in sorted((ROOT / "notebooks").glob("*/*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        prose = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        texts[f"{path.relative_to(ROOT)}"] = "\n".join(prose)
+    unlike = re.compile(r"(?<![\w.\])}\\:])\.\d|Cram[eé]r-Rao")
+    code = re.compile(r"^ *(`{3,})(?:[a-z].*)?\n.*?^ *\1$|`[^`\n]+`|^ *>>>.*$", re.M | re.S)
+    found = {name: unlike.findall(code.sub("", text)) for name, text in texts.items()}
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_the_landing_page_says_what_the_exhibit_computed() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pybtex.database import parse_file
+from pybtex.database import parse_file, parse_string
 from typer.testing import CliRunner
 
 import reconrisk
@@ -50,6 +50,14 @@ def test_the_citation_names_the_papers_as_the_bibliography_does() -> None:
         names = [str(person.last_names[0]) for person in entry.persons["author"]]
         assert [author["family-names"] for author in cited["authors"]] == names
         assert cited["identifiers"][0]["value"] == f"arXiv:{entry.fields['eprint']}"
+
+
+def test_the_books_own_entry_is_bibtex() -> None:
+    (entry,) = parse_string(sources.bibtex(ROOT / "CITATION.cff"), "bibtex").entries.values()
+    assert entry.type == "software"
+    assert entry.fields["title"].strip("{}") == CITATION["title"]
+    assert entry.fields["version"] == reconrisk.__version__
+    assert len(entry.persons["author"]) == len(CITATION["authors"])
 
 
 def test_every_work_of_the_bibliography_has_an_address() -> None:

@@ -42,6 +42,24 @@ def test_what_has_no_picture_says_so():
     assert not exhibit.is_drawn and exhibit.draw({}) is None
 
 
+def test_a_figure_spells_as_the_pages_do():
+    """Tables name their rows in plain words; a figure shows letters, also beside its ticks."""
+
+    @style.drawing
+    def draw(tables):
+        figure, ((axis,),) = style.panels(1, 1)
+        axis.plot([0, 1], label="noise, sigma = .5")
+        axis.set_yticks([0, 1], ["pruning .9", r"$\kappa$"])
+        axis.set_xlabel("Cramer-Rao")
+        axis.legend()
+        return figure
+
+    axis = draw(None).axes[0]
+    assert axis.get_legend().get_texts()[0].get_text() == "noise, $σ$ = 0.5"
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["pruning 0.9", r"$\kappa$"]
+    assert axis.get_xlabel() == "Cramér–Rao"
+
+
 #: how protanopes and deuteranopes see linear red, green and blue (Machado et al. 2009, table 1)
 SEEN = {
     "all": np.eye(3),

@@ -208,7 +208,7 @@ def test_noise_leaves_the_error_of_an_attacker_who_knows_the_signals(search):
             generator=generator(),
             search=search,
             trials=256 if search == "descent" else 20_000,
-            noise_std=noise_std,
+            noise_std=np.float64(noise_std),  # comparisons of NumPy numbers are no Python bools
         )
         assert found.certified is certified, (share, found.reason)
         if certified:

@@ -25,13 +25,14 @@ from companion.book.markdown import (
 )
 from companion.book.print_against_ours import figure_of_print, in_print
 from companion.book.recorded_pages import recorded_page
+from companion.book.sources import bibtex
 from companion.study import registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["standing", "write_pages"]
 
-THUMBNAIL_WIDTH = 640  # pixels; shown at up to half of that, sharp on dense screens
+THUMBNAIL_WIDTH = 512  # pixels; one page has more than a hundred
 
 Row = TypeVar("Row", Exhibit, Claim, Erratum)
 
@@ -72,6 +73,7 @@ def write_pages(
         "_stand_ins.md": _stand_ins(gallery),
         "_threat_models.md": _threat_models(),
         "_costs.md": costs_page(),
+        "_bibtex.md": f"```bibtex\n{bibtex(project / 'CITATION.cff')}\n```\n",
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
     pages |= _figures(folder / "figures", gallery, files)
@@ -150,8 +152,15 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
         with Image.open(io.BytesIO(shown.picture)) as full:
             height = round(full.height * THUMBNAIL_WIDTH / full.width)
             small = full.convert("RGB").resize((THUMBNAIL_WIDTH, height), Image.Resampling.LANCZOS)
-        name = f"{slug(exhibit_id)}.png"
-        small.quantize(64).save(folder / name, optimize=True)
+        # lines are lighter as PNG, photographs as JPEG
+        as_png, as_jpeg = io.BytesIO(), io.BytesIO()
+        small.quantize(32).save(as_png, "PNG", optimize=True)
+        small.save(as_jpeg, "JPEG", quality=80, optimize=True)
+        ending, lighter = min(
+            ("png", as_png.getvalue()), ("jpg", as_jpeg.getvalue()), key=lambda pair: len(pair[1])
+        )
+        name = f"{slug(exhibit_id)}.{ending}"
+        (folder / name).write_bytes(lighter)
         paths[exhibit_id] = f"thumbnails/{name}"
     return paths
 

@@ -219,7 +219,8 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
     if recorded.records:
         parts.append(
             "Parameters are given where they are not the paper profile's, with that profile's "
-            "value in brackets; checksums by their first digits."
+            "value in brackets; checksums by their first digits. Photographs are of "
+            "ImageNet's; they are their owners' and not kept here."
         )
         header = ("Exhibit", "Run, data", "Parameters", "Verdicts")
         rows = [

@@ -3,9 +3,11 @@
 import functools
 from pathlib import Path
 
+import yaml
+
 from companion.study import registry
 
-__all__ = ["address", "letter", "linked_place"]
+__all__ = ["address", "bibtex", "letter", "linked_place"]
 
 #: fields of an entry that lead to the paper, the published version first, with their prefixes
 _PREFIXES = {"url": "", "doi": "https://doi.org/", "eprint": "https://arxiv.org/abs/"}
@@ -43,6 +45,36 @@ def address(paper_key: str, bibliography: Path | None = None) -> str:
     """
     path = bibliography or registry.project_root() / "book" / "references.bib"
     return _addresses(path).get(paper_key, "")
+
+
+def bibtex(citation: Path) -> str:
+    """Return the BibTeX entry of this project, from its ``CITATION.cff``.
+
+    Raises
+    ------
+    KeyError
+        If the file lacks title, authors, version, date or address.
+
+    Examples
+    --------
+    >>> print(bibtex(registry.project_root() / "CITATION.cff").splitlines()[0])
+    @software{reconstruction_risk,
+    """
+    cited = yaml.safe_load(citation.read_text(encoding="utf-8"))
+    authors = (
+        # a group's name is one name: braces keep BibTeX from cutting it
+        f"{{{one['name']}}}" if "name" in one else f"{one['family-names']}, {one['given-names']}"
+        for one in cited["authors"]
+    )
+    fields = {
+        "title": f"{{{cited['title']}}}",
+        "author": " and ".join(authors),
+        "year": str(cited["date-released"])[:4],
+        "version": str(cited["version"]),
+        "url": cited["repository-code"],
+    }
+    lines = [f"  {name:<7} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join(["@software{reconstruction_risk,", *lines, "}"])
 
 
 @functools.cache

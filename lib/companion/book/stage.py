@@ -44,6 +44,7 @@ from companion.study.records import RecordError, checkout
 from companion.study.results import RESULT_MIME
 from companion.study.stored import exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER
+from companion.study.typeset import typeset
 from companion.study.verdicts import STATUSES
 
 __all__ = ["Addresses", "addresses", "dress", "stage"]
@@ -286,7 +287,7 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
         return [cell]
     result = shown.result or {}
     ran = escape(result.get("ran", "")).rstrip(".")
-    caption = result["caption"].rstrip(".") + "."
+    caption = typeset(result["caption"].rstrip(".")) + "."
     run = f"Run here: {ran}." if ran else ""
     row = registry.exhibit(shown.exhibit)
     source = linked_place(row.paper_key, escape(row.place))

@@ -8,6 +8,7 @@
 - :mod:`~reconrisk.attacks.estimators`: estimators with less error than its row mean;
 - :mod:`~reconrisk.attacks.prior_estimators`: estimators that know what records look like;
 - :mod:`~reconrisk.attacks.learnt_prior`: a denoiser and a diffusion model on the same;
+- :mod:`~reconrisk.attacks.first_layer`: all gradients of a run as one release, and a prior on it;
 - :mod:`~reconrisk.attacks.step_matching`: which steps were of the same record;
 - :mod:`~reconrisk.attacks.prior_aware`: which of n candidates was trained on (paper C);
 - :mod:`~reconrisk.attacks.gradient_matching`: a record from all steps' gradients (paper C);
@@ -83,6 +84,7 @@ from reconrisk.attacks.estimators import (
 )
 from reconrisk.attacks.feature_least_squares import FittedFeatures, fit_features
 from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
+from reconrisk.attacks.first_layer import first_layer_release, match_with_prior
 from reconrisk.attacks.gradient_inversion import (
     Inversion,
     deep_leakage,
@@ -243,6 +245,7 @@ __all__ = [
     "expected_mse_of_bits",
     "expected_sparse_trials",
     "feature_match",
+    "first_layer_release",
     "fit_features",
     "gaussian_prior_attack",
     "generative_attack",
@@ -264,6 +267,7 @@ __all__ = [
     "list_posterior",
     "match_gradients",
     "match_steps",
+    "match_with_prior",
     "matching_limit",
     "mean_record_mse",
     "minimise_squares",

@@ -183,7 +183,7 @@ def sparse_batch_attack(
     arguments.one_of("search", search, tuple(_CHUNK))
     most = {"sampling": 1 << 22, "descent": 2560}[search] if trials is None else trials
     arguments.integer("trials", most, 1)
-    arguments.real("noise_std", noise_std, 0, high_open=True)
+    noise_std = float(arguments.real("noise_std", noise_std, 0, high_open=True))
     arguments.real("seconds", seconds, 0)
     if least_agreement is None:
         least_agreement = _NOISY_AGREEMENT if noise_std else 1.0

@@ -418,7 +418,7 @@ def draw(tables: Tables) -> Figure:
         opacus["mu, certified"], opacus["mu, audited"], "^:", color=RED, label="one run, Opacus"
     )
     left.plot(many["mu, certified"], many["mu, audited"], "D-", color=GREEN, label="many runs")
-    left.set(xlabel="certified mu", ylabel="audited mu")
+    left.set(xlabel=r"certified $\mu$", ylabel=r"audited $\mu$")
     ticks = list(one["mu, certified"].unique())
     for axis in (left.xaxis, left.yaxis):
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -433,7 +433,7 @@ def draw(tables: Tables) -> Figure:
     middle.plot(x, many["success, audited"], "D", color=GREEN, label="many runs, 95%")
     part = one[one["game"] == LABEL]
     middle.plot(x, part["success, audited"], "s", color=ORANGE, label="one run, one of ten")
-    middle.set(xlabel="certified mu", ylabel="success, one of ten", ylim=(0, 1.7))
+    middle.set(xlabel=r"certified $\mu$", ylabel="success, one of ten", ylim=(0, 1.7))
     middle.set_yticks(np.linspace(0, 1, 6))
     middle.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     middle.minorticks_off()

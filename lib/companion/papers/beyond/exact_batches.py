@@ -489,7 +489,7 @@ def caption(tables: Tables) -> str:
         f"without noise; what is below {_LEAST:g} is drawn there. Middle: share of batches "
         f"of {COUNT} that come back, and that their zeros determine, against the layer's width. "
         "Right: error against noise over that at which the least singular value disappears, and "
-        "the Cramer-Rao floor of who knows the signals; crosses at the top: batches refused."
+        "the Cramer-Rao floor of who knows the signals, for each batch; crosses: batches refused."
     )
 
 
@@ -527,8 +527,8 @@ def draw(tables: Tables) -> Figure:
     middle.set_xticks(list(widths["width"]), [f"{width}" for width in widths["width"]])
     middle.minorticks_off()
     found, refused = noise[noise["certified"] == 1], noise[noise["certified"] == 0]
-    floor = noise.groupby("noise")["floor"].mean()
-    right.plot(floor.index, floor, "-", color=BLACK, lw=1.2)
+    for _, one in noise.groupby("draw"):
+        right.plot(one["noise"], one["floor"], "-", color=BLACK, lw=0.8)
     right.plot(found["noise"], found["rmse"], "o", color=BLUE, ms=4.5)
     right.plot(refused["noise"], refused["rmse"], "x", color=BLUE, ms=6)
     right.set(xscale="log", yscale="log", xlabel="noise / threshold", ylabel="RMSE")

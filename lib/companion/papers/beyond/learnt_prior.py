@@ -185,19 +185,25 @@ def measure(study: Context) -> Tables:
     )
 
 
+def recorded_denoiser() -> Denoiser:
+    """Return the denoiser of the recorded run, which has seen none of MNIST-5000's digits."""
+    denoiser = Denoiser(torch.Generator())
+    record = read_record(project_root() / RECORDS / "beyond" / "learnt_prior")
+    denoiser.load_state_dict(_tensors(record.tables["weights"]))
+    return denoiser
+
+
 def _denoiser(
     study: Context, attacked: datasets.LabelledImages
 ) -> tuple[Denoiser, dict[str, pd.DataFrame]]:
     """Return the denoiser, and its tables if it was trained here: its weights and its loss."""
     p = study.parameters
-    generator = study.generator("denoiser")
-    denoiser = Denoiser(generator)
     if p.weights == RECORDED:
-        record = read_record(project_root() / RECORDS / study.exhibit)
-        denoiser.load_state_dict(_tensors(record.tables["weights"]))
-        return denoiser, {}
+        return recorded_denoiser(), {}
     if p.weights != TRAINED:
         raise ValueError(f"weights must be {RECORDED!r} or {TRAINED!r}; got {p.weights!r}")
+    generator = study.generator("denoiser")
+    denoiser = Denoiser(generator)
     folder = data_folder(study, "MNIST")
     full = datasets.classified("MNIST", Path(folder) if folder else None, "train")
     unseen = {row.tobytes() for row in _bytes(attacked.inputs)}

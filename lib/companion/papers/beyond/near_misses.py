@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from scipy import optimize
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -241,6 +242,9 @@ def draw(tables: Tables) -> Figure:
     row[0].set(xscale="log", ylim=(-2.6, 0.1), ylabel="log-probability / N")
     row[0].set_xlabel("MSE as a share of the mean square")
     row[1].set(xscale="log", yscale="log", xlabel=r"$a = \sigma\sqrt{N}$")
+    scales = sorted(thresholds["scale"].unique())
+    row[1].set_xticks(scales, [f"{scale:g}" for scale in scales])
+    row[1].xaxis.set_minor_locator(NullLocator())
     row[1].set_ylabel("share at which the law is one half")
     for axis in row:
         axis.legend(loc="lower right")

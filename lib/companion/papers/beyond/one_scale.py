@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import optimize
@@ -26,7 +27,7 @@ from companion.study import Context, Parameter, Tables, Verdict, check, measurem
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.parameters import Settings
 from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import BOUND, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, legend_below, panels
+from companion.style import BOUND, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, legend_below
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.attacks import conversion_success, success_interval
 
@@ -483,7 +484,10 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     table, curves, guesses = tables["notions"], tables["curves"], tables["guesses"]
-    figure, axes = panels(3, 2, 4.2, 3.3)
+    figure = plt.figure(figsize=(8.4, 9.9), layout="constrained")
+    # the long names of the lowest panels would narrow those above
+    upper, lower = figure.subfigures(2, 1, height_ratios=(2, 1))
+    axes = [*upper.subplots(2, 2), lower.subplots(1, 2)]
     _candidates(axes[0][0], table, curves, int(tables.parameters.prior_size))
     _errors(axes[0][1], table, guesses)
     _near_misses(axes[1][0], table, curves)

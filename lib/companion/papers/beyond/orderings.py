@@ -10,7 +10,7 @@ from scipy import stats
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
-from companion.style import COLOURS, drawing, panels
+from companion.style import COLOURS, drawing, legend_below, panels
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "not printed: our own"
@@ -179,5 +179,5 @@ def draw(tables: Tables) -> Figure:
         row[1].plot(own["epsilon"], own["prior-free"] ** -0.5, label=label, **look)
     row[1].set(xscale="log", yscale="log", xlabel=r"$\varepsilon$")
     row[1].set_ylabel(r"noise of the averaged record, $\sigma/\sqrt{qT}$")
-    row[1].legend(loc="lower left")
+    legend_below(row[1])
     return figure

@@ -40,3 +40,11 @@ def at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
     if (pairs["ratio"] - spread > most).any():
         return False
     return True if (pairs["ratio"] + spread <= most).all() else None
+
+
+def at_least(pairs: pd.DataFrame, least: float) -> bool | None:
+    """Whether ratios are at least a number; as :func:`at_most`."""
+    spread = 4 * pairs["standard error"]
+    if (pairs["ratio"] + spread < least).any():
+        return False
+    return True if (pairs["ratio"] - spread >= least).all() else None

@@ -345,7 +345,7 @@ def draw(tables: Tables) -> Figure:
                 axis.plot(high, y, "os"[sampler == POISSON], color=colour, ms=4.5, zorder=3)
         axis.set(ylim=(-0.7, len(order) - 0.3))
         axis.grid(axis="y", visible=False)
-    axes[0].set(xscale="log", xlabel="epsilon")
+    axes[0].set(xscale="log", xlabel=r"$\varepsilon$")
     axes[1].axvline(1 / CANDIDATES, color=GREY, ls=":", lw=1)
     axes[1].set(xlabel="success with ten candidates", xlim=(0, 1.03))
     shuffled = table.groupby("setting")["draws"].first().eq("shuffled")

@@ -25,7 +25,7 @@ from companion.papers.beyond.two_layer_style import BLACK
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, panels
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, legend_below, panels
 from reconrisk import bounds, special
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
@@ -333,17 +333,12 @@ def alt(tables: Tables) -> str:
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    figure, axes = panels(2, 2, 5.0, 3.8)
+    figure, axes = panels(2, 2, 5.0, 4.6)
     _noise_panel(axes[0][0], tables["curves"])
     _gap_panel(axes[0][1], tables["gaps"])
     _slack_panel(axes[1][0], tables["batches"])
     _shares_panel(axes[1][1], tables["shares"])
     return figure
-
-
-def _small_legend(axes: Axes, **how: Any) -> None:
-    """A legend of one panel that the layout of the others ignores."""
-    axes.legend(**how).set_in_layout(False)
 
 
 def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
@@ -359,8 +354,7 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel=r"noise $\sigma$", ylabel="RMSE of the records")
     axes.set_title("errors and bounds over the noise")
     axes.set_ylim(0.3 * float(table["loosened"].min()), 8)
-    look = {"fontsize": 8, "handlelength": 2.0, "labelspacing": 0.25, "borderaxespad": 0.1}
-    _small_legend(axes, loc="lower right", **look)
+    legend_below(axes)
 
 
 _PARTS = {
@@ -387,8 +381,8 @@ def _gap_panel(axes: Axes, gaps: pd.DataFrame) -> None:
     axes.set(xscale="log", xlim=(1, None), xlabel="factor over the printed lower bound")
     axes.set_yticks(places, list(gaps["defence"]))
     axes.grid(axis="y", visible=False)
-    # above the bars, in the layout: the longest reach the right edge
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8)
+    axes.set_title("what lies between attack and bound")
+    legend_below(axes, 1)
 
 
 def _slack_panel(axes: Axes, batches: pd.DataFrame) -> None:
@@ -397,7 +391,7 @@ def _slack_panel(axes: Axes, batches: pd.DataFrame) -> None:
     axes.plot(x, batches["slack"], color=BLACK, marker="o", ms=4.5, label="measured")
     axes.plot(x, batches["limit"], "--", color=GREY, label="limit of high dimension")
     axes.axhline(1.0, color=PURPLE, linewidth=1.5, label="loosened bound")
-    _small_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 0.1), fontsize=8)
+    legend_below(axes)
     axes.set(xlabel="batch size", ylabel="exact over loosened bound", ylim=(0.8, None))
     axes.set_title("slack of the printed loosening")
     axes.set_xticks(list(x))
@@ -430,4 +424,4 @@ def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
     ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.set_xticks([], minor=True)
-    _small_legend(axes, loc="upper left", fontsize=8)
+    legend_below(axes, 1)

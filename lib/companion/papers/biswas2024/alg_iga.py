@@ -30,7 +30,7 @@ from companion.papers.biswas2024.reconstruction_drawings import colour_of, compa
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded
-from companion.style import COLOURS, GREY, drawing, legend_line
+from companion.style import COLOURS, GREY, drawing, legend_line, mark_printed
 from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.training import Release, backward_pass, one_hot, release_gradients
 
@@ -349,8 +349,8 @@ def caption(tables: Tables) -> str:
         "lightest Gaussian noise of Table II (dotted). Without noise the distance falls "
         f"below {below:g} at every batch size, and the error of {clean.index[-1]} records stays at "
         f"{clean['MSE'].iloc[-1]:.1g}. Below: the six rows of Table II when one "
-        "of the attack's settings is changed that the paper does not state; the printed numbers "
-        "are vertical lines where the data are the paper's."
+        "of the attack's settings is changed that the paper does not state; last, hollow, the "
+        "printed numbers, where the data are the paper's."
     )
 
 
@@ -413,12 +413,12 @@ def _draw_readings(figure: SubFigure, tables: Tables) -> None:
             axis.plot(mine["MSE"], places, marker, color=colour, mfc=face, markersize=5)
             if comparable(tables, which):
                 printed = mine["MSE"].iloc[0] / np.exp(mine["off"].iloc[0])
-                axis.axvline(printed, color=colour, linewidth=1, zorder=1)
-        axis.set(xscale="log", xlabel="mean squared error", ylim=(len(names) - 0.5, -0.5))
+                mark_printed(axis, printed, len(names), colour)
+        axis.set(xscale="log", xlabel="mean squared error", ylim=(len(names) + 0.5, -0.5))
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
         axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.set_yticks(range(len(names)), names)
+        axis.set_yticks(range(len(names) + 1), [*names, "printed"])
         axis.set_title(title(tables, which), loc="left")
     entries = [legend_line(*style, markerfacecolor=face) for *style, face in styles]
     figure.legend(

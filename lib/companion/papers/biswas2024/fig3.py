@@ -213,7 +213,7 @@ def alt(tables: Tables) -> str:
         for which in prints.SETS
     ]
     count = min(p.shown, attacked.PICTURES)
-    head = f"Rows of small grey pictures, {count} digits on the left and {count} garments right"
+    head = f"Rows of small grey pictures in two blocks, {count} pictures each"
     return ". ".join([head, *parts, ""]).rstrip()
 
 

@@ -244,7 +244,7 @@ def alt(tables: Tables) -> str:
 #: where the smallest and the largest epsilon stand, beside points and intervals
 _EPSILONS = {
     "Gaussian": ((0, (-9, -3), "right"), (-1, (0, -14), "right")),
-    "VMF": ((0, (-4, 9), "center"), (-1, (9, -3), "left")),
+    "VMF": ((0, (3, 9), "center"), (-1, (9, -3), "left")),
 }
 
 

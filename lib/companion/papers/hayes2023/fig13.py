@@ -392,9 +392,10 @@ def _mean_norms(axes: Axes, tables: Tables) -> None:
         "fontsize": 8,
         "color": ORANGE,
     }
-    for _, row in chosen.iterrows():
+    for place, (_, row) in enumerate(chosen.iterrows()):
         point = row["epsilon"], row["mean norm"]
-        axes.annotate(f"{row['learning rate']:g}", point, (0, -14), **text)
+        # left of the falling line; at its start, where a printed mark and the axis stand, right
+        axes.annotate(f"{row['learning rate']:g}", point, (-6 if place else 14, -13), **text)
     marks = [*_printed_norms(1.0, 0.1).items(), (1.0, 0.1), (40.0, 0.1)]
     mark_printed(axes, *np.transpose(marks), label="printed")
     threat.epsilon_axis(axes, norms)

@@ -181,7 +181,7 @@ def draw(tables: Tables) -> Figure:
     boxes = (
         (0, 0, "Batch", "unknown signal\n$S=(x_1,\\dots,x_B)$", BLUE),
         (left, 0, "Gradient", "forward map\n$\\nabla_\\Theta L(\\Theta;\\,S)$", BLUE),
-        (middle, 0, "Defence", "clip, add noise, prune,\ndrop, aggregate: $D$", ORANGE),
+        (middle, 0, "Defence", "clip, noise, prune,\ndrop, aggregate: $D$", ORANGE),
         (right, 0, "Attack", "inverse problem\n$\\hat S=A(D(\\nabla L))$", GREEN),
         (left, _BELOW, "Lower bound $R_L$", "least error of any\nalgorithm", PURPLE),
         (middle, _BELOW, "Error", "$\\min_\\pi d(S,\\pi(\\hat S))$,\nin the best order", GREY),

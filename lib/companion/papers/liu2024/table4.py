@@ -461,6 +461,7 @@ def draw(tables: Tables) -> Figure:
             _numbers(axis, table[table["batch size"] == n], titles, limit)
             label_settings(axis, settings, n == sizes[-1])
             axis.set_title(f"{title}, batch size {n}" if n == sizes[0] else f"batch size {n}")
+    figure.supxlabel("RMSE in hundredths", fontsize=9)
     return figure
 
 
@@ -481,7 +482,7 @@ def _numbers(
         return  # a batch size that is not printed
     axis.imshow(values, cmap="Blues", vmin=0.0, vmax=0.5, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        text = f"{value:.2f}".lstrip("0")
+        text = f"{100 * value:.0f}"
         colour = "white" if value > 0.3 else "black"
         axis.text(j, i, text, ha="center", va="center", fontsize=8, color=colour)
         if round(value, 2) == lowest[j] and attacks[i] != "mean image":

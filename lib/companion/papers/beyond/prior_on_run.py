@@ -1,0 +1,308 @@
+"""A learnt prior on paper C's release: all gradients of a DP-SGD run, over epsilon."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.experiments.tools import as_numpy
+from companion.papers.beyond.learnt_prior import recorded_denoiser
+from companion.papers.beyond.record_errors import (
+    at_least,
+    at_most,
+    ratio_of_means,
+    standard_error,
+)
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
+from companion.study.falsifiers import column, frame, graded, world
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
+from reconrisk import DPSGD, attacks, datasets, privacy
+from reconrisk.attacks import SecondMoments
+from reconrisk.models import Classifier
+from reconrisk.training import record_trajectories
+
+_OURS = "our own exhibit"
+_PAPER = "as in paper C, Figure 1a"
+PARAMETERS = {
+    "dataset": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "labelled data set of digits"),
+    "first": Parameter("int", 4000, 4000, _OURS, "position of the first digit attacked", 10),
+    "targets": Parameter("int", 24, 1000, _OURS, "digits attacked, a run each", 10),
+    "known": Parameter("int", 299, 999, _PAPER, "|D_-|, records known to the attacker", 1),
+    "epsilons": Parameter(
+        "floats",
+        (10.0, 100.0, 1000.0, 10000.0),
+        (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0),
+        _PAPER,
+        "epsilon of (epsilon, delta)-DP",
+        1e-3,
+    ),
+    "delta": Parameter("float", 1e-5, 1e-5, _PAPER, "delta of (epsilon, delta)-DP", 1e-300),
+    "steps": Parameter("int", 100, 100, _PAPER, "T, full-batch steps", 1),
+    "max_grad_norm": Parameter("float", 0.1, 0.1, _PAPER, "C, clipping norm", 1e-9),
+    "hidden": Parameter("int", 10, 10, _PAPER, "units of the hidden layer", 1),
+    "training_rate": Parameter(
+        "float", 2.0, 2.0, _OURS, "learning rate; every gradient is clipped", 1e-9
+    ),
+    "iterations": Parameter("int", 120, 400, _OURS, "steps of eq. (1)'s search", 1),
+    "rate": Parameter("float", 0.1, 0.05, _OURS, "learning rate of eq. (1)'s search", 1e-9),
+    "shown": Parameter("int", 7, 7, _OURS, "position of the target that is shown", 0),
+}
+SETTLES = ("O-121", "O-122")
+#: targets of one training
+CHUNK = 50
+SEARCH, DIRECT, WIENER, LEARNT, MEAN = (
+    "eq. (1)",
+    "no prior",
+    "mean and covariance",
+    "denoiser",
+    "mean image",
+)
+_LOOKS = {
+    SEARCH: (PURPLE, "P"),
+    DIRECT: (GREEN, "D"),
+    WIENER: (ORANGE, "^"),
+    LEARNT: (BLUE, "s"),
+    MEAN: (GREY, ""),
+}
+#: attackers compared record by record
+PAIRS = ((LEARNT, SEARCH), (LEARNT, WIENER), (LEARNT, MEAN), (SEARCH, MEAN))
+#: epsilons from which, and up to which, the denoiser is judged, and that up to which nobody gains
+PAYS, NOTHING = (100.0, 1000.0), 10.0
+#: most of the error of eq. (1)'s search, and of the mean image, that the denoiser leaves
+OF_SEARCH, OF_MEAN = 0.5, 0.75
+#: least of the mean image's error that is left where nobody gains
+HIDDEN = 0.8
+
+
+def _of(one: str, other: str, where: str) -> str:
+    """Select the rows of one comparison."""
+    return f"one == '{one}' and other == '{other}' and {where}"
+
+
+_PAYING = f"{PAYS[0]} <= epsilon <= {PAYS[1]}"
+FALSIFIERS = (
+    graded(
+        "errors of the denoiser {} larger",
+        column("pairs", "ratio", lambda c, by: c * (1 + by), _of(LEARNT, SEARCH, _PAYING)),
+        *("", "O-121"),
+        most=9,
+    ),
+    world(
+        "a denoiser that returns the mean image",
+        column("pairs", "ratio", lambda c: c * 0 + 1.0, _of(LEARNT, MEAN, _PAYING)),
+        *("", "O-121"),
+    ),
+    world(
+        "a search without prior that beats the mean image",
+        column("pairs", "ratio", lambda c: c * 0 + 0.5, _of(SEARCH, MEAN, f"epsilon == {PAYS[0]}")),
+        *("", "O-121"),
+    ),
+    world(
+        "a run without the epsilon at which the search fails",
+        frame("pairs", lambda t: t[t["epsilon"] != PAYS[0]]),
+        *("", "O-121"),
+    ),
+    graded(
+        "errors at a small epsilon {} smaller",
+        column(
+            "pairs",
+            "ratio",
+            lambda c, by: c * (1 - by),
+            _of(LEARNT, MEAN, f"epsilon <= {NOTHING}"),
+        ),
+        "O-122",
+    ),
+)
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    images = datasets.classified(p.dataset, None, "all")
+    learnt = images.inputs[: p.first]
+    targets = images.inputs[p.first :][: p.targets]
+    moments, denoiser = attacks.second_moments(learnt), recorded_denoiser()
+    shown = {"record": images.pictures(targets[[p.shown]])[0]}
+    errors, pairs = [], []
+    for epsilon in p.epsilons:
+        run = DPSGD(
+            privacy.noise_for_epsilon(epsilon, p.delta, steps=p.steps),
+            steps=p.steps,
+            max_grad_norm=p.max_grad_norm,
+        )
+        parts = [
+            _rebuilt(study, images, slice(at, at + CHUNK), run, moments, denoiser)
+            for at in range(p.first, p.first + len(targets), CHUNK)
+        ]
+        found = {a: np.concatenate([part[a] for part in parts])[: len(targets)] for a in parts[0]}
+        found[MEAN] = np.broadcast_to(learnt.mean(axis=0), targets.shape)
+        squares = {a: np.square(e - targets).mean(axis=1) for a, e in found.items()}
+        sigma = run.noise_multiplier
+        errors += [(epsilon, sigma, a, e.mean(), standard_error(e)) for a, e in squares.items()]
+        pairs += [(epsilon, *two, *ratio_of_means(*(squares[a] for a in two))) for two in PAIRS]
+        shown |= {
+            f"{epsilon:g} {a}": images.pictures(np.asarray(e[[p.shown]], dtype=float))[0]
+            for a, e in found.items()
+        }
+    return Tables(
+        {
+            "errors": pd.DataFrame(
+                errors, columns=["epsilon", "sigma", "attacker", "MSE", "standard error"]
+            ),
+            "pairs": pd.DataFrame(
+                pairs, columns=["epsilon", "one", "other", "ratio", "standard error"]
+            ),
+        },
+        images=shown,
+        ran=f"{len(targets)} digits of {images.name}, each in a run of {p.steps} full-batch steps "
+        f"with {p.known} known records, at {len(p.epsilons)} epsilons.",
+    )
+
+
+def _rebuilt(
+    study: Context,
+    images: datasets.LabelledImages,
+    rows: slice,
+    run: DPSGD,
+    moments: SecondMoments,
+    denoiser: Any,
+) -> dict[str, np.ndarray]:
+    """What each attacker makes of the runs of some targets."""
+    p = study.parameters
+    inputs = torch.as_tensor(images.inputs, dtype=torch.float32)
+    labels = torch.as_tensor(np.asarray(images.labels)).long()
+    rows = slice(rows.start, min(rows.stop, p.first + p.targets, len(inputs)))
+    seen = record_trajectories(
+        Classifier(inputs.shape[1], p.hidden),
+        run,
+        *(inputs[: p.known], labels[: p.known], inputs[rows], labels[rows]),
+        learning_rate=p.training_rate,
+        generator=study.generator("run", run.noise_multiplier, rows.start),
+    )
+    given = seen.weights, seen.residuals, run, labels[rows]
+
+    def filtered(x_hat: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+        shares = as_numpy(std) / moments.mean_square**0.5
+        pairs = zip(x_hat.split(1), shares, strict=True)
+        return torch.cat([attacks.wiener_filter(x, float(s), moments) for x, s in pairs])
+
+    priors = {
+        DIRECT: lambda x_hat, std: x_hat,
+        WIENER: filtered,
+        LEARNT: lambda x_hat, std: attacks.denoise(x_hat, std, denoiser),
+    }
+    search = attacks.match_gradients(
+        *given,
+        generator=study.generator("search", rows.start),
+        iterations=p.iterations,
+        restarts=1,
+        learning_rate=p.rate,
+    )
+    start = attacks.rank_one_start(seen.residuals)
+    found = {
+        name: attacks.match_with_prior(*given, prior, start=start) for name, prior in priors.items()
+    }
+    return {name: as_numpy(x) for name, x in {SEARCH: search.inputs, **found}.items()}
+
+
+def judge(tables: Tables) -> Iterator[Verdict]:
+    pairs = tables["pairs"]
+    paying = pairs[pairs["epsilon"].between(PAYS[0] / 1.001, PAYS[1] * 1.001)]
+    over = {(one, other): paying.query("one == @one and other == @other") for one, other in PAIRS}
+    parts = [
+        at_most(over[LEARNT, SEARCH], OF_SEARCH),
+        at_most(over[LEARNT, MEAN], OF_MEAN),
+        at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
+    ]
+    both = set(PAYS) <= set(pairs["epsilon"])
+    decided = None if None in parts else True
+    yield from shared_by(
+        check(
+            "beyond/prior_on_run",
+            False if False in parts or not both else decided,
+            f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
+            f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
+            "search, and less than three quarters of the mean image",
+            ours="over the search: " + _listing(over[LEARNT, SEARCH]) + "; over the mean image: "
+            f"{_listing(over[LEARNT, MEAN])}",
+            tolerance="4 standard errors",
+            stand_in=tables.stand_in,
+            decided_by="more targets",
+        ),
+        "O-121",
+    )
+    hidden = pairs.query("one == @LEARNT and other == @MEAN and epsilon <= @NOTHING")
+    yield check(
+        "O-122",
+        at_least(hidden, HIDDEN) if len(hidden) else False,
+        f"up to epsilon = {NOTHING:g} the learnt prior is not worth much either: more than "
+        f"{HIDDEN:.0%} of the mean image's error is left",
+        ours=_listing(hidden),
+        tolerance="4 standard errors",
+        stand_in=tables.stand_in,
+        decided_by="more targets",
+    )
+
+
+def _listing(table: pd.DataFrame) -> str:
+    return ", ".join(f"{r['ratio']:.2f} (epsilon = {r['epsilon']:g})" for _, r in table.iterrows())
+
+
+def caption(tables: Tables) -> str:
+    p = tables.parameters
+    return (
+        f"A digit in runs of {p.steps} steps, as attackers rebuild it from all gradients: by paper "
+        "C's search, from the first layer without a prior, with the mean and covariance of "
+        f"{p.first:,} digits, and with a denoiser learnt from others; right, mean squared errors "
+        f"of {p.targets} digits with two standard errors."
+    )
+
+
+def alt(tables: Tables) -> str:
+    mse = tables["errors"].pivot_table(index="epsilon", columns="attacker", values="MSE")
+    words = "; ".join(
+        f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}"
+        for epsilon, row in mse.iterrows()
+    )
+    return (
+        f"A grid of pictures, five attackers by {len(mse)} epsilons, and errors: {words}; the mean "
+        f"image {mse[MEAN].iloc[0]:.2g}."
+    )
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    errors = tables["errors"]
+    epsilons = sorted(errors["epsilon"].unique())
+    figure = plt.figure(figsize=(8.2, 4.2), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
+    axes = left.subplots(len(_LOOKS), len(epsilons))
+    for row, attacker in zip(axes, _LOOKS, strict=True):
+        for axis, epsilon in zip(row, epsilons, strict=True):
+            picture(axis, tables.images[f"{epsilon:g} {attacker}"])
+        row[0].set_ylabel(
+            attacker.replace(" ", "\n", 1), rotation=0, ha="right", va="center", fontsize=8
+        )
+    for axis, epsilon in zip(axes[0], epsilons, strict=True):
+        axis.set_title(f"{epsilon:g}", fontsize=9)
+    left.suptitle("epsilon =", fontsize=10)
+    axis = right.subplots()
+    for attacker, (colour, mark) in _LOOKS.items():
+        own = errors[errors["attacker"] == attacker]
+        axis.errorbar(
+            own["epsilon"],
+            own["MSE"],
+            2 * own["standard error"] if mark else None,
+            color=colour,
+            marker=mark,
+            ls="-" if mark else "--",
+            ms=4.5,
+            label=attacker,
+        )
+    axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean squared error")
+    axis.legend(fontsize=8, loc="lower left")
+    return figure
