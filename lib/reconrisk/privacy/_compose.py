@@ -25,6 +25,7 @@ gives all masses of the sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,9 @@ from scipy.linalg import lapack
 
 from reconrisk.privacy._step import UNIT, Law
 
-__all__ = ["LARGEST", "LONGEST", "Sum", "TooLong", "compose"]
+__all__ = [
+    "LARGEST", "LONGEST", "Sum", "TooLong", "compose", "distances_at", "few_frequencies",
+]  # fmt: skip
 
 #: longest transform of which all masses are kept, and longest of which few are
 LONGEST = 1 << 22
@@ -204,7 +207,7 @@ def compose(
     )
     centred, largest = _centred(tilted)
     shift = first - steps * (law.first + largest)
-    counting = _counting(centred, steps, size)
+    counting = few_frequencies([(centred, steps)], size)
     if size > LONGEST and (whole or counting is None):
         raise TooLong(f"{size} lattice points, too many of whose frequencies are not negligible")
     relative += 4.0 * UNIT * size if whole or counting is None else 0.0
@@ -336,39 +339,44 @@ def _powers(
     return powers, each, square, left_out
 
 
-def _counting(law: _Centred, steps: int, size: int) -> tuple[np.ndarray, float] | None:
+def few_frequencies(
+    laws: Sequence[tuple[_Centred, int]], size: int
+) -> tuple[np.ndarray, float] | None:
     """Return the frequencies that are not negligible, and a bound on the others' part of each mass.
 
-    None if too many may be needed.
+    Of a sum of so many draws of each law. None if too many may be needed.
     """
-    coarse = 512.0 * law.deviation + 64.0
+    coarse = 512.0 * max(law.deviation for law, _ in laws) + 64.0
     coarse = 1 << math.ceil(math.log2(min(max(coarse, size / _FINEST), size / _COARSE, _LONG)))
     entry = 8.0 * math.log2(coarse) * UNIT
-    distance = fft.rfft(_fold(law, coarse)) - law.others
-    # upper bounds within half an interval of each coarse frequency
     half = math.pi / coarse * (1.0 + 1e-9)
-    magnitude = np.abs(1.0 + distance) + entry + half * law.deviation
-    missing = -2.0 * distance.real - np.abs(distance) ** 2 - 8.0 * entry * law.others
-    missing = np.maximum(np.sqrt(np.maximum(missing, 0.0)) - half * law.spread, 0.0)
-    missing = np.minimum(missing, 1.0 - 1e-15)
-    log_power = steps * np.minimum(np.log(magnitude), 0.5 * np.log1p(-missing * missing))
+    log_power = np.zeros(coarse // 2 + 1)
+    for law, steps in laws:
+        distance = fft.rfft(_fold(law, coarse)) - law.others
+        # upper bounds within half an interval of each coarse frequency
+        magnitude = np.abs(1.0 + distance) + entry + half * law.deviation
+        missing = -2.0 * distance.real - np.abs(distance) ** 2 - 8.0 * entry * law.others
+        missing = np.maximum(np.sqrt(np.maximum(missing, 0.0)) - half * law.spread, 0.0)
+        missing = np.minimum(missing, 1.0 - 1e-15)
+        log_power += steps * np.minimum(np.log(magnitude), 0.5 * np.log1p(-missing * missing))
     counts = np.flatnonzero(log_power > _NEGLIGIBLE)
     ratio = size // coarse
     wanted = counts.size * ratio
-    most = _WORTH * size if size <= LONGEST else MOST_PRODUCTS
-    if wanted > min(MOST_FREQUENCIES, size >> 4) or wanted * law.rest.size > most:
+    most = len(laws) * _WORTH * size if size <= LONGEST else MOST_PRODUCTS
+    products = wanted * sum(law.rest.size for law, _ in laws)
+    if wanted > min(MOST_FREQUENCIES, size >> 4) or products > most:
         return None
     start = counts * ratio - ratio // 2
     frequencies = (start[:, None] + np.arange(ratio + 1)).ravel()
-    frequencies = np.unique(frequencies[(frequencies >= 0) & (frequencies <= size // 2)])
-    left_out = np.delete(log_power, counts)
-    return frequencies, 2.0 * float(np.exp(left_out).sum()) / coarse
+    left = np.exp(log_power[log_power <= _NEGLIGIBLE])
+    omitted = 2.0 * ratio * float(np.sum(left)) / size
+    return np.unique(np.clip(frequencies, 0, size // 2)), omitted
 
 
-def _few_powers(
-    law: _Centred, steps: int, size: int, shift: int, frequencies: np.ndarray
-) -> tuple[np.ndarray, float, float]:
-    """Return ``phi**T`` at some frequencies, and bounds on the resulting errors of the masses.
+def distances_at(
+    law: _Centred, size: int, frequencies: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``phi - 1`` at some frequencies, and bounds on its errors.
 
     What is summed is ``exp(-i omega k) - 1``, which is small for most draws: so are the errors.
     """
@@ -394,6 +402,14 @@ def _few_powers(
     entry = (
         UNIT * (64.0 + 2.0 * (_BLOCK + 16.0 + math.log2(rows))) * (3.0 * within * law.others + away)
     )
+    return distance, entry
+
+
+def _few_powers(
+    law: _Centred, steps: int, size: int, shift: int, frequencies: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """Return ``phi**T`` at some frequencies, and bounds on the resulting errors of the masses."""
+    distance, entry = distances_at(law, size, frequencies)
     powers, each, square, left_out = _powers(distance, entry, steps, size)
     weight = np.abs(powers)
     inverse = 128.0 * UNIT

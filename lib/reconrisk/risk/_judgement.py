@@ -355,6 +355,8 @@ def _halving(asked: _Asked) -> Judgement:
 
 def _steps_for(asked: _Asked, goal: float) -> int | None:
     """Most steps, to a few per cent, at which ten candidates give no more than ``goal``."""
+    if asked.run.phases:  # there is more than one way to have fewer
+        return None
     report, low, high = asked.report, 0, asked.run.steps
     while high - low > max(1, low // 20):
         middle = max(low + 1, math.isqrt(max(low, 1) * high))
