@@ -194,7 +194,11 @@ def distance_of(run: TrainingRun) -> Interval:
         run.steps * one * (1.0 + 1e-14),
         _distance_by_divergence(run),
     )
-    return Interval.of(found.lower, max(upper, found.lower))
+    # a test at one of these rates is nearly the best where there is hardly any noise
+    gains = (success_at(run, math.log(k)).lower for k in (1e-6, 1e-3, 1e-2))
+    tests = (g - k for g, k in zip(gains, (1e-6, 1e-3, 1e-2), strict=True) if g is not None)
+    lower = max(found.lower, *tests) * (1.0 - _ROUNDING)
+    return Interval.of(lower, max(upper, lower))
 
 
 def _distance_by_divergence(run: TrainingRun) -> float:

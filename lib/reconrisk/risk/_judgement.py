@@ -30,6 +30,8 @@ NOTHING = 0.99
 REIDENTIFICATION = 0.09
 #: gain over a blind guess, in shares of the way to certainty, up to which it is called slight
 SLIGHT, MUCH = 0.1, 0.5
+#: times a blind guess's chance up to which naming one of ten is called hardly better
+HARDLY = 1.1
 #: side of the thumbnail to which an eye, or an attacker, averages a noisy picture
 PICTURE_SIDE = 32
 _FALSE_ALARMS = 0.01
@@ -172,6 +174,8 @@ def _matching(asked: _Asked) -> Judgement:
         "can be named"
         if million > REIDENTIFICATION
         else "hardly better than guessing"
+        if ten <= HARDLY * 0.1
+        else "somewhat better than guessing"
         if gain <= SLIGHT
         else "better than guessing"
         if gain <= MUCH
@@ -323,6 +327,11 @@ def _halving(asked: _Asked) -> Judgement:
             "guess: there is little left to halve."
         )
         return Judgement("halving", question, "nothing needed", text, ("rero",))
+    if run.guarantee is not None:
+        text = f"Not computed: {run.guarantee.words} is all that the report knows of the run."
+        if run.guarantee_of_noise:
+            text = "Not computed for this sampler: assess runs with more noise side by side."
+        return Judgement("halving", question, "not judged", text, ("rero",))
     goal = 0.1 + 0.5 * (ten - 0.1)
     try:
         found = least_noise("rero", goal, run, asked.report.record, at=10).run

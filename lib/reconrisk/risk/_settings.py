@@ -202,6 +202,11 @@ class TrainingRun:
         return self.mechanism == "gaussian"
 
     @property
+    def guarantee_of_noise(self) -> bool:
+        """Whether the guarantee is what is proven of noise that is known, by a sampler's name."""
+        return isinstance(self.guarantee, Releases) and self.guarantee.sampled
+
+    @property
     def sensitivity(self) -> float:
         """L2 sensitivity of a step's sum to one record, or group of them, in clipping norms."""
         return math.sqrt(self.layers) * self.group_size
