@@ -340,7 +340,7 @@ def _halving(asked: _Asked) -> Judgement:
     name = "noise_multiplier" if run.gaussian else "concentration"
     here, there = float(getattr(run, name)), float(getattr(found, name))
     factor = there / here if run.gaussian else here / there
-    words = name.replace("_", " ")
+    words, more = name.replace("_", " "), number(factor, "up")
     text = (
         f"A {words} of {number(there, 'up' if run.gaussian else 'down')} instead of "
         f"{number(here)} halves what an attacker with ten candidates gains over a blind guess "
@@ -348,7 +348,7 @@ def _halving(asked: _Asked) -> Judgement:
     )
     if run.gaussian:
         text += (
-            f"each averaged gradient is {number(factor)} times as noisy. Batches {number(factor)} "
+            f"each averaged gradient is {more} times as noisy. Batches {more} "
             "times as large undo that, and at the same sampling rate they take as many times more "
             "data."
         )
@@ -357,9 +357,7 @@ def _halving(asked: _Asked) -> Judgement:
     steps = _steps_for(asked, goal)
     if steps is not None:
         text += f" Or {steps:,} steps instead of {run.steps:,}, at the price of less training."
-    return Judgement(
-        "halving", question, f"{number(factor, 'up')} times the noise", text, ("rero",)
-    )
+    return Judgement("halving", question, f"{more} times the noise", text, ("rero",))
 
 
 def _steps_for(asked: _Asked, goal: float) -> int | None:
