@@ -23,7 +23,8 @@ BROADCASTING = {
         bayes_success_vmf_two cramer_rao_order direction_cosine_gaussian direction_cosine_vmf
         direction_error_gaussian direction_error_scaled_vmf direction_error_vmf expected_mse
         expected_mse_clipped expected_mse_james_stein expected_mse_known_norm expected_mse_sampled
-        expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr fano_success
+        expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr exposure_prior
+        fano_success
         information_capacity information_capacity_vmf information_on_sphere information_success
         log_prior_success_box log_prior_success_pixels log_prior_success_pixels_printed mse_density
         mse_floor_uniform mse_lower_bound mse_lower_bound_renyi

@@ -45,6 +45,10 @@ def real(
     ValueError
         If any entry is nan or outside the interval.
     """
+    if type(value) is float or type(value) is int:  # quickly: long schedules hold thousands
+        enough = value > low if low_open else value >= low
+        if enough and (value < high if high_open else value <= high):
+            return np.asarray(value, dtype=float)
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -85,6 +89,8 @@ def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.
         If any entry is nan, infinite, fractional or outside the interval.
     """
     array = real(name, value, low, high)
+    if type(value) is int:
+        return array
     if not np.all(array == np.floor(array)) or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be a whole number; got {shown(value)}")
     return array

@@ -172,7 +172,7 @@ def test_hardly_any_loss_has_a_normal_total_variation(run):
 def test_the_sum_of_positive_terms_agrees_with_the_difference_of_tails(monkeypatch):
     monkeypatch.setattr(_total_variation, "_ROUNDED", 0.0)
     for sigma, q, steps in [(2.0, 1e-3, 500), (10.0, 1e-4, 20_000), (1.2, 3e-5, 4), (5.0, 0.1, 3)]:
-        low, high = _total_variation.small_total_variation(Mechanism(1.0 / sigma, q, steps))
+        low, high = _total_variation.small_losses_delta(Mechanism(1.0 / sigma, q, steps), 0.0)
         low_end, high_end = refined_delta(Mechanism(1.0 / sigma, q, steps))
         assert low <= high_end and low_end <= high
         assert high - low <= 2e-3 * high
@@ -181,7 +181,7 @@ def test_the_sum_of_positive_terms_agrees_with_the_difference_of_tails(monkeypat
 def refined_delta(mechanism):
     """Delta of nought by threshold tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_profile, "small_total_variation", lambda _: None)
+        patch.setattr(_profile, "small_losses_delta", lambda *_: None)
         return _profile.delta_enclosure(mechanism, 0.0, 1e-4)
 
 

@@ -38,6 +38,7 @@ VALID = {
     "diameter": (1.0, 2.0),
     "dimension": (10, 30),
     "dof": (3.0, 8.0),
+    "exposure": (1.0, 10.0),
     "epsilon": (0.5, 3.0),
     "grad_norm": (0.5, 1.0),
     "information": (0.5, 3.0),

@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy import Atoms, Group, Laplace, _phases
 
 HALVES = [DPSGD(1.1, 0.01, 400), DPSGD(1.1, 0.01, 600)]
@@ -162,6 +163,40 @@ def test_long_schedules_are_grouped_and_enclosed(monkeypatch):
     for safe in (True, False):
         few = _phases.grouped(schedule, safe)
         assert len(few) <= 8 and sum(r.steps for r in few) == 1000
+
+
+def test_long_schedules_of_groups_are_grouped_too(monkeypatch):
+    monkeypatch.setattr(_phases, "MOST_PARTS", 6)
+    schedule = [Group(DPSGD(float(s), 0.02, 10), 2) for s in np.linspace(2.0, 2.1, 40)]
+    few = _phases.grouped([*schedule, DPSGD(3.0, 0.02, 7), Laplace(20.0)], True)
+    assert len(few) <= 6 and sum(r.run.steps for r in few if isinstance(r, Group)) == 400
+    assert few[0] == Laplace(20.0) and DPSGD(3.0, 0.02, 7) in few
+
+
+def test_few_frequencies_give_what_a_whole_transform_gives(monkeypatch):
+    phases = [DPSGD(s, 0.02, 2000) for s in (1.0, 1.2, 1.5)]
+    laws = [(_phases.part_of(p).step(2e-3, 1e-12).nu, 2000) for p in phases]
+    sums = [_phases._sum_of(laws, 0.0, (0.02, 0.02), -30.0)]
+    assert _phases.few_frequencies(
+        [(_phases._centred(law.mass)[0], n) for law, n in laws], sums[0].size
+    )
+    monkeypatch.setattr(_phases, "few_frequencies", lambda *_: None)
+    sums.append(_phases._sum_of(laws, 0.0, (0.02, 0.02), -30.0))
+    few, whole = sums
+    assert (few.first, few.size) == (whole.first, whole.size)
+    assert np.max(np.abs(few.mass - whole.mass)) <= few.each + whole.each < 1e-9
+    assert np.linalg.norm(few.mass - whole.mass) <= few.square + whole.square
+
+
+def test_the_report_of_a_long_schedule_takes_seconds(monkeypatch):
+    # every entry used to be composed anew at each question: minutes at 20,000 entries
+    monkeypatch.setattr(_phases, "MOST_PARTS", 4)
+    history = [(float(s), 0.004, 1) for s in np.linspace(1.5, 0.8, 20_000)]
+    start = time.process_time()
+    run = risk.from_opacus(history, dataset_size=60_000, parameters=1000)
+    page = risk.assess(run).to_html()
+    assert time.process_time() - start < 20.0
+    assert "20,000 phases" in page and len(page) < 2e6
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from reconrisk.bounds._estimators import (
     mse_tail_shrunk,
     shrinkage_factor,
 )
+from reconrisk.bounds._exposure import exposure_prior, exposure_success, mean_exposure
 from reconrisk.bounds._guarantees import (
     ApproximateDP,
     Guarantee,
@@ -136,6 +137,9 @@ __all__ = [
     "Guarantee",
     "LossDistribution",
     "Releases",
+    "exposure_prior",
+    "exposure_success",
+    "mean_exposure",
     "RenyiDP",
     "TradeOff",
     "ZeroConcentratedDP",

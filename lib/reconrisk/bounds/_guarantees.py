@@ -21,7 +21,7 @@ from scipy import optimize
 
 from reconrisk import arguments, privacy, special
 from reconrisk._types import DPSGD, Enclosure
-from reconrisk.bounds._rero import rero
+from reconrisk.bounds._rero import rero, rero_curve
 from reconrisk.privacy._phases import Release, as_run_or_releases
 from reconrisk.privacy._releases import Atoms
 from reconrisk.privacy._samplers import SampledRun
@@ -348,6 +348,18 @@ class Releases:
         self._curve: Guarantee | None = None
         if len(many) == 1 and isinstance(many[0], Atoms) and many[0].steps == 1:
             self._curve = _OneRelease(many[0])
+
+    @property
+    def sampled(self) -> bool:
+        """Whether this is a run with another sampler than Poisson's."""
+        return isinstance(self._run, SampledRun)
+
+    def successes(self, prior_success: np.ndarray) -> np.ndarray:
+        """Return upper bounds on the largest success at many prior successes, quickly."""
+        if self._curve is not None:
+            logs = (self._curve.success(math.log(k)).upper for k in prior_success)
+            return np.exp(np.array(list(logs)))
+        return rero_curve(self._run, prior_success)[1]
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""

@@ -19,7 +19,12 @@ from scipy import special as sc
 from reconrisk import arguments, special
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds import _arguments as args
-from reconrisk.privacy._phases import Release, as_run_or_releases, composed_success
+from reconrisk.privacy._phases import (
+    Release,
+    as_run_or_releases,
+    composed_success,
+    grouped_runs,
+)
 from reconrisk.privacy._releases import Laplace, part_of
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import mechanism_of
@@ -282,7 +287,7 @@ def _outer(releases: list[Release], log_kappa: np.ndarray) -> tuple[np.ndarray, 
     """
     low, high = log_kappa.copy(), np.where(log_kappa > -np.inf, 0.0, -np.inf)
     runs = [r for r in releases if isinstance(r, DPSGD)]
-    for run in runs:
+    for run in grouped_runs(runs, False):
         low = np.maximum(low, _closed(run, 1, float(run.sampling_rate), log_kappa)[0])
     if len(runs) == len(releases):
         shifts = [math.sqrt(float(r.steps)) / float(r.noise_multiplier) for r in runs]

@@ -33,6 +33,7 @@ max_grad_norm: 1.0
 # epsilon is given at this delta.
 delta: 1e-5
 # sampler: shuffle      # or fixed, random-allocation, cyclic; by default poisson
+# correlation: {encoder: square-root, bands: 8}   # or tree: noise correlated between steps
 # group_size: 3         # records of one person, protected together
 
 # If noise or batch size change during training: each phase, in any order. What a phase leaves out

@@ -58,6 +58,7 @@ p { margin: .3rem 0; }
 .muted, figcaption, dt { color: var(--muted); font-size: .92rem; }
 dl { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; margin: .8rem 0; }
 dl div { display: flex; gap: .45rem; align-items: baseline; }
+dt { white-space: nowrap; }
 dd { margin: 0; font-variant-numeric: tabular-nums; }
 ul { margin: .4rem 0; padding-left: 1.2rem; }
 .warning { padding: .5rem .8rem; border-left: 4px solid var(--orange); background: var(--card); }

@@ -30,7 +30,7 @@ MODEL_FIELDS = (
     "dropout", "pruned",
 )  # fmt: skip
 #: fields of a file from which arguments of the library's constructors are computed
-OWN = ("image", "data", "opacus_history", "guarantee", "model")
+OWN = ("image", "data", "opacus_history", "guarantee", "correlation", "model")
 FIELDS = (*RUN, *RECORD, *QUESTIONS, *OWN)
 
 #: most records and most values of a data set that are measured
@@ -188,6 +188,8 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     given = {name: fields[name] for name in RUN if name in fields}
     if "guarantee" in fields:
         return risk.from_guarantee(_guarantee(fields["guarantee"]), **given)
+    if "correlation" in fields:
+        return _correlated(fields["correlation"], given)
     if "opacus_history" not in fields:
         return risk.training_run(**given)
     path = folder / _path("opacus_history", fields["opacus_history"])
@@ -204,19 +206,42 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
         raise ValueError(f"{path}: {error}") from None
 
 
+def _correlated(value: Any, given: Mapping[str, Any]) -> TrainingRun:
+    """Return a run whose noise is correlated between steps."""
+    found = _parts("correlation", value, "fields such as encoder=square-root, bands=8, period=234")
+    for name in found:
+        if name not in ("encoder", "bands", "period"):
+            raise SettingError(f"correlation {name}", found[name], "one of encoder, bands, period")
+    named = {"noise_multiplier", "steps", "sampling_rate", "max_grad_norm", "parameters", "delta",
+             "dataset_size"}  # fmt: skip
+    for name in given:
+        if name not in named:
+            raise SettingError(name, given[name], "left out beside correlation")
+    must = {name: given.get(name) for name in ("noise_multiplier", "steps")}
+    for name, part in must.items():
+        if part is None:
+            raise SettingError(name, None, "given with correlation")
+    if "encoder" not in found:
+        raise SettingError("correlation encoder", None, "given: tree or square-root")
+    return risk.correlated_run(**{**given, **found})
+
+
 def _guarantee(value: Any) -> dict[str, Any]:
     """Return the fields of a guarantee, of a flag as well: ``epsilon=3, delta=1e-5``."""
+    return _parts("guarantee", value, "fields such as epsilon=3, delta=1e-5")
+
+
+def _parts(name: str, value: Any, expected: str) -> dict[str, Any]:
     if isinstance(value, dict):
-        return {name: part for name, part in value.items() if part is not None}
-    expected = "fields such as epsilon=3, delta=1e-5"
+        return {part: one for part, one in value.items() if one is not None}
     if not isinstance(value, str):
-        raise SettingError("guarantee", value, expected)
+        raise SettingError(name, value, expected)
     found: dict[str, Any] = {}
     for part in value.split(","):
-        name, equals, text = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or name in found:
-            raise SettingError("guarantee", value, expected)
-        found[name] = scalar(text)
+        field, equals, text = (piece.strip() for piece in part.partition("="))
+        if not equals or not field or field in found:
+            raise SettingError(name, value, expected)
+        found[field] = scalar(text)
     return found
 
 

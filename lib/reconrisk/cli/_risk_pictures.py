@@ -143,6 +143,8 @@ def _panel() -> tuple[Figure, Axes]:
 
 def _curve(run: risk.TrainingRun, kappa: np.ndarray) -> np.ndarray:
     """Certified upper bounds on the success of any attack."""
+    if isinstance(run.guarantee, bounds.Releases):
+        return run.guarantee.successes(kappa)
     if not composed_numerically(run) or run.guarantee is not None:
         return np.array([success_at(run, math.log(k)).upper for k in kappa])
     if run.mechanism == "gaussian":

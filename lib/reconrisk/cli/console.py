@@ -74,7 +74,10 @@ def check_writable(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file as a whole or not at all: on an error the old one stays as it was."""
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OSError(f"{path} cannot be written: {error.strerror}") from None
         return
     target = path.resolve()  # a link stays a link
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".reconrisk-")

@@ -94,6 +94,14 @@ def risk(
             metavar="FIELDS",
         ),
     ] = None,
+    correlation: Annotated[
+        Text,
+        _flag(
+            "Where noise is correlated between steps (DP-FTRL, banded matrices): "
+            "'encoder=tree' or 'encoder=square-root, bands=8, period=234'.",
+            metavar="FIELDS",
+        ),
+    ] = None,
     group_size: Annotated[
         Text, _flag("Records of one person, protected together; by default 1.")
     ] = None,
@@ -183,7 +191,7 @@ def risk(
         "max_grad_norm": max_grad_norm, "delta": delta, "parameters": parameters,
         "layers": layers, "mechanism": mechanism, "concentration": concentration,
         "opacus_history": opacus_history, "guarantee": guarantee, "group_size": group_size,
-        "sampler": sampler,
+        "sampler": sampler, "correlation": correlation,
         "dimension": dimension, "image": image,
         "data_range": data_range, "data_norm": data_norm, "contrast": contrast, "data": data,
         "prior_sizes": prior_size, "log_priors": log_prior_success,
@@ -266,7 +274,13 @@ def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:
 
 def _write(text: str, out: Path | None) -> None:
     if out is None:
-        sys.stdout.write(text)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads has read enough
+            raise
+        except OSError as error:
+            raise OSError(f"the standard output cannot be written: {error.strerror}") from None
         return
     write_whole(out, text)
     note(f"written to {out}")

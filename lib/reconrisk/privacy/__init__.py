@@ -22,6 +22,7 @@ from reconrisk.privacy._moments import noise_by_moments
 from reconrisk.privacy._releases import Atoms, Group, Laplace
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import delta, epsilon, noise_for_epsilon, noise_for_success
+from reconrisk.privacy._tuning import tuned_epsilon
 from reconrisk.privacy._vmf import (
     vmf_concentration,
     vmf_entropy,
@@ -65,6 +66,7 @@ __all__ = [
     "noise_for_success",
     "square_root_encoder",
     "tree_encoder",
+    "tuned_epsilon",
     "vmf_concentration",
     "vmf_entropy",
     "vmf_epsilon",

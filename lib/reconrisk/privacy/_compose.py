@@ -17,12 +17,15 @@ gives all masses of the sum.
   bounds the error of each mass; its mean square bounds that of a tail, by the Cauchy-Schwarz
   inequality;
 - *omitted frequencies*: ``(|phi| + e)**T``, between the points of a coarser transform by
-  ``|phi'| <= E|k - mean|``.
+  ``|phi'| <= E|k - mean|`` and, sharper near one, because ``sqrt(1 - |phi|**2)`` changes at most as
+  fast as the draws' standard deviation. (With the difference ``d`` of two draws it is the root of
+  ``2 E sin(d omega/2)**2``, a norm of ``sin(d omega/2)``, which changes by at most ``d/2``.)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +34,9 @@ from scipy.linalg import lapack
 
 from reconrisk.privacy._step import UNIT, Law
 
-__all__ = ["LARGEST", "LONGEST", "Sum", "TooLong", "compose"]
+__all__ = [
+    "LARGEST", "LONGEST", "Sum", "TooLong", "compose", "distances_at", "few_frequencies",
+]  # fmt: skip
 
 #: longest transform of which all masses are kept, and longest of which few are
 LONGEST = 1 << 22
@@ -40,6 +45,11 @@ LARGEST = 1 << 30
 #: largest number of frequencies evaluated one by one, and of their products with masses
 MOST_FREQUENCIES = 1 << 14
 MOST_PRODUCTS = 1 << 29
+
+#: lengths of the transform that finds them: the most, and the parts of the window's
+_LONG, _COARSE, _FINEST = 1 << 20, 8, 1 << 7
+#: products of frequencies and masses that cost as much as one point of a whole transform
+_WORTH = 100
 
 #: share of the error that improbable masses may have, to be counted apart
 _IMPROBABLE = 1e-6
@@ -197,19 +207,23 @@ def compose(
     )
     centred, largest = _centred(tilted)
     shift = first - steps * (law.first + largest)
-    counting = None if whole else _counting(centred, steps, size)
-    if counting is not None:
-        frequencies, left_out = counting
-        powers, each, square = _few_powers(centred, steps, size, shift, frequencies)
-        each += left_out
-        square += left_out * math.sqrt(size)
-        return Sum(
-            first, size, rate, log_norm, folded, each, square, relative, None, frequencies, powers
-        )
-    if size > LONGEST:
+    counting = few_frequencies([(centred, steps)], size)
+    if size > LONGEST and (whole or counting is None):
         raise TooLong(f"{size} lattice points, too many of whose frequencies are not negligible")
-    mass, each, square = _all_masses(centred, steps, size, shift)
-    relative += 4.0 * UNIT * size
+    relative += 4.0 * UNIT * size if whole or counting is None else 0.0
+    if counting is None:
+        mass, each, square = _all_masses(centred, steps, size, shift)
+        return Sum(first, size, rate, log_norm, folded, each, square, relative, mass)
+    frequencies, left_out = counting
+    powers, each, square = _few_powers(centred, steps, size, shift, frequencies)
+    each += left_out
+    square += left_out * math.sqrt(size)
+    few = Sum(
+        first, size, rate, log_norm, folded, each, square, relative, None, frequencies, powers
+    )
+    if not whole:
+        return few
+    mass, each, square = _from_few(few, frequencies, powers)
     return Sum(first, size, rate, log_norm, folded, each, square, relative, mass)
 
 
@@ -241,7 +255,8 @@ class _Centred:
     """Masses indexed from the largest one, which is set to zero.
 
     The error of a transform is proportional to the norm of its input, which without the largest
-    mass is small if most draws have the same value.
+    mass is small if most draws have the same value. ``others`` is their sum, ``deviation`` the mean
+    distance from the largest, ``spread`` a bound on the standard deviation.
     """
 
     rest: np.ndarray
@@ -249,16 +264,18 @@ class _Centred:
     others: float
     norm: float
     deviation: float
+    spread: float
 
 
 def _centred(tilted: np.ndarray) -> tuple[_Centred, int]:
     largest = int(np.argmax(tilted))
     rest = tilted.copy()
     rest[largest] = 0.0
-    offset = np.abs(np.arange(tilted.size) - largest)
+    offset = np.abs(np.arange(tilted.size, dtype=float) - largest)
     norm = math.sqrt(float(np.sum(rest * rest)))
     deviation = float(np.sum(rest * offset))
-    return _Centred(rest, -largest, float(rest.sum()), norm, deviation), largest
+    spread = math.sqrt(float(rest @ (offset * offset)))
+    return _Centred(rest, -largest, float(rest.sum()), norm, deviation, spread), largest
 
 
 def _fold(law: _Centred, size: int) -> np.ndarray:
@@ -282,7 +299,7 @@ def _all_masses(
 
 
 def _powers(
-    distance: np.ndarray, entry: float, steps: int, size: int
+    distance: np.ndarray, entry: float | np.ndarray, steps: int, size: int
 ) -> tuple[np.ndarray, float, float, float]:
     """Return ``phi**T`` of ``phi = 1 + distance`` and error bounds.
 
@@ -322,64 +339,116 @@ def _powers(
     return powers, each, square, left_out
 
 
-def _counting(law: _Centred, steps: int, size: int) -> tuple[np.ndarray, float] | None:
+def few_frequencies(
+    laws: Sequence[tuple[_Centred, int]], size: int
+) -> tuple[np.ndarray, float] | None:
     """Return the frequencies that are not negligible, and a bound on the others' part of each mass.
 
-    None if too many may be needed.
+    Of a sum of so many draws of each law. None if too many may be needed.
     """
-    coarse = 1 << max(math.ceil(math.log2(512.0 * law.deviation + 64.0)), 6)
-    if 4 * coarse > size:
-        return None
+    coarse = 512.0 * max(law.deviation for law, _ in laws) + 64.0
+    coarse = 1 << math.ceil(math.log2(min(max(coarse, size / _FINEST), size / _COARSE, _LONG)))
     entry = 8.0 * math.log2(coarse) * UNIT
-    magnitude = np.abs(fft.rfft(_fold(law, coarse)) + (1.0 - law.others)) + entry
-    # an upper bound within half an interval of each coarse frequency
-    magnitude += math.pi / coarse * law.deviation * (1.0 + 1e-9)
-    log_power = steps * np.log(magnitude)
+    half = math.pi / coarse * (1.0 + 1e-9)
+    log_power = np.zeros(coarse // 2 + 1)
+    for law, steps in laws:
+        distance = fft.rfft(_fold(law, coarse)) - law.others
+        # upper bounds within half an interval of each coarse frequency
+        magnitude = np.abs(1.0 + distance) + entry + half * law.deviation
+        missing = -2.0 * distance.real - np.abs(distance) ** 2 - 8.0 * entry * law.others
+        missing = np.maximum(np.sqrt(np.maximum(missing, 0.0)) - half * law.spread, 0.0)
+        missing = np.minimum(missing, 1.0 - 1e-15)
+        log_power += steps * np.minimum(np.log(magnitude), 0.5 * np.log1p(-missing * missing))
     counts = np.flatnonzero(log_power > _NEGLIGIBLE)
     ratio = size // coarse
     wanted = counts.size * ratio
-    most = 100 * size if size <= LONGEST else MOST_PRODUCTS
-    if wanted > MOST_FREQUENCIES or wanted * law.rest.size > most:
+    most = len(laws) * _WORTH * size if size <= LONGEST else MOST_PRODUCTS
+    products = wanted * sum(law.rest.size for law, _ in laws)
+    if wanted > min(MOST_FREQUENCIES, size >> 4) or products > most:
         return None
     start = counts * ratio - ratio // 2
     frequencies = (start[:, None] + np.arange(ratio + 1)).ravel()
-    frequencies = np.unique(frequencies[(frequencies >= 0) & (frequencies <= size // 2)])
-    left_out = np.delete(log_power, counts)
-    return frequencies, 2.0 * float(np.exp(left_out).sum()) / coarse
+    left = np.exp(log_power[log_power <= _NEGLIGIBLE])
+    omitted = 2.0 * ratio * float(np.sum(left)) / size
+    return np.unique(np.clip(frequencies, 0, size // 2)), omitted
+
+
+def distances_at(
+    law: _Centred, size: int, frequencies: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``phi - 1`` at some frequencies, and bounds on its errors.
+
+    What is summed is ``exp(-i omega k) - 1``, which is small for most draws: so are the errors.
+    """
+    rows = -(-law.rest.size // _BLOCK)
+    padded = np.zeros(rows * _BLOCK)
+    padded[: law.rest.size] = law.rest
+    block = padded.reshape(rows, _BLOCK)
+    begin = law.first + _BLOCK * np.arange(rows)
+    distance = np.empty(frequencies.size, dtype=complex)
+    chunk = max(1, (1 << 21) // (rows + _BLOCK))
+    for start in range(0, frequencies.size, chunk):
+        part = frequencies[start : start + chunk]
+        inner = _phases_less_one(part, np.arange(_BLOCK), size)
+        outer = _phases_less_one(part, begin, size)
+        # NumPy sums the rows pairwise
+        sums = inner @ block.T
+        sums += outer * sums
+        sums += outer * block.sum(axis=1)
+        distance[start : start + chunk] = np.sum(sums, axis=1)
+    # the mean size of what is summed: of a block's beginning and of the place within it
+    within = np.minimum(2.0, (2.0 * math.pi / size) * frequencies * _BLOCK)
+    away = np.minimum(2.0 * law.others, (2.0 * math.pi / size) * frequencies * law.deviation)
+    entry = (
+        UNIT * (64.0 + 2.0 * (_BLOCK + 16.0 + math.log2(rows))) * (3.0 * within * law.others + away)
+    )
+    return distance, entry
 
 
 def _few_powers(
     law: _Centred, steps: int, size: int, shift: int, frequencies: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
     """Return ``phi**T`` at some frequencies, and bounds on the resulting errors of the masses."""
-    rows = -(-law.rest.size // _BLOCK)
-    block = np.zeros(rows * _BLOCK)
-    block[: law.rest.size] = law.rest
-    spectrum = np.empty(frequencies.size, dtype=complex)
-    chunk = max(1, (1 << 21) // (rows + _BLOCK))
-    for start in range(0, frequencies.size, chunk):
-        part = frequencies[start : start + chunk]
-        inner = _phases(part, np.arange(_BLOCK), size)
-        outer = _phases(part, law.first + _BLOCK * np.arange(rows), size)
-        # NumPy sums the rows pairwise
-        sums = inner @ block.reshape(rows, _BLOCK).T
-        spectrum[start : start + chunk] = np.sum(outer * sums, axis=1)
-    entry = UNIT * (64.0 + 2.0 * (_BLOCK + 16.0 + math.log2(rows)))
-    powers, each, square, left_out = _powers(spectrum - law.others, entry * law.others, steps, size)
+    distance, entry = distances_at(law, size, frequencies)
+    powers, each, square, left_out = _powers(distance, entry, steps, size)
     weight = np.abs(powers)
     inverse = 128.0 * UNIT
     each += inverse * float(np.sum(weight)) / size + left_out
-    square += math.sqrt(float(np.sum((steps * entry * law.others + inverse * weight) ** 2)) / size)
+    square += math.sqrt(float(np.sum((steps * entry + inverse * weight) ** 2)) / size)
     square += left_out * math.sqrt(size)
     powers *= _phases(frequencies, np.array([-shift]), size)[:, 0]
     powers[(frequencies > 0) & (frequencies < size // 2)] *= 2.0
     return powers, each, square
 
 
+def _from_few(
+    total: Sum, frequencies: np.ndarray, powers: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """Return all masses of a sum of which few frequencies are known, and error bounds."""
+    size = total.size
+    spectrum = np.zeros(size // 2 + 1, dtype=complex)
+    spectrum[frequencies] = powers
+    spectrum[1 : size // 2] *= 0.5
+    entry, weight = 8.0 * math.log2(size) * UNIT, np.abs(powers)
+    each = total.each + entry * float(weight.sum()) / size + _FLOOR
+    square = total.square + entry * math.sqrt(float(weight @ weight) / size)
+    mass = np.maximum(fft.irfft(spectrum, size), _FLOOR)
+    return mass, each, square + _FLOOR * math.sqrt(size)
+
+
 def _phases(frequencies: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
     """Return ``exp(-2 pi i m k / size)``, ``m k`` reduced exactly, shape (frequencies, places)."""
     product = (frequencies[:, None] * (places[None, :] % size)) % size
     return np.exp((-2j * math.pi / size) * product)
+
+
+def _phases_less_one(frequencies: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
+    """Return ``exp(-2 pi i m k / size) - 1`` with a small relative error, as :func:`_phases`."""
+    product = (frequencies[:, None] * (places[None, :] % size)) % size
+    product[2 * product > size] -= size
+    half = (math.pi / size) * product
+    sine = np.sin(half)
+    return (-2.0 * sine) * (sine + 1j * np.cos(half))
 
 
 def _window(

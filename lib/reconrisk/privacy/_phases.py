@@ -15,12 +15,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy import fft
 
 from reconrisk._types import DPSGD, Enclosure
-from reconrisk.privacy._compose import LONGEST, Sum, TooLong, _centred, _fold, _tilt
+from reconrisk.privacy._compose import (
+    LONGEST,
+    Sum,
+    TooLong,
+    _centred,
+    _fold,
+    _tilt,
+    distances_at,
+    few_frequencies,
+)
 from reconrisk.privacy._profile import guess, scale
 from reconrisk.privacy._refine import Cells, refine_delta, refine_epsilon
 from reconrisk.privacy._releases import Group, Part, Release, part_of
@@ -35,6 +45,7 @@ __all__ = [
     "composed_delta",
     "composed_epsilon",
     "composed_success",
+    "grouped_runs",
     "merged",
 ]
 
@@ -64,42 +75,51 @@ def merged(releases: Iterable[Release]) -> list[Release]:
     TypeError, ValueError
         If there is no release, or something else among them.
     """
-    counted: dict[Release, int] = {}
+    counted: dict[Release | tuple[float, float], int] = {}
     for release in releases:
-        if not isinstance(release, Release):
+        key: Release | tuple[float, float]
+        if isinstance(release, DPSGD):  # schedules have thousands
+            key = float(release.noise_multiplier), float(release.sampling_rate)
+            steps = int(release.steps)
+        elif isinstance(release, Release):
+            key, steps = _once(release)
+        else:
             raise TypeError(
                 "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
                 f"got a {type(release).__name__}, {str(release)[:60]}"
             )
-        one, steps = _once(release)
-        counted[one] = counted.get(one, 0) + steps
+        counted[key] = counted.get(key, 0) + steps
     if not counted:
         raise ValueError("releases must hold at least one; got none")
-    whole = {r: t for r, t in counted.items() if isinstance(r, DPSGD) and r.sampling_rate == 1.0}
-    found = [_repeated(r, t) for r, t in counted.items() if r not in whole]
+    whole = {k[0]: t for k, t in counted.items() if isinstance(k, tuple) and k[1] == 1.0}
+    found = [
+        DPSGD(*k, t) if isinstance(k, tuple) else _repeated(k, t)
+        for k, t in counted.items()
+        if not isinstance(k, tuple) or k[1] < 1.0
+    ]
     if len(whole) == 1:
-        found.extend(_repeated(r, t) for r, t in whole.items())
+        found.extend(DPSGD(sigma, 1.0, t) for sigma, t in whole.items())
     elif whole:
-        least = min(float(r.noise_multiplier) for r in whole)
-        total = math.fsum(t * (least / float(r.noise_multiplier)) ** 2 for r, t in whole.items())
+        least = min(whole)
+        total = math.fsum(t * (least / sigma) ** 2 for sigma, t in whole.items())
         found.append(DPSGD(least / math.sqrt(total)))
     return found
 
 
-def _once(release: Release) -> tuple[Release, int]:
-    """Return a release of one step in its simplest form, and its number of steps."""
-    if isinstance(release, Group):
-        run = release.run
-        sigma, steps = float(run.noise_multiplier), int(run.steps)
-        q = float(run.sampling_rate)
-        if release.size == 1 or q == 1.0:
-            return DPSGD(sigma / release.size, q), steps
-        return Group(DPSGD(sigma, q), int(release.size)), steps
-    if isinstance(release, DPSGD):
-        return DPSGD(float(release.noise_multiplier), float(release.sampling_rate)), int(
-            release.steps
-        )
-    return replace(release, steps=1), int(release.steps)
+@lru_cache(maxsize=4)
+def _merged_once(releases: tuple[Release, ...]) -> list[Release]:
+    return merged(releases)
+
+
+def _once(release: Release) -> tuple[Release | tuple[float, float], int]:
+    """Return one step of a release, of DP-SGD its noise and rate, and the number of steps."""
+    if not isinstance(release, Group):
+        return replace(release, steps=1), int(release.steps)
+    run = release.run
+    sigma, q, steps = float(run.noise_multiplier), float(run.sampling_rate), int(run.steps)
+    if release.size == 1 or q == 1.0:
+        return (sigma / release.size, q), steps
+    return Group(DPSGD(sigma, q), int(release.size)), steps
 
 
 def _repeated(release: Release, steps: int) -> Release:
@@ -120,7 +140,10 @@ def as_run_or_releases(run: DPSGD | Iterable[Release]) -> DPSGD | list[Release]:
         return run
     if not isinstance(run, Iterable) or isinstance(run, (str, bytes)):
         raise TypeError(f"run must be a DPSGD, or a list of releases; got {run!r}")
-    found = merged(run)
+    if isinstance(run, tuple) and len(run) > MOST_PARTS and isinstance(run[0], DPSGD):
+        found = list(_merged_once(run))
+    else:
+        found = merged(run)
     return found[0] if len(found) == 1 and isinstance(found[0], DPSGD) else found
 
 
@@ -129,21 +152,38 @@ def grouped(releases: Sequence[Release], safe: bool) -> list[Release]:
 
     Steps of less noise, and of a larger sampling rate, are easier to distinguish.
     """
-    phases = [r for r in releases if isinstance(r, DPSGD)]
-    others = [r for r in releases if not isinstance(r, DPSGD)]
-    room = max(MOST_PARTS - len(others), 1)
-    if len(releases) <= MOST_PARTS or not phases:
+    if len(releases) <= MOST_PARTS:
         return list(releases)
+    few: list[Release] = [r for r in releases if not isinstance(r, DPSGD | Group)]
+    sizes: dict[int, list[DPSGD]] = {}
+    for r in releases:
+        if isinstance(r, DPSGD):
+            sizes.setdefault(1, []).append(r)
+        elif isinstance(r, Group):
+            sizes.setdefault(r.size, []).append(r.run)
+    room = max((MOST_PARTS - len(few)) // max(len(sizes), 1), 1)
+    for size, phases in sizes.items():
+        found = _fewer(tuple(phases), safe, room)
+        few.extend(found if size == 1 else [Group(r, size) for r in found])
+    return few
+
+
+def grouped_runs(phases: Sequence[DPSGD], safe: bool) -> tuple[DPSGD, ...]:
+    """Return phases of DP-SGD grouped as :func:`grouped` does."""
+    every = tuple(phases)
+    return every if len(every) <= MOST_PARTS else _fewer(every, safe, MOST_PARTS)
+
+
+# A report asks of the same schedule again and again: what it is grouped to is kept.
+@lru_cache(maxsize=8)
+def _fewer(phases: tuple[DPSGD, ...], safe: bool, room: int) -> tuple[DPSGD, ...]:
     sigma, q = (np.array([float(getattr(r, n)) for r in phases]) for n in _AXES)
+    steps = np.array([int(r.steps) for r in phases])
     worst, best = (np.min, np.max) if safe else (np.max, np.min)
-    return others + [
-        DPSGD(
-            float(worst(sigma[part])),
-            float(best(q[part])),
-            sum(int(phases[i].steps) for i in part),
-        )
+    return tuple(
+        DPSGD(float(worst(sigma[part])), float(best(q[part])), int(steps[part].sum()))
         for part in _cut(np.log(sigma), np.log(q), room)
-    ]
+    )
 
 
 _AXES = ("noise_multiplier", "sampling_rate")
@@ -293,13 +333,21 @@ def _sum_of(
     relative = math.expm1(errors) + 4.0 * UNIT * (2.0 + len(laws) + exponents + sums + size)
 
     entry_of_one = 8.0 * math.log2(size) * UNIT
-    log_size, angle, log_bound, entries, own = np.zeros((5, size // 2 + 1))
-    shift, square = first, 0.0
-    for (mass, *_), (law, steps) in zip(tilted, laws, strict=True):
-        centred, largest = _centred(mass)
+    all_centred = [_centred(mass) for mass, *_ in tilted]
+    few = few_frequencies([(c, n) for (c, _), n in zip(all_centred, counts, strict=True)], size)
+    count = size // 2 + 1 if few is None else few[0].size
+    log_size, angle, log_bound, entries, own = np.zeros((5, count))
+    shift, square, left_out = first, 0.0, 0.0 if few is None else few[1]
+    for (centred, largest), (law, steps) in zip(all_centred, laws, strict=True):
         shift -= steps * (law.first + largest)
-        distance = fft.rfft(_fold(centred, size)) - centred.others
-        entry = entry_of_one * centred.others + 1e-300
+        entry: float | np.ndarray
+        if few is None:
+            distance = fft.rfft(_fold(centred, size)) - centred.others
+            entry = entry_of_one * centred.others + 1e-300
+            square += steps * entry_of_one * centred.norm
+        else:
+            distance, entry = distances_at(centred, size, few[0])
+            entry = entry + 1e-300
         x, y, length = distance.real, distance.imag, np.abs(distance)
         near = length < 0.5
         with np.errstate(divide="ignore"):
@@ -312,21 +360,27 @@ def _sum_of(
         log_bound += steps * np.log(reached)
         entries += steps * entry / reached
         own += steps * length / reached
-        square += steps * entry_of_one * centred.norm
     own *= (72.0 + 2.0 * len(laws)) * UNIT
     own += 4.0 * UNIT
     used = log_size > _NEGLIGIBLE
     powers = np.zeros(log_size.size, dtype=complex)
     powers[used] = np.exp(log_size[used] + 1j * angle[used])
     weight = np.exp(np.minimum(log_bound, 1.0))
-    left_out = 2.0 * float(np.sum(np.exp(np.minimum(log_bound[~used], 0.0)))) / size
+    left_out += 2.0 * float(np.sum(np.exp(np.minimum(log_bound[~used], 0.0)))) / size
     inverse = entry_of_one
     each = 2.0 * float(np.sum(weight * (own + entries) + inverse * np.abs(powers))) / size
-    square *= 1.0 + 1e-6 + float(np.max(entries, initial=0.0, where=used))
+    if few is None:
+        square *= 1.0 + 1e-6 + float(np.max(entries, initial=0.0, where=used))
+    else:
+        square = math.sqrt(2.0 * float(np.sum((weight * entries) ** 2)) / size)
     square += math.sqrt(2.0 * float(np.sum((weight * own) ** 2)) / size)
     square += inverse * math.sqrt(2.0 * float(np.sum(np.abs(powers) ** 2)) / size)
     square += left_out * math.sqrt(size)
-    mass = np.maximum(np.roll(fft.irfft(powers, size), -(shift % size)), _FLOOR)
+    spectrum = powers
+    if few is not None:
+        spectrum = np.zeros(size // 2 + 1, dtype=complex)
+        spectrum[few[0]] = powers
+    mass = np.maximum(np.roll(fft.irfft(spectrum, size), -(shift % size)), _FLOOR)
     return Sum(
         first, size, rate, log_norm, folded, each + left_out + _FLOOR,
         square + _FLOOR * math.sqrt(size), relative, mass,
@@ -422,13 +476,13 @@ def _tails_near(
 
 
 def composed_epsilon(releases: Iterable[Release], delta: float, tolerance: float) -> Enclosure:
-    """Enclose epsilon of releases that differ; see :func:`reconrisk.privacy.epsilon`."""
-    return _both(releases, lambda c: _epsilon(c, delta, tolerance))
+    """Enclose epsilon of merged releases; see :func:`reconrisk.privacy.epsilon`."""
+    return _both(releases, lambda c, close: _epsilon(c, delta, close), tolerance)
 
 
 def composed_delta(releases: Iterable[Release], epsilon: float, tolerance: float) -> Enclosure:
-    """Enclose delta of releases that differ; see :func:`reconrisk.privacy.delta`."""
-    return _both(releases, lambda c: _delta(c, epsilon, tolerance))
+    """Enclose delta of merged releases; see :func:`reconrisk.privacy.delta`."""
+    return _both(releases, lambda c, close: _delta(c, epsilon, close), tolerance)
 
 
 def _long(composition: _Composition, steps: Sequence[tuple[Step, int]]) -> bool:
@@ -438,15 +492,26 @@ def _long(composition: _Composition, steps: Sequence[tuple[Step, int]]) -> bool:
 
 
 def _both(
-    releases: Iterable[Release], found: Callable[[_Composition], tuple[float, float]]
+    releases: Iterable[Release],
+    found: Callable[[_Composition, float], tuple[float, float]],
+    tolerance: float,
 ) -> Enclosure:
     """Enclose a value that grows with what the releases say, from groups of them on both sides."""
-    known = merged(releases)
-    safe, other = grouped(known, True), grouped(known, False)
-    lower, upper = found(_Composition.of(safe))
+    safe, other, close = _sides(releases, tolerance)
+    lower, upper = found(_Composition.of(safe), close)
     if safe != other:
-        lower = found(_Composition.of(other))[0]
+        lower = found(_Composition.of(other), close)[0]
     return Enclosure(min(lower, upper), upper)
+
+
+def _sides(
+    releases: Iterable[Release], tolerance: float
+) -> tuple[list[Release], list[Release], float]:
+    """Return releases grouped for either side, and the tolerance that is worth its cost."""
+    known = list(releases)
+    safe, other = grouped(known, True), grouped(known, False)
+    # where the groups leave per cents open
+    return safe, other, tolerance if safe == other else max(tolerance, _ENOUGH)
 
 
 def _epsilon(composition: _Composition, delta: float, tolerance: float) -> tuple[float, float]:
@@ -496,15 +561,14 @@ def _cells(composition: _Composition, guide: _Guide, width: float, spill: float)
 def composed_success(
     releases: Iterable[Release], kappa: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Enclose ``gamma`` of releases that differ at each ``kappa`` in ``[1e-200, 1)``.
+    """Enclose ``gamma`` of merged releases at each ``kappa`` in ``[1e-200, 1)``.
 
     See :func:`reconrisk.bounds.rero`.
     """
-    known = merged(releases)
-    safe, other = grouped(known, True), grouped(known, False)
-    lower, upper = _success(_Composition.of(safe), kappa, tolerance)
+    safe, other, close = _sides(releases, tolerance)
+    lower, upper = _success(_Composition.of(safe), kappa, close)
     if safe != other:
-        lower = _success(_Composition.of(other), kappa, tolerance)[0]
+        lower = _success(_Composition.of(other), kappa, close)[0]
     return np.minimum(lower, upper), upper
 
 

@@ -23,7 +23,7 @@ from reconrisk.privacy._saddle import (
 )
 from reconrisk.privacy._step import Step, one_step
 from reconrisk.privacy._tails import Tails, loosening, run_tails, split_tails
-from reconrisk.privacy._total_variation import small_total_variation
+from reconrisk.privacy._total_variation import small_losses_delta
 
 __all__ = ["delta_enclosure", "epsilon_enclosure", "guess", "rough_log_delta", "scale"]
 
@@ -37,6 +37,8 @@ _ROUGH = 0.3
 _LONG, _ENOUGH = 1 << 15, 5.0
 #: the same for windows of so many points, of about so many deviations of the sum
 _FAIR, _LONGEST, _WINDOW = 5e-3, 1 << 18, 16.0
+#: relative width of a delta near a small total variation that will do
+_FAIR_NEAR = 1e-2
 #: smallest tilt, which decides the tail that is summed, and those tried relative to a level's
 _LEAST_TILT = 1e-9
 _SHARES = (1.0, 0.6, 0.35, 0.2)
@@ -55,10 +57,9 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
     Where large losses are treated apart, the lower bound is far from deltas below 1e-25; elsewhere
     from those below 1e-100.
     """
-    if epsilon == 0.0:
-        small = small_total_variation(mechanism)
-        if small is not None:
-            return small
+    small = small_losses_delta(mechanism, epsilon)
+    if small is not None and (epsilon == 0.0 or small[1] - small[0] <= _FAIR_NEAR * small[1]):
+        return small
     size, deepest = _log_delta(mechanism, epsilon)
 
     def lattice(size: float, goal: float, share: float, finest: bool, aim: float) -> Cells:
@@ -78,7 +79,8 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
         step = _step(mechanism, max(width, least, aim), low, high, stretched)
         return _cells(step, least, guide, cut, size, goal, finest)
 
-    return refine_delta(lattice, epsilon, mechanism.lowest, size, deepest, tolerance, _ROUGH)
+    found = refine_delta(lattice, epsilon, mechanism.lowest, size, deepest, tolerance, _ROUGH)
+    return found if small is None else (max(found[0], small[0]), min(found[1], small[1]))
 
 
 def _step(mechanism: Mechanism, width: float, low: float, high: float, stretched: float) -> Step:
@@ -178,12 +180,13 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
             (guide, cut), levels = parted, found
     theta = max(float(guide.tilt(np.array(levels[1]))), 1.0)
     width = guide.width(levels[1], tolerance * max(levels[1], 1e-3) / theta)
+    if cut < math.inf:  # at first no narrower than is cheap
+        width = max(width, 0.5 * narrowest(mechanism, low, high, tolerance))
 
     def lattice(width: float, finest: bool) -> Cells:
         goal = 0.0 if finest else tolerance
         least, stretched = narrowest(mechanism, low, high, goal), math.inf
         if width < least and cut < math.inf:
-            width = max(width, 0.5 * least)
             least, stretched = narrowest(mechanism, low, high, goal, cut), cut
         if cut < math.inf and not finest:
             least = max(least, _window(guide) / _LONGEST)

@@ -30,6 +30,8 @@ _IN_VAIN = 3
 _USELESS = 0.05
 #: relative width of an enclosure that is not worth a long transform
 _FAIR = 5e-3
+#: part of a gap due to rounding errors at which narrower cells are not worth their cost
+_ROUNDED = 0.75
 #: epsilon below which its width may be absolute where cells are many
 _LARGE = 0.25
 _POWERS = np.unique((2.0 ** np.arange(0.0, 22.0, 0.5)).astype(np.int64))
@@ -125,7 +127,7 @@ def refine_delta(
         used = sides[:1] if epsilon == 0.0 and cells.stretched else sides
         narrower, last = cells.width < 0.9 * last, cells.width
         try:
-            worst = _narrowed_delta(cells, used, epsilon)
+            worst, noise = _narrowed_delta(cells, used, epsilon)
         except TooLong:
             if gap <= _FAIR:
                 break
@@ -142,21 +144,29 @@ def refine_delta(
             size = max(size + moved, deepest)
         elif goal > tolerance:
             goal = tolerance
-        elif gap <= cells.will_do or gap > 0.95 * before and narrower:
+        elif (
+            gap <= cells.will_do
+            or gap > 0.95 * before
+            and narrower
+            or 2.0 * noise > _ROUNDED * (upper - lower)  # of either bound
+        ):
             break
         elif cells.width <= cells.least and (gap <= _FAIR or finest or cells.narrowest):
             break
         else:
             finest = finest or cells.width <= cells.least
             if finest and (cells.stretched or cells.long):  # only as narrow as is fair
-                aim = cells.width * math.sqrt(0.7 * _FAIR / gap)
+                aim = cells.width * math.sqrt(0.5 * _FAIR / gap)
             share *= float(np.clip(0.85 * math.sqrt(tolerance / gap), 0.05, 0.7))
     return lower, upper
 
 
-def _narrowed_delta(cells: Cells, sides: list[_Side], epsilon: float) -> float:
-    """Bound delta in every direction that may be the larger; return the largest new upper bound."""
-    worst = 0.0
+def _narrowed_delta(cells: Cells, sides: list[_Side], epsilon: float) -> tuple[float, float]:
+    """Bound delta in every direction that may be the larger.
+
+    Return the largest new upper bound, and how much of it are rounding errors.
+    """
+    worst = noise = 0.0
     for side in sides:
         if side.upper <= _both(sides)[0]:
             continue
@@ -165,8 +175,11 @@ def _narrowed_delta(cells: Cells, sides: list[_Side], epsilon: float) -> float:
         side.lower = max(side.lower, _best_test(below, side.sign, epsilon, worth))
         shifted = epsilon - math.log(cells.slack)
         found = min(cells.slack * _above(above, side.direction, side.sign, shifted), 1.0)
+        if found > worst:
+            ends = side.direction(above, above.index(np.array([side.sign * epsilon])), epsilon)
+            noise = float(ends[1][0] - ends[0][0] + ends[3][0] - ends[2][0])
         side.upper, worst = min(side.upper, found), max(worst, found)
-    return worst
+    return worst, noise
 
 
 def refine_epsilon(
@@ -216,12 +229,14 @@ def refine_epsilon(
             break
         if upper - lower <= cells.will_do * max(upper, _LARGE):
             break
-        if width <= cells.least:
-            if finest or cells.narrowest or upper - lower <= max(_FAIR * upper, 1e-3):
+        at_least = width <= cells.least
+        if finest or at_least:
+            fair = upper - lower <= max(_FAIR * upper, 1e-3)
+            if fair or at_least and (finest or cells.narrowest):
                 break
             finest = True
         factor = 0.85 * math.sqrt(tolerance / gap) if 0 < gap < math.inf else 2.0
-        if finest and cells.long and gap < math.inf:  # only as narrow as is fair
+        if finest and gap < math.inf:  # only as narrow as is fair
             factor = max(factor, math.sqrt(0.7 * _FAIR / gap))
         width *= float(np.clip(factor, 0.05, 0.7))
     return lower, upper

@@ -309,11 +309,10 @@ def split_tails(
     def sums(law: Law, tilted: float) -> list[Sum]:
         """Return the sums of the small losses of all steps, and of all but one."""
         small, found = _parted(law, end)[0], []
-        for steps, tilt, outside, (low, high) in zip(
-            (guide.steps, guide.steps - 1), tilts, outsides, slopes, strict=True
-        ):
-            rate, ends = (tilt - tilted) * h, (low * h, high * h)
-            found.append(compose(small, rate, steps, ends, outside, whole=True))
+        for fewer, tilt, outside, (low, high) in zip((0, 1), tilts, outsides, slopes, strict=True):
+            rate, ends, steps = (tilt - tilted) * h, (low * h, high * h), guide.steps - fewer
+            # a large loss is added to the tails at all points, none to those at a few
+            found.append(compose(small, rate, steps, ends, outside, whole=bool(fewer)))
         return found
 
     def tail(law: Law, totals: list[Sum], shift: float, at_end: float) -> SplitTail:

@@ -6,6 +6,7 @@ the five papers, each entry with its assumptions, its source and what is known o
 """
 
 from reconrisk.risk._assess import KINDS, assess
+from reconrisk.risk._correlated import correlated_run, from_matrix_mechanism
 from reconrisk.risk._dp_events import from_dp_event
 from reconrisk.risk._guarantees import from_guarantee
 from reconrisk.risk._judgement import Judgement
@@ -56,8 +57,10 @@ __all__ = [
     "TrainingRun",
     "TwoLayerModel",
     "assess",
+    "correlated_run",
     "from_dp_event",
     "from_guarantee",
+    "from_matrix_mechanism",
     "from_opacus",
     "least_noise",
     "questions",

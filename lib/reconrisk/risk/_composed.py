@@ -17,6 +17,7 @@ import numpy as np
 
 from reconrisk import bounds, privacy, special
 from reconrisk._types import DPSGD, Enclosure
+from reconrisk.privacy._phases import grouped_runs
 from reconrisk.risk._report import Interval
 from reconrisk.risk._settings import TrainingRun
 
@@ -92,7 +93,7 @@ def _renyi(run: TrainingRun) -> tuple[tuple[int, ...], np.ndarray]:
     if run.gaussian:
         orders = _ORDERS
         values = np.zeros(len(orders))
-        for phase in run.each_phase if run.group_size == 1 else (run.dpsgd,):
+        for phase in grouped_runs(run.each_phase, True) if run.group_size == 1 else (run.dpsgd,):
             values += phase.steps * _renyi_gaussian(phase)
         return orders, values * (1.0 + _ROUNDING)
     orders = tuple(range(2, _VMF_ORDERS + 1))
@@ -193,7 +194,11 @@ def distance_of(run: TrainingRun) -> Interval:
         run.steps * one * (1.0 + 1e-14),
         _distance_by_divergence(run),
     )
-    return Interval.of(found.lower, max(upper, found.lower))
+    # a test at one of these rates is nearly the best where there is hardly any noise
+    gains = (success_at(run, math.log(k)).lower for k in (1e-6, 1e-3, 1e-2))
+    tests = (g - k for g, k in zip(gains, (1e-6, 1e-3, 1e-2), strict=True) if g is not None)
+    lower = max(found.lower, *tests) * (1.0 - _ROUNDING)
+    return Interval.of(lower, max(upper, lower))
 
 
 def _distance_by_divergence(run: TrainingRun) -> float:
@@ -260,8 +265,8 @@ def success_at(run: TrainingRun, log_kappa: float) -> Interval:
         )
     else:
         found = _success_by_closed_forms(run, log_kappa)
-    grouped = run.group_size > 1 and run.sampling_rate < 1.0
-    if found.width > _WIDE_LOG and not _has_closed_form(run) and not grouped:
+    of_groups = run.group_size > 1 and run.sampling_rate < 1.0
+    if found.width > _WIDE_LOG and not _has_closed_form(run) and not of_groups:
         found = _narrowed_by_renyi(run, log_kappa, found)
     return Interval.of_logs(found.lower, found.upper)
 

@@ -30,6 +30,8 @@ NOTHING = 0.99
 REIDENTIFICATION = 0.09
 #: gain over a blind guess, in shares of the way to certainty, up to which it is called slight
 SLIGHT, MUCH = 0.1, 0.5
+#: times a blind guess's chance up to which naming one of ten is called hardly better
+HARDLY = 1.1
 #: side of the thumbnail to which an eye, or an attacker, averages a noisy picture
 PICTURE_SIDE = 32
 _FALSE_ALARMS = 0.01
@@ -172,6 +174,8 @@ def _matching(asked: _Asked) -> Judgement:
         "can be named"
         if million > REIDENTIFICATION
         else "hardly better than guessing"
+        if ten <= HARDLY * 0.1
+        else "somewhat better than guessing"
         if gain <= SLIGHT
         else "better than guessing"
         if gain <= MUCH
@@ -323,6 +327,11 @@ def _halving(asked: _Asked) -> Judgement:
             "guess: there is little left to halve."
         )
         return Judgement("halving", question, "nothing needed", text, ("rero",))
+    if run.guarantee is not None:
+        text = f"Not computed: {run.guarantee.words} is all that the report knows of the run."
+        if run.guarantee_of_noise:
+            text = "Not computed for this sampler: assess runs with more noise side by side."
+        return Judgement("halving", question, "not judged", text, ("rero",))
     goal = 0.1 + 0.5 * (ten - 0.1)
     try:
         found = least_noise("rero", goal, run, asked.report.record, at=10).run
@@ -331,7 +340,7 @@ def _halving(asked: _Asked) -> Judgement:
     name = "noise_multiplier" if run.gaussian else "concentration"
     here, there = float(getattr(run, name)), float(getattr(found, name))
     factor = there / here if run.gaussian else here / there
-    words = name.replace("_", " ")
+    words, more = name.replace("_", " "), number(factor, "up")
     text = (
         f"A {words} of {number(there, 'up' if run.gaussian else 'down')} instead of "
         f"{number(here)} halves what an attacker with ten candidates gains over a blind guess "
@@ -339,7 +348,7 @@ def _halving(asked: _Asked) -> Judgement:
     )
     if run.gaussian:
         text += (
-            f"each averaged gradient is {number(factor)} times as noisy. Batches {number(factor)} "
+            f"each averaged gradient is {more} times as noisy. Batches {more} "
             "times as large undo that, and at the same sampling rate they take as many times more "
             "data."
         )
@@ -348,13 +357,13 @@ def _halving(asked: _Asked) -> Judgement:
     steps = _steps_for(asked, goal)
     if steps is not None:
         text += f" Or {steps:,} steps instead of {run.steps:,}, at the price of less training."
-    return Judgement(
-        "halving", question, f"{number(factor, 'up')} times the noise", text, ("rero",)
-    )
+    return Judgement("halving", question, f"{more} times the noise", text, ("rero",))
 
 
 def _steps_for(asked: _Asked, goal: float) -> int | None:
     """Most steps, to a few per cent, at which ten candidates give no more than ``goal``."""
+    if asked.run.phases:  # there is more than one way to have fewer
+        return None
     report, low, high = asked.report, 0, asked.run.steps
     while high - low > max(1, low // 20):
         middle = max(low + 1, math.isqrt(max(low, 1) * high))

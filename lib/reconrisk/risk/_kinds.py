@@ -210,7 +210,9 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
     nothing = Interval(None, None)
     if method is None and setting.run.guarantee is not None:
         words = setting.run.guarantee.words
-        reason = f"does not follow from {words} alone: it needs the noise"
+        reason = f"does not follow from {words} alone"
+        if not setting.run.guarantee_of_noise:
+            reason += ": it needs the noise"
         return _entry(kind, None, point, nothing, reason)
     if method is None:
         name = "Gaussian" if setting.run.gaussian else "von Mises-Fisher"

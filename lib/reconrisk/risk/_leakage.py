@@ -10,6 +10,7 @@ from typing import Any
 from scipy import special as sc
 
 from reconrisk import arguments, bounds
+from reconrisk.privacy._phases import grouped_runs
 from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._membership import AS_FULL, INFORMED
 from reconrisk.risk._report import Interval, Source
@@ -136,11 +137,15 @@ def _record_capacity(setting: Setting) -> float:
 
 def _capacity_of_all(setting: Setting) -> float:
     """Capacities of all releases add up."""
-    if not setting.run.phases:
-        return setting.run.steps * _record_capacity(setting)
+    run = setting.run
+    if not run.phases:
+        return run.steps * _record_capacity(setting)
     return math.fsum(
-        p.steps * _record_capacity(replace(setting, run=setting.run.with_noise(p.noise_multiplier)))
-        for p in setting.run.phases
+        p.steps
+        * _record_capacity(
+            replace(setting, run=replace(run, phases=(), noise_multiplier=p.noise_multiplier))
+        )
+        for p in grouped_runs(run.phases, True)
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from scipy import optimize
 
 from reconrisk._types import DPSGD
+from reconrisk.privacy._phases import grouped_runs
 from reconrisk.risk._assess import KINDS, setting_of
 from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, compute_entry
 from reconrisk.risk._report import Entry
@@ -185,9 +186,12 @@ def _with_noise(run: TrainingRun, log_noise: float) -> TrainingRun:
 
 
 def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> LeastNoise:
+    # many phases are searched with neighbours counted as their worst, as they are for the entry
+    quick = replace(setting.run, phases=grouped_runs(setting.run.phases, True))
+
     @functools.cache
     def entry_at(log_noise: float) -> Entry:
-        run = _with_noise(setting.run, log_noise)
+        run = _with_noise(quick, log_noise)
         return compute_entry(kind, replace(setting, run=run), point)
 
     least = math.log(LEAST_NOISE if setting.run.gaussian else 1.0 / MOST_CONCENTRATION)
@@ -202,7 +206,8 @@ def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> 
             f"within reach: at the most noise that is searched {kind.name} is {reached!r}",
         )
     run = _with_noise(setting.run, found)
-    return LeastNoise(kind.name, limit, run, entry_at(found), found <= least)
+    entry = compute_entry(kind, replace(setting, run=run), point)
+    return LeastNoise(kind.name, limit, run, entry, found <= least)
 
 
 def _accuracy(kind: Kind, setting: Setting) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -201,11 +202,16 @@ class TrainingRun:
         return self.mechanism == "gaussian"
 
     @property
+    def guarantee_of_noise(self) -> bool:
+        """Whether the guarantee is what is proven of noise that is known, by a sampler's name."""
+        return isinstance(self.guarantee, Releases) and self.guarantee.sampled
+
+    @property
     def sensitivity(self) -> float:
         """L2 sensitivity of a step's sum to one record, or group of them, in clipping norms."""
         return math.sqrt(self.layers) * self.group_size
 
-    @property
+    @cached_property
     def effective_noise(self) -> float:
         """Noise multiplier with respect to the whole gradient: divided by the sensitivity.
 
@@ -223,14 +229,16 @@ class TrainingRun:
             raise SettingError("phases", None, "one phase: this has no form for several")
         return DPSGD(self.effective_noise, self.sampling_rate, self.steps, self.max_grad_norm)
 
-    @property
+    @cached_property
     def releases(self) -> DPSGD | tuple[DPSGD | Group, ...]:
         """What composes, as :func:`reconrisk.privacy.epsilon` takes it; Gaussian noise only."""
         if not self.phases and (self.group_size == 1 or self.sampling_rate == 1.0):
             return self.dpsgd
+        if self.group_size == 1:
+            return self.each_phase
         return tuple(Group(phase, self.group_size) for phase in self.each_phase)
 
-    @property
+    @cached_property
     def each_phase(self) -> tuple[DPSGD, ...]:
         """The phases, or the one, with noise multipliers for one record's whole gradient."""
         assert self.noise_multiplier is not None

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from reconrisk.risk._numbers import describe_value, short
+from reconrisk.risk._phases import listed
 from reconrisk.risk._references import REFERENCES, Reference
 
 if TYPE_CHECKING:
@@ -88,8 +89,12 @@ def setting_lines(report: Report) -> list[tuple[str, str]]:
         "batch_size", "dataset_size", "epochs", "parameters", "delta",
     )  # fmt: skip
     lines = [("mechanism", run.mechanism)]
+    if run.phases:  # one noise multiplier and one rate would be those of no phase
+        of_run = of_run[3:]
+        lines.append((f"{len(run.phases):,} phases", listed(run.phases)))
     if run.guarantee is not None:  # its words say what is known of the run
         of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.words)]
+    of_run += tuple(name for name in ("layers", "group_size") if getattr(run, name) > 1)
     of_record = ("dimension", "data_range", "data_norm", "contrast")
     for owner, names in ((run, of_run), (record, of_record)):
         for name in names:
@@ -189,7 +194,7 @@ def by_kind(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
     for entry in entries:
         groups.setdefault(entry.kind, []).append(entry)
     return [
-        (own[0].title if len(own) == 1 else capital(KINDS[kind].title.format(at="…")), own)
+        (capital(own[0].title if len(own) == 1 else KINDS[kind].title.format(at="…")), own)
         for kind, own in groups.items()
     ]
 

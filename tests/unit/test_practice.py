@@ -1,0 +1,192 @@
+"""What practitioners ask of a run beside its own report: canaries, correlated noise, tuning."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+from scipy import stats
+from typer.testing import CliRunner
+
+from reconrisk import DPSGD, bounds, privacy, risk
+from reconrisk.cli.app import app
+from reconrisk.privacy import MatrixMechanism, square_root_encoder, tree_encoder
+
+RUN = DPSGD(1.1, 256 / 60_000, 3516)
+
+
+# Canaries ----------------------------------------------------------------------------------------
+
+
+def test_exposure_of_a_canary_is_a_right_guess_with_so_many_tries():
+    rng, n, mu, trials = np.random.default_rng(0), 512, 2.0, 4000
+    # n candidates with orthogonal gradients, one of them there: ranked by their scores
+    score = rng.standard_normal((trials, n))
+    score[:, 0] += mu
+    rank = 1 + np.sum(score[:, 1:] > score[:, :1], axis=1)
+    exposure = math.log2(n) - np.log2(rank)
+    full = DPSGD(1.0 / mu)
+    for bits in (1.0, 4.0, 8.0):
+        share = np.mean(exposure >= bits)
+        most = bounds.exposure_success(full, bits).upper
+        error = 3.0 * math.sqrt(most * (1.0 - most) / trials)
+        # many candidates reach the bound, less what a threshold that is not known costs
+        assert 0.8 * most - error <= share <= most + error
+        assert bounds.rero(full, 2.0**-bits).upper == most
+    mean, bound = exposure.mean(), bounds.mean_exposure(full, n)
+    assert 0.85 * bound < mean < bound + 3.0 * exposure.std() / math.sqrt(trials)
+
+
+def test_exposure_without_a_release_and_its_range():
+    nothing = bounds.mean_exposure(DPSGD(1e6), 2.0**60)
+    assert math.log2(math.e) < nothing < 1.1 * math.log2(math.e)
+    assert bounds.exposure_prior([0.0, 10.0]).tolist() == [1.0, 2.0**-10]
+    assert bounds.exposure_success([privacy.Group(RUN, 4)], 10.0).lower > 2.0**-10
+    for bad in (-1.0, 601.0, math.nan):
+        with pytest.raises(ValueError, match="exposure must be in"):
+            bounds.exposure_success(RUN, bad)
+    with pytest.raises(ValueError, match="candidates must be in"):
+        bounds.mean_exposure(RUN, 1.0)
+
+
+# Correlated noise --------------------------------------------------------------------------------
+
+
+def test_correlated_noise_is_one_release():
+    run = risk.correlated_run("square-root", noise_multiplier=2.0, steps=64, bands=4, period=16)
+    mechanism = MatrixMechanism(square_root_encoder(64, 4), 2.0, 16)
+    length = max(np.linalg.norm(mechanism.encoder[:, j::16].sum(axis=1)) for j in range(16))
+    assert run.noise_multiplier == pytest.approx(2.0 / length) and run.sampling_rate == 1.0
+    report = risk.assess(run, risk.record(dimension=784, data_range=1.0))
+    exact = stats.norm.cdf(stats.norm.ppf(0.1) + length / 2.0)
+    assert report["rero[prior_size=10]"].value == pytest.approx(exact, rel=1e-9)
+    assert "Noise correlated between 64 steps" in report.run.notes[0]
+    tree = risk.correlated_run("tree", noise_multiplier=3.0, steps=10)
+    assert tree.noise_multiplier == pytest.approx(3.0 / math.sqrt(4.0))
+    assert (
+        tree.noise_multiplier == MatrixMechanism(tree_encoder(10), 3.0).gaussian().noise_multiplier
+    )
+
+
+def test_one_band_drawn_in_secret_is_plain_training():
+    run = risk.correlated_run(
+        "square-root", noise_multiplier=1.1, steps=300, bands=1, sampling_rate=0.02
+    )
+    assert run.dpsgd == DPSGD(1.1, 0.02, 300)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"encoder": "banded"}, "encoder must be one of tree, square-root"),
+        ({"encoder": "tree", "bands": 3}, "bands must be left out"),
+        ({"encoder": "tree", "sampling_rate": 0.1}, "sampling_rate must be left out"),
+        ({"encoder": "square-root", "bands": 11}, "bands must be"),
+        ({"encoder": "square-root", "period": 0}, "period must be"),
+        ({"encoder": "tree", "steps": 5001}, "steps must be"),
+        ({"encoder": "tree", "epochs": 3}, "epochs must be left out"),
+    ],
+)
+def test_correlated_noise_that_cannot_be(fields, why):
+    with pytest.raises(risk.SettingError, match=why):
+        risk.correlated_run(**{"noise_multiplier": 1.0, "steps": 10, **fields})
+
+
+def test_correlated_noise_on_the_command_line(tmp_path):
+    flags = ["risk", "--sigma", "2", "--steps", "64", "--correlation"]
+    found = CliRunner().invoke(app, [*flags, "encoder=square-root, bands=4, period=16"])
+    assert found.exit_code == 0 and "Noise correlated between 64 steps" in found.stdout
+    file = tmp_path / "run.yaml"
+    file.write_text("noise_multiplier: 2\nsteps: 64\ncorrelation: {encoder: tree}\n")
+    assert CliRunner().invoke(app, ["risk", "--config", str(file)]).exit_code == 0
+    for bad, why in (
+        ("bands=4", "encoder must be given"),
+        ("encoder=tree, size=3", "size must be one of"),
+        ("tree", "correlation must be fields such as"),
+    ):
+        found = CliRunner().invoke(app, [*flags, bad])
+        assert found.exit_code == 2 and why in found.output
+    found = CliRunner().invoke(app, [*flags, "encoder=tree", "--batch-size", "3"])
+    assert found.exit_code == 2 and "batch_size must be left out" in found.output
+
+
+# Tuning ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("law", "shape"), [("geometric", 1.0), ("logarithmic", 0.0), ("poisson", math.inf)]
+)
+@pytest.mark.parametrize("runs", [3.0, 100.0])
+def test_tuning_costs_what_another_accountant_says(law, shape, runs):
+    accountant = RdpAccountant(orders=[*range(2, 64), *range(64, 2048, 16)])
+    sampled = dp_event.PoissonSampledDpEvent(RUN.sampling_rate, dp_event.GaussianDpEvent(1.1))
+    event = dp_event.SelfComposedDpEvent(sampled, RUN.steps)
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(event, runs, shape))
+    theirs, ours = accountant.get_epsilon(1e-5), privacy.tuned_epsilon(RUN, 1e-5, runs, law)
+    # Poisson's chance is bounded by the certified delta here, which is smaller
+    assert ours <= theirs * 1.01 and (ours >= 0.7 * theirs)
+    assert ours > privacy.epsilon(RUN, 1e-5).lower
+
+
+def test_a_fixed_number_of_runs_composes():
+    assert privacy.tuned_epsilon(RUN, 1e-5, 1) == privacy.epsilon(RUN, 1e-5).upper
+    whole = DPSGD(1.1, RUN.sampling_rate, 5 * RUN.steps)
+    assert privacy.tuned_epsilon(RUN, 1e-5, 5) == privacy.epsilon(whole, 1e-5).upper
+    # on the full batch too
+    assert privacy.tuned_epsilon(DPSGD(5.0), 1e-5, 10, "poisson") < 3.0
+    for bad in ({"runs": 0}, {"runs": 2.5}, {"runs": 1.0, "law": "poisson"}, {"law": "uniform"}):
+        with pytest.raises(ValueError, match="must be"):
+            privacy.tuned_epsilon(RUN, 1e-5, **{"runs": 3, **bad})
+
+
+# The report --------------------------------------------------------------------------------------
+
+
+def judged(report, key):
+    return next(j for j in report.judgements if j.key == key)
+
+
+def test_words_fit_the_chances_beside_them():
+    for sigma, words in ((1.1, "somewhat better"), (8.0, "hardly better"), (0.7, "better")):
+        run = risk.training_run(noise_multiplier=sigma, sampling_rate=256 / 60_000, steps=3516)
+        report = risk.assess(run)
+        verdict = judged(report, "matching").verdict
+        assert verdict == f"{words} than guessing"
+        assert (report["rero[prior_size=10]"].upper <= 0.11) == verdict.startswith("hardly")
+
+
+def test_a_report_names_groups_layers_and_phases():
+    settings = {"sampling_rate": 0.01, "group_size": 10, "layers": 4}
+    phases = [{"noise_multiplier": 1.3, "steps": 10}, {"noise_multiplier": 0.9, "steps": 5}]
+    for given in ({"noise_multiplier": 1.1, "steps": 10}, {"phases": phases}):
+        page = str(risk.assess(risk.training_run(**settings, **given)))
+        top = " ".join(page.split("In plain words")[0].split())
+        assert "group size 10" in top and "layers 4" in top
+        assert ("noise multiplier" in top) != ("2 phases sigma 1.3" in top)
+
+
+def test_advantage_with_hardly_any_noise_is_nearly_certain():
+    run = risk.training_run(noise_multiplier=0.01, sampling_rate=64 / 60_000, steps=4688)
+    entry = risk.assess(run)["membership_advantage"]
+    # the record is in some batch with a chance of 1 - (1 - q)^T
+    exact = -math.expm1(4688 * math.log1p(-64 / 60_000))
+    assert 0.99 * exact < entry.lower <= exact * (1 + 1e-9) and entry.upper >= exact
+
+
+def test_what_a_sampler_leaves_open_is_said_plainly():
+    run = risk.training_run(noise_multiplier=1.1, sampling_rate=0.1, steps=20, sampler="shuffle")
+    report = risk.assess(run)
+    assert not report["mse"].reason.endswith("needs the noise")
+    assert "side by side" in judged(report, "halving").text
+    known = risk.assess(risk.from_guarantee({"epsilon": 3.0, "delta": 1e-5}))
+    assert known["mse"].reason.endswith("needs the noise")
+    assert "all that the report knows" in judged(known, "halving").text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_a_full_disk_is_named():
+    found = CliRunner().invoke(app, ["risk", "--sigma", "2", "-q", "1", "--steps", "4", "--out",
+                                     "/dev/full"])  # fmt: skip
+    assert found.exit_code == 2 and "/dev/full cannot be written: No space" in found.output
