@@ -415,10 +415,10 @@ CAPTION = (
     "colour images with last-layer fine-tuning right. The gradient-based attack sees every step's "
     "gradient, the model-based one the final model only. Horizontal lines: the error between "
     "nearest neighbours and between uniform images, as in the paper, and of the mean image. "
-    "Shaded: good reconstructions according to the paper. Guo et al.'s bound is drawn with the "
-    "DP epsilon and with the order-2 Renyi divergence, for which Appendix J states it. Added: the "
-    "Cramer-Rao error of an unbiased attack on the same models, also with clipping to the pixels. "
-    "Bars: 95% intervals over the targets."
+    "Shaded: good reconstructions according to the paper. Guo et al.'s bound: with the DP "
+    "epsilon, and with the order-2 Renyi divergence, Appendix J's. Added: the Cramer-Rao error of "
+    "unbiased attacks on these models, also clipped to the pixels. Bars: 95% intervals over the "
+    "targets."
 )
 
 
