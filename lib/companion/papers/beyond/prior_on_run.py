@@ -1,6 +1,7 @@
 """A learnt prior on paper C's release: all gradients of a DP-SGD run, over epsilon."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from companion.study import Context, Parameter, Tables, Verdict, check, measurem
 from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
-from reconrisk.attacks import SecondMoments
 from reconrisk.models import Classifier
 from reconrisk.training import record_trajectories
 
@@ -30,7 +30,7 @@ _PAPER = "as in paper C, Figure 1a"
 PARAMETERS = {
     "dataset": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "labelled data set of digits"),
     "first": Parameter("int", 4000, 4000, _OURS, "position of the first digit attacked", 10),
-    "targets": Parameter("int", 24, 1000, _OURS, "digits attacked, a run each", 10),
+    "targets": Parameter("int", 24, 200, _OURS, "digits attacked, a run each", 10),
     "known": Parameter("int", 299, 999, _PAPER, "|D_-|, records known to the attacker", 1),
     "epsilons": Parameter(
         "floats",
@@ -52,8 +52,8 @@ PARAMETERS = {
     "shown": Parameter("int", 7, 7, _OURS, "position of the target that is shown", 0),
 }
 SETTLES = ("O-121", "O-122")
-#: targets of one training
-CHUNK = 50
+#: targets of one task
+CHUNK = 25
 SEARCH, DIRECT, WIENER, LEARNT, MEAN = (
     "eq. (1)",
     "no prior",
@@ -123,23 +123,39 @@ FALSIFIERS = (
 def measure(study: Context) -> Tables:
     p = study.parameters
     images = datasets.classified(p.dataset, None, "all")
-    learnt = images.inputs[: p.first]
     targets = images.inputs[p.first :][: p.targets]
-    moments, denoiser = attacks.second_moments(learnt), recorded_denoiser()
-    shown = {"record": images.pictures(targets[[p.shown]])[0]}
-    errors, pairs = [], []
-    for epsilon in p.epsilons:
-        run = DPSGD(
+    last = p.first + len(targets)
+    parts = [slice(at, min(at + CHUNK, last)) for at in range(p.first, last, CHUNK)]
+    runs = [
+        DPSGD(
             privacy.noise_for_epsilon(epsilon, p.delta, steps=p.steps),
             steps=p.steps,
             max_grad_norm=p.max_grad_norm,
         )
-        parts = [
-            _rebuilt(study, images, slice(at, at + CHUNK), run, moments, denoiser)
-            for at in range(p.first, p.first + len(targets), CHUNK)
-        ]
-        found = {a: np.concatenate([part[a] for part in parts])[: len(targets)] for a in parts[0]}
-        found[MEAN] = np.broadcast_to(learnt.mean(axis=0), targets.shape)
+        for epsilon in p.epsilons
+    ]
+    names = ("dataset", "first", "known", "hidden", "training_rate", "iterations", "rate")
+    tasks = [
+        {name: getattr(p, name) for name in names}
+        | {
+            "run": asdict(run),
+            "records": (part.start, part.stop),
+            "device": study.device,
+            "seeds": {
+                "run": study.seed_of("run", run.noise_multiplier, part.start),
+                "search": study.seed_of("search", part.start),
+            },
+        }
+        for run in runs
+        for part in parts
+    ]
+    rebuilt = iter(study.sweep(rebuild, tasks, "rebuilding digits from runs"))
+    mean = np.broadcast_to(images.inputs[: p.first].mean(axis=0), targets.shape)
+    shown = {"record": images.pictures(targets[[p.shown]])[0]}
+    errors, pairs = [], []
+    for epsilon, run in zip(p.epsilons, runs, strict=True):
+        own = [next(rebuilt) for _ in parts]
+        found = {a: np.concatenate([part[a] for part in own]) for a in own[0]} | {MEAN: mean}
         squares = {a: np.square(e - targets).mean(axis=1) for a, e in found.items()}
         sigma = run.noise_multiplier
         errors += [(epsilon, sigma, a, e.mean(), standard_error(e)) for a, e in squares.items()]
@@ -163,25 +179,34 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _rebuilt(
-    study: Context,
-    images: datasets.LabelledImages,
-    rows: slice,
-    run: DPSGD,
-    moments: SecondMoments,
-    denoiser: Any,
-) -> dict[str, np.ndarray]:
-    """What each attacker makes of the runs of some targets."""
-    p = study.parameters
-    inputs = torch.as_tensor(images.inputs, dtype=torch.float32)
-    labels = torch.as_tensor(np.asarray(images.labels)).long()
-    rows = slice(rows.start, min(rows.stop, p.first + p.targets, len(inputs)))
+def rebuild(task: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Train with and rebuild some targets, each in a run of its own.
+
+    Parameters
+    ----------
+    task : dict
+        ``dataset``, ``first`` (records before it are learnt from, the first ``known`` train too),
+        ``records`` (first and last + 1), ``run`` (fields of a ``DPSGD``), ``training_rate``,
+        ``hidden``, ``iterations`` and ``rate`` of the search, ``device`` and ``seeds``.
+
+    Returns
+    -------
+    dict of ndarray, shape (targets, N)
+        By attacker.
+    """
+    device, run, known = task["device"], DPSGD(**task["run"]), task["known"]
+    images = datasets.classified(task["dataset"], None, "all")
+    moments = attacks.second_moments(images.inputs[: task["first"]])
+    denoiser = recorded_denoiser().to(device)
+    inputs = torch.as_tensor(images.inputs, dtype=torch.float32, device=device)
+    labels = torch.as_tensor(np.asarray(images.labels), device=device).long()
+    rows = slice(*task["records"])
     seen = record_trajectories(
-        Classifier(inputs.shape[1], p.hidden),
+        Classifier(inputs.shape[1], task["hidden"]),
         run,
-        *(inputs[: p.known], labels[: p.known], inputs[rows], labels[rows]),
-        learning_rate=p.training_rate,
-        generator=study.generator("run", run.noise_multiplier, rows.start),
+        *(inputs[:known], labels[:known], inputs[rows], labels[rows]),
+        learning_rate=task["training_rate"],
+        generator=torch.Generator(device).manual_seed(task["seeds"]["run"]),
     )
     given = seen.weights, seen.residuals, run, labels[rows]
 
@@ -197,10 +222,10 @@ def _rebuilt(
     }
     search = attacks.match_gradients(
         *given,
-        generator=study.generator("search", rows.start),
-        iterations=p.iterations,
+        generator=torch.Generator(device).manual_seed(task["seeds"]["search"]),
+        iterations=task["iterations"],
         restarts=1,
-        learning_rate=p.rate,
+        learning_rate=task["rate"],
     )
     start = attacks.rank_one_start(seen.residuals)
     found = {
