@@ -501,6 +501,22 @@ def _mean_of_targets(
     return Agreement(what, float(values.mean()), recorded, allowed)
 
 
+def rebuilt_digits(epsilon: float, targets: int) -> Point:
+    """Errors of every attacker on the first targets at one epsilon, against those of all."""
+
+    def point(record: Record, data_root: str) -> list[Agreement]:
+        fewer = {"epsilons": [epsilon], "targets": targets}
+        now = rerun(record, data_root, lambda name, task: True, fewer)["errors"]
+        found = []
+        for _, row in now.iterrows():
+            was = row_of(record.tables["errors"], epsilon=epsilon, attacker=row["attacker"])
+            error = math.hypot(row["standard error"], was["standard error"])
+            found.append(Agreement(row["attacker"], row["MSE"], was["MSE"], ERRORS * error))
+        return found
+
+    return point
+
+
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
     """The attack with eq. (1) on a few models, against the comparison of all losses."""
     from companion.experiments.informed_adversary import scene_of, train_targets
@@ -597,6 +613,13 @@ POINTS: dict[str, Point] = {
         overrides={"noise_multipliers": [0.1], "weights": "recorded"},
         allowed=SINGLE,
     ),
+    "beyond/exact_attackers": same_rows(
+        "widths",
+        ["neurons", "draw"],
+        {"neurons": 1024, "draw": 0},
+        overrides={"widths": [1024], "width": 1024, "noises": [1e-5], "draws": 2},
+    ),
+    "beyond/prior_on_run": rebuilt_digits(1000.0, targets=10),
     "beyond/estimators": same_rows(
         "ratios",
         ["data", "sigma", "reconstruction"],

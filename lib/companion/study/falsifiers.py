@@ -127,6 +127,11 @@ def graded(
     return Falsifier(words, change, targets or ("",), most, unit)
 
 
+def constant(value: float) -> Callable[[pd.Series], pd.Series]:
+    """Return a change that gives every entry of a column one value."""
+    return lambda c: c * 0 + value
+
+
 def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
     """Alter a table: ``function(table)``, or ``function(table, effect)`` of a graded world.
 

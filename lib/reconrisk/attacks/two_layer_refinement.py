@@ -139,41 +139,30 @@ def refine_records(
     everything = _FullSpace.of(network, released, len(start.inputs), unit_norm, None)
     few = ENTRIES_PER_UNKNOWN * everything.unknowns
     some = _FullSpace.of(network, released, len(start.inputs), unit_norm, few)
+
+    def fit(space: _FullSpace, point: np.ndarray) -> tuple[np.ndarray, float]:
+        enough = _EXACT * space.size
+        return minimise_squares(
+            space.normal, space.loss, point, iterations=iterations, enough=enough
+        )
+
     tries: list[tuple[float, np.ndarray]] = []
     for first in fits[:attempts]:
-        point, loss = minimise_squares(
-            some.normal,
-            some.loss,
-            np.concatenate([first.inputs.ravel(), first.residuals]),
-            iterations=iterations,
-            enough=_EXACT * some.size,
-        )
+        point, loss = fit(some, np.concatenate([first.inputs.ravel(), first.residuals]))
         tries.append((loss, point))
         if loss <= _explained(some.size, some.entry_count, noise_std):
             break
     point = min(tries, key=lambda t: t[0])[1]
     # these fits took the sum over local steps for a single step
     x, r = everything.parts(point)
-    point, loss = minimise_squares(
-        everything.normal,
-        everything.loss,
-        np.concatenate([x.ravel(), r / released.local.count]),
-        iterations=iterations,
-        enough=_EXACT * everything.size,
-    )
+    point, loss = fit(everything, np.concatenate([x.ravel(), r / released.local.count]))
     explained = _explained(everything.size, everything.entry_count, noise_std)
     rng = np.random.default_rng([seed, 0x40B])
-    records = x.size
     for _ in range(hops if loss > explained else 0):
         moved = point.copy()
-        moved[:records] += rng.choice(_HOPS) * rng.standard_normal(records) * _size(point[:records])
-        moved, other = minimise_squares(
-            everything.normal,
-            everything.loss,
-            moved,
-            iterations=iterations,
-            enough=_EXACT * everything.size,
-        )
+        size = np.sqrt(np.mean(moved[: x.size] ** 2))
+        moved[: x.size] += rng.choice(_HOPS) * rng.standard_normal(x.size) * size
+        moved, other = fit(everything, moved)
         if other < loss:
             point, loss = moved, other
         if loss <= explained:
@@ -181,10 +170,6 @@ def refine_records(
     return Refinement(
         *everything.parts(point), float(loss / everything.size), bool(loss <= explained)
     )
-
-
-def _size(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
 
 
 def refine_in_span(

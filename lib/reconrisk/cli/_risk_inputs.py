@@ -212,11 +212,6 @@ def _correlated(value: Any, given: Mapping[str, Any]) -> TrainingRun:
     for name in found:
         if name not in ("encoder", "bands", "period"):
             raise SettingError(f"correlation {name}", found[name], "one of encoder, bands, period")
-    named = {"noise_multiplier", "steps", "sampling_rate", "max_grad_norm", "parameters", "delta",
-             "dataset_size"}  # fmt: skip
-    for name in given:
-        if name not in named:
-            raise SettingError(name, given[name], "left out beside correlation")
     must = {name: given.get(name) for name in ("noise_multiplier", "steps")}
     for name, part in must.items():
         if part is None:

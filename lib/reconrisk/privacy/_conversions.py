@@ -9,8 +9,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments
+from reconrisk._types import DPSGD
+from reconrisk.special import log_binomial_pmf
 
 __all__ = ["amplify", "compose", "epsilon_from_renyi", "log_delta_from_renyi"]
+
+#: relative rounding error of a sum of some thousand terms, with a margin
+_ROUNDING = 1e-12
+
+
+def renyi_gaussian(run: DPSGD, orders: ArrayLike) -> np.ndarray:
+    """Rényi divergences of a run, the larger ones of both directions, rounded up.
+
+    Mironov, Talwar and Zhang (2019), Theorem 5 and Section 3.3: present against absent, by a
+    binomial sum; the steps add up. Orders are whole and above one; nats, one for each order.
+    """
+    q, sigma = float(run.sampling_rate), float(run.noise_multiplier)
+    orders = np.asarray(orders, dtype=float)
+    if q == 1.0:
+        return 0.5 * run.steps * orders / sigma**2 * (1.0 + _ROUNDING)
+    values = np.empty(orders.size)
+    for i, order in enumerate(orders):
+        k = np.arange(order + 1.0)
+        terms = log_binomial_pmf(k, float(order), q) + 0.5 * k * (k - 1.0) / sigma**2
+        values[i] = (float(np.logaddexp.reduce(terms)) + _ROUNDING) / (order - 1.0)
+    return run.steps * np.maximum(values, 0.0) * (1.0 + _ROUNDING)
 
 
 def log_delta_from_renyi(order: ArrayLike, renyi: ArrayLike, epsilon: ArrayLike) -> np.ndarray:

@@ -10,10 +10,13 @@ from scipy import optimize
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD, check_run
-from reconrisk.privacy._conversions import epsilon_from_renyi, log_delta_from_renyi
+from reconrisk.privacy._conversions import (
+    epsilon_from_renyi,
+    log_delta_from_renyi,
+    renyi_gaussian,
+)
 from reconrisk.privacy._targets import delta as delta_of
 from reconrisk.privacy._targets import epsilon as epsilon_of
-from reconrisk.special import log_binomial_pmf
 
 __all__ = ["tuned_epsilon"]
 
@@ -74,7 +77,7 @@ def tuned_epsilon(run: DPSGD, delta: float, runs: float, law: str = "fixed") -> 
         count = int(arguments.integer("runs", runs, 1, 1e9))
         return epsilon_of(replace(run, steps=int(run.steps) * count), delta).upper
     mean = float(arguments.real("runs", runs, 1, 1e9, low_open=True))
-    divergence = _divergences(run)
+    divergence = renyi_gaussian(run, _ORDERS)
     if shape == math.inf:
         return _poisson(run, delta, mean, divergence)
     # what does not depend on the order: the best second order
@@ -114,19 +117,3 @@ def _share(shape: float, mean: float) -> float:
 
     found = optimize.brentq(lambda x: log_mean(x) - math.log(mean), -600.0, -1e-12, xtol=1e-14)
     return math.exp(found) * (1.0 - 1e-9)
-
-
-def _divergences(run: DPSGD) -> np.ndarray:
-    """Return the run's Renyi divergences at all orders, the larger ones of both directions.
-
-    Mironov, Talwar and Zhang (2019), Theorem 5 and Section 3.3.
-    """
-    q, sigma = float(run.sampling_rate), float(run.noise_multiplier)
-    if q == 1.0:
-        return 0.5 * run.steps * _ORDERS / sigma**2 * (1.0 + _ROUNDING)
-    values = []
-    for order in _ORDERS:
-        k = np.arange(order + 1.0)
-        terms = log_binomial_pmf(k, float(order), q) + 0.5 * k * (k - 1.0) / sigma**2
-        values.append((float(np.logaddexp.reduce(terms)) + _ROUNDING) / (order - 1.0))
-    return run.steps * np.maximum(np.array(values), 0.0) * (1.0 + _ROUNDING)

@@ -15,8 +15,9 @@ import math
 
 import numpy as np
 
-from reconrisk import bounds, privacy, special
+from reconrisk import bounds, privacy
 from reconrisk._types import DPSGD, Enclosure
+from reconrisk.privacy._conversions import renyi_gaussian
 from reconrisk.privacy._phases import grouped_runs
 from reconrisk.risk._report import Interval
 from reconrisk.risk._settings import TrainingRun
@@ -87,29 +88,18 @@ def _enclosure(found: Enclosure) -> Interval:
 def _renyi(run: TrainingRun) -> tuple[tuple[int, ...], np.ndarray]:
     """Integer orders, and an upper bound on the run's divergence at each.
 
-    One step has ``log E_nu (1 - q + q L)**a/(a - 1)`` exactly, a binomial sum for Gaussian noise
-    (Mironov et al. 2019), and the steps add up. In the other direction it is not larger.
+    One step has ``log E_nu (1 - q + q L)**a/(a - 1)`` exactly, and the steps add up. In the other
+    direction it is not larger.
     """
     if run.gaussian:
         orders = _ORDERS
-        values = np.zeros(len(orders))
-        for phase in grouped_runs(run.each_phase, True) if run.group_size == 1 else (run.dpsgd,):
-            values += phase.steps * _renyi_gaussian(phase)
+        phases = grouped_runs(run.each_phase, True) if run.group_size == 1 else (run.dpsgd,)
+        values = np.sum([renyi_gaussian(phase, orders) for phase in phases], axis=0)
         return orders, values * (1.0 + _ROUNDING)
     orders = tuple(range(2, _VMF_ORDERS + 1))
     # the divergence of this pair; the general bound where this one does not cover both orders
     one = privacy.vmf_renyi_sampled(_VMF_ORDERS, *_vmf_parameters(run), run.sampling_rate)[1:]
     return orders, run.steps * np.maximum(one, 0.0) * (1.0 + _ROUNDING)
-
-
-def _renyi_gaussian(run: DPSGD) -> np.ndarray:
-    q, sigma = float(run.sampling_rate), float(run.noise_multiplier)
-    values = []
-    for order in _ORDERS:
-        k = np.arange(order + 1.0)
-        terms = special.log_binomial_pmf(k, float(order), q) + 0.5 * k * (k - 1.0) / sigma**2
-        values.append((float(np.logaddexp.reduce(terms)) + _ROUNDING) / (order - 1.0))
-    return np.maximum(np.array(values), 0.0)
 
 
 def _log_never(run: TrainingRun) -> float:
@@ -197,7 +187,7 @@ def distance_of(run: TrainingRun) -> Interval:
     # a test at one of these rates is nearly the best where there is hardly any noise
     gains = (success_at(run, math.log(k)).lower for k in (1e-6, 1e-3, 1e-2))
     tests = (g - k for g, k in zip(gains, (1e-6, 1e-3, 1e-2), strict=True) if g is not None)
-    lower = max(found.lower, *tests) * (1.0 - _ROUNDING)
+    lower = max([found.lower, *tests]) * (1.0 - _ROUNDING)
     return Interval.of(lower, max(upper, lower))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from reconrisk.privacy import MatrixMechanism, square_root_encoder, tree_encoder
-from reconrisk.risk._settings import SettingError, TrainingRun, number, training_run, whole
+from reconrisk.risk._settings import (
+    SettingError,
+    TrainingRun,
+    number,
+    only,
+    training_run,
+    whole,
+)
 
 __all__ = ["ENCODERS", "correlated_run", "from_matrix_mechanism"]
 
@@ -49,12 +56,8 @@ def from_matrix_mechanism(
     """
     if not isinstance(mechanism, MatrixMechanism):
         raise SettingError("mechanism", mechanism, "a MatrixMechanism")
-    allowed = {"max_grad_norm", "parameters", "delta", "dataset_size", "notes"}
-    unknown = sorted(set(settings) - allowed)
-    if unknown:
-        raise SettingError(
-            unknown[0], settings[unknown[0]], "left out: the mechanism says what the noise does"
-        )
+    named = ("max_grad_norm", "parameters", "delta", "dataset_size", "notes")
+    only(settings, named, "beside correlated noise, which the mechanism describes")
     if sampling_rate is None:
         one, how = mechanism.gaussian(), "batches in any order, known to the attacker"
     else:

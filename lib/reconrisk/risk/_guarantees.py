@@ -9,7 +9,7 @@ from typing import Any
 from reconrisk import bounds, privacy
 from reconrisk._types import Enclosure
 from reconrisk.bounds import Guarantee
-from reconrisk.risk._settings import SettingError, TrainingRun, number, whole
+from reconrisk.risk._settings import SettingError, TrainingRun, number, only, whole
 
 __all__ = ["FORMS", "from_guarantee"]
 
@@ -76,12 +76,7 @@ def from_guarantee(
     'does not follow from (3, 1e-05)-differential privacy alone: it needs the noise'
     """
     together = whole("group_size", group_size, 1, 1e4)
-    allowed = {"delta", "dataset_size", "notes"}
-    unknown = sorted(set(settings) - allowed)
-    if unknown:
-        raise SettingError(
-            unknown[0], settings[unknown[0]], "left out beside a guarantee, which says all"
-        )
+    only(settings, ("delta", "dataset_size", "notes"), "beside a guarantee, which says all")
     size = settings.get("dataset_size")
     found, delta = _guarantee(guarantee, together)
     return TrainingRun(

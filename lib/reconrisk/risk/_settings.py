@@ -71,6 +71,12 @@ class SettingError(ValueError):
         return f"{self.field} must be {self.expected}; got {arguments.shown(self.value)[:80]}"
 
 
+def only(settings: Mapping[str, object], named: Iterable[str], beside: str) -> None:
+    """Refuse a setting that is not one of those named."""
+    for name in sorted(set(settings) - set(named)):
+        raise SettingError(name, settings[name], f"left out {beside}")
+
+
 # Values ------------------------------------------------------------------------------------------
 
 

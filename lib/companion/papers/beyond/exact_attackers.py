@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from companion.experiments.tools import MNIST
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded, world
+from companion.study.falsifiers import column, constant, graded, world
 from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, drawing, legend_line
 from reconrisk import attacks, bounds, datasets
 from reconrisk.metrics import match
@@ -63,21 +63,27 @@ SPARSE, TENSOR, SQUARES = "sparse directions", "tensor attack", "least squares"
 _LOOK = {SPARSE: (BLUE, "o"), TENSOR: (ORANGE, "^"), SQUARES: (GREEN, "s")}
 
 
-def _set(value: float):
-    return lambda c: c * 0 + value
-
-
 FALSIFIERS = (
-    world("an exact tensor attack", column("widths", TENSOR, _set(_LEAST)), *("", "O-119")),
-    world("least squares that need no entries", column("widths", SQUARES, _set(_LEAST)), "O-119"),
-    world("least squares that never fit", column("widths", SQUARES, _set(0.3)), "O-119"),
-    world("sparse directions that err", column("widths", SPARSE, _set(0.3)), *("", "O-119")),
-    world("sparse directions under any noise", column("noise", "certified", _set(1.0)), "O-120"),
-    world("sparse directions under no noise", column("noise", "certified", _set(0.0)), "O-120"),
-    world("a tensor attack as good", column("noise", TENSOR, _set(_LEAST)), "O-120"),
+    world("an exact tensor attack", column("widths", TENSOR, constant(_LEAST)), *("", "O-119")),
+    world(
+        "least squares that need no entries", column("widths", SQUARES, constant(_LEAST)), "O-119"
+    ),
+    world("least squares that never fit", column("widths", SQUARES, constant(0.3)), "O-119"),
+    world("sparse directions that err", column("widths", SPARSE, constant(0.3)), *("", "O-119")),
+    world(
+        "sparse directions under any noise",
+        column("noise", "certified", constant(1.0)),
+        "O-120",
+    ),
+    world(
+        "sparse directions under no noise",
+        column("noise", "certified", constant(0.0)),
+        "O-120",
+    ),
+    world("a tensor attack as good", column("noise", TENSOR, constant(_LEAST)), "O-120"),
     world(
         "least squares worse than the mean record",
-        column("noise", SQUARES, _set(0.7), f"`noise multiplier` >= {HOPELESS}"),
+        column("noise", SQUARES, constant(0.7), f"`noise multiplier` >= {HOPELESS}"),
         "O-120",
     ),
     graded(

@@ -13,7 +13,7 @@ from torch import nn
 
 from companion.experiments.tools import MNIST, as_numpy
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded, world
+from companion.study.falsifiers import column, constant, graded, world
 from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, legend_line
 from reconrisk import attacks, bounds, datasets
 from reconrisk.mechanisms import Released
@@ -66,34 +66,30 @@ _LOOK = {
 }
 
 
-def _set(value: float):
-    return lambda c: c * 0 + value
-
-
 FALSIFIERS = (
     world(
         "an attack that returns the mean image",
-        column("batches", "rmse", _set(0.3), f"method == '{DESCENT}'"),
+        column("batches", "rmse", constant(0.3), f"method == '{DESCENT}'"),
         *("", "O-110"),
     ),
     world(
         "independent components as good as sparse directions",
-        column("batches", "rmse", _set(_LEAST), f"method == '{COMPONENTS}'"),
+        column("batches", "rmse", constant(_LEAST), f"method == '{COMPONENTS}'"),
         *("", "O-110"),
     ),
     world(
         "the layer's ratio exact for every batch",
-        column("batches", "rmse", _set(_LEAST), f"method == '{RATIO}'"),
+        column("batches", "rmse", constant(_LEAST), f"method == '{RATIO}'"),
         *("", "O-110"),
     ),
     world(
         "a certificate for a sigmoid network",
-        column("controls", "certified", _set(1.0), "case == 'sigmoid'"),
+        column("controls", "certified", constant(1.0), "case == 'sigmoid'"),
         "O-111",
     ),
     world(
         "a certified batch that is wrong",
-        column("controls", "rmse", _set(0.3), "case == 'two classes'"),
+        column("controls", "rmse", constant(0.3), "case == 'two classes'"),
         "O-111",
     ),
     graded(
@@ -110,8 +106,8 @@ FALSIFIERS = (
         "O-112",
         most=3.0,
     ),
-    world("width without effect", column("widths", "exact", _set(1.0)), "O-113"),
-    world("no batch of wide layers", column("widths", "exact", _set(0.0)), "O-113"),
+    world("width without effect", column("widths", "exact", constant(1.0)), "O-113"),
+    world("no batch of wide layers", column("widths", "exact", constant(0.0)), "O-113"),
     graded(
         "records that clipping changes by {}",
         column("clipped", "change", lambda c, by: c + by, "by == 'record'"),
@@ -120,7 +116,7 @@ FALSIFIERS = (
     ),
     world(
         "clipping by tensor that goes unnoticed",
-        column("clipped", "certified", _set(1.0), "by == 'tensor'"),
+        column("clipped", "certified", constant(1.0), "by == 'tensor'"),
         "O-114",
     ),
     graded(
@@ -135,7 +131,7 @@ FALSIFIERS = (
     ),
     world(
         "batches that survive any noise",
-        column("noise", "certified", _set(1.0), f"noise >= {HOPELESS}"),
+        column("noise", "certified", constant(1.0), f"noise >= {HOPELESS}"),
         "O-115",
     ),
 )

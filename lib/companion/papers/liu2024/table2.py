@@ -188,9 +188,15 @@ def measure(study: Context) -> Tables:
 
 def _networks(study: Context, width: int, neurons: int) -> pd.DataFrame:
     """The error of a single record's feature, undefended, through independent networks."""
+    task = _settings(study, width, neurons, "networks", "pictures")
+    tasks = [task | {"network": i} for i in range(NETWORKS)]
+    return pd.DataFrame(study.sweep(single_record_error, tasks, "recovering single features"))
+
+
+def _settings(study: Context, width: int, neurons: int, *seeds: str) -> dict[str, Any]:
+    """What all tasks have in common: pictures and network, and seeds by their purpose."""
     p = study.parameters
-    seeds = {name: study.seed_of(name) for name in ("networks", "pictures")}
-    task = {
+    return {
         "data": p.data,
         "data_root": data_folder(study, p.data),
         "side": p.side,
@@ -198,10 +204,8 @@ def _networks(study: Context, width: int, neurons: int) -> pd.DataFrame:
         "wide": width,
         "neurons": neurons,
         "device": study.device,
-        "seeds": seeds,
+        "seeds": {name: study.seed_of(name) for name in seeds},
     }
-    tasks = [task | {"network": i} for i in range(NETWORKS)]
-    return pd.DataFrame(study.sweep(single_record_error, tasks, "recovering single features"))
 
 
 def single_record_error(task: dict[str, Any]) -> dict[str, Any]:
@@ -247,24 +251,17 @@ def _network(task: Mapping[str, Any], *key: int, name: str = "network") -> WideH
 def _sweep(study: Context, width: int, neurons: int) -> dict[int, dict[str, np.ndarray]]:
     """What :func:`feature_errors` finds by batch size, of all batches."""
     p = study.parameters
-    seeds = {name: study.seed_of(name) for name in ("network", "pictures", "noise")}
+    settings = _settings(study, width, neurons, "network", "pictures", "noise")
     # a task is a checkpoint: at the paper's size one batch takes minutes
     step = p.draws if study.profile == "quick" else 1
     tasks = [
-        {
-            "data": p.data,
-            "data_root": data_folder(study, p.data),
-            "side": p.side,
-            "channels": p.channels,
-            "wide": width,
-            "neurons": neurons,
+        settings
+        | {
             "size": size,
             "batches": p.draws,
             "first": first,
             "count": min(step, p.draws - first),
             "read": p.read,
-            "device": study.device,
-            "seeds": seeds,
         }
         for size in p.sizes
         for first in range(0, p.draws, step)
