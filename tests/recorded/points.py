@@ -618,6 +618,15 @@ POINTS: dict[str, Point] = {
         ["neurons", "draw"],
         {"neurons": 1024, "draw": 0},
         overrides={"widths": [1024], "width": 1024, "noises": [1e-5], "draws": 2},
+        # with so few neurons the tensor attack's eigenvectors are those of rounding: of the tensor
+        # attack only that it fails is the same on every processor
+        allowed={
+            "unknowns": 0.0,
+            "sparse directions": 1e-6,
+            "certified": 0.0,
+            "tensor attack": 0.6,
+            "least squares": 1e-6,
+        },
     ),
     "beyond/prior_on_run": rebuilt_digits(1000.0, targets=10),
     "beyond/estimators": same_rows(
