@@ -37,7 +37,13 @@ LIGHT = 200_000
 #: pixels of a page to an inch: vectors are shown at the size at which notebooks show their pictures
 _PIXELS = 110
 #: nothing in a file tells when it was written; letters of a PDF stay letters
-_SETTINGS = {"svg.hashsalt": "companion", "pdf.fonttype": 42}
+_SETTINGS = {
+    "svg.hashsalt": "companion",
+    "pdf.fonttype": 42,
+    # with a layout engine, even an idle one, each file is drawn twice
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
+}
 _NO_DATE = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None}}
 _POINTS = re.compile(r'\b(width|height)="([\d.]+)pt"')
 #: inches left round what is drawn, as in notebooks
@@ -161,7 +167,7 @@ def save(figure: Figure, folder: Path) -> None:
     """Write a figure in every format; it is laid out once, which is most of the work."""
     with matplotlib.rc_context(_SETTINGS):
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         box = figure.get_tightbbox().padded(_PAD)
         for ending in FORMATS:
             path = folder / f"figure.{ending}"
