@@ -48,7 +48,7 @@ def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
     before = plt.get_fignums()
     figure = exhibit.draw(tables)
-    figure.canvas.draw()  # what is wrong with a text or an axis shows here
+    figure.draw_without_rendering()  # what is wrong with a text or an axis shows here
     assert plt.get_fignums() == before, "a figure is left open, and a notebook would show it twice"
     assert figure.get_size_inches()[0] < 8.41, "it is wider than the page, which would shrink it"
     sizes = {t.get_fontsize() for t in figure.findobj(Text) if t.get_text() and t.get_visible()}
