@@ -628,6 +628,22 @@ POINTS: dict[str, Point] = {
             "least squares": 1e-6,
         },
     ),
+    "beyond/exact_batches": same_rows(
+        "noise",
+        ["draw", "noise"],
+        {"draw": 0, "noise": 0.01},
+        lambda name, task: True,
+        overrides={
+            "batch_sizes": [1],
+            "draws": 2,
+            "widths": [24],
+            "width_draws": 5,
+            "choices": 1000,
+            "noises": [0.01],
+            "iterations": 10,
+        },
+        allowed=1e-3,
+    ),
     "beyond/prior_on_run": rebuilt_digits(1000.0, targets=10),
     "beyond/estimators": same_rows(
         "ratios",
