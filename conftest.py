@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -135,6 +136,32 @@ def scope_of(nodeid: str) -> str:
     return "tests/book" if path.startswith("tests/book/") else path
 
 
+#: processor seconds of what takes long and, unlike notebooks, stores no time; the book's tests
+#: compile it
+LONG = {"tests/book": 600.0}
+#: of any other test
+USUAL = 0.15
+
+
+def cost_of(scope: str, tests: int, root: Path = ROOT) -> float:
+    """Return about how many seconds a scope takes: as its notebook stores, or by its tests."""
+    from companion.study.stored import stored_provenance
+
+    stored = 0.0
+    if scope.endswith(".ipynb"):
+        notebook = json.loads((root / scope).read_text(encoding="utf-8"))
+        stored = sum(entry["seconds"] for entry in stored_provenance(notebook).values())
+    return LONG.get(scope, 0.0) + stored + USUAL * tests
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a worker, put what takes longest first: the short ones then fill the workers' ends."""
+    if hasattr(config, "workerinput"):
+        tests = Counter(scope_of(item.nodeid) for item in items)
+        costs = {scope: cost_of(scope, number, config.rootpath) for scope, number in tests.items()}
+        items.sort(key=lambda item: (-costs[scope_of(item.nodeid)], scope_of(item.nodeid)))
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Deal whole files to the workers of ``-n``: a notebook's cells share one kernel."""
     from xdist.scheduler import LoadScopeScheduling
@@ -143,6 +170,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
 
+    config.option.loadscopereorder = False  # the order is that of the workers' collection
     return FileScheduling(config, log)
 
 

@@ -181,8 +181,18 @@ def _let_go_of_the_environment(app, doctree) -> None:
         node.document = doctree
 
 
+def _write_in_parallel(app, env) -> None:
+    """Let processes share the writing of pages.
+
+    Jupyter Book asks Sphinx for one process, and some of its extensions cannot read with more.
+    """
+    app.parallel = app.config.writers + 1  # besides this one, which resolves their references
+
+
 def setup(app) -> dict[str, object]:
-    """Register them with Sphinx."""
+    """Register them with Sphinx; ``writers`` is the number of processes that write pages."""
+    app.add_config_value("writers", 0, "")
+    app.connect("env-updated", _write_in_parallel)
     app.connect("doctree-read", _number_equations)
     app.connect("doctree-read", _let_go_of_the_environment)
     app.connect("build-finished", _correct_pages)

@@ -1,8 +1,16 @@
-// Shows the previews that sphinx-tippy collected, in place of tippy.js, which it would load from
-// elsewhere: sphinx-tippy calls tippy(link, options). The theme's Bootstrap places them.
-// A preview can be pointed at and scrolled, stays until one leaves it, and goes with Escape.
-function tippy(link, options) {
+// Shows what book/_ext/previews.py collected for the links of a page: its script calls
+// showPreviews({address: HTML}). The theme's Bootstrap places them. A preview can be pointed at and
+// scrolled, stays until one leaves it, and goes with Escape.
+function showPreviews(previews) {
   if (matchMedia("(hover: none)").matches) return;
+  const others = ["headerlink", "sd-stretched-link", "name", "viewcode-link", "viewcode-back"];
+  for (const link of document.querySelectorAll("article.bd-article a[href]")) {
+    const content = previews[link.getAttribute("href")];
+    if (content && !others.some((name) => link.classList.contains(name))) addPreview(link, content);
+  }
+}
+
+function addPreview(link, html) {
   let popover = null;
   let timer = 0;
   const later = (act, wait) => {
@@ -13,7 +21,7 @@ function tippy(link, options) {
   const show = () => {
     if (popover === null) {
       const content = document.createElement("div");
-      content.innerHTML = options.content;
+      content.innerHTML = html;
       // ids stay unique on the page, and marks that link a heading to itself are of no use here
       content.querySelectorAll("[id]").forEach((element) => element.removeAttribute("id"));
       content.querySelectorAll(".headerlink, .eqno").forEach((element) => element.remove());
@@ -26,7 +34,7 @@ function tippy(link, options) {
         if (!box) return;
         box.addEventListener("mouseenter", () => clearTimeout(timer));
         box.addEventListener("mouseleave", () => later(hide, 150));
-        if (options.onShow) options.onShow({ popper: box });
+        if (window.MathJax) MathJax.typesetPromise([box]);
         setTimeout(() => popover.update(), 200); // formulas have changed its size
       });
     }

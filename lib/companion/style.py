@@ -2,14 +2,17 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from companion.study.typeset import typeset
 from reconrisk.plotting import (
@@ -112,13 +115,24 @@ def _lettered(text: str) -> str:
     return text if "$" in text else _GREEK.sub(r"$\g<0>$", typeset(text))
 
 
+def _texts(artist: Artist) -> Iterator[Text]:
+    """Yield every text of a drawing but the labels of ticks, which would have to be made first."""
+    if isinstance(artist, Text):
+        yield artist
+    parts = [artist.label] if isinstance(artist, Axis) else artist.get_children()
+    for part in parts:
+        yield from _texts(part)
+
+
 def _spell(figure: Figure) -> None:
     """Give every text of a figure that spelling, however a table spells it."""
-    for text in figure.findobj(Text):
+    for text in _texts(figure):
         text.set_text(_lettered(text.get_text()))
     # labels of ticks are written anew whenever they are drawn, by what their axis was told
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), ScalarFormatter | LogFormatter):
+                continue  # numbers, which need no other spelling
             told = [label.get_text() for label in axis.get_majorticklabels()]
             if (spelled := [_lettered(label) for label in told]) != told:
                 axis.set_ticklabels(spelled)

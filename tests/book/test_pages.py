@@ -224,7 +224,7 @@ def test_every_reference_can_be_clicked(book) -> None:
 
 
 def test_previews_are_of_this_book_only(book) -> None:
-    scripts = list((book.folder / "_static" / "tippy").rglob("*.js"))
+    scripts = list((book.folder / "_static" / "previews").rglob("*.js"))
     assert len(scripts) >= len([p for p in (ROOT / "notebooks").rglob("*.ipynb")])
     for script in scripts:
         shown = BeautifulSoup(script.read_text(), "html.parser")

@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from companion.book import notices
 from companion.book.figures import Wanted, draw_files, drawn_files
 from companion.book.gallery import Gallery, Shown
 from companion.book.pages import standing
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
+from companion.study.falsifiers import noticed
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
@@ -210,6 +212,19 @@ def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path
     with pytest.raises(RecordError, match=f"{EXHIBIT}: its tables cannot be drawn: .*'table'"):
         draw_files(Wanted(EXHIBIT, project / RECORDED / EXHIBIT, recorded=True), tmp_path / "none")
     assert not list((tmp_path / "none").glob("figure.*"))
+
+
+def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
+    exhibit = "ziller2024/fig6"
+    (project / RECORDED / exhibit).parent.mkdir(parents=True)
+    (project / RECORDED / exhibit).symlink_to(ROOT / RECORDED / exhibit)
+    recorded = read_recorded(project)
+    assert not any(v.notices for v in recorded.judgings[exhibit].verdicts)
+    found = notices.with_notices(recorded, project).judgings[exhibit].verdicts
+    told = noticed(find_exhibit(exhibit).file, tables_of(exhibit, recorded.records[exhibit]))
+    assert {v.target: v.notices for v in found if v.notices} == told != {}
+    monkeypatch.setattr(notices, "find_notices", None)  # nothing is left to find
+    assert notices.with_notices(recorded, project).judgings[exhibit].verdicts == found
 
 
 # --- in the book ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ under a digest of the tables and of all code that the drawing can run.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,7 +26,16 @@ from companion.study.stored_tables import PICTURES, read_tables
 from companion.study.sweep import write_atomically
 from companion.study.tables import Tables
 
-__all__ = ["FORMATS", "LIGHT", "Wanted", "draw_files", "drawn_files", "save"]
+__all__ = [
+    "FORMATS",
+    "LIGHT",
+    "Wanted",
+    "call_each",
+    "digests",
+    "draw_files",
+    "drawn_files",
+    "save",
+]
 
 #: what every figure is written as, in the order in which a page offers it
 FORMATS = ("svg", "pdf")
@@ -37,7 +46,13 @@ LIGHT = 200_000
 #: pixels of a page to an inch: vectors are shown at the size at which notebooks show their pictures
 _PIXELS = 110
 #: nothing in a file tells when it was written; letters of a PDF stay letters
-_SETTINGS = {"svg.hashsalt": "companion", "pdf.fonttype": 42}
+_SETTINGS = {
+    "svg.hashsalt": "companion",
+    "pdf.fonttype": 42,
+    # with a layout engine, even an idle one, each file is drawn twice
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
+}
 _NO_DATE = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None}}
 _POINTS = re.compile(r'\b(width|height)="([\d.]+)pt"')
 #: inches left round what is drawn, as in notebooks
@@ -110,22 +125,26 @@ def drawn_files(
     """
     drawable = [one for one in wanted if one.can_be_drawn]
     folders = {one.name: cache / one.name for one in drawable}
-    digests = _digests(drawable)
-    old = [one for one in drawable if _kept(folders[one.name]) != digests[one.name]]
-    arguments = [(one, folders[one.name], digests[one.name]) for one in old]
-    if jobs == 1 or len(old) == 1:
-        for three in arguments:
-            draw_files(*three)
-    else:
-        # fresh processes: a forked one would inherit locks that other threads hold
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            for task in [pool.submit(draw_files, *three) for three in arguments]:
-                task.result()
+    new = digests(drawable)
+    old = [one for one in drawable if _kept(folders[one.name]) != new[one.name]]
+    call_each(draw_files, [(one, folders[one.name], new[one.name]) for one in old], jobs)
     return {
         name: files
         for name, folder in folders.items()
         if (files := {p.suffix[1:]: p for p in sorted(folder.glob("figure.*"), reverse=True)})
     }
+
+
+def call_each(function: Callable[..., object], arguments: Sequence[tuple], jobs: int) -> None:
+    """Call a function with each of several tuples of arguments, in several processes."""
+    if jobs == 1 or len(arguments) <= 1:
+        for given in arguments:
+            function(*given)
+        return
+    # fresh processes: a forked one would inherit locks that other threads hold
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for task in [pool.submit(function, *given) for given in arguments]:
+            task.result()
 
 
 def draw_files(wanted: Wanted, folder: Path, digest: str = "") -> bool:
@@ -161,7 +180,7 @@ def save(figure: Figure, folder: Path) -> None:
     """Write a figure in every format; it is laid out once, which is most of the work."""
     with matplotlib.rc_context(_SETTINGS):
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         box = figure.get_tightbbox().padded(_PAD)
         for ending in FORMATS:
             path = folder / f"figure.{ending}"
@@ -181,15 +200,16 @@ def _kept(folder: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _digests(wanted: Sequence[Wanted]) -> dict[str, str]:
-    """Return by name a hash of a figure's tables and of all that can act on how it is drawn.
+def digests(wanted: Sequence[Wanted]) -> dict[str, str]:
+    """Return by name a hash of an exhibit's tables and of all that acts on its figure and verdicts.
 
     Of the code that is everything but other papers, the book and the command line: to find what a
     drawing can reach would take as long as the drawing.
     """
     library = package_folder()
     left_out = [library / "companion" / name for name in ("papers", "book", "cli")]
-    shared = [Path(__file__), *sorted((registry.project_root() / "data").glob("paper/*/*.csv"))]
+    data = registry.project_root() / "data"
+    shared = [Path(__file__), *sorted([*data.glob("paper/*/*.csv"), *data.glob("companion/*.csv")])]
     shared += [
         path
         for path in sorted(library.rglob("*.py"))

@@ -34,6 +34,7 @@ from companion.book.markdown import (
     listed,
     one_line,
 )
+from companion.book.notices import with_notices
 from companion.book.pages import standing, write_pages
 from companion.book.recorded_pages import recorded_block
 from companion.book.sources import linked_place
@@ -104,7 +105,7 @@ def stage(
     tables : Path, optional
         Folder of the tables that the notebooks judged; by default the stored ones.
     jobs : int
-        Processes that draw.
+        Processes that draw, and later write pages.
 
     Returns
     -------
@@ -128,14 +129,16 @@ def stage(
     sphinx = config["sphinx"]["config"]
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
     sphinx["source_address"] = where.source("")
+    sphinx["writers"] = jobs
     sphinx["linkcheck_anchors"] = False  # lines of a source file are not anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     (target / "_config.yml").write_text(text, encoding="utf-8")
 
-    recorded = read_recorded(project, notices=True)
+    recorded = read_recorded(project)
     if len(recorded.records) < len(recorded_ids(project)):
         raise RecordError("; ".join(recorded.problems))
+    recorded = with_notices(recorded, project, jobs)
     everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
     files = gather(everything, project, target, tables or project / FOLDER, jobs)
     for path in notebooks_of(notebooks):

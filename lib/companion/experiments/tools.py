@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from companion.study.session import Context
 from reconrisk import DPSGD, arguments, datasets
@@ -108,6 +107,8 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 def fits(values: np.ndarray, cdf) -> float:
     """The p-value of a Kolmogorov-Smirnov test of values against a distribution function."""
+    from scipy import stats  # takes most of a second to import
+
     return float(stats.kstest(np.ravel(values), cdf).pvalue)
 
 

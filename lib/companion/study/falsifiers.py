@@ -56,6 +56,8 @@ Change = Callable[..., "World"]
 _RANGE = 1e12
 #: the smallest effect is found to within this factor, then rounded to two digits
 _NEAR = 1.02
+#: steps of bisection that are expected to find nothing
+_FIRST = 4
 
 
 @dataclass(frozen=True)
@@ -314,9 +316,19 @@ def smallest(
 
 def _bisected(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
     high, low = most, most / _RANGE
-    if not most or is_noticed(low):
+    if not most:
         return low
+    # nearly all effects lie a decade or two below the largest, where bisection leads in four steps:
+    # it goes them backwards, as long as it has come too far
+    path = [low]
+    for _ in range(_FIRST):
+        path.append(math.sqrt(high * path[-1]))
+    while path and is_noticed(path[-1]):
+        high = path.pop()
+    if not path:
+        return low
+    low = path[-1]
     while high / low > near:
         middle = math.sqrt(high * low)
         low, high = (low, middle) if is_noticed(middle) else (middle, high)
-    return min(high, most)
+    return high

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from companion.study import registry
-from companion.study.exhibits import Exhibit, find_exhibit, judged, with_notices
+from companion.study.exhibits import Exhibit, find_exhibit, judged
 from companion.study.parameters import Settings, plain, resolve
 from companion.study.records import Record, read_record
 from companion.study.stored import (
@@ -173,12 +173,8 @@ def recorded_ids(project: Path) -> list[str]:
     return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
 
 
-def read_recorded(project: str | Path, *, notices: bool = False) -> Recorded:
-    """Read every record; report the faults of one without hiding the others.
-
-    With ``notices``, verdicts say the smallest effects that would have changed them, which takes a
-    second each.
-    """
+def read_recorded(project: str | Path) -> Recorded:
+    """Read every record; report the faults of one without hiding the others."""
     project = Path(project)
     records: dict[str, Record] = {}
     judgings: dict[str, Judging] = {}
@@ -187,7 +183,7 @@ def read_recorded(project: str | Path, *, notices: bool = False) -> Recorded:
         path = (RECORDED / exhibit).as_posix()
         try:
             record = read_record(project / path)
-            judging = judged_again(exhibit, record, notices=notices)
+            judging = judged_again(exhibit, record)
             problems += [f"{path}: {problem}" for problem in problems_of(exhibit, record, judging)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             message = error.args[0] if isinstance(error, KeyError) and error.args else error
@@ -246,7 +242,7 @@ def tables_of(exhibit: str, record: Record) -> Tables:
     )
 
 
-def judged_again(exhibit: str, record: Record, *, notices: bool = False) -> Judging:
+def judged_again(exhibit: str, record: Record) -> Judging:
     """Judge a record from its tables, or keep its stored verdicts where those do not suffice.
 
     Parameters that the exhibit no longer takes do not raise here: see :func:`problems_of`.
@@ -257,11 +253,9 @@ def judged_again(exhibit: str, record: Record, *, notices: bool = False) -> Judg
     except (TypeError, ValueError) as error:
         return Judging(stored, str(error))
     try:
-        file = find_exhibit(exhibit).file
-        verdicts = judged(file, tables)
+        return Judging(judged(find_exhibit(exhibit).file, tables))
     except MissingTable as error:
         return Judging(stored, str(error.args[0]))
-    return Judging(with_notices(file, tables, verdicts) if notices else verdicts)
 
 
 def verdicts_of(record: Record) -> list[Verdict]:
