@@ -151,6 +151,8 @@ def refine_delta(
             or 2.0 * noise > _ROUNDED * (upper - lower)  # of either bound
         ):
             break
+        elif gap <= _FAIR and aim > 0.0:  # what was wanted
+            break
         elif cells.width <= cells.least and (gap <= _FAIR or finest or cells.narrowest):
             break
         else:
