@@ -36,7 +36,7 @@ _ROUGH = 0.3
 #: where there are so many cells, an enclosure that is wider than wanted by such a factor will do
 _LONG, _ENOUGH = 1 << 15, 5.0
 #: the same for windows of so many points, of about so many deviations of the sum
-_FAIR, _LONGEST, _WINDOW = 5e-3, 1 << 18, 16.0
+_FAIR, _LONGEST, _WINDOW = 6e-3, 1 << 18, 16.0
 #: relative width of a delta near a small total variation that will do
 _FAIR_NEAR = 1e-2
 #: smallest tilt, which decides the tail that is summed, and those tried relative to a level's
