@@ -322,7 +322,7 @@ def _listed(row: pd.Series) -> str:
 CAPTION = (
     "Left: success of the best attacker with ten candidates against the noise in the model's sums "
     "of gradients, for independent noise and three kinds of correlated noise; solid without "
-    "sampling, dashed with batches drawn in secret. Points: attacks on whole runs; diamonds: tests "
+    "sampling, dashed with batches drawn in secret. Points: attacks on whole runs; squares: tests "
     "of sampled runs, at a level of one in ten. Right: the "
     "error of an attacker who reads the published step alone, over that of one who uses all steps."
 )
@@ -337,7 +337,7 @@ def alt(tables: Tables) -> str:
     words = ", ".join(f"{name} {value:.2f}" for name, value in first["success"].items())
     return (
         f"Falling curves. Without sampling at noise {errors[0]:g}: {words}. Dashed curves of "
-        "sampled runs fall faster. Points lie on the solid curves or just below, diamonds on the "
+        "sampled runs fall faster. Points lie on the solid curves or just below, squares on the "
         "dashed ones. Right: bars of "
         + ", ".join(f"{ratio[name]:.1f} ({name})" for name in first.index)
         + "."
@@ -364,7 +364,7 @@ def draw(tables: Tables) -> Figure:
             ms=4,
         )
     for name, part in tables["sampled"].groupby("mechanism", sort=False):
-        left.plot(part["error"], part["success"], "D", mfc="none", color=look[name], ms=5)
+        left.plot(part["error"], part["success"], "s", color=look[name], ms=4.5)
     left.axhline(1 / CANDIDATES, color=GREY, ls=":", lw=1)
     left.set(xscale="log", xlabel="noise in the prefix sums / clipping norm", ylabel="success")
     left.set_xticks(ticks := sorted(table["error"].unique()), [f"{tick:g}" for tick in ticks])
@@ -381,7 +381,7 @@ def draw(tables: Tables) -> Figure:
     entries += [
         legend_line("drawn in secret", BLACK, "--"),
         legend_line("attack \u00b1 2 std. errors", BLACK, "", "o"),
-        legend_line("test of sampled runs", BLACK, "", "D"),
+        legend_line("test of sampled runs", BLACK, "", "s"),
     ]
     figure.legend(handles=entries, loc="outside upper center", ncols=4, fontsize=8)
     return figure

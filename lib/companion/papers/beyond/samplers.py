@@ -300,8 +300,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 CAPTION = (
     "Documented settings, with batches drawn by Poisson sampling, as most accountants assume, and "
     "otherwise: epsilon (left) and the success of the best attacker with ten candidates (right), "
-    "certified. Bars reach from what an attacker can reach on some data to what none can exceed. "
-    "Settings with a star document shuffled batches."
+    "certified. Bars reach from what an attacker can reach on some data to what none can exceed; "
+    "those of shuffling end where a known, cyclic order stands. Settings with a star document "
+    "shuffled batches."
 )
 
 
