@@ -70,6 +70,7 @@ CONTRACTS = {
     "bounds.smallest_cosine": "... n n -> ()",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
     "bounds.audit_claim": "*n, *n -> ()",
+    "bounds.audit_noise": "*n, *n -> ()",
     "bounds.prior_success_given": "knowledge secrets, guesses secrets -> knowledge, knowledge",
     "bounds.rero_given": "knowledge secrets, guesses secrets -> ()",
     "bounds.rero_secrets": "secrets, guesses secrets -> ()",

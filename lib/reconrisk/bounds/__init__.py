@@ -9,7 +9,7 @@ from reconrisk.bounds._any_network import (
     information_capacity_vmf,
     information_on_sphere,
 )
-from reconrisk.bounds._audit import audit_claim, audit_rero
+from reconrisk.bounds._audit import audit_claim, audit_noise, audit_rero
 from reconrisk.bounds._bayes_capacity import (
     bayes_capacity_discrete,
     bayes_capacity_gaussian,
@@ -145,6 +145,7 @@ __all__ = [
     "ZeroConcentratedDP",
     "advantage",
     "audit_claim",
+    "audit_noise",
     "audit_rero",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
