@@ -464,6 +464,11 @@ def recovered_features(record: Record, data_root: str) -> list[Agreement]:
         was = row_of(record.tables["cells"], setting=title, **{"batch size": task["size"]})
         spread = max(was["ours deviation"], 0.01) / math.sqrt(len(values))
         found.append(Agreement(title, float(values.mean()), was["ours"], ERRORS * spread))
+    if "networks" in record.tables:  # an older run has a single network
+        swept = task_of(record, data_root, "single_record_error")
+        now = swept.compute(swept.tasks[0])["feature error"]
+        own = row_of(record.tables["networks"], network=0)["feature error"]
+        found.append(Agreement("first network", now, own, SINGLE * own))
     return found
 
 
