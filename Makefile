@@ -43,7 +43,7 @@ book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE D
 html: $(READY) ## compile the book from the stored outputs; run nothing
 	@$(BOOK) html $(ARGS)
 
-pdf: $(READY) ## compile the book from the stored outputs and print it (needs Chromium)
+pdf: $(READY) ## compile the book from the stored outputs and print it, and slides of its tour (needs Chromium)
 	@$(BOOK) pdf $(ARGS)
 
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs

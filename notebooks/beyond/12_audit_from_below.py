@@ -97,8 +97,8 @@ study.judge(audit_from_below, tables)
 # **Broken runs are found.** A run without noise or without clipping is caught at once. Half of the noise shows with full batches; with sampled ones it is at
 # the edge of what so many canaries show.
 #
-# **What is assumed.** The secrets are drawn independently, and the number of guesses is fixed before the run. The attacker here sees all releases; who sees only
-# the final model certifies less, and what he certifies holds as well.
+# **What is assumed.** The secrets are drawn independently, and the number of guesses is fixed before the run. The attacker here sees all releases; an attacker who sees only
+# the final model certifies less, and what that attacker certifies holds as well.
 
 # %% [markdown]
 # ## Try it

@@ -130,8 +130,8 @@ study.judge(exact_attackers, tables)
 # uses which units were idle. Labels, loss and the layers behind need not be known.
 #
 # **A small residual proves nothing.** Any mixture of the records explains the layer's gradient to rounding. What certifies a batch is the forward pass: thousands
-# of units must be on and off as the zeros say. An activation without zeros, a sigmoid for instance, leaves the attacker with the span of the records, and he
-# knows that he has no more.
+# of units must be on and off as the zeros say. An activation without zeros, a sigmoid for instance, leaves the attacker with the span of the records, and with the
+# knowledge that there is no more.
 #
 # **Clipping does not help, width does not either.** Each record's gradient keeps its direction when it is clipped as a whole. A wide layer has zeros to spare; what
 # stops the attack is a layer hardly wider than the batch is large.

@@ -128,7 +128,7 @@ def pdf(
     ] = False,
     jobs: Draw = 2,
 ) -> None:
-    """Print the book to a PDF, by default after compiling it from the stored outputs."""
+    """Print the book to a PDF, and the tour to one of slides, by default after compiling it."""
     from companion.book import printed
 
     project = registry.project_root()
@@ -142,7 +142,9 @@ def pdf(
         ):
             _closing(console, "", True)
         console.print("Printing the book", highlight=False)
-        printed.print_book(project / "_build" / "html", project / "_toc.yml", target)
+        pages = project / "_build" / "html"
+        printed.print_book(pages, project / "_toc.yml", target)
+        printed.print_slides(pages, "book/tour", target.with_name(f"{target.stem}-slides.pdf"))
     except (FileNotFoundError, ValueError) as error:
         _give_up(console, str(error))
     size = target.stat().st_size / 1e6
