@@ -295,7 +295,8 @@ def _opposite(run: DPSGD) -> privacy.Atoms:
         )
         inside = np.where(edges[1:] < 0, np.diff(below), -np.diff(above))
         laws.append((float(below[0]), *inside.clip(min=0).tolist(), float(above[-1])))
-    return privacy.Atoms(*laws, steps=run.steps)
+    without, present = laws
+    return privacy.Atoms(without, present, steps=run.steps)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
