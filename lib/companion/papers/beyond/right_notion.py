@@ -288,15 +288,15 @@ def _opposite(run: DPSGD) -> privacy.Atoms:
     """Steps in which one value of an attribute has the opposite gradient of the other, in bins."""
     a, q = 1 / run.noise_multiplier, run.sampling_rate
     edges = np.linspace(-a - 12, a + 12, BINS)
-
-    def law(mean: float) -> tuple[float, ...]:
+    laws = []
+    for mean in (-a, a):
         below, above = (
             (1 - q) * sc.ndtr(side * edges) + q * sc.ndtr(side * (edges - mean)) for side in (1, -1)
         )
         inside = np.where(edges[1:] < 0, np.diff(below), -np.diff(above))
-        return float(below[0]), *inside.clip(min=0).tolist(), float(above[-1])
-
-    return privacy.Atoms(law(-a), law(a), steps=run.steps)
+        laws.append((float(below[0]), *inside.clip(min=0).tolist(), float(above[-1])))
+    without, present = laws
+    return privacy.Atoms(without, present, steps=run.steps)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
