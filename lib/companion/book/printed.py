@@ -109,7 +109,8 @@ def _print_text(text: str, folder: Path, target: Path) -> None:
 def slides(folder: Path, page: str) -> str:
     """Return a compiled page as one page of HTML that prints a slide for each of its sections.
 
-    A slide has a section's heading, words and pictures, without captions; links keep their words.
+    A slide has a section's heading, the words before its picture, and the picture, without its
+    caption; links keep their words.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def slides(folder: Path, page: str) -> str:
     article = _article(soup, page)
     scripts = _mathematics(soup, f"{page}.html")
     _prepare(article, f"{page}.html", {f"{page}.html": "slides"})
-    for tag in article.select("figcaption"):
+    for tag in article.select("figcaption, figure ~ p, h1 .section-number"):
         tag.decompose()
     title = article.find("h1")
     heading = title.get_text(" ", strip=True) if title else page
