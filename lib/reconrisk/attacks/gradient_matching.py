@@ -252,15 +252,16 @@ def _in_blocks(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.T
     size = max(1, _BLOCK // fed)
     signs = residual.new_empty(min(size, rows), fed)
     for k, own in enumerate(residual):
+        blocks = own.split(size)
         for r, x in enumerate(candidates[k]):
             u, moved = scaled[k, :, r].contiguous(), scaled.new_empty(rows)
-            blocks = zip(own.split(size), u.split(size), moved.split(size), strict=True)
-            for seen, part, out in blocks:
+            total, pulled = value[k, r], to_candidates[k, r]
+            for seen, part, out in zip(blocks, u.split(size), moved.split(size), strict=True):
                 s = torch.addr(seen, part, x, beta=-1, out=signs[: len(seen)]).sign_()
                 torch.mv(s, x, out=out)
-                to_candidates[k, r].addmv_(s.T, part)
-                value[k, r] -= torch.dot(s.flatten(), seen.flatten())
-            value[k, r] += torch.dot(u, moved)
+                pulled.addmv_(s.T, part)
+                total -= torch.dot(s.view(-1), seen.reshape(-1))
+            total += torch.dot(u, moved)
             to_scaled[k, :, r] = moved
     return value, to_scaled, to_candidates
 
