@@ -149,7 +149,9 @@ def main() -> None:
             f"1,000 targets x 300: {0.3 * mine / 60 * 1000:.1f} CPU minutes"
         )
     blocks, whole = l1_distance(stored)
-    print(f"{'L1 alone':17s} blocks {blocks:4.2f}  at once {whole:8.2f}  ratio {whole / blocks:5.1f}")
+    print(
+        f"{'L1 alone':17s} blocks {blocks:4.2f}  at once {whole:8.2f}  ratio {whole / blocks:5.1f}"
+    )
 
 
 if __name__ == "__main__":

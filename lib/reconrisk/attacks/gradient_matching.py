@@ -578,13 +578,8 @@ def linearised_variance(
     rows = [inputs.new_empty(0, inputs.shape[1], dtype=torch.float64)]
     for k in range(len(inputs)):
         own = {name: w[:, k] for name, w in wide.items()}
-        record = inputs[k].double()
-        if feature_map is None:
-            information = linearised_information(own, record, labels[k], run.max_grad_norm)
-        else:
-            fed, jacobian = _features_and_jacobian(feature_map, record)
-            about_features = linearised_information(own, fed, labels[k], run.max_grad_norm)
-            information = jacobian.mT @ about_features @ jacobian
+        given = own, inputs[k].double(), labels[k], run.max_grad_norm
+        information = linearised_information(*given, feature_map)
         inverse, failed = torch.linalg.inv_ex(information)
         diagonal = noise * inverse.diagonal()
         usable = int(failed) == 0 and bool((diagonal > 0).all())
@@ -604,9 +599,18 @@ def _features_and_jacobian(
 
 
 def linearised_information(
-    weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float
+    weights: Weights,
+    record: torch.Tensor,
+    label: torch.Tensor,
+    max_grad_norm: float,
+    feature_map: FeatureMap | None = None,
 ) -> torch.Tensor:
     """Return J'J, with J the Jacobian of one target's clipped gradients at all T models.
+
+    Over ``C^2 sigma^2`` it is what the run's gradients say of the record, Fisher's information:
+    each step's gradient is normal given the steps before, with the clipped gradient in its mean,
+    and informations of such steps add. Averaged over records of a prior, each with a run of its
+    own, it is the information of :func:`reconrisk.bounds.van_trees_error`.
 
     Parameters
     ----------
@@ -614,11 +618,17 @@ def linearised_information(
     record : Tensor, shape (d,)
     label : Tensor, scalar
     max_grad_norm : float
+    feature_map : callable, optional
+        As in :func:`match_gradients`, of the weights' type; J is the Jacobian in the pixels.
 
     Returns
     -------
     Tensor, shape (d, d)
     """
+    if feature_map is not None:
+        fed, jacobian = _features_and_jacobian(feature_map, record)
+        about_features = linearised_information(weights, fed, label, max_grad_norm)
+        return jacobian.mT @ about_features @ jacobian
     size = record.square().sum()
     layer = "hidden" if "hidden.weight" in weights else "output"
     large = weights[f"{layer}.weight"]  # (T, rows, d)
