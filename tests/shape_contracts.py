@@ -68,6 +68,7 @@ CONTRACTS = {
     "bounds.prior_success_ball": "centres points, points -> ()",
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
+    "bounds.posterior_mse": "*b n, n N -> *b",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
     "bounds.audit_claim": "*n, *n -> ()",
     "bounds.audit_noise": "*n, *n -> ()",

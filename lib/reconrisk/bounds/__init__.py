@@ -82,6 +82,7 @@ from reconrisk.bounds._ncc import (
     ncc_quantile,
     ncc_tail,
 )
+from reconrisk.bounds._posterior import posterior_mse
 from reconrisk.bounds._priors import (
     log_prior_success_pixels,
     log_prior_success_pixels_printed,
@@ -209,6 +210,7 @@ __all__ = [
     "ncc_quantile",
     "ncc_tail",
     "ncc_tail_sampled",
+    "posterior_mse",
     "prior_success",
     "prior_success_ball",
     "prior_success_ball_any_centre",
