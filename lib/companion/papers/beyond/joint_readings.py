@@ -270,6 +270,7 @@ def _whatever_weights(errors: pd.DataFrame) -> pd.DataFrame:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     errors = tables["errors"]
+    origin = tables.origin_of(*errors["data"].unique())
     table = fits(errors)
     off = quiet(errors).T.groupby(level="row").mean().T  # over the data sets
     constant = off.index.get_level_values("start") == CONSTANT
@@ -291,7 +292,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"by {math.expm1(table['any unit'][best]):.0%}; Glorot's by at least "
         f"{math.expm1(table['farthest'].xs(GLOROT, level='weights').min()):.0%}, a constant start "
         f"by at least {math.expm1(table['farthest'][constant].min()):.0%}",
-        stand_in=tables.stand_in,
+        stand_in=origin,
     )
     yield from shared_by(verdict, "O-141")
     drawn = errors[(errors["share"] > 0) & (errors["start"] != CONSTANT)]
@@ -303,7 +304,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "from random candidates, whatever the weights and the units, the printed errors under "
         f"Gaussian noise are below ours at that noise and above ours at {SHARES[0]:g} of it",
         ours=f"{noise.min():.2f} to {noise.max():.2f} of the noise would give the printed errors",
-        stand_in=tables.stand_in,
+        stand_in=origin,
     )
 
 
