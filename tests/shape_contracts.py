@@ -280,5 +280,5 @@ FIELDS = {
         "weights": "B",
     },
     "TunedSpace": {"latent": "LatentSpace"},
-    "UntrainedSpace": {"noise": "n width side side"},
+    "UntrainedSpace": {"noise": "n width side side", "features": "P n f"},
 }

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from companion.experiments.batch_attacks import (
     attack_task,
@@ -360,7 +361,10 @@ def draw(tables: Tables) -> Figure:
         right.plot(undefended, min(row["noise"], MOST), **look)
     left.set(ylabel="farthest other row, a factor", ylim=(1, None))
     right.axhline(1, color=GREY, linestyle="--", linewidth=1.1)
-    right.set(ylabel="noise over the printed one", yscale="log")
+    right.set(ylabel="noise over the printed one", yscale="log", ylim=(0.1, 1.1 * MOST))
+    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.yaxis.set_major_formatter("{x:g}")
+    right.yaxis.set_minor_formatter(NullFormatter())
     for axis in (left, right):
         axis.axvline(1, color=GREY, linestyle="--", linewidth=1.1)
         axis.set(xlabel="undefended MSE over print")
