@@ -67,6 +67,22 @@ PARAMETERS = {
     "iterations": Parameter("int", 500, 10_000, "10,000", "iterations of the attack", low=10),
     "draws": Parameter("int", 1, 3, _OURS, "batches, each with a network of its own", low=1),
 }
+UNDEFENDED, CLIPPED, CONSTANT = "no defence", "clipping only", "grey"
+#: Table II's rows as they are printed, and what is released; its .0174 is read as 0.174
+ROWS = {
+    ("None", "-"): (UNDEFENDED, Release("none")),
+    ("None", "Clip"): (CLIPPED, Release("clip")),
+    ("VMF", "75"): ("VMF, kappa = 75", Release("vmf", 75.0)),
+    ("VMF", "500"): ("VMF, kappa = 500", Release("vmf", 500.0)),
+    ("Gauss", ".0174"): ("Gaussian, sigma = 0.174", Release("gaussian", 0.174)),
+    ("Gauss", "1.23"): ("Gaussian, sigma = 1.23", Release("gaussian", 1.23)),
+}
+#: of the printed Gaussian noise
+SHARES = (0.2, 1.0)
+SETS = {"digits": "MNIST", "garments": "FashionMNIST"}
+#: first weights over Glorot's that are compared: PyTorch's own are 0.45 to 0.53 of them
+GLOROT, HALF = 1.0, 0.5
+KEYS = ["start", "weights", "pixels"]
 SETTLES = ("O-141", "O-142")
 _BOTH = ("", "O-141")
 FALSIFIERS = (
@@ -98,23 +114,6 @@ FALSIFIERS = (
         most=3.0,
     ),
 )
-
-UNDEFENDED, CLIPPED, CONSTANT = "no defence", "clipping only", "grey"
-#: Table II's rows as they are printed, and what is released; its .0174 is read as 0.174
-ROWS = {
-    ("None", "-"): (UNDEFENDED, Release("none")),
-    ("None", "Clip"): (CLIPPED, Release("clip")),
-    ("VMF", "75"): ("VMF, kappa = 75", Release("vmf", 75.0)),
-    ("VMF", "500"): ("VMF, kappa = 500", Release("vmf", 500.0)),
-    ("Gauss", ".0174"): ("Gaussian, sigma = 0.174", Release("gaussian", 0.174)),
-    ("Gauss", "1.23"): ("Gaussian, sigma = 1.23", Release("gaussian", 1.23)),
-}
-#: of the printed Gaussian noise
-SHARES = (0.2, 1.0)
-SETS = {"digits": "MNIST", "garments": "FashionMNIST"}
-#: first weights over Glorot's that are compared: PyTorch's own are 0.45 to 0.53 of them
-GLOROT, HALF = 1.0, 0.5
-KEYS = ["start", "weights", "pixels"]
 
 
 @measurement
