@@ -10,6 +10,7 @@ DEVICE ?= cpu
 DATA_ROOT ?=
 JOBS ?= 2
 SCHEDULER ?=
+WITHIN ?=
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
@@ -24,6 +25,7 @@ endif
 # Notebooks run elsewhere than here; give them a folder they can find.
 DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
 CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
+HOURS := $(if $(WITHIN),--within "$(WITHIN)")
 BOOK := $(PY) -m companion.cli book
 
 .DEFAULT_GOAL := help
@@ -34,14 +36,14 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
 
 .PHONY: book html pdf refresh test check lint mutants links package release archive clean help
 
-book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER
+book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER WITHIN
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
-	    --data-root "$(DATA)" --jobs "$(JOBS)" $(CLUSTER) $(ARGS)
+	    --data-root "$(DATA)" --jobs "$(JOBS)" $(CLUSTER) $(HOURS) $(ARGS)
 
 html: $(READY) ## compile the book from the stored outputs; run nothing
 	@$(BOOK) html $(ARGS)
 
-pdf: $(READY) ## compile the book from the stored outputs and print it (needs Chromium)
+pdf: $(READY) ## compile the book from the stored outputs and print it, and slides of its tour (needs Chromium)
 	@$(BOOK) pdf $(ARGS)
 
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs

@@ -68,8 +68,10 @@ CONTRACTS = {
     "bounds.prior_success_ball": "centres points, points -> ()",
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
+    "bounds.posterior_mse": "*b n, n N -> *b",
     "bounds.van_trees_error": "q q, *b, d d -> *b",
     "bounds.audit_claim": "*n, *n -> ()",
+    "bounds.audit_noise": "*n, *n -> ()",
     "bounds.prior_success_given": "knowledge secrets, guesses secrets -> knowledge, knowledge",
     "bounds.rero_given": "knowledge secrets, guesses secrets -> ()",
     "bounds.rero_secrets": "secrets, guesses secrets -> ()",
@@ -278,5 +280,5 @@ FIELDS = {
         "weights": "B",
     },
     "TunedSpace": {"latent": "LatentSpace"},
-    "UntrainedSpace": {"noise": "n width side side"},
+    "UntrainedSpace": {"noise": "n width side side", "features": "P n f"},
 }

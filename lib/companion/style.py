@@ -48,6 +48,7 @@ __all__ = [
     "RED",
     "SCORES",
     "SKY",
+    "attack_label",
     "drawing",
     "legend_above",
     "legend_below",
@@ -82,6 +83,11 @@ DEFENCES = {
     "GradPrune": {"color": PURPLE, "marker": "v"},
     "LocalAggregation": {"color": SKY, "marker": "P"},
 }
+
+
+def attack_label(name: str) -> str:
+    """Return what figures call an attack; "ours" in paper E would be taken for this book's."""
+    return name.replace("Ours", "proposed")
 
 
 #: the mark of a printed number: a hollow diamond, which nothing else is drawn with

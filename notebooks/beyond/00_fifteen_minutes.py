@@ -77,7 +77,8 @@ print(f"error of one row:    {np.mean((one_row - record) ** 2):8.3f}")
 
 # %% [markdown]
 # One row is hopeless: the noise drowns the picture. But there are a thousand
-# rows with the same record and independent noise. **Average them.** Paper A calls the result optimal; its error is
+# rows with the same record and independent noise. **Average them.** Paper A (*From Mean to Extreme*, the first of
+# the five papers of this book) calls the result optimal; its error is
 # $\sigma^2\lVert x\rVert^2$, however large $C$ is.
 
 # %%
@@ -132,8 +133,9 @@ for multiplier in (0.05, 0.2, 0.5, 1.0):
 # %% [markdown]
 # ## The whole picture
 #
-# The same for three hundred other digits, at seven noises, with attackers who know less and more. Read each
-# row of pictures from left to right: where does it stop being a seven, and what does the attacker make up instead?
+# The same for three hundred other digits, at seven noises, with attackers who know less and more. The pictures
+# show one of them, a seven. Read each row from left to right: where does it stop being a seven, and what does the
+# attacker make up instead?
 #
 # Two things to notice. The list *without* the record does worse than the filter at small noise: it can return only digits it has.
 # And the dashed line in the last panel lies above paper C's bound: paper A's attacker is told by

@@ -48,7 +48,7 @@ study = Study(
 #
 # **What is assumed.** The certified numbers are those of DP-SGD in which every record is drawn independently at each step. Where a
 # document shuffles its records, or draws a fixed number of clients, the setting is computed as if it drew them independently, as
-# its own accountant does: the true risk may be larger. The attacker is the one of {doc}`paper C <../../book/papers/hayes2023>`: he sees every
+# its own accountant does: the true risk may be larger. The attacker is the one of {doc}`paper C <../../book/papers/hayes2023>`: it sees every
 # noisy gradient and knows everything but the record.
 #
 # **What is documented only as a guarantee** has no noise to compute with. $(\varepsilon,\delta)$ bounds the success by

@@ -91,13 +91,14 @@ study.judge(audit_from_below, tables)
 # is not caught by a run with 95% confidence; all that is as private as it must be allowed for. Independent runs do not have this problem: they close the
 # gap up to what Clopper and Pearson leave, and the measured success with ten candidates is nearly that of the best attack.
 #
-# **A family helps.** Who knows that the noise is Gaussian gets more epsilon from the same guesses than who allows for any mechanism.
+# **A family helps.** Who knows that the noise is Gaussian gets more epsilon from the same guesses than who allows for any mechanism. The same holds for sampled batches of a known rate:
+# {py:func}`~reconrisk.bounds.audit_noise` says how much noise such a run can have at most.
 #
 # **Broken runs are found.** A run without noise or without clipping is caught at once. Half of the noise shows with full batches; with sampled ones it is at
 # the edge of what so many canaries show.
 #
-# **What is assumed.** The secrets are drawn independently, and the number of guesses is fixed before the run. The attacker here sees all releases; who sees only
-# the final model certifies less, and what he certifies holds as well.
+# **What is assumed.** The secrets are drawn independently, and the number of guesses is fixed before the run. The attacker here sees all releases; an attacker who sees only
+# the final model certifies less, and what that attacker certifies holds as well.
 
 # %% [markdown]
 # ## Try it

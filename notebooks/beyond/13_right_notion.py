@@ -15,9 +15,8 @@
 #
 # Reconstruction robustness compares an attack with a blind guess: nobody who guesses with probability $\kappa$ succeeds with more than $\gamma(\kappa)$ after a release. It has been
 # argued that this fails for attackers as they are, who know a label, half of the record or an older release {cite:p}`guerra2026understanding`, and that one trade-off curve is
-# the right object after all {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these works, and of those on one number below, we read the abstracts only; the closed
-# form we know from what others tell of it.) At the end of this page you can say which
-# assumption such an attacker leaves, which bound holds for him, and that it cannot be improved.
+# the right object after all {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these three works we could read the abstracts only.) At the end of this page you can say which
+# assumption such an attacker breaks, which bound holds nevertheless, and that it cannot be improved.
 #
 # The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.
 
@@ -59,10 +58,10 @@ joint = np.kron(np.eye(50), [[0.01, 0.01]])  # knowledge (the pair) by secret (t
 attack = bounds.bayes_success_two(1.0, 0.5)  # adds nothing to the pair but the sign
 print(f"bound at the prior without the pair: {bounds.rero(run, 0.01).upper:.4f}")
 print(f"attack of one who knows the pair:    {attack:.4f}")
-print(f"bound for him:                       {bounds.rero_given(run, joint):.4f}")
+print(f"bound at that knowledge:             {bounds.rero_given(run, joint):.4f}")
 
 # %% [markdown]
-# The theorem is right, and does not speak of him: its prior is what the attacker believes *before the release*, and his is one half. Whoever puts in the frequency of records in
+# The theorem is right, and does not speak of this attacker: its prior is what is believed *before the release*, and here that is one half. Whoever puts in the frequency of records in
 # the population has put in another attacker. So every kind of knowledge needs its own bound, and none of them needs a new notion:
 #
 # | the attacker has | the bound that holds | function |
@@ -89,13 +88,14 @@ study.judge(right_notion, tables)
 # **A copy is not knowledge.** If the data hold the record twice, the release is another one: it moves by two clipping norms. No prior repairs that; group privacy does.
 #
 # **Unequal secrets are safer than their likeliest.** $\gamma(\kappa)$ with the probability of the likeliest secret allows an attacker who has guessed that one to be right
-# about the others as well. He is not: without the record, the chances of all guesses add up to one. The bound with all weights is a third to a half lower, and attained for two.
+# about the others as well. That cannot be: without the record, the chances of all guesses add up to one. The bound with all weights is a third to a half lower, and attained for two.
 #
 # **The advantage needs no prior.** Over the best guess with the same knowledge nobody gains more than the total variation. That makes it a good headline and a poor
 # measure of harm: to name one record in five thousand ten times as often as by chance is an advantage of 0.002.
 #
-# **One number.** A single $\mu$ is nearly as good as the curve if it is chosen above it {cite:p}`gomez2025gaussian`; the limit of many steps is not above it. The closed form for
-# the advantage {cite:p}`cherubin2024closed` comes with a remainder; without it, it promises up to a half less than is true.
+# **One number.** A single $\mu$ is nearly as good as the curve if it is chosen above it {cite:p}`gomez2025gaussian`; the limit of many steps is not above it. The closed forms for
+# the advantage in membership and in telling an attribute's value {cite:p}`cherubin2024closed` come with a remainder that is above one here. Without it the first promises up to a half less than is
+# true, and the second, where noise is little, up to a third less than an attack gains.
 
 # %% [markdown]
 # ## Try it
@@ -109,7 +109,7 @@ print(f"from the likeliest code: {bounds.rero(run, 0.11).upper:.3f}")
 print(f"from all weights:        {bounds.rero_secrets(run, codes):.3f}")
 
 # %% [markdown]
-# **Change.** Let the attacker know the pair only sometimes: with probability $r$ he is told, else nothing. Which bound holds for him, and is it the mean of the two?
+# **Change.** Let the attacker know the pair only sometimes: it is told with probability $r$, else it knows nothing. Which bound holds then, and is it the mean of the two?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 for told in (0.0, 0.1, 1.0):
@@ -119,7 +119,7 @@ for told in (0.0, 0.1, 1.0):
     print(f"told with probability {told:g}: {found:.4f}; mean of the two: {mean:.4f}")
 
 # %% [markdown]
-# **Prove.** For an attacker with any knowledge $A$, $\mathbb E\,\gamma(\kappa(A))\le\gamma(\mathbb E\,\kappa(A))$, and the gain over his best blind guess is at most $\sup_\kappa(\gamma(\kappa)-\kappa)$.
+# **Prove.** For an attacker with any knowledge $A$, $\mathbb E\,\gamma(\kappa(A))\le\gamma(\mathbb E\,\kappa(A))$, and the gain over the best blind guess is at most $\sup_\kappa(\gamma(\kappa)-\kappa)$.
 # When is the first an equality?
 
 # %% [markdown]

@@ -126,12 +126,12 @@ study.judge(exact_attackers, tables)
 # %% [markdown]
 # ## What it says
 #
-# **Batches do not protect.** Averaging hides records from the layer's ratio, and from searches that compare gradients. It hides nothing from an attacker who
-# uses which units were idle. Labels, loss and the layers behind need not be known.
+# **Batches do not protect.** Averaging hides records from the layer's ratio. A search that compares gradients comes as near as its iterations allow, if it has
+# the gradient of every layer and the labels. An attacker who uses which units were idle is exact, and needs neither: no labels, no loss, no layer behind the first.
 #
 # **A small residual proves nothing.** Any mixture of the records explains the layer's gradient to rounding. What certifies a batch is the forward pass: thousands
-# of units must be on and off as the zeros say. An activation without zeros, a sigmoid for instance, leaves the attacker with the span of the records, and he
-# knows that he has no more.
+# of units must be on and off as the zeros say. An activation without zeros, a sigmoid for instance, leaves the attacker with the span of the records, and with the
+# knowledge that there is no more.
 #
 # **Clipping does not help, width does not either.** Each record's gradient keeps its direction when it is clipped as a whole. A wide layer has zeros to spare; what
 # stops the attack is a layer hardly wider than the batch is large.

@@ -155,7 +155,8 @@ study.judge(thm3, tables)
 # ### The first: convert, then amplify and compose
 #
 # Every step of {prf:ref}`the first approach <prf-biswas2024-alg_accounting1>` in the paper's
-# setting. At $\kappa=100$ it gives less than the second, which Table I names.
+# setting. At $\kappa=100$ it gives less than the second approach, and is the one that
+# Table I names.
 
 # %%
 import math

@@ -59,8 +59,8 @@ study = Study(
 # ({func}`reconrisk.attacks.invert_gradients`). One record is rebuilt to single precision, and the
 # paper relies on a proof for that case. A batch is different. Its gradient at the first layer is a
 # sum of as many outer products as there are records, and beyond fifty records, the layer's units,
-# the pictures can change without any change of a response or of a layer's gradient: for 128 records
-# in a space of sixteen thousand dimensions ({prf:ref}`the argument <prf-beyond-blind>`). The result
+# the pictures can change without any change of a response or of a layer's
+# gradient. For 128 records they can do so in sixteen thousand dimensions ({prf:ref}`the argument <prf-beyond-blind>`). The result
 # of the attack then depends on where it starts and on the total variation.
 #
 # The paper does not state the network's first weights, the weight of the total variation or whether

@@ -46,7 +46,55 @@ study = Study(
 )
 
 # %% [markdown]
-# ## From a mechanism to a bound
+# ## The bound for DP-SGD
+#
+# ### Corollary 4
+#
+# Run DP-SGD once without the target and once with it. The more easily a test tells the two runs apart, the
+# more an attacker can learn; and no attacker can learn more. Corollary 4 makes this a number: $\gamma$ is the
+# largest share of runs *with* the target that a test can recognise, if it may be wrong on a share
+# $\kappa$ of the runs *without* it. In the full batch the two laws are normal, $\sqrt T/\sigma$ apart,
+# and
+#
+# $$
+# \gamma = \Phi\bigl(\Phi^{-1}(\kappa) + \sqrt T/\sigma\bigr).
+# $$
+#
+# **Where $\sigma$ comes from.** The paper names an $\varepsilon$ and not the noise. Here, as everywhere
+# on the pages of this paper, $\sigma$ is the least noise multiplier with which $T$ steps at sampling rate
+# $q$ are $(\varepsilon,10^{-5})$-private, by an accountant with certified errors:
+# {py:func}`reconrisk.privacy.noise_for_epsilon`.
+#
+# The left panel has the bound over $\varepsilon$, beside the earlier bound from Rényi privacy,
+# {eq}`eq-hayes2023-2`; the table has the best attacks in three geometries. The right panel is about a
+# sentence of Appendix J: how much larger an $\varepsilon$ may be if only reconstruction is to be
+# prevented. That depends on the prior alone. With two candidates, which is membership inference, the
+# tolerated $\varepsilon$ is small; with ten it is not much larger; with a prior success as small as an
+# image's it is in the thousands.
+
+# %%
+from reconrisk import bounds, privacy
+
+# ten candidates, a hundred full-batch steps at (4, 1e-5)-DP
+sigma = privacy.noise_for_epsilon(4.0, 1e-5, steps=100)
+gamma = bounds.rero_gaussian(sigma, 1 / 10, steps=100)
+print(f"by hand: {gamma:.4f}")
+
+# %% tags=["exhibit:hayes2023/cor4"]
+from companion.papers.hayes2023 import cor4
+
+tables = cor4.measure(study)
+point = tables["runs"].query("epsilon == 4 and q == 1 and n == 10").iloc[0]
+print(f"in the table: {point['gamma to']:.4f}")
+tables.show()
+display(cor4.draw(tables))
+study.judge(cor4, tables)
+
+# %% [markdown]
+# ## What the bound rests on
+#
+# Six statements carry the corollary. Each is tested on mechanisms small enough to try every attack, or to
+# compute both sides.
 #
 # ### Theorem 2: a dominating pair
 #
@@ -137,34 +185,6 @@ from companion.papers.hayes2023 import lem12
 tables = lem12.measure(study)
 tables.show()
 study.judge(lem12, tables)
-
-# %% [markdown]
-# ### Corollary 4: the bound for DP-SGD
-#
-# The bound on the paper's own settings, beside the best attacks in three geometries and the earlier
-# bound from Rényi privacy, {eq}`eq-hayes2023-2`. The right panel is about a sentence of
-# Appendix J: how much larger an $\varepsilon$ may be if only reconstruction is to be prevented. That
-# depends on the prior alone. With two candidates, which is membership inference, the tolerated
-# $\varepsilon$ is small; with ten it is not much larger; with a prior success as small as an image's
-# it is in the thousands.
-
-# %%
-from reconrisk import bounds, privacy
-
-# ten candidates, a hundred full-batch steps at (4, 1e-5)-DP
-sigma = privacy.noise_for_epsilon(4.0, 1e-5, steps=100)
-gamma = bounds.rero_gaussian(sigma, 1 / 10, steps=100)
-print(f"by hand: {gamma:.4f}")
-
-# %% tags=["exhibit:hayes2023/cor4"]
-from companion.papers.hayes2023 import cor4
-
-tables = cor4.measure(study)
-point = tables["runs"].query("epsilon == 4 and q == 1 and n == 10").iloc[0]
-print(f"in the table: {point['gamma to']:.4f}")
-tables.show()
-display(cor4.draw(tables))
-study.judge(cor4, tables)
 
 # %% [markdown]
 # ## Estimating the two numbers

@@ -22,6 +22,11 @@
 # right. Here the attacks are run: every trial draws a prior and a target, trains a model on it by
 # DP-SGD, and attacks its gradients. The paper trains on MNIST; so does the quick profile, with the
 # paper's network, on images from 5,000 of MNIST's.
+#
+# A training run for every trial is dear. Trials can *share a trajectory*: one model is trained without a
+# target, and each trial adds a target of its own to the gradients of that run and draws new noise. The
+# weights then do not move with the target, which they would do a little. Figures show both kinds of trials;
+# {ref}`Figure 3 <exhibit-hayes2023-fig3>` says where they part.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -148,7 +153,7 @@ study.judge(appG_attack, tables)
 #
 # More candidates are harder to distinguish. A trial with many candidates also shows whether the
 # attack would have been right with fewer, so that each curve needs only one set of trials. And trials
-# can share a trajectory, because the gradients of one training run determine how similar the
+# can share a trajectory, because the gradients of one training run show how similar the
 # candidates are. Where both kinds of trials were run they agree. They would not with few known
 # records and little noise: the trajectory then depends on the target, and the shortcut is too
 # optimistic.

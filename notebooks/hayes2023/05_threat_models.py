@@ -89,8 +89,8 @@ study.judge(fig2, tables)
 #
 # A hundred times the parameters make no difference to the attack: what matters is the signal
 # $\sqrt T/\sigma$ and the angles between the candidates' gradients. Where every gradient is clipped the
-# plain sum is as good as the likelihood, trial by trial. The two larger counts that the paper prints
-# are ten and a hundred times the smallest; the true ones are a little smaller, because the output's
+# plain sum is as good as the likelihood, trial by trial. The two larger counts of
+# parameters that the paper prints are ten and a hundred times the smallest; the true ones are a little smaller, because the output's
 # biases do not grow with the width ({ref}`E-C-12 <erratum-e-c-12>`).
 
 # %%

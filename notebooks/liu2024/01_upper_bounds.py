@@ -53,7 +53,7 @@ study = Study(
 #
 # The paper's diagram, in a design of our own: a batch is an unknown signal and its gradient the forward
 # map; a defence changes what is observed, and an attack inverts the map. One batch passes through all
-# parts. In another order it has the same gradient, so errors are measured in the best order. Without a
+# parts. The same records in another order have the same gradient, so errors are measured in the best order. Without a
 # defence the problem is solved exactly; with noise the error is that of the {term}`Cramér–Rao bound`.
 
 # %%
@@ -134,8 +134,8 @@ study.judge(thm3_1, tables)
 # ### Theorem B.6: with all factors
 #
 # {prf:ref}`The full statement <prf-liu2024-thmB6>` has $\pi_{\min}$, the records' smallest singular value,
-# squared in the denominator, and requires batches of order $d^{1/4}$ at most, with a hidden constant: with a
-# constant of one, less than five records of 512 features. The orders that we find are the same beyond that.
+# squared in the denominator, and requires batches of order $d^{1/4}$ at most. The constant is not given; if it is one, batches have
+# less than five records of 512 features. The orders that we find are the same beyond that.
 
 # %% tags=["exhibit:liu2024/thmB6"]
 from companion.papers.liu2024 import thmB6

@@ -132,7 +132,7 @@ study.judge(thmD7, tables)
 # %% [markdown]
 # ### Lemma D.2
 #
-# The {prf:ref}`inequality <prf-liu2024-lemD2>` that loosens the bound to a trace.
+# {prf:ref}`One inequality <prf-liu2024-lemD2>` loosens the bound to a trace.
 
 # %% tags=["exhibit:liu2024/lemD2"]
 from companion.papers.liu2024 import lemD2
@@ -143,7 +143,7 @@ study.judge(lemD2, tables)
 # %% [markdown]
 # ### Lemma D.5
 #
-# The {prf:ref}`sizes of the weights <prf-liu2024-lemD5>` of random networks.
+# The proofs need to know {prf:ref}`how large the weights <prf-liu2024-lemD5>` of random networks are.
 
 # %% tags=["exhibit:liu2024/lemD5"]
 from companion.papers.liu2024 import lemD5
@@ -194,7 +194,7 @@ study.judge(prop3_2, tables)
 # %% [markdown]
 # ### Proposition E.2
 #
-# The {prf:ref}`same <prf-liu2024-propE2>` over the learning rates, for which the statement and its proof give
+# {prf:ref}`The same <prf-liu2024-propE2>`, with the learning rates in the bound. The statement and its proof give
 # different orders.
 
 # %% tags=["exhibit:liu2024/propE2"]

@@ -26,7 +26,7 @@
 # GPU. The quick profile attacks a small convolutional network with the same extra layer, scaled
 # down, on small colour patches of photographs, for eighty iterations of a brief schedule that reach
 # what two hundred of the published one do. The network is just large enough that an undefended
-# gradient determines its batch. All exhibits of this page use the same runs, but for Figure 2,
+# gradient determines its batch. All exhibits of this page use the same runs, except Figure 2,
 # which shows CIFAR-10's own images. Two differences matter when reading it. The paper's network has
 # about a thousand gradient entries for each unknown pixel, the small one some tens: noise and
 # dropped entries average out less. And noise and clipping are absolute numbers, $\sigma_0$ from
@@ -203,8 +203,7 @@ study.judge(table8, tables)
 # ### Figure 4
 #
 # Feature matching gains most in print where noise is light. On the small network of the quick runs
-# it gains little. A control on a larger network, with three random neurons for each feature where the paper has 28, shows what was missing
-# in ours for long. Features from moments ({func}`reconrisk.attacks.recover_features`), matched
+# it gains little. A control on a larger network, with three random neurons for each feature (the paper has 28), shows why. Features from moments ({func}`reconrisk.attacks.recover_features`), matched
 # greedily as published, come back with a cosine of about 0.4 and make the pictures worse. Fitted to
 # the head's gradient by least squares in the order of the labels
 # ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it

@@ -91,7 +91,8 @@ study.judge(propB1, tables)
 # More rows give more copies of the record to average, but a longer gradient and hence more clipping
 # ({prf:ref}`Proposition B.2 <prf-mean_to_extreme-propB2>`). The variance tends to
 # $\sigma^2\lVert X\rVert^2$ from above. If the layer keeps its bias, the limit is
-# $\sigma^2(\lVert X\rVert^2 + 1)$. Other components need not harm: a branch that is fed
+# $\sigma^2(\lVert X\rVert^2 + 1)$. Other components need not cost the attacker
+# anything: a branch that is fed
 # $X - \tfrac12$ lowers the variance.
 
 # %% tags=["exhibit:mean_to_extreme/propB2"]

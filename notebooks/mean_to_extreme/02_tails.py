@@ -46,7 +46,8 @@ study = Study(
 # %% [markdown]
 # ## The MSE is a scaled chi-squared variable
 #
-# {prf:ref}`Theorem 2 <prf-mean_to_extreme-thm2>`, tested on MSEs of real DP-SGD steps.
+# {prf:ref}`Theorem 2 <prf-mean_to_extreme-thm2>` says so. Here it is tested on the MSEs
+# of real DP-SGD steps.
 
 # %% tags=["exhibit:mean_to_extreme/thm2"]
 from companion.papers.mean_to_extreme import thm2
@@ -58,8 +59,8 @@ study.judge(thm2, tables)
 # ## Where the usual implementation fails
 #
 # The tail is a regularised gamma function, and every library has one. For a billion dimensions
-# SciPy's stops its series after 2,000 terms, a few standard deviations from the mean, and returns a
-# wrong digit without a warning. Ours is compared with quadrature to 30 digits.
+# SciPy's stops its series after 2,000 terms. A few standard deviations from the mean that is too early: it
+# returns a wrong number, without a warning. Ours is compared with quadrature to 30 digits.
 
 # %%
 import numpy as np
@@ -80,8 +81,8 @@ study.judge(plain_tails, tables)
 # %% [markdown]
 # ## In high dimension it is normal
 #
-# {prf:ref}`Proposition B.3 <prf-mean_to_extreme-propB3>`: the exact law's distance to its normal limit, and a test at
-# the largest dimension.
+# {prf:ref}`Proposition B.3 <prf-mean_to_extreme-propB3>` says so. Here are the exact law's
+# distance from its normal limit, and a test at the largest dimension.
 
 # %% tags=["exhibit:mean_to_extreme/propB3"]
 from companion.papers.mean_to_extreme import propB3
@@ -106,7 +107,8 @@ study.judge(prop3, tables)
 # %% [markdown]
 # ## The PSNR's tail
 #
-# {prf:ref}`Proposition 4 <prf-mean_to_extreme-prop4>`, for a known range of values.
+# {prf:ref}`Proposition 4 <prf-mean_to_extreme-prop4>` is the same law in decibels, for a known
+# range of values.
 
 # %% tags=["exhibit:mean_to_extreme/prop4"]
 from companion.papers.mean_to_extreme import prop4

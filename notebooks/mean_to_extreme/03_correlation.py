@@ -45,7 +45,8 @@ study = Study(
 # %% [markdown]
 # ## The population's correlation
 #
-# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>`.
+# {prf:ref}`Proposition 6 <prf-mean_to_extreme-prop6>` takes record and noise for random variables and bounds
+# their correlation, a ratio of moments: one number for all pictures. As that it is right.
 
 # %% tags=["exhibit:mean_to_extreme/prop6"]
 from companion.papers.mean_to_extreme import prop6

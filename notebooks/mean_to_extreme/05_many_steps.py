@@ -45,7 +45,8 @@ study = Study(
 # %% [markdown]
 # ## Averaging, and the probability of selection
 #
-# {prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`. The printed probability of exactly $k$
+# An average of $k$ copies has a $k$-th of the variance
+# ({prf:ref}`Proposition 7 <prf-mean_to_extreme-prop7>`). The printed probability of exactly $k$
 # selections lacks the factor for the steps that do *not* select the record.
 
 # %% tags=["exhibit:mean_to_extreme/prop7"]

@@ -66,6 +66,20 @@ def test_pages_with_formulas_and_figures_are_printed(book, find_chromium, tmp_pa
     assert len(inner) > 5 and set(inner) <= set(found.named_destinations)
 
 
+def test_the_tour_is_printed_as_slides(book, find_chromium, tmp_path: Path) -> None:
+    text = printed.slides(book.folder, "book/tour")
+    stops = BeautifulSoup(text, "html.parser").select("body > section")
+    assert len(stops) == 8 and all(len(stop.select("figure img")) == 1 for stop in stops)
+    find_chromium()
+    page = book.folder / "_slides.html"
+    page.write_text(text)
+    try:
+        print_pdf(page, tmp_path / "slides.pdf")
+    finally:
+        page.unlink()
+    assert len(pypdf.PdfReader(tmp_path / "slides.pdf").pages) == 9  # the title's, and one a stop
+
+
 def test_what_cannot_be_set_or_found_is_said(find_chromium, tmp_path: Path) -> None:
     find_chromium()
     page = tmp_path / "page.html"

@@ -149,6 +149,19 @@ def test_pages_spell_alike() -> None:
     assert {name: words for name, words in found.items() if words} == {}
 
 
+def test_every_finding_has_its_evidence_and_an_address() -> None:
+    page = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+    kinds, *findings = re.split(r"^- (?=\(found-)", page.split("What we found")[1], flags=re.M)
+    known = set(re.findall(r"\[([^\]]+)\]\{\.evidence\}", kinds))
+    assert len(known) == 4 and len(findings) >= 9
+    for finding in findings:
+        own = finding.split("\n- ")[0]
+        (name,) = re.findall(r"\A\((found-\w+)\)=\n", own)
+        assert own.count(f"(#{name})") == 1
+        said = re.findall(r"\[([^\]]+)\]\{\.evidence\}", own)
+        assert said and set(said) <= known, name
+
+
 def test_the_landing_page_says_what_the_exhibit_computed() -> None:
     from companion.study import stored
 

@@ -53,10 +53,11 @@ def test_the_citation_names_the_papers_as_the_bibliography_does() -> None:
 
 
 def test_the_books_own_entry_is_bibtex() -> None:
-    (entry,) = parse_string(sources.bibtex(ROOT / "CITATION.cff"), "bibtex").entries.values()
+    (entry,) = parse_string(sources.bibtex(ROOT / "CITATION.cff", "x"), "bibtex").entries.values()
     assert entry.type == "software"
     assert entry.fields["title"].strip("{}") == CITATION["title"]
     assert entry.fields["version"] == reconrisk.__version__
+    assert entry.fields["note"] == "x"
     assert len(entry.persons["author"]) == len(CITATION["authors"])
 
 

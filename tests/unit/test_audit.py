@@ -196,6 +196,23 @@ def test_claims_of_sampled_runs_stand_when_true_and_fall_when_not():
     assert bounds.audit_claim(run, _guessed(run, 0.3, 500, rng), 500) < 0.05
 
 
+def test_the_noise_of_a_run_is_bounded_from_above():
+    """Full batches: by the Gaussian audit. Sampled ones: runs as claimed, and with less noise."""
+    full = bounds.audit_noise(181, 200, sampling_rate=1.0, steps=10, canaries=2000)
+    exact = math.sqrt(10) / privacy.audit_gaussian(181, 200, canaries=2000)
+    assert exact <= full <= 1.02 * exact
+    q, steps, rng = 0.1, 30, np.random.default_rng(1)
+    for sigma in (1.0, 0.3):
+        right = _guessed(DPSGD(1.0, q, steps), sigma, 500, rng)
+        found = bounds.audit_noise(right, 500, sampling_rate=q, steps=steps)
+        # the least noise at which a claim is refuted
+        for noise, refuted in ((found, True), (found * 0.98, False)):
+            assert sigma < found
+            assert (bounds.audit_claim(DPSGD(noise, q, steps), right, 500) <= 0.0501) == refuted
+    assert found < 1.0
+    assert bounds.audit_noise(250, 500, sampling_rate=q, steps=steps) == math.inf
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -166,6 +166,11 @@ def test_van_trees_between_nothing_and_cramer_rao():
     part = j[:2].T @ j[:2]
     left = law - law @ j[:2].T @ np.linalg.inv(j[:2] @ law @ j[:2].T) @ j[:2] @ law
     assert bounds.van_trees_error(part, 0.0, law) == pytest.approx(np.sqrt(np.trace(left)))
+    # a prior that leaves only some directions open: the same in coordinates of these
+    open_to = rng.standard_normal((4, 2))
+    singular = bounds.van_trees_error(info.matrix, 0.3, open_to @ open_to.T)
+    left = open_to @ np.linalg.inv(open_to.T @ info.matrix @ open_to / 0.09 + np.eye(2)) @ open_to.T
+    assert singular == pytest.approx(np.sqrt(np.trace(left)))
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def test_fitting_parameters_are_let_through(tmp_path: Path) -> None:
         ["-p", "nonsense=1"],
         ["-p", "profile"],
         ["--jobs", "0"],
+        ["--within", "0"],
         ["no_such/notebook"],
     ],
 )
@@ -166,6 +167,38 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[execute.Outcome]
         console=Console(file=said, width=200),
     )
     return outcomes, said.getvalue()
+
+
+def test_what_is_too_long_is_shown_as_stored(checkout: Path, monkeypatch) -> None:
+    folder = checkout / "notebooks" / "paper"
+    declared = 'profile = "quick"\nseed = 0\ndevice = "cpu"\ndata_root = ""'
+    (folder / "02_bad.ipynb").unlink()
+    # weeks in the paper profile, by the project's costs
+    long = write(folder / "03_long.ipynb", ("1 / 0", "exhibit:liu2024/table7"), parameters=declared)
+    stored = checkout / "tests" / "tables" / "liu2024" / "table7"
+    stored.mkdir(parents=True)
+    (stored / "success.csv").write_text("n\n4\n")
+    compiled = []
+
+    def compile_book(
+        project: Path, notebooks: Path, *_: object, tables: Path, **__: object
+    ) -> Path:
+        compiled.extend([notebooks, tables])
+        return notebooks
+
+    monkeypatch.setattr(book, "compile_book", compile_book)
+    arguments = ["build", "--profile", "paper", "--within", "1"]
+    ran = CliRunner().invoke(book.app, arguments)
+    assert ran.exit_code == 0, ran.output
+    assert "As stored: paper/03_long (46.3 days)" in ran.output
+    notebooks, tables = compiled
+    good = nbformat.read(notebooks / "paper" / "01_good.ipynb", as_version=4)
+    assert good.cells[-1].execution_count is not None
+    assert (notebooks / "paper" / "03_long.ipynb").read_text() == long.read_text()
+    assert (tables / "liu2024" / "table7" / "success.csv").is_file()
+    ran = CliRunner().invoke(book.app, [*arguments, "paper/03_long"])
+    assert ran.exit_code == 2
+    assert "--within 1 admits no notebook; one takes 46.3 days" in ran.output
 
 
 def test_outcomes_come_in_order_and_failures_do_not_stop_the_others(run) -> None:

@@ -262,3 +262,19 @@ def test_arguments_are_checked():
         matching.match_gradients(*given, run, labels[:2], generator=generator)
     with pytest.raises(ValueError, match="start must have shape"):
         matching.match_gradients(*given, run, labels, generator=generator, start=torch.zeros(4, 3))
+
+
+def test_the_l1_distance_is_the_same_in_blocks_and_at_once(monkeypatch: pytest.MonkeyPatch):
+    generator = torch.Generator().manual_seed(0)
+    u, x, g = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64)
+        for shape in ((3, 7, 2), (3, 2, 5), (3, 14, 5))
+    )
+    given = u, x, g[:, 7:]  # as in an attack: a part of a larger tensor
+    expected = (u.mT[..., None] * x[:, :, None] - given[2][:, None]).abs().sum(dim=(2, 3))
+    whole = matching._all_at_once(*given)
+    for block in (1, 15, 2**17):
+        monkeypatch.setattr(matching, "_BLOCK", block)
+        for one, other in zip(matching._in_blocks(*given), whole, strict=True):
+            torch.testing.assert_close(one, other)
+        torch.testing.assert_close(matching._in_blocks(*given)[0], expected)

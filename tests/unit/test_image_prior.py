@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.func import vmap
@@ -43,6 +45,26 @@ def test_many_problems_weights_are_mapped_at_once():
     # the first problem starts from the network itself, the others from weights of their own
     torch.testing.assert_close(together[0], space.network(space.noise))
     assert (values[1] - values[2]).abs().max() > 0.01
+
+
+def test_features_enter_every_residual_block_by_their_direction_and_are_not_optimised():
+    network = ImagePrior(_generator(), side=8, width=4, features=6)
+    blocks = [b for s in (*network.down, *network.up) for b in (s.before, s.after)]
+    assert len(blocks) == 6 and all(b.enter.weight.shape[1] == 6 for b in blocks)
+    features = torch.randn((3, 2, 6), generator=_generator(3))
+    space = UntrainedSpace.draw(network, 2, _generator(1))
+    plain = space.images(space.start(1, 2, _generator(2))[0])
+    space = replace(space, features=features)
+    values = space.start(3, 2, _generator(2))
+    together = vmap(space.images)(values)
+    assert (together[0] - plain).abs().max() > 0.01
+    torch.testing.assert_close(together[0], network(space.noise, 5 * features[0]))
+    torch.testing.assert_close(space.images(values[2]), together[2])
+    # two restarts of each problem have its features
+    assert (space.start(6, 2, _generator(2))[1, -12:] == features[0].flatten()).all()
+    values.requires_grad_()
+    (slope,) = torch.autograd.grad(vmap(space.images)(values).sum(), values)
+    assert (slope[:, -12:] == 0).all() and (slope[:, :-12].abs().amax(dim=1) > 0).all()
 
 
 def test_a_decoder_learns_and_its_latent_law_has_the_known_vectors_moments():

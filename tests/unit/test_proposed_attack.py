@@ -150,6 +150,22 @@ def test_images_come_nearer_in_pixels_and_in_an_untrained_networks_weights(probl
     )
 
 
+def test_fitted_features_enter_the_untrained_network(problem):
+    network = problem[0]
+    painter = ImagePrior(_generator(4), side=8, width=4, features=network.wide.in_features)
+    space = UntrainedSpace.draw(painter, 2, _generator(5))
+    found = _attack(problem, iterations=2, space=space, signed=False, learning_rate=1e-3)
+    fit = fit_features(network, problem[2], problem[3].labels)
+    count = fit.features[0].numel()
+    assert found.values is not None
+    torch.testing.assert_close(found.values[:, -count:], fit.features.flatten(1))
+    # where only a span is known, none does
+    alike = replace(problem[3], labels=torch.zeros_like(problem[3].labels))
+    spanned = _attack(problem, knowledge=alike, iterations=1, space=space, signed=False)
+    assert spanned.values is not None
+    assert spanned.values.shape[1] == found.values.shape[1] - count
+
+
 def test_a_generators_weights_go_on_where_its_latent_vectors_ended(problem):
     decoder = Decoder(_generator(6), side=8, latent=4, width=4)
     known = torch.randn((20, 4), generator=_generator(7))

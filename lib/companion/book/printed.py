@@ -1,4 +1,7 @@
-"""The book on paper: all its pages as one, in the order of the contents, and that one as PDF."""
+"""The book on paper: all its pages as one, in the order of the contents, and that one as PDF.
+
+One page, the tour, is printed as slides besides.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,16 @@ from bs4 import BeautifulSoup, Tag
 
 import reconrisk
 
-__all__ = ["Part", "find_chromium", "one_page", "parts_of", "print_book", "print_pdf"]
+__all__ = [
+    "Part",
+    "find_chromium",
+    "one_page",
+    "parts_of",
+    "print_book",
+    "print_pdf",
+    "print_slides",
+    "slides",
+]
 
 #: what the system may call the browser
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -76,12 +88,54 @@ def print_book(folder: Path, contents: Path, target: Path) -> None:
     """
     parts = parts_of(yaml.safe_load(contents.read_text(encoding="utf-8")))
     line = f"Five papers, regenerated and checked. Version {reconrisk.__version__}"
+    _print_text(one_page(folder, parts, "Reconstruction risk", line), folder, target)
+
+
+def print_slides(folder: Path, page: str, target: Path) -> None:
+    """Print a compiled page to a PDF of :func:`slides`; raises as :func:`print_book` does."""
+    _print_text(slides(folder, page), folder, target)
+
+
+def _print_text(text: str, folder: Path, target: Path) -> None:
+    """Print a page of HTML whose paths start in a folder."""
     page = folder / "_printed.html"
     try:
-        page.write_text(one_page(folder, parts, "Reconstruction risk", line), encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
         print_pdf(page, target)
     finally:
         page.unlink(missing_ok=True)
+
+
+def slides(folder: Path, page: str) -> str:
+    """Return a compiled page as one page of HTML that prints a slide for each of its sections.
+
+    A slide has a section's heading, the words before its picture, and the picture, without its
+    caption; links keep their words.
+
+    Parameters
+    ----------
+    folder : Path
+        The compiled pages.
+    page : str
+        The page's path without an ending.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the page has not been compiled.
+    """
+    soup = BeautifulSoup((folder / f"{page}.html").read_text(encoding="utf-8"), "html.parser")
+    article = _article(soup, page)
+    scripts = _mathematics(soup, f"{page}.html")
+    _prepare(article, f"{page}.html", {f"{page}.html": "slides"})
+    for tag in article.select("figcaption, figure ~ p, h1 .section-number"):
+        tag.decompose()
+    title = article.find("h1")
+    heading = title.get_text(" ", strip=True) if title else page
+    shown = "".join(map(str, article.select("section > section")))
+    style = (Path(__file__).parent / "slides.css").read_text(encoding="utf-8")
+    body = f"<body><h1>{html.escape(heading)}</h1>{shown}</body>"
+    return f"{_head(heading, style, scripts)}{body}</html>"
 
 
 def one_page(folder: Path, parts: Sequence[Part], title: str, line: str) -> str:
@@ -110,9 +164,7 @@ def one_page(folder: Path, parts: Sequence[Part], title: str, line: str) -> str:
     head, heads, bodies = "", {}, {}
     for page in pages:
         soup = BeautifulSoup((folder / f"{page}.html").read_text(encoding="utf-8"), "html.parser")
-        article = soup.select_one("article.bd-article")
-        if article is None:
-            raise ValueError(f"page {page!r} has no article: is it a page of the book?")
+        article = _article(soup, page)
         head = head or _mathematics(soup, f"{page}.html")
         _prepare(article, f"{page}.html", keys)
         heading = article.find("h1")
@@ -122,13 +174,26 @@ def one_page(folder: Path, parts: Sequence[Part], title: str, line: str) -> str:
     printed = "".join(_printed(part, keys, bodies) for part in parts)
     style = (Path(__file__).parent / "printed.css").read_text(encoding="utf-8")
     return (
-        f'<!doctype html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title>"
-        f'<link rel="stylesheet" href="_static/pygments.css">'
-        f'<link rel="stylesheet" href="_static/custom.css"><style>{style}</style>{head}</head>'
+        f"{_head(title, style, head)}"
         f'<body><header class="title"><p class="name">{html.escape(title)}</p>'
         f'<p>{html.escape(line)}</p></header><nav><p class="contents">Contents</p>{contents}</nav>'
         f"{printed}</body></html>"
+    )
+
+
+def _article(soup: BeautifulSoup, page: str) -> Tag:
+    article = soup.select_one("article.bd-article")
+    if article is None:
+        raise ValueError(f"page {page!r} has no article: is it a page of the book?")
+    return article
+
+
+def _head(title: str, style: str, scripts: str) -> str:
+    return (
+        f'<!doctype html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>"
+        f'<link rel="stylesheet" href="_static/pygments.css">'
+        f'<link rel="stylesheet" href="_static/custom.css"><style>{style}</style>{scripts}</head>'
     )
 
 

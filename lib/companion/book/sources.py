@@ -47,8 +47,15 @@ def address(paper_key: str, bibliography: Path | None = None) -> str:
     return _addresses(path).get(paper_key, "")
 
 
-def bibtex(citation: Path) -> str:
+def bibtex(citation: Path, note: str = "") -> str:
     """Return the BibTeX entry of this project, from its ``CITATION.cff``.
+
+    Parameters
+    ----------
+    citation : Path
+        The file.
+    note : str
+        What is cited in particular, a finding for instance.
 
     Raises
     ------
@@ -72,7 +79,7 @@ def bibtex(citation: Path) -> str:
         "year": str(cited["date-released"])[:4],
         "version": str(cited["version"]),
         "url": cited["repository-code"],
-    }
+    } | ({"note": note} if note else {})
     lines = [f"  {name:<7} = {{{value}}}," for name, value in fields.items()]
     return "\n".join(["@software{reconstruction_risk,", *lines, "}"])
 

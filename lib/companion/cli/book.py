@@ -20,8 +20,10 @@ from companion.book.refresh import refresh_notebooks, tables_kept
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
+from companion.study.progress import duration
 from companion.study.session import Study
 from companion.study.stored import exhibit_cells, stored_provenance
+from companion.study.stored_tables import FOLDER
 from companion.study.tasks import ClusterError
 
 __all__ = ["app", "compile_book"]
@@ -53,6 +55,14 @@ def build(
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", help="Any other one, NAME=VALUE.")
     ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HOURS",
+            help="Run the notebooks that take at most so many hours each; the book shows the "
+            "others as they are stored.",
+        ),
+    ] = None,
 ) -> None:
     """Run the notebooks in a profile and compile the book from their outputs."""
     project = registry.project_root()
@@ -68,6 +78,8 @@ def build(
         choices = {k: v for k, v in parameters.items() if k in Study.__dataclass_fields__}
         cluster = Study(**{"scheduler": scheduler, **choices}).cluster
         notebooks = _chosen(project, only)
+        seconds = _expected(notebooks, profile)
+        notebooks, left = _affordable(notebooks, seconds, within)
         _refuse(notebooks, parameters)
     except (ValueError, TypeError, KeyError, FileNotFoundError) as error:
         _give_up(console, str(error.args[0] if error.args else error))
@@ -77,6 +89,9 @@ def build(
         checkpoints.mkdir(parents=True, exist_ok=True)
         parameters["checkpoints"] = str(checkpoints)  # for the notebooks that declare it
 
+    if left:
+        longest = ", ".join(f"{name} ({duration(seconds[name])})" for name, _ in left)
+        console.print(f"As stored: {longest}", highlight=False, soft_wrap=True)
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
     with _served(cluster, console), tables_kept(tables):
@@ -86,11 +101,13 @@ def build(
             parameters,
             jobs=jobs,
             console=console,
-            expected=_expected(notebooks, profile),
+            expected={name: seconds[name] for name, _ in notebooks if name in seconds},
         )
     failed = _report_failures(console, outcomes)
     if only:  # the book needs all notebooks
         _closing(console, f"Executed notebooks: {run}", failed)
+    for name, path in left:
+        _carry_over(project, path, run / f"{name}.ipynb", tables)
     page = compile_book(project, run, console, tables=tables, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", failed or page is None)
 
@@ -111,7 +128,7 @@ def pdf(
     ] = False,
     jobs: Draw = 2,
 ) -> None:
-    """Print the book to a PDF, by default after compiling it from the stored outputs."""
+    """Print the book to a PDF, and the tour to one of slides, by default after compiling it."""
     from companion.book import printed
 
     project = registry.project_root()
@@ -125,7 +142,9 @@ def pdf(
         ):
             _closing(console, "", True)
         console.print("Printing the book", highlight=False)
-        printed.print_book(project / "_build" / "html", project / "_toc.yml", target)
+        pages = project / "_build" / "html"
+        printed.print_book(pages, project / "_toc.yml", target)
+        printed.print_slides(pages, "book/tour", target.with_name(f"{target.stem}-slides.pdf"))
     except (FileNotFoundError, ValueError) as error:
         _give_up(console, str(error))
     size = target.stat().st_size / 1e6
@@ -285,6 +304,29 @@ def _expected(notebooks: Sequence[tuple[str, Path]], profile: str) -> dict[str, 
             for name, path in notebooks
         }
     return {name: value for name, value in seconds.items() if value}
+
+
+def _affordable(
+    notebooks: Sequence[tuple[str, Path]], seconds: Mapping[str, float], hours: float | None
+) -> tuple[list[tuple[str, Path]], list[tuple[str, Path]]]:
+    """Divide notebooks into those that take at most so many hours each and the others."""
+    if hours is None:
+        return list(notebooks), []
+    if not hours > 0:
+        raise ValueError(f"--within must be a number of hours above 0; got {hours:g}")
+    fits = [one for one in notebooks if seconds.get(one[0], 0.0) <= 3600 * hours]
+    if not fits:
+        least = min(seconds.values())
+        raise ValueError(f"--within {hours:g} admits no notebook; one takes {duration(least)}")
+    return fits, [one for one in notebooks if one not in fits]
+
+
+def _carry_over(project: Path, stored: Path, target: Path, tables: Path) -> None:
+    """Put a stored notebook and the tables behind it among those of a run."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(stored, target)
+    for exhibit in exhibit_cells(nbformat.read(stored, as_version=4)):
+        shutil.copytree(project / FOLDER / exhibit, tables / exhibit, dirs_exist_ok=True)
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, Any]:

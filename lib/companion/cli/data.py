@@ -37,7 +37,10 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
     from reconrisk.datasets import DATA_SETS
 
     with mistakes(context.obj):
-        readers_of = readers()
+        try:
+            readers_of = readers()
+        except ModuleNotFoundError:  # exhibits that train cannot be read
+            readers_of = None
     if as_json:
         print_json(
             [
@@ -52,7 +55,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
                         {"path": f.path, "bytes": f.size, "md5": f.md5} for f in known.packed
                     ],
                     "addresses": list(known.mirrors),
-                    "exhibits": list(readers_of[known.name]),
+                    "exhibits": readers_of and list(readers_of[known.name]),
                 }
                 for known in DATA_SETS.values()
             ]
@@ -65,7 +68,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
                 known.name,
                 known.what,
                 _size(known.size) if known.size else "",
-                f"{len(readers_of[known.name])} exhibits",
+                f"{len(readers_of[known.name])} exhibits" if readers_of else "needs torch",
             )
             for known in DATA_SETS.values()
         ],

@@ -559,7 +559,9 @@ def _invert(
         # the paper's attack searches the weights of an untrained network
         count = knowledge.labels.shape[1]
         drawn = grid.generator(grid.start_seed, count, 1)
-        space = UntrainedSpace.draw(ImagePrior(drawn, side=grid.side), count, drawn)
+        entering = network.wide.in_features if name == "Ours" else 0
+        painter = ImagePrior(drawn, side=grid.side, features=entering)
+        space = UntrainedSpace.draw(painter, count, drawn)
         given |= {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
     if name == "CPA":
         # Appendix G: the paper's own attack with these features in place of its own

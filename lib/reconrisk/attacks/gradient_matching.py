@@ -219,30 +219,14 @@ class _OuterAbsolute(torch.autograd.Function):
     """``sum |u x' - G|`` over the entries, without storing the outer products for backward.
 
     With S the signs of the entries, the sum is ``u' S x - sum S G`` and its derivatives are ``S x``
-    and ``S' u``. The forward pass computes them all, one candidate and some rows at a time, so that
-    only G exceeds the cache.
+    and ``S' u``. The forward pass computes them all.
     """
 
     @staticmethod
     def forward(ctx, scaled, candidates, residual):
-        targets, rows, fed = residual.shape
-        count = candidates.shape[1]
-        value = candidates.new_zeros(targets, count)
-        to_scaled = torch.empty_like(scaled)
-        to_candidates = torch.zeros_like(candidates)
-        size = max(1, (2**17 if residual.device.type == "cpu" else 2**30) // (targets * fed))
-        for r in range(count):
-            x = candidates[:, r, None]
-            for start in range(0, rows, size):
-                part = slice(start, start + size)
-                u = scaled[:, part, r]
-                signs = (u[:, :, None] * x).sub_(residual[:, part]).sign_()
-                moved = (x @ signs.mT)[:, 0]
-                to_scaled[:, part, r] = moved
-                to_candidates[:, r] += (u[:, None] @ signs)[:, 0]
-                value[:, r] += (u * moved).sum(dim=1)
-                value[:, r] -= signs.mul_(residual[:, part]).sum(dim=(1, 2))
-        ctx.save_for_backward(to_scaled, to_candidates)
+        parts = _in_blocks if residual.device.type == "cpu" else _all_at_once
+        value, *slopes = parts(scaled, candidates, residual)
+        ctx.save_for_backward(*slopes)
         return value
 
     @staticmethod
@@ -250,6 +234,48 @@ class _OuterAbsolute(torch.autograd.Function):
         to_scaled, to_candidates = ctx.saved_tensors
         (grad,) = grads
         return to_scaled * grad[:, None], to_candidates * grad[:, :, None], None
+
+
+#: numbers of one block of rows: with its residuals they stay in a processor's second cache
+_BLOCK = 2**17
+Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def _in_blocks(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor) -> Parts:
+    """Values, ``S x`` and ``S' u``, some rows of one target at a time: G is read once.
+
+    Products of a matrix and a vector are several times as fast as batched ones of few rows.
+    """
+    rows, fed = residual.shape[1:]
+    value = candidates.new_zeros(candidates.shape[:2])
+    to_scaled, to_candidates = torch.empty_like(scaled), torch.zeros_like(candidates)
+    size = max(1, _BLOCK // fed)
+    signs = residual.new_empty(min(size, rows), fed)
+    for k, own in enumerate(residual):
+        blocks = own.split(size)
+        for r, x in enumerate(candidates[k]):
+            u, moved = scaled[k, :, r].contiguous(), scaled.new_empty(rows)
+            total, pulled = value[k, r], to_candidates[k, r]
+            for seen, part, out in zip(blocks, u.split(size), moved.split(size), strict=True):
+                s = torch.addr(seen, part, x, beta=-1, out=signs[: len(seen)]).sign_()
+                torch.mv(s, x, out=out)
+                pulled.addmv_(s.T, part)
+                total -= torch.dot(s.view(-1), seen.reshape(-1))
+            total += torch.dot(u, moved)
+            to_scaled[k, :, r] = moved
+    return value, to_scaled, to_candidates
+
+
+def _all_at_once(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor) -> Parts:
+    """The same, one candidate of every target at a time: few calls, for a GPU."""
+    values, to_scaled, to_candidates = [], [], []
+    for u, x in zip(scaled.unbind(2), candidates.unbind(1), strict=True):
+        signs = (u[:, :, None] * x[:, None]).sub_(residual).sign_()
+        moved = (x[:, None] @ signs.mT)[:, 0]
+        to_scaled.append(moved)
+        to_candidates.append((u[:, None] @ signs)[:, 0])
+        values.append((u * moved).sum(dim=1) - signs.mul_(residual).sum(dim=(1, 2)))
+    return torch.stack(values, 1), torch.stack(to_scaled, 2), torch.stack(to_candidates, 1)
 
 
 # The attack --------------------------------------------------------------------------------------
@@ -552,13 +578,8 @@ def linearised_variance(
     rows = [inputs.new_empty(0, inputs.shape[1], dtype=torch.float64)]
     for k in range(len(inputs)):
         own = {name: w[:, k] for name, w in wide.items()}
-        record = inputs[k].double()
-        if feature_map is None:
-            information = linearised_information(own, record, labels[k], run.max_grad_norm)
-        else:
-            fed, jacobian = _features_and_jacobian(feature_map, record)
-            about_features = linearised_information(own, fed, labels[k], run.max_grad_norm)
-            information = jacobian.mT @ about_features @ jacobian
+        given = own, inputs[k].double(), labels[k], run.max_grad_norm
+        information = linearised_information(*given, feature_map)
         inverse, failed = torch.linalg.inv_ex(information)
         diagonal = noise * inverse.diagonal()
         usable = int(failed) == 0 and bool((diagonal > 0).all())
@@ -578,9 +599,18 @@ def _features_and_jacobian(
 
 
 def linearised_information(
-    weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float
+    weights: Weights,
+    record: torch.Tensor,
+    label: torch.Tensor,
+    max_grad_norm: float,
+    feature_map: FeatureMap | None = None,
 ) -> torch.Tensor:
     """Return J'J, with J the Jacobian of one target's clipped gradients at all T models.
+
+    Over ``C^2 sigma^2`` it is what the run's gradients say of the record, Fisher's information:
+    each step's gradient is normal given the steps before, with the clipped gradient in its mean,
+    and informations of such steps add. Averaged over records of a prior, each with a run of its
+    own, it is the information of :func:`reconrisk.bounds.van_trees_error`.
 
     Parameters
     ----------
@@ -588,11 +618,17 @@ def linearised_information(
     record : Tensor, shape (d,)
     label : Tensor, scalar
     max_grad_norm : float
+    feature_map : callable, optional
+        As in :func:`match_gradients`, of the weights' type; J is the Jacobian in the pixels.
 
     Returns
     -------
     Tensor, shape (d, d)
     """
+    if feature_map is not None:
+        fed, jacobian = _features_and_jacobian(feature_map, record)
+        about_features = linearised_information(weights, fed, label, max_grad_norm)
+        return jacobian.mT @ about_features @ jacobian
     size = record.square().sum()
     layer = "hidden" if "hidden.weight" in weights else "output"
     large = weights[f"{layer}.weight"]  # (T, rows, d)

@@ -40,10 +40,14 @@ class UntrainedSpace:
         Its weights are the initial ones of the first problem; the others draw their own.
     noise : Tensor, shape (n, width, side, side)
         Input of the network, the same for every problem.
+    features : Tensor, shape (P, n, f), optional
+        Of each problem, recovered features of its images, in their order: they enter the network's
+        residual blocks. :func:`~reconrisk.attacks.proposed_attack` fills them in.
     """
 
     network: ImagePrior
     noise: torch.Tensor
+    features: torch.Tensor | None = None
 
     @classmethod
     def draw(cls, network: ImagePrior, count: int, generator: torch.Generator) -> UntrainedSpace:
@@ -53,17 +57,27 @@ class UntrainedSpace:
         return cls(network, torch.randn(shape, generator=generator, device=like.device).to(like))
 
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Return initial weights as vectors (problems, k)."""
+        """Return initial weights as vectors (problems, k), followed by any features."""
         rows = [_flat_weights(self.network)]
         for _ in range(problems - 1):
             other = copy.deepcopy(self.network)
             draw_weights(other, generator)
             rows.append(_flat_weights(other))
-        return torch.stack(rows)
+        weights = torch.stack(rows)
+        if self.features is None:
+            return weights
+        # a problem's restarts follow one another
+        known = self.features.flatten(1).to(weights)
+        known = known.repeat_interleave(problems // len(known), dim=0)
+        return torch.cat([weights, known], dim=1)
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
         """Return the network's images (n, colours, side, side) with these weights."""
-        return _call_with_weights(self.network, values, self.noise)
+        if self.features is None:
+            return _call_with_weights(self.network, values, self.noise)
+        known = values[-self.features[0].numel() :].detach()  # constants, not optimised
+        known = known.unflatten(0, self.features.shape[1:])
+        return _call_with_weights(self.network, values, self.noise, known)
 
 
 @dataclass(frozen=True)
@@ -192,7 +206,7 @@ def _flat_weights(network: nn.Module) -> torch.Tensor:
 
 
 def _call_with_weights(
-    network: nn.Module, values: torch.Tensor, argument: torch.Tensor
+    network: nn.Module, values: torch.Tensor, *inputs: torch.Tensor
 ) -> torch.Tensor:
     """Call a network with weights taken from a vector."""
     sizes = [p.numel() for p in network.parameters()]
@@ -201,4 +215,4 @@ def _call_with_weights(
         name: part.view(p.shape)
         for (name, p), part in zip(network.named_parameters(), parts, strict=True)
     }
-    return functional_call(network, weights, (argument,))
+    return functional_call(network, weights, inputs)

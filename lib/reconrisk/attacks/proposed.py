@@ -18,6 +18,7 @@ from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.deep_inversion import Objective, invert_updates
 from reconrisk.attacks.feature_least_squares import fit_features
 from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
+from reconrisk.attacks.image_priors import UntrainedSpace
 from reconrisk.convnets import WideHead
 from reconrisk.mechanisms import Released
 
@@ -95,7 +96,8 @@ def proposed_attack(
         Of :func:`~reconrisk.attacks.recover_features`.
     space : ImageSpace, optional
         The paper's is :class:`~reconrisk.attacks.image_priors.UntrainedSpace`, with a learning rate
-        of 1e-5; by default the pixels themselves.
+        of 1e-5; by default the pixels themselves. Features in the
+        order of the labels enter its network, if that takes any.
     iterations, rematch, **settings
         As in :func:`~reconrisk.attacks.invert_updates`.
 
@@ -131,6 +133,8 @@ def proposed_attack(
             cosine = math.sqrt(max(0.0, 1 - _SPAN_ERROR * found.shape[2] / neurons))
             expected = torch.full(knowledge.labels.shape, cosine).to(found)
             knowledge = replace(knowledge, features=found, cosines=expected)
+        if chosen == "labels" and isinstance(space, UntrainedSpace) and space.network.features:
+            space = replace(space, features=knowledge.features)
     return invert_updates(
         network,
         released,

@@ -140,7 +140,8 @@ THREAT_MODELS = (
         "nothing",
         "all other records, the first weights, the label, the range of the values",
         "MSE; the nearest of a list of candidates; a share of the pixels within a tolerance",
-        "rero (with a list or a tolerance), mse_lower_bound (unbiased reconstructions)",
+        "rero (with a list or a tolerance), posterior_mse (images of a list), van_trees_error "
+        "(images of a normal law), mse_lower_bound (unbiased reconstructions)",
     ),
     ThreatModel(
         "model-based",

@@ -9,7 +9,7 @@ from reconrisk.bounds._any_network import (
     information_capacity_vmf,
     information_on_sphere,
 )
-from reconrisk.bounds._audit import audit_claim, audit_rero
+from reconrisk.bounds._audit import audit_claim, audit_noise, audit_rero
 from reconrisk.bounds._bayes_capacity import (
     bayes_capacity_discrete,
     bayes_capacity_gaussian,
@@ -82,6 +82,7 @@ from reconrisk.bounds._ncc import (
     ncc_quantile,
     ncc_tail,
 )
+from reconrisk.bounds._posterior import posterior_mse
 from reconrisk.bounds._priors import (
     log_prior_success_pixels,
     log_prior_success_pixels_printed,
@@ -145,6 +146,7 @@ __all__ = [
     "ZeroConcentratedDP",
     "advantage",
     "audit_claim",
+    "audit_noise",
     "audit_rero",
     "bayes_capacity_discrete",
     "bayes_capacity_gaussian",
@@ -208,6 +210,7 @@ __all__ = [
     "ncc_quantile",
     "ncc_tail",
     "ncc_tail_sampled",
+    "posterior_mse",
     "prior_success",
     "prior_success_ball",
     "prior_success_ball_any_centre",

@@ -7,6 +7,7 @@ reconstruction, and the test of a claim about a sub-sampled run, which need the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +18,13 @@ from reconrisk.bounds._rero import rero_curve
 from reconrisk.privacy._audit import checked_counts, refuted_by_guesses
 from reconrisk.special._confidence import lower_limit
 
-__all__ = ["audit_claim", "audit_rero"]
+__all__ = ["audit_claim", "audit_noise", "audit_rero"]
 
 #: levels at which a curve is computed, and the smallest probability that is returned
 _LEVELS = np.concatenate([np.geomspace(1e-10, 0.5, 160), 1.0 - np.geomspace(0.5, 1e-8, 120)[1:]])
 _LEAST = 1e-9
+#: noise multipliers between which a search goes on, and how near
+_LEAST_NOISE, _MOST_NOISE, _NEAR = 0.1, 1e3, 5e-3
 
 
 def audit_rero(named: int, runs: int, *, confidence: float = 0.95) -> float:
@@ -103,18 +106,7 @@ def audit_claim(
     """
     check_run(run)
     pairs, m, _, _ = checked_counts(right, guesses, canaries, 2, 0.5)
-    power_at = np.maximum.accumulate(rero_curve(run, _LEVELS, tolerance=1e-5)[1])
-
-    def level(power: float) -> float:
-        # between two levels: the curve is concave, from (0, 0) in one direction and to (1, 1) in
-        # the other, which is the same test with its answers exchanged
-        below = int(np.searchsorted(power_at, power)) - 1
-        removed = float(_LEVELS[below] * power / power_at[below]) if below >= 0 else 0.0
-        other = int(np.searchsorted(_LEVELS, 1.0 - power))
-        added = 0.0
-        if other < _LEVELS.size:
-            added = float(power * (1.0 - power_at[other]) / (1.0 - _LEVELS[other]))
-        return min(removed, added)
+    level = _level_of(run)
 
     def least_risk(w: int, r: int) -> float:
         low, high = math.log(_LEAST), 0.0
@@ -130,3 +122,83 @@ def audit_claim(
         return math.exp(high)
 
     return min(len(pairs) * min(least_risk(w, r) for w, r in pairs), 1.0)
+
+
+def audit_noise(
+    right: ArrayLike,
+    guesses: ArrayLike,
+    *,
+    sampling_rate: float,
+    steps: int,
+    canaries: int | None = None,
+    confidence: float = 0.95,
+) -> float:
+    """Upper bound on the noise multiplier of a run of known sampling rate, from the guesses.
+
+    For sub-sampled runs what :func:`~reconrisk.privacy.audit_gaussian` is for full batches: every
+    larger noise multiplier is refuted, and epsilon and the success of reconstruction are at least
+    those of a run with the returned one. A run has more noise with a probability of at most
+    ``1 - confidence``.
+
+    Parameters
+    ----------
+    right, guesses, canaries, confidence
+        As in :func:`~reconrisk.privacy.audit_gaussian`, of canaries that were in or out.
+    sampling_rate, steps : float, int
+        q and T of the run.
+
+    Returns
+    -------
+    float
+        In [0.1, 1000]; infinity if the guesses rule nothing out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    As :func:`audit_claim`, for one noise multiplier after the other, to a half per cent. Cost: a
+    dozen curves of 280 points, some seconds.
+
+    Examples
+    --------
+    >>> from reconrisk import DPSGD, bounds, privacy
+    >>> sigma = bounds.audit_noise(420, 500, sampling_rate=0.2, steps=30, canaries=2000)
+    >>> round(sigma, 1), round(privacy.epsilon(DPSGD(sigma, 0.2, 30), 1e-5).lower, 1)
+    (2.2, 2.4)
+    """
+    pairs, m, _, risk = checked_counts(right, guesses, canaries, 2, confidence)
+
+    def refuted(noise: float) -> bool:
+        level = _level_of(DPSGD(noise, sampling_rate, steps))
+        return any(refuted_by_guesses(level, w, r, m, 2, risk) for w, r in pairs)
+
+    low, high = _LEAST_NOISE, _MOST_NOISE
+    if not refuted(high):
+        return math.inf
+    if refuted(low):
+        return low
+    while high > low * (1.0 + _NEAR):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if refuted(middle) else (middle, high)
+    return high
+
+
+def _level_of(run: DPSGD) -> Callable[[float], float]:
+    """Return the least level of a test with a given power, or less, in both directions."""
+    power_at = np.maximum.accumulate(rero_curve(run, _LEVELS, tolerance=1e-5)[1])
+
+    def level(power: float) -> float:
+        # between two levels: the curve is concave, from (0, 0) in one direction and to (1, 1) in
+        # the other, which is the same test with its answers exchanged
+        below = int(np.searchsorted(power_at, power)) - 1
+        removed = float(_LEVELS[below] * power / power_at[below]) if below >= 0 else 0.0
+        other = int(np.searchsorted(_LEVELS, 1.0 - power))
+        added = 0.0
+        if other < _LEVELS.size:
+            added = float(power * (1.0 - power_at[other]) / (1.0 - _LEVELS[other]))
+        return min(removed, added)
+
+    return level

@@ -32,6 +32,10 @@ __all__ = ["gaussian_summary", "prior_success_given", "rero_given", "rero_secret
 _SLACK = 1e-12
 #: levels at which the curve of a sampled run is computed, and steps of the search for a mixture
 _POINTS, _ROUNDS = 300, 400
+#: relative widths of that curve: chords of it are slopes
+_FINE = 1e-5
+#: power up to which one Gaussian curve must lie above a run's
+_MOST_POWER = 0.99
 
 
 def prior_success_given(
@@ -160,8 +164,8 @@ def rero_secrets(run: DPSGD, prior: ArrayLike, near: ArrayLike | None = None) ->
 
     Notes
     -----
-    Cost: a divergence for each different weight, of sampled runs 300 points of their curve, which
-    widens the bound by a per cent or so; with ``near`` 400 products with that matrix.
+    Cost: a divergence for each different weight, of sampled runs 300 points of their curve; with
+    ``near`` 400 products with that matrix.
 
     Examples
     --------
@@ -241,18 +245,35 @@ def _hockey_stick(run: DPSGD, s: np.ndarray) -> np.ndarray:
 
 
 def _corners(run: DPSGD, smallest: float, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upper left corners of a curve that lies above the run's.
+    """Return the corners of a polygon that lies above the run's curve, by rising level.
 
-    A concave curve from the origin is, between two levels a < b, at most its value at b, and at
-    most the ray through its value at a: their crossing is the corner. From 0 to 1.
+    Between two levels a < b a concave curve from the origin is at most its value at b, at most the
+    ray through its value at a, and at most the chords of the next levels outside, extended. The
+    polygon is made of the lowest of these lines, from 0 to 1.
     """
     z = np.linspace(sc.ndtri(smallest), -sc.ndtri(smallest), points)
     kappa = np.concatenate([[0.0], sc.ndtr(z), [1.0]])
-    upper = np.minimum(np.append(rero_curve(run, kappa[:-1])[1], 1.0), 1.0)
+    lower, upper = rero_curve(run, kappa[:-1], tolerance=_FINE)
+    lower, upper = np.append(lower, 1.0), np.append(np.minimum(upper, 1.0), 1.0)
     upper = np.maximum.accumulate(upper)
-    corners = kappa[:-1].copy()
-    corners[1:] *= upper[2:] / upper[1:-1]
-    return np.minimum(corners, kappa[1:]) * (1.0 - _SLACK), upper[1:]
+    # at a, what rises from there: the ray, or the chord that ends there; the first cell has none
+    ray = upper[1:-1] / kappa[1:-1]
+    rise = (upper[1:-1] - lower[:-2]) / np.diff(kappa[:-1])
+    rise = np.concatenate([[np.inf], np.minimum(ray, rise)])
+    # at b, what falls back from there: the chord that begins there, or a level line
+    fall = np.append(np.maximum(lower[2:] - upper[1:-1], 0.0) / np.diff(kappa[1:]), 0.0)
+    # where the two lines meet: b - t
+    gap = rise * np.diff(kappa) + upper[:-1] - upper[1:]
+    gap[0] = np.inf
+    with np.errstate(invalid="ignore"):
+        t = np.where(rise > fall, gap / (rise - fall), 0.0)
+    t[0] = kappa[1]
+    t = np.clip(t, 0.0, np.diff(kappa))
+    corners, heights = kappa[1:] - t, upper[1:] - t * fall
+    corners = np.concatenate([corners, kappa[1:]])
+    heights = np.concatenate([heights, upper[1:]])
+    order = np.argsort(corners, kind="stable")
+    return corners[order] * (1.0 - _SLACK), heights[order]
 
 
 def gaussian_summary(run: DPSGD, *, smallest: float = 1e-6) -> float:
@@ -272,7 +293,7 @@ def gaussian_summary(run: DPSGD, *, smallest: float = 1e-6) -> float:
     Returns
     -------
     float
-        ``mu`` > 0; a per cent or so above the smallest one.
+        ``mu`` > 0; a thousandth or less above the smallest one.
 
     Raises
     ------
@@ -281,8 +302,9 @@ def gaussian_summary(run: DPSGD, *, smallest: float = 1e-6) -> float:
 
     Notes
     -----
-    As Gomez et al. (2025), arXiv 2503.10945, propose for reporting; they choose ``mu`` by a
-    distance of their own. Cost: that of 300 points of the curve.
+    As Gomez et al. (2025), arXiv 2503.10945, propose for reporting, with the largest difference of
+    the two curves as a measure of what is lost. Cost: that of 300 points of the curve, under a
+    second.
 
     Examples
     --------
@@ -296,9 +318,15 @@ def gaussian_summary(run: DPSGD, *, smallest: float = 1e-6) -> float:
     least = float(arguments.real("smallest", smallest, 1e-9, 0.1))
     if run.sampling_rate == 1.0:
         return float(np.sqrt(run.steps) / run.noise_multiplier * (1.0 + _SLACK))
-    kappa, upper = _corners(run, least, _POINTS)
-    inside = (kappa >= 0.999 * least) & (upper <= 0.99)
-    if not np.any(inside):
+    kappa, upper = _corners(run, 0.5 * least, _POINTS)
+    upper = np.maximum.accumulate(upper)
+    # a curve that is concave lies above a polygon from one corner to another if it does at both
+    first = int(np.searchsorted(kappa, least)) - 1
+    last = int(np.searchsorted(upper, _MOST_POWER))
+    if first >= last:
         raise ValueError(f"smallest must be at a level of less power; got {smallest!r} for {run}")
-    mu = float(np.max(sc.ndtri(upper[inside]) - sc.ndtri(kappa[inside])))
+    share = (_MOST_POWER - upper[last - 1]) / (upper[last] - upper[last - 1])
+    end = kappa[last - 1] + share * (kappa[last] - kappa[last - 1])
+    kappa, upper = np.append(kappa[first:last], end), np.append(upper[first:last], _MOST_POWER)
+    mu = float(np.max(sc.ndtri(upper) - sc.ndtri(kappa)))
     return mu * (1.0 + _SLACK)

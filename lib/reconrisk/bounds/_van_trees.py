@@ -20,7 +20,8 @@ def van_trees_error(
 
     ``sqrt(tr((I/sigma^2 + C^-1)^-1)/B)`` with the information I averaged over the prior: van Trees'
     inequality (Van Trees 1968, Section 2.4; Gill and Levit 1995). Unlike the Cramer-Rao bound it
-    holds for biased estimators too. It is attained if the observation is linear in the records.
+    holds for biased estimators too, on average over records of that prior. It is attained if the
+    observation is linear in the records.
 
     Parameters
     ----------
@@ -31,7 +32,8 @@ def van_trees_error(
         sigma >= 0. Without noise the bound is the prior's spread in the directions of zero
         information.
     covariance : array_like, shape (d, d)
-        C > 0 (positive definite), the prior covariance of each of the B independent records.
+        C, the prior covariance of each of the B independent records. It may be singular: of values
+        that are known nothing is left.
 
     Returns
     -------
@@ -42,7 +44,7 @@ def van_trees_error(
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is out of range or the covariance is not positive definite.
+        If shapes do not fit, a value is out of range or the covariance has a negative eigenvalue.
 
     Notes
     -----
@@ -57,13 +59,13 @@ def van_trees_error(
         raise ValueError(
             f"information must be square with a multiple of {len(prior)} rows; got {matrix.shape}"
         )
-    try:
-        root = np.linalg.cholesky(prior)
-    except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(prior)[0])
+    variances, directions = np.linalg.eigh(prior)
+    if variances[0] < -_SINGULAR * max(abs(variances[-1]), 1e-300) * len(prior):
         raise ValueError(
-            f"covariance must be positive definite; got an eigenvalue {smallest!r}"
-        ) from None
+            f"covariance must have no negative eigenvalue; got {float(variances[0])!r}"
+        )
+    kept = variances > _SINGULAR * variances[-1]
+    root = directions[:, kept] * np.sqrt(variances[kept])
     records = len(matrix) // len(prior)
     roots = np.kron(np.eye(records), root)
     # whitened by the prior, so that information and prior precision are comparable

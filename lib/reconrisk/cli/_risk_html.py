@@ -135,13 +135,13 @@ def _single_report(report: Report, setting: CliInputs) -> str:
     )
     answer = f"<p>{escape(setting.answer)}</p>" if setting.answer else ""
     warnings = "".join(
-        f'<p class="warning"><strong>Warning.</strong> {escape(text)}</p>'
+        f'<p class="warning"><strong>Warning.</strong> {_powers(text)}</p>'
         for text in report.warnings
     )
     words = "".join(
         f'<article class="entry"><h3>{escape(j.question)} '
         f'<span class="answer">{escape(capital(j.verdict))}.</span></h3>'
-        f"<p>{escape(j.text)}</p></article>" + (_examples(report) if j.key == "picture" else "")
+        f"<p>{_powers(j.text)}</p></article>" + (_examples(report) if j.key == "picture" else "")
         for j in report.judgements
     )
     parts = [
@@ -226,10 +226,10 @@ def _kind(title: str, entries: Sequence[Entry]) -> str:
 
 
 def _powers(text: str) -> str:
-    """Write a number's exponent as a power of ten, in HTML."""
+    """Write a number's exponent as a power of ten, in HTML; it does not break."""
     return re.sub(
         r"(?<=[0-9])e([+-])0*([0-9]+)",
-        lambda m: f" &times; 10<sup>{'&minus;' if m[1] == '-' else ''}{m[2]}</sup>",
+        lambda m: f"&nbsp;&times;&nbsp;10<sup>{'&minus;' if m[1] == '-' else ''}{m[2]}</sup>",
         escape(text),
     )
 

@@ -33,46 +33,61 @@ class ImagePrior(nn.Module):
     width : int
         Channels of the noise and of the first level; the lower levels have twice as many.
     colours : int
+    features : int
+        Length of recovered features that enter each residual block; 0 for none.
 
     Notes
     -----
-    The paper's sides are 32, 16, 8 and 4; it does not state the width. In the paper the recovered
-    features also enter each residual block; here they do not.
+    The paper's sides are 32, 16, 8 and 4; it does not state the width, nor how features enter. Here
+    a linear map of them is added to the maps between a block's convolutions, behind the norm.
     """
 
     def __init__(
-        self, generator: torch.Generator, *, side: int = 32, width: int = 64, colours: int = 3
+        self,
+        generator: torch.Generator,
+        *,
+        side: int = 32,
+        width: int = 64,
+        colours: int = 3,
+        features: int = 0,
     ) -> None:
         super().__init__()
         arguments.integer("side", side, 8)
         arguments.integer("log2(side)", math.log2(side))
         arguments.integer("width", width, 1)
-        self.side, self.width = side, width
+        arguments.integer("features", features, 0)
+        self.side, self.width, self.features = side, width, features
         sides = [side // 2**k for k in range(int(math.log2(side)) - 1)]
         widths = [width if k == 0 else 2 * width for k in range(len(sides))]
         self.first = convolution(width, width, bias=True)
         self.down = nn.ModuleList()
         in_channels = width
         for here, out_channels in zip(sides, widths, strict=True):
-            self.down.append(_Stage(in_channels, out_channels, here))
+            self.down.append(_Stage(in_channels, out_channels, here, features))
             in_channels = out_channels
         self.up = nn.ModuleList()
         for here, out_channels in list(zip(sides, widths, strict=True))[-2::-1]:
-            self.up.append(_Stage(in_channels + out_channels, out_channels, here))
+            self.up.append(_Stage(in_channels + out_channels, out_channels, here, features))
             in_channels = out_channels
         self.norm = _group_norm(in_channels)
         self.last = convolution(in_channels, colours, bias=True)
         draw_weights(self, generator)
 
-    def forward(self, noise: torch.Tensor) -> torch.Tensor:
-        """Return images (n, colours, side, side) in (0, 1) from noise (n, width, side, side)."""
+    def forward(self, noise: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
+        """Return images (n, colours, side, side) in (0, 1) from noise (n, width, side, side).
+
+        Of the features (n, f) the direction enters; without any, none does.
+        """
+        known = None
+        if self.features and features is not None:
+            known = functional.normalize(features, dim=1) * math.sqrt(self.features)
         maps = self.first(noise)
         kept = []
         for number, stage in enumerate(self.down):
-            maps = stage(functional.avg_pool2d(maps, 2) if number else maps)
+            maps = stage(functional.avg_pool2d(maps, 2) if number else maps, known)
             kept.append(maps)
         for stage, beside in zip(self.up, kept[-2::-1], strict=True):
-            maps = stage(torch.cat([_doubled(maps), beside], dim=1))
+            maps = stage(torch.cat([_doubled(maps), beside], dim=1), known)
         return torch.sigmoid(self.last(functional.silu(self.norm(maps))))
 
 
@@ -187,23 +202,26 @@ def train_decoder(
 class _Stage(nn.Module):
     """Two residual blocks, with self-attention between them at one side."""
 
-    def __init__(self, in_channels: int, out_channels: int, side: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, side: int, features: int) -> None:
         super().__init__()
-        self.before = _Residual(in_channels, out_channels)
+        self.before = _Residual(in_channels, out_channels, features)
         self.attention = _Attention(out_channels) if side == ATTENTION_SIDE else None
-        self.after = _Residual(out_channels, out_channels)
+        self.after = _Residual(out_channels, out_channels, features)
 
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
-        maps = self.before(maps)
+    def forward(self, maps: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
+        maps = self.before(maps, known)
         if self.attention is not None:
             maps = self.attention(maps)
-        return self.after(maps)
+        return self.after(maps, known)
 
 
 class _Residual(nn.Module):
-    """Norm, activation and convolution, twice, added to the input or its 1x1 convolution."""
+    """Norm, activation and convolution, twice, added to the input or its 1x1 convolution.
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    A linear map of known features is added behind the second norm.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, features: int) -> None:
         super().__init__()
         self.norm1, self.conv1 = (
             _group_norm(in_channels),
@@ -217,10 +235,16 @@ class _Residual(nn.Module):
         self.project = (
             convolution(in_channels, out_channels, size=1, bias=True) if changes else None
         )
+        self.enter = (
+            nn.Linear(features, out_channels, bias=False, device="meta") if features else None
+        )
 
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
-        inner = self.conv1(functional.silu(self.norm1(maps)))
-        inner = self.conv2(functional.silu(self.norm2(inner)))
+    def forward(self, maps: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
+        inner = self.norm2(self.conv1(functional.silu(self.norm1(maps))))
+        if self.enter is not None and known is not None:
+            # behind the norm, which would take a constant of a channel away again
+            inner = inner + self.enter(known)[..., None, None]
+        inner = self.conv2(functional.silu(inner))
         return inner + (maps if self.project is None else self.project(maps))
 
 

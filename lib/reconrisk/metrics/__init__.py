@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reconrisk._extras import require
 from reconrisk.metrics.matching import Matching, match
 from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
 from reconrisk.metrics.subspace import projection_error
@@ -33,6 +34,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in {"PerceptualMetric", "load_perceptual"}:
+        require("lpips", f"reconrisk.metrics.{name}")
         from reconrisk.metrics import perceptual
 
         return getattr(perceptual, name)

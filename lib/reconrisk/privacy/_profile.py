@@ -36,7 +36,7 @@ _ROUGH = 0.3
 #: where there are so many cells, an enclosure that is wider than wanted by such a factor will do
 _LONG, _ENOUGH = 1 << 15, 5.0
 #: the same for windows of so many points, of about so many deviations of the sum
-_FAIR, _LONGEST, _WINDOW = 5e-3, 1 << 18, 16.0
+_FAIR, _LONGEST, _WINDOW = 6e-3, 1 << 18, 16.0
 #: relative width of a delta near a small total variation that will do
 _FAIR_NEAR = 1e-2
 #: smallest tilt, which decides the tail that is summed, and those tried relative to a level's
@@ -176,8 +176,11 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
     parted = few_large(mechanism, low, high, math.log(delta))
     if parted is not None:
         found = _guesses(parted[0], delta)
+        one = _epsilon_of_one(mechanism, parted[0], delta)
         if found[1] < _RARE * levels[1]:
             (guide, cut), levels = parted, found
+        elif _never(parted[0], one, delta):
+            (guide, cut), levels = parted, {1: one, -1: found[-1]}
     theta = max(float(guide.tilt(np.array(levels[1]))), 1.0)
     width = guide.width(levels[1], tolerance * max(levels[1], 1e-3) / theta)
     if cut < math.inf:  # at first no narrower than is cheap
@@ -212,6 +215,25 @@ def _log_delta_of_one(mechanism: Mechanism, small: Saddle, epsilon: float) -> fl
     missing = epsilon - min(float(np.interp(0.0, small.theta, small.level)), 0.0)
     full = missing - math.log(q) + math.log1p((q - 1.0) * math.exp(-missing))
     return math.log(q * mechanism.steps) + log_delta_of_shift(full, mechanism.inverse_noise)
+
+
+def _epsilon_of_one(mechanism: Mechanism, small: Saddle, delta: float) -> float:
+    """Roughly the epsilon that one step with a large loss has."""
+    low, high, target = 0.0, 1.0, math.log(delta)
+    while _log_delta_of_one(mechanism, small, high) > target:
+        low, high = high, 2.0 * high
+    while high - low > 1e-3 * high:
+        middle = 0.5 * (low + high)
+        above = _log_delta_of_one(mechanism, small, middle) > target
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+def _never(small: Saddle, level: float, delta: float) -> bool:
+    """Whether small losses alone hardly ever reach a level, by Chernoff's bound."""
+    theta, log_norm = (values[small.theta >= 1.0] for values in (small.theta, small.log_norm))
+    exponent = log_norm - small.at(1.0) - (theta - 1.0) * level
+    return float(exponent.min()) < math.log((1.0 - _RARE) * delta)
 
 
 def _guesses(guide: Saddle, delta: float) -> dict[int, float]:

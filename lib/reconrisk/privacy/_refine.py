@@ -136,7 +136,7 @@ def refine_delta(
         lower, upper = _both(used)
         before, gap = gap, (upper - lower) / max(upper, 1e-300)
         moved = math.log(max(upper, 1e-300)) - size
-        if gap <= tolerance or upper < math.exp(deepest):
+        if gap <= max(tolerance, cells.will_do) or upper < math.exp(deepest):
             break
         if worst > 0.5 and size < math.log(_USELESS) and cells.width > cells.least:
             share *= 0.25  # cells too wide for the other direction's narrow losses
@@ -144,14 +144,14 @@ def refine_delta(
             size = max(size + moved, deepest)
         elif goal > tolerance:
             goal = tolerance
-        elif (
-            gap <= cells.will_do
-            or gap > 0.95 * before
-            and narrower
-            or 2.0 * noise > _ROUNDED * (upper - lower)  # of either bound
-        ):
+        elif gap > 0.95 * before and narrower or 2.0 * noise > _ROUNDED * (upper - lower):
             break
-        elif cells.width <= cells.least and (gap <= _FAIR or finest or cells.narrowest):
+        elif (
+            gap <= _FAIR
+            and aim > 0.0
+            or cells.width <= cells.least
+            and (gap <= _FAIR or finest or cells.narrowest)
+        ):
             break
         else:
             finest = finest or cells.width <= cells.least

@@ -84,8 +84,8 @@ def epsilon(
     Notes
     -----
     Cost: six compositions of one discretised step, for two or three cell widths: about a tenth of a
-    second, almost independent of T; up to two seconds where q is below 1e-4 (at sigma = 0.3 and
-    q = 4e-7, T = 23: four). At small q the width is at most the larger of one per cent and 2e-3.
+    second, almost independent of T; up to two seconds where q is below 1e-4. At small q the width
+    is at most the larger of one per cent and 2e-3.
     A list costs as much for each of its different phases; more than 48 are grouped, neighbours by
     their worst for the upper end and by their best for the lower: 20,000 different ones take
     two seconds, and epsilon is 2.85 to 2.94 where noise falls from 1.5 to 0.8.
@@ -191,9 +191,7 @@ def delta(
 
     Notes
     -----
-    Cost: up to about two seconds. Rounding errors of T steps widen deltas below a small total
-    variation, which are far smaller than their tails: in a sample by up to ``3e-13 T`` over the
-    total variation, relative to delta (17 per cent at 1.6e-5 and T = 1e7).
+    Cost: up to about two seconds.
 
     Examples
     --------

@@ -236,13 +236,15 @@ def _picture(asked: _Asked) -> Judgement:
     text = (
         f"The analytic attack, which knows nothing of the records, reaches a PSNR of "
         f"{psnr.value:.1f} dB: a mean squared error of {number(error.value)}, or noise of "
-        f"{number(noise)} times the range of values. It looks like {words}."
+        f"{number(noise)} times the range of values. "
     )
     if dimension > PICTURE_SIDE**2:
         text += (
-            f" (Averaged to a grey thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} the PSNR rises to "
-            f"{seen:.1f} dB.)"
+            f"Averaged to a grey thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} it has {seen:.1f} dB "
+            f"and looks like {words}."
         )
+    else:
+        text += f"It looks like {words}."
     never = math.exp(asked.run.steps * math.log1p(-asked.run.sampling_rate)) if (
         asked.run.sampling_rate < 1.0
     ) else 0.0  # fmt: skip

@@ -1,7 +1,7 @@
 """Exact batches: who rebuilds a whole batch from the first layer of a ReLU network, and when."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from torch import nn
 
-from companion.experiments.tools import MNIST, as_numpy
+from companion.experiments.tools import MNIST, as_numpy, data_folder
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, constant, graded, world
 from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, legend_line
@@ -141,10 +141,7 @@ FALSIFIERS = (
 
 
 def draw_batch(
-    study: Context,
-    size: int,
-    width: int,
-    key: tuple[object, ...],
+    task: Mapping[str, Any],
     *,
     classes: int = 10,
     hidden: int = 2,
@@ -155,12 +152,14 @@ def draw_batch(
     Weights and biases are uniform within ``1 / sqrt(fan in)``. ``signals`` are the loss's
     derivatives in the first layer's outputs, (width, size).
     """
-    data = datasets.classified(study.parameters.digits, study.data_root, "all")
-    rows = study.rng("records", *key).permutation(len(data.inputs))[:size]
+    data = datasets.classified(task["digits"], task["folder"] or None, "all")
+    rng = np.random.default_rng(task["seeds"]["records"])
+    size = task["size"]
+    rows = rng.permutation(len(data.inputs))[:size]
     inputs = torch.as_tensor(data.inputs[rows].reshape(size, -1), dtype=torch.float64)
     labels = torch.as_tensor(np.asarray(data.labels)[rows]).long() % classes
-    generator = study.generator("network", *key)
-    sizes, layers = [inputs.shape[1], *[width] * hidden, classes], []
+    generator = _generator(task, "network")
+    sizes, layers = [inputs.shape[1], *[task["width"]] * hidden, classes], []
     for columns, units in zip(sizes, sizes[1:], strict=False):
         layer = nn.Linear(columns, units, dtype=torch.float64, device="meta").to_empty(device="cpu")
         with torch.no_grad():
@@ -182,16 +181,37 @@ def draw_batch(
     }
 
 
+def _task(
+    study: Context, size: int, width: int, key: tuple[object, ...], **more: Any
+) -> dict[str, Any]:
+    """What a batch, a network and the attacks on them are drawn by."""
+    seeds = {name: study.seed_of(name, *key) for name in ("records", "network")}
+    seeds |= {name: study.seed_of(name) for name in ("attack", "components", "matching")}
+    digits = study.parameters.digits
+    return {
+        "digits": digits,
+        "folder": data_folder(study, digits),
+        "size": size,
+        "width": width,
+        "seeds": seeds,
+        **more,
+    }
+
+
+def _generator(task: Mapping[str, Any], name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(task["seeds"][name])
+
+
 def rmse(inputs: torch.Tensor, found: torch.Tensor) -> float:
     """Root mean squared error in the best order, not below what rounding leaves."""
     return max(float(match(as_numpy(inputs), as_numpy(found)).mse) ** 0.5, _LEAST)
 
 
-def _sparse(study: Context, drawn: dict[str, Any], gradient=None, **settings: Any):
+def _sparse(task: Mapping[str, Any], drawn: dict[str, Any], gradient=None, **settings: Any):
     """The attack on the first layer's gradient, by default the batch's."""
     if gradient is None:
         gradient = drawn["gradient"]["0.weight"], drawn["gradient"]["0.bias"]
-    generator = study.generator("attack")
+    generator = _generator(task, "attack")
     return attacks.sparse_batch_attack(*gradient, *drawn["layer"], generator=generator, **settings)
 
 
@@ -200,13 +220,13 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     return Tables(
         {
-            "batches": pd.DataFrame(_batches(study)),
+            "batches": _batches(study),
             "controls": pd.DataFrame(_controls(study)),
             "mixture": pd.DataFrame([_mixture(study)]),
             "hits": pd.DataFrame(_hits(study)),
-            "widths": pd.DataFrame(_widths(study)),
+            "widths": _widths(study),
             "clipped": pd.DataFrame(_clipped(study)),
-            "noise": pd.DataFrame(_noisy(study)),
+            "noise": _noisy(study),
         },
         subsets=(MNIST,),
         ran=f"{p.draws} batches at each of {len(p.batch_sizes)} sizes through networks of two "
@@ -215,53 +235,72 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _batches(study: Context) -> Iterator[dict[str, Any]]:
+def _joined(parts: list[list[dict[str, Any]]]) -> pd.DataFrame:
+    return pd.DataFrame([row for rows in parts for row in rows])
+
+
+def _batches(study: Context) -> pd.DataFrame:
     """Every method at every batch size; batches come without noise."""
     p = study.parameters
-    for size in p.batch_sizes:
-        for draw in range(p.draws):
-            drawn = draw_batch(study, size, p.width, ("batch", size, draw))
-            for name, found in _rebuilt(study, drawn, size):
-                error = 1.0 if found is None else rmse(drawn["inputs"], found)
-                yield {"method": name, "size": size, "draw": draw, "rmse": error}
+    tasks = [
+        _task(
+            *(study, size, p.width, ("batch", size, draw)),
+            draw=draw,
+            sampled=size <= p.sampled_size,
+            iterations=p.iterations if size <= p.matched_size else 0,
+        )
+        for size in p.batch_sizes
+        for draw in range(p.draws)
+    ]
+    return _joined(study.sweep(attack_batch, tasks, "batches without noise"))
 
 
-def _rebuilt(study: Context, drawn: dict[str, Any], size: int):
+def attack_batch(task: dict[str, Any]) -> list[dict[str, Any]]:
+    """Errors of every method on one batch."""
+    drawn, size = draw_batch(task), task["size"]
+    rows = []
+    for name, found in _rebuilt(task, drawn, size):
+        error = 1.0 if found is None else rmse(drawn["inputs"], found)
+        rows.append({"method": name, "size": size, "draw": task["draw"], "rmse": error})
+    return rows
+
+
+def _rebuilt(task: Mapping[str, Any], drawn: dict[str, Any], size: int):
     """Names of methods and the records they return, None if they refuse to."""
-    p, gradient, inputs = study.parameters, drawn["gradient"], drawn["inputs"]
+    gradient, inputs = drawn["gradient"], drawn["inputs"]
     weights, biases = gradient["0.weight"], gradient["0.bias"]
-    yield DESCENT, _sparse(study, drawn).inputs
-    if size <= p.sampled_size:
-        yield SAMPLING, _sparse(study, drawn, search="sampling").inputs
+    yield DESCENT, _sparse(task, drawn).inputs
+    if task["sampled"]:
+        yield SAMPLING, _sparse(task, drawn, search="sampling").inputs
     yield RATIO, attacks.layer_ratio(weights[None], biases[None]).expand(size, -1)
-    parts = attacks.unmix(weights[None], size, generator=study.generator("components"))
+    parts = attacks.unmix(weights[None], size, generator=_generator(task, "components"))
     yield COMPONENTS, attacks.stretch(parts.sources[0])
-    if size <= p.matched_size:
+    if task["iterations"]:
         found = attacks.invert_updates(
             drawn["network"],
             Released({name: g[None] for name, g in gradient.items()}),
             attacks.Knowledge(drawn["labels"][None], (inputs.shape[1],)),
-            generator=study.generator("matching"),
+            generator=_generator(task, "matching"),
             objective=attacks.Objective(total_variation=0.0),
-            iterations=p.iterations,
+            iterations=task["iterations"],
         )
         yield MATCHING, found.inputs[0]
 
 
 def _controls(study: Context) -> Iterator[dict[str, Any]]:
     """Cases in which zeros are missing, or others have more of them."""
-    width = study.parameters.width
     cases = {"sigmoid": {"activation": nn.Sigmoid}, "two classes": {"classes": 2, "hidden": 1}}
     for case, given in cases.items():
-        drawn = draw_batch(study, COUNT, width, ("control", case), **given)
-        found = _sparse(study, drawn, search="sampling", trials=50_000)
+        task = _task(study, COUNT, study.parameters.width, ("control", case))
+        drawn = draw_batch(task, **given)
+        found = _sparse(task, drawn, search="sampling", trials=50_000)
         error = math.inf if found.inputs is None else rmse(drawn["inputs"], found.inputs)
         yield {"case": case, "certified": float(found.certified), "rmse": min(error, 1.0)}
 
 
 def _mixture(study: Context) -> dict[str, float]:
     """A random mixture of the records and what it leaves of the gradient unexplained."""
-    drawn = draw_batch(study, COUNT, study.parameters.width, ("control", "mixture"))
+    drawn = draw_batch(_task(study, COUNT, study.parameters.width, ("control", "mixture")))
     mixing = torch.as_tensor(study.rng("mixture").standard_normal((COUNT, COUNT)))
     mixed = torch.linalg.solve(mixing, drawn["inputs"])
     whole = drawn["signals"] @ drawn["inputs"]
@@ -274,7 +313,7 @@ def _hits(study: Context) -> Iterator[dict[str, Any]]:
     """How often random rows are zero in a column and determine it, and the law."""
     p = study.parameters
     for size in (2, 4, 6, 8):
-        drawn = draw_batch(study, size, p.width, ("hits", size))
+        drawn = draw_batch(_task(study, size, p.width, ("hits", size)))
         signals = as_numpy(drawn["signals"])
         alive = signals[np.any(signals != 0, axis=1)] / np.abs(signals).max(axis=0)
         rng, hits = study.rng("rows", size), 0
@@ -299,65 +338,91 @@ def _hits(study: Context) -> Iterator[dict[str, Any]]:
         }
 
 
-def _widths(study: Context) -> Iterator[dict[str, Any]]:
+def _widths(study: Context) -> pd.DataFrame:
     """Share of batches that zeros determine and that are rebuilt, at several widths."""
     p = study.parameters
-    for width in p.widths:
-        determined, exact = [], []
-        for draw in range(p.width_draws):
-            drawn = draw_batch(study, COUNT, width, ("width", width, draw), hidden=1)
-            zeros = attacks.determined_by_zeros(as_numpy(drawn["signals"]))
-            found = _sparse(study, drawn, search="sampling", trials=4000).inputs
-            determined.append(bool(zeros.all()))
-            exact.append(found is not None and len(found) == COUNT)
-            if exact[-1]:
-                exact[-1] = rmse(drawn["inputs"], found) < EXACT
-        shares = {"determined": np.mean(determined), "exact": np.mean(exact)}
-        yield {"width": width, **{name: float(share) for name, share in shares.items()}}
+    tasks = [
+        _task(study, COUNT, width, ("width", width, draw))
+        for width in p.widths
+        for draw in range(p.width_draws)
+    ]
+    found = pd.DataFrame(study.sweep(attack_one_layer, tasks, "batches through one hidden layer"))
+    return found.groupby("width", as_index=False)[["determined", "exact"]].mean()
+
+
+def attack_one_layer(task: dict[str, Any]) -> dict[str, Any]:
+    """Whether the zeros determine a batch, and whether it is rebuilt."""
+    drawn = draw_batch(task, hidden=1)
+    zeros = attacks.determined_by_zeros(as_numpy(drawn["signals"]))
+    found = _sparse(task, drawn, search="sampling", trials=4000).inputs
+    exact = found is not None and len(found) == task["size"]
+    return {
+        "width": task["width"],
+        "determined": float(zeros.all()),
+        "exact": float(exact and rmse(drawn["inputs"], found) < EXACT),
+    }
 
 
 def _clipped(study: Context) -> Iterator[dict[str, Any]]:
     """The same batch with records' gradients of the layer clipped, together or by tensor."""
-    drawn = draw_batch(study, COUNT, study.parameters.width, ("clipped",))
+    task = _task(study, COUNT, study.parameters.width, ("clipped",))
+    drawn = draw_batch(task)
     x, d = drawn["inputs"], drawn["signals"]
-    plain = _sparse(study, drawn).inputs
+    plain = _sparse(task, drawn).inputs
     weight, bias = d.norm(dim=0) * x.norm(dim=1), d.norm(dim=0)
     both = (weight.square() + bias.square()).sqrt()
     for by, factors in {"record": (1 / both, 1 / both), "tensor": (1 / weight, 1 / bias)}.items():
         # every record is clipped, to the norm one
         g = (d * factors[0]) @ x, (d * factors[1]).sum(dim=1)
-        found = _sparse(study, drawn, g, trials=256)
-        free = _sparse(study, drawn, g, trials=256, least_agreement=0.0).inputs
+        found = _sparse(task, drawn, g, trials=256)
+        free = _sparse(task, drawn, g, trials=256, least_agreement=0.0).inputs
         change = 1.0 if free is None or plain is None else rmse(plain, free)
         yield {"by": by, "certified": float(found.certified), "change": change}
 
 
-def _noisy(study: Context) -> Iterator[dict[str, Any]]:
+def _noisy(study: Context) -> pd.DataFrame:
     """Errors under noise beside the Cramer-Rao floor of who knows the signals."""
     p = study.parameters
-    for draw in range(p.draws):
-        drawn = draw_batch(study, COUNT, p.width, ("noisy", draw))
-        d, g = drawn["signals"], drawn["gradient"]
-        whole = torch.cat([g["0.weight"], g["0.bias"][:, None]], dim=1)
-        limit = float(torch.linalg.svdvals(whole)[COUNT - 1]) / whole.numel() ** 0.25
-        norms = d.norm(dim=0) * (drawn["inputs"].square().sum(dim=1) + 1).sqrt()
-        information = bounds.gradient_information([(np.zeros(len(d)), as_numpy(d))])
-        unit = study.generator("noise", draw)
-        noise = torch.randn(whole.shape, generator=unit, dtype=whole.dtype)
-        for share in p.noises:
-            std = share * limit
-            seen = whole + std * noise
-            found = _sparse(study, drawn, (seen[:, :-1], seen[:, -1]), noise_std=std, trials=256)
-            # the floor is the same for all values of a record: one value of each is enough
-            floor = bounds.cramer_rao_error(information, std, np.zeros((COUNT, 1)))
-            yield {
-                "draw": draw,
+    tasks = [
+        _task(
+            *(study, COUNT, p.width, ("noisy", draw)),
+            draw=draw,
+            noises=list(p.noises),
+            noise=study.seed_of("noise", draw),
+        )
+        for draw in range(p.draws)
+    ]
+    return _joined(study.sweep(attack_under_noise, tasks, "batches under noise"))
+
+
+def attack_under_noise(task: dict[str, Any]) -> list[dict[str, Any]]:
+    """Errors on one batch under several noises."""
+    drawn = draw_batch(task)
+    d, g = drawn["signals"], drawn["gradient"]
+    whole = torch.cat([g["0.weight"], g["0.bias"][:, None]], dim=1)
+    limit = float(torch.linalg.svdvals(whole)[COUNT - 1]) / whole.numel() ** 0.25
+    norms = d.norm(dim=0) * (drawn["inputs"].square().sum(dim=1) + 1).sqrt()
+    information = bounds.gradient_information([(np.zeros(len(d)), as_numpy(d))])
+    unit = torch.Generator().manual_seed(task["noise"])
+    noise = torch.randn(whole.shape, generator=unit, dtype=whole.dtype)
+    rows = []
+    for share in task["noises"]:
+        std = share * limit
+        seen = whole + std * noise
+        found = _sparse(task, drawn, (seen[:, :-1], seen[:, -1]), noise_std=std, trials=256)
+        # the floor is the same for all values of a record: one value of each is enough
+        floor = bounds.cramer_rao_error(information, std, np.zeros((COUNT, 1)))
+        rows.append(
+            {
+                "draw": task["draw"],
                 "noise": share,
                 "noise multiplier": std / float(norms.max()),
                 "certified": float(found.certified),
                 "rmse": 1.0 if found.inputs is None else rmse(drawn["inputs"], found.inputs),
                 "floor": float(floor),
             }
+        )
+    return rows
 
 
 # Verdicts ----------------------------------------------------------------------------------------
@@ -369,16 +434,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         index="size", columns="method", values="exact"
     )
     several = exact[exact.index > 1]
-    rivals = several.drop(columns=[DESCENT, SAMPLING]).fillna(0).to_numpy()
+    rivals = several[[RATIO, COMPONENTS]].to_numpy()
+    matched = batches.query("method == @MATCHING and size > 1")["rmse"]
     yield from shared_by(
         check(
             "beyond/exact_batches",
             bool((exact[DESCENT] == 1).all() and (exact[SAMPLING].dropna() == 1).all())
             and bool(exact.loc[1, RATIO] == 1 and (rivals == 0).all()),
-            "sparse directions rebuild every batch exactly; the layer's ratio does so at one "
-            "record only, independent components and gradient matching at none of several",
+            "of the first layer's gradient alone, sparse directions rebuild every batch exactly; "
+            "the layer's ratio does so at one record only, independent components at none of "
+            "several",
             ours=f"all of {exact.index.max()} records and fewer by descent, of "
-            f"{exact[SAMPLING].dropna().index.max()} and fewer by sampling",
+            f"{exact[SAMPLING].dropna().index.max()} and fewer by sampling; matching the whole "
+            f"gradient leaves {matched.min():.1g} to {matched.max():.1g} after "
+            f"{tables.parameters.iterations} iterations",
             tolerance=f"RMSE below {EXACT:g} of the range of pixels",
         ),
         "O-110",
@@ -520,7 +589,8 @@ def draw(tables: Tables) -> Figure:
     middle.plot(widths["width"], widths["determined"], "-", color=GREY, lw=1.5)
     middle.plot(widths["width"], widths["exact"], "o", color=GREEN, ms=5)
     middle.set(xscale="log", xlabel="units of the layer", ylabel="share of batches")
-    middle.set_xticks(list(widths["width"]), [f"{width}" for width in widths["width"]])
+    labelled = [width for width in widths["width"] if width.bit_count() == 1]
+    middle.set_xticks(labelled, [f"{width}" for width in labelled])
     middle.minorticks_off()
     found, refused = noise[noise["certified"] == 1], noise[noise["certified"] == 0]
     for _, one in noise.groupby("draw"):

@@ -374,13 +374,12 @@ def _range(values: pd.Series, digits: int = 2) -> str:
 # Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
-    "What orders reconstruction errors across mechanisms. First three columns: MSE at the largest "
-    "batch size attacked over log capacity, over one over the noise multiplier (which orders as "
-    "epsilon does; for VMF noise, that of the Gaussian of equal privacy), over the mean cosine; "
-    "each noise of "
-    "Table VI is paired as printed, by certified epsilon, and by capacity (Theorems 5 and 6). "
-    "Right: Spearman's correlation with minus the MSE in each pairing (at the printed pairs with "
-    "the printed epsilon), all batch sizes, with 95% intervals over batches."
+    "What orders reconstruction errors across mechanisms, a row for each data set. First three "
+    "panels: MSE at the largest batch size over each candidate for the order: log capacity; one "
+    "over the noise multiplier, which orders as epsilon does (for VMF noise, that of the Gaussian "
+    "of equal privacy); the mean cosine. Each noise of Table VI is paired as printed, by certified "
+    "epsilon, and by capacity (Theorems 5 and 6). Last panel: how well each orders (Spearman's "
+    "correlation with minus the MSE) in each pairing, at all batch sizes, with 95% intervals."
 )
 
 

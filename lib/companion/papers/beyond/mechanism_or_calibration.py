@@ -572,10 +572,11 @@ def _matched_utility(tables: Tables, same: bool | None) -> Verdict:
 
 
 CAPTION = (
-    "Gaussian and VMF noise over the mean cosine of the released gradient with the true one, at "
-    "two batch sizes: accuracy after training, MSE and SSIM of the published attack (filled: in "
-    "the labels' order, as printed; hollow: matched by permutation), with 95% intervals. Grey "
-    "lines: guesses without any gradient. Ticks at the lower edge: the printed pairs."
+    "Gaussian and VMF noise over the mean cosine of the released gradient with the true one, a row "
+    "for each batch size, with 95% intervals. Left: accuracy after training. Middle and right: MSE "
+    "and SSIM of the published attack (filled: in the labels' order, as printed; hollow: matched "
+    "by permutation). Grey lines: guesses without any gradient. Ticks at the lower edge: the "
+    "cosines of the printed pairs."
 )
 
 

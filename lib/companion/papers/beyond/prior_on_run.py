@@ -1,6 +1,6 @@
 """A learnt prior on paper C's release: all gradients of a DP-SGD run, over epsilon."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from companion.experiments.tools import as_numpy
 from companion.papers.beyond.learnt_prior import recorded_denoiser
@@ -20,6 +20,7 @@ from companion.papers.beyond.record_errors import (
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
+from companion.study.recorded import NoPicture
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.models import Classifier
@@ -277,12 +278,20 @@ def _listing(table: pd.DataFrame) -> str:
     return ", ".join(f"{r['ratio']:.2f} (epsilon = {r['epsilon']:g})" for _, r in table.iterrows())
 
 
+def _has_pictures(tables: Tables) -> bool:
+    """Whether the run is at hand: a record holds tables only."""
+    try:
+        return len(tables.images) > 0
+    except NoPicture:
+        return False
+
+
 def caption(tables: Tables) -> str:
-    p = tables.parameters
+    p, right = tables.parameters, "right, " if _has_pictures(tables) else ""
     return (
         f"A digit in runs of {p.steps} steps, as attackers rebuild it from all gradients: by paper "
         "C's search, from the first layer without a prior, with the mean and covariance of "
-        f"{p.first:,} digits, and with a denoiser learnt from others; right, mean squared errors "
+        f"{p.first:,} digits, and with a denoiser learnt from others; {right}mean squared errors "
         f"of {p.targets} digits with two standard errors."
     )
 
@@ -293,19 +302,13 @@ def alt(tables: Tables) -> str:
         f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}"
         for epsilon, row in mse.iterrows()
     )
-    return (
-        f"A grid of pictures, five attackers by {len(mse)} epsilons, and errors: {words}; the mean "
-        f"image {mse[MEAN].iloc[0]:.2g}."
-    )
+    grid = f"A grid of pictures, five attackers by {len(mse)} epsilons, and errors"
+    shown = grid if _has_pictures(tables) else "Errors of five attackers over epsilon"
+    return f"{shown}: {words}; the mean image {mse[MEAN].iloc[0]:.2g}."
 
 
-@drawing
-def draw(tables: Tables) -> Figure:
-    errors = tables["errors"]
-    epsilons = sorted(errors["epsilon"].unique())
-    figure = plt.figure(figsize=(8.2, 4.2), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
-    axes = left.subplots(len(_LOOKS), len(epsilons))
+def _pictures(figure: SubFigure, tables: Tables, epsilons: Sequence[float]) -> None:
+    axes = figure.subplots(len(_LOOKS), len(epsilons))
     for row, attacker in zip(axes, _LOOKS, strict=True):
         for axis, epsilon in zip(row, epsilons, strict=True):
             picture(axis, tables.images[f"{epsilon:g} {attacker}"])
@@ -314,7 +317,19 @@ def draw(tables: Tables) -> Figure:
         )
     for axis, epsilon in zip(axes[0], epsilons, strict=True):
         axis.set_title(f"{epsilon:g}", fontsize=9)
-    left.suptitle("epsilon =", fontsize=10)
+    figure.suptitle("epsilon =", fontsize=10)
+
+
+@drawing
+def draw(tables: Tables) -> Figure:
+    errors = tables["errors"]
+    epsilons = sorted(errors["epsilon"].unique())
+    if _has_pictures(tables):
+        figure = plt.figure(figsize=(8.2, 4.2), layout="constrained")
+        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
+        _pictures(left, tables, epsilons)
+    else:
+        figure = right = plt.figure(figsize=(5.6, 4.0), layout="constrained")
     axis = right.subplots()
     for attacker, (colour, mark) in _LOOKS.items():
         own = errors[errors["attacker"] == attacker]

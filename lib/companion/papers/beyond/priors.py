@@ -21,7 +21,7 @@ from companion.papers.beyond.record_errors import (
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded
-from companion.style import BLUE, BOUND, GREEN, GREY, ORANGE, RED, drawing, picture
+from companion.style import BLUE, BOUND, GREEN, GREY, ORANGE, RED, drawing, legend_below, picture
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import (
     clip_to_range,
@@ -338,7 +338,7 @@ def _curves(left: Axes, right: Axes, tables: Tables) -> None:
             color=GREY,
         )
     left.set(xscale="log", yscale="log", ylim=(1e-3, 1), ylabel="mean squared error")
-    left.legend(fontsize=8)
+    legend_below(left, 3)
     right.plot(named["sigma"], named["bound"], color=BOUND, label="bound (paper C)")
     for name, style in ((ALONE, "-"), (SCALED, "--")):
         bars = 2 * named[f"error, {name}"]
@@ -353,6 +353,6 @@ def _curves(left: Axes, right: Axes, tables: Tables) -> None:
             label=f"list, {name}",
         )
     right.set(xscale="log", yscale="log", ylabel="share of records named")
-    right.legend(fontsize=8)
+    legend_below(right, 2, handlelength=2.8)  # long enough to see the dashes
     for axis in (left, right):
         axis.set_xlabel(r"noise multiplier $\sigma$")

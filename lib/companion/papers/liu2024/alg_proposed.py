@@ -37,7 +37,7 @@ from companion.study import (
     registry,
 )
 from companion.study.falsifiers import column, frame, graded, printed, world
-from companion.style import GREY, ORANGE, SKY, drawing
+from companion.style import GREY, ORANGE, SKY, attack_label, drawing
 from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
 
 PARAMETERS = {
@@ -339,9 +339,9 @@ def alt(tables: Tables) -> str:
     inside, outside = _ends(tables)
     return (
         "Three parts. Curves of PSNR over the iterations end at "
-        + ", ".join(f"{value:.0f} dB ({name})" for name, value in last.items()).replace(
-            "w/o", "without"
-        )
+        + ", ".join(
+            f"{value:.0f} dB ({attack_label(name)})" for name, value in last.items()
+        ).replace("w/o", "without")
         + ". Cosines with the true features are on average "
         + ", ".join(f"{value:.1f} ({how})" for how, value in cosines.items())
         + f"; below, the share inside the span goes to {inside['last']:.1f} if it is "
@@ -356,7 +356,7 @@ def draw(tables: Tables) -> Figure:
     left, middle, right = figure.subfigures(1, 3, width_ratios=(1.15, 1, 0.9))
     axis, (top, bottom) = left.subplots(), middle.subplots(2, 1)
     for name, rows in tables["course"].groupby("method", sort=False):
-        axis.plot(rows["iteration"], rows["PSNR"], color=METHODS[name], label=name)
+        axis.plot(rows["iteration"], rows["PSNR"], color=METHODS[name], label=attack_label(name))
     axis.set(xlabel="iteration", ylabel="PSNR (dB)")
     left.legend(loc="outside upper center", ncols=2, handlelength=1.6, columnspacing=1.0)
     features = tables["features"].groupby("how", sort=False)

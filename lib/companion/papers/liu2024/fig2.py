@@ -25,7 +25,7 @@ from companion.papers.liu2024.proposed_runs import by_size, printed_cells
 from companion.study import Context, Parameter, Tables, Verdict, measurement, shared_by
 from companion.study.falsifiers import column, graded, world
 from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import ATTACKS, GREY, drawing, panels, picture
+from companion.style import ATTACKS, GREY, attack_label, drawing, panels, picture
 
 #: one batch of CIFAR-10's own images; at 32 pixels the grid's network and 80 iterations recover
 #: nothing even without a defence, and 100 iterations leave the proposed attack's error above print
@@ -209,7 +209,7 @@ def draw(tables: Tables) -> Figure:
         picture(axis, _mosaic(tables.images, "original"))
         axis.set_title(short, fontsize=9)
     for attack, line in zip(attacks, lines, strict=True):
-        line[0].set_ylabel(attack, fontsize=9, color=ATTACKS[attack]["color"])
+        line[0].set_ylabel(attack_label(attack), fontsize=9, color=ATTACKS[attack]["color"])
         for axis, (setting, *_) in zip(line, settings, strict=True):
             picture(axis, _mosaic(tables.images, f"{attack}, {setting}"))
             axis.set_title(f"RMSE {rms[attack, setting]:.2f}", fontsize=8)

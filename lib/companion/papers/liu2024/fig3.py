@@ -525,10 +525,10 @@ def _pruning_best(tables: Tables) -> Iterator[Verdict]:
 
 CAPTION = (
     "Lowest RMSE over the attacks against the final training loss (logarithmic axis), one mark for "
-    "each strength, a panel for each batch size. Top: Tables 4 and 5 as printed. Middle: ours, "
-    "with one standard error over trainings and over pictures. Below: ours where attackers may "
-    "allow for the defence. Lines join the marks that no other of their panel dominates; named is "
-    "the last."
+    "each strength, a panel for each batch size. Top: Tables 4 and 5 as printed. Middle: as run "
+    "here, with one standard error over trainings and over pictures. Below: the same where "
+    "attackers may allow for the defence. Lines join the marks that no other of their panel "
+    "dominates; named is the last."
 )
 
 
@@ -543,14 +543,14 @@ def alt(tables: Tables) -> str:
     return (
         "Three rows of scatter plots of lowest reconstruction error over training loss, by batch "
         f"size. The strongest noise lies far to the right, at {dear_in_print:.0f} times the mean "
-        f"loss of the other defences in print and {dear:.0f} times in ours. In the printed panel "
+        f"loss of the other defences in print and {dear:.0f} times here. In the printed panel "
         f"{top} is highest; lines join the points on the upper left front."
     )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    kinds = {"printed": "printed", "ours": "ours", "aware": "ours, attackers aware"}
+    kinds = {"printed": "printed", "ours": "run here", "aware": "run here, attackers aware"}
     sizes = {kind: sorted(set(tables[kind]["batch size"])) for kind in kinds}
     figure, rows = panels(len(kinds), max(map(len, sizes.values())), 2.8, 2.5)
     for row, (kind, label) in zip(rows, kinds.items(), strict=True):

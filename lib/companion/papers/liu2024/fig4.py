@@ -266,9 +266,10 @@ def _judge_control(tables: Tables) -> Verdict:
 
 CAPTION = (
     "What feature matching adds to the proposed attack under each defence at several batch sizes: "
-    "mean PSNR with it minus mean PSNR without. Filled: ours with 95% intervals over the pictures; "
-    "hollow, where the data are the paper's: by the numbers of Tables 7 and 8. In print feature "
-    "matching gains most under light noise; on the network attacked here it lowers the PSNR."
+    "mean PSNR with it minus mean PSNR without. Filled: as run here, with 95% intervals over "
+    "the pictures; hollow, where the data are the paper's: by the numbers of Tables 7 and 8. In "
+    "print feature matching gains most under light noise; on the network attacked here it lowers "
+    "the PSNR."
 )
 
 

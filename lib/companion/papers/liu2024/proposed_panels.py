@@ -15,6 +15,7 @@ from companion.style import (
     GREEN,
     ORANGE,
     PURPLE,
+    attack_label,
     legend_line,
     mark_printed,
     picture,
@@ -44,7 +45,7 @@ def draw_metric(
     metric: str,
     colours: Mapping[str, str] = METHODS,
 ) -> None:
-    """Ours with 95% intervals by batch size, printed numbers hollow."""
+    """What was run with 95% intervals by batch size, printed numbers hollow."""
     mine, theirs = (table[table["metric"] == metric] for table in (cells, printed))
     sizes, methods = (list(dict.fromkeys(mine[key])) for key in ("batch size", "method"))
     theirs = theirs[theirs["batch size"].isin(sizes)]
@@ -66,7 +67,10 @@ def draw_metric(
 def method_entries(cells: pd.DataFrame, printed: bool = False) -> list[Line2D]:
     """Entries of a legend for the methods of a table and for what is printed, if it is drawn."""
     return [
-        *(legend_line(name, METHODS[name], "", "o") for name in dict.fromkeys(cells["method"])),
+        *(
+            legend_line(attack_label(name), METHODS[name], "", "o")
+            for name in dict.fromkeys(cells["method"])
+        ),
         *([printed_entry("printed (another network)")] if printed else []),
     ]
 
@@ -75,4 +79,4 @@ def draw_strips(axes: Sequence[Axes], images: Mapping[str, np.ndarray]) -> None:
     """Rows of pictures with their names above."""
     for axis, (name, image) in zip(axes, images.items(), strict=True):
         picture(axis, image)
-        axis.set_title(name, loc="left", fontsize=9)
+        axis.set_title(attack_label(name), loc="left", fontsize=9)

@@ -26,7 +26,7 @@ from companion.papers.liu2024.proposed_runs import (
 )
 from companion.study import Context, Tables, Verdict, measurement
 from companion.study.falsifiers import column, frame, graded, world
-from companion.style import drawing
+from companion.style import attack_label, drawing
 
 PARAMETERS = {**BENCH, **LARGE}
 SETTLES = ("E-017",)
@@ -127,7 +127,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "Table 3: perceptual distance of three attacks at batch sizes 16 and 32, ours with 95% "
+    "Table 3: perceptual distance of three attacks at batch sizes 16 and 32, as run here, with 95% "
     "intervals over the pictures. The printed LPIPS is another distance and has no marks. A "
     "decoder trained on other pictures of the data set stands in for Jeon et al.'s pretrained "
     "generator. Right: the first pictures of a batch and their reconstructions by each attack."
@@ -138,7 +138,8 @@ def alt(tables: Tables) -> str:
     mine, theirs = (by_size(tables[name], "LPIPS").mean() for name in ("cells", "printed"))
     mine, theirs = mine / mine["Geiping"], theirs / theirs["Geiping"]
     distances = " and ".join(
-        f"{mine[name]:.1f} for {name} (printed {theirs[name]:.1f})" for name in ("Jeon", "Ours")
+        f"{mine[name]:.1f} for {attack_label(name)} (printed {theirs[name]:.1f})"
+        for name in ("Jeon", "Ours")
     )
     return (
         "Left: points of three methods by batch size; perceptual "

@@ -30,7 +30,7 @@ from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import rounded, within
-from companion.style import ATTACKS, GREY, ORANGE, drawing, panels
+from companion.style import ATTACKS, GREY, ORANGE, attack_label, drawing, panels
 from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, isolated_share
 from reconrisk.convnets import ImprintNetwork
 from reconrisk.metrics import match, rmse
@@ -259,7 +259,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         count == 45 and wins.to_dict() == expected,
         "in print the proposed attack is lowest in 39 of 45 settings, Robbing the Fed in 9, the "
         "others in one each, ties counted",
-        ours=", ".join(f"{name} {wins[name]}" for name in PRINTED),
+        ours=", ".join(f"{attack_label(name)} {wins[name]}" for name in PRINTED),
     )
     most = mine["Ours"] > our_count / 2
     yield check_run(
@@ -267,7 +267,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "E-020",
         most,
         "on our runs the proposed attack is lowest in most settings",
-        ours=f"of {our_count}: Ours in {'most' if most else 'fewer than half'}",
+        ours=f"in {'most' if most else 'fewer than half'} of {our_count}",
         paper=f"{wins['Ours']} of {count}",
         differs="Where a record is alone in its bin Robbing the Fed recovers it exactly, and "
         "on this small network the gradient alone determines the features: see Figure 4.",
@@ -430,7 +430,7 @@ def _imprint(errors: pd.DataFrame, setting: str) -> pd.Series:
 CAPTION = (
     "RMSE of each attack (rows) under each defence and strength (columns) at several batch sizes: "
     "printed (left) and as run here (right), the lowest of each setting framed. Light is a good "
-    'reconstruction. The row "Ours" is the paper\'s own attack on both sides. The last row uses no '
+    'reconstruction. "Proposed" is the paper\'s own attack, on both sides. The last row uses no '
     "gradient at all, only the mean image of the data: a larger error is worse than that."
 )
 
@@ -438,7 +438,7 @@ CAPTION = (
 def alt(tables: Tables) -> str:
     ours = tables["ours"]
     (theirs, cells), (mine, count) = _wins(tables["printed"]), _wins(ours)
-    framed = ", ".join(f"{name} in {how_many(n, count)}" for name, n in mine.items())
+    framed = ", ".join(f"{attack_label(name)} in {how_many(n, count)}" for name, n in mine.items())
     return (
         "Blocks of numbers on a scale of blue, two for each of the batch sizes "
         f"{', '.join(map(str, dict.fromkeys(ours['batch size'])))}. On the left, printed, the "
@@ -488,6 +488,6 @@ def _numbers(
         if round(value, 2) == lowest[j] and attacks[i] != "mean image":
             corner, edge = (j - 0.47, i - 0.45), ORANGE
             axis.add_patch(Rectangle(corner, 0.94, 0.9, fill=False, color=edge, linewidth=1.3))
-    axis.set_yticks(range(len(attacks)), attacks, fontsize=8)
+    axis.set_yticks(range(len(attacks)), [*map(attack_label, attacks)], fontsize=8)
     for label, attack in zip(axis.get_yticklabels(), attacks, strict=True):
         label.set_color(ATTACKS.get(attack, {"color": GREY})["color"])

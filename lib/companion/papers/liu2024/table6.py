@@ -213,9 +213,9 @@ def _best_weights(tables: Tables) -> pd.Series:
 CAPTION = (
     "Table 6 and the sweep of weights. Top: PSNR, RMSE and perceptual distance by batch size "
     "without gradient reweighting and feature matching, without matching, and with both; filled: "
-    "ours with 95% intervals over the pictures; hollow, where the data are the paper's and the "
-    "distance is not another: printed, for another network. Below: PSNR over one weight at a time, "
-    "at half the iterations, with the paper's choice as a dashed line."
+    "as run here, with 95% intervals over the pictures; hollow, where the data are the paper's and "
+    "the distance is not another: printed, for another network. Below: PSNR over one weight at a "
+    "time, at half the iterations, with the paper's choice as a dashed line."
 )
 
 
@@ -227,7 +227,7 @@ def alt(tables: Tables) -> str:
     best = ", ".join(f"{symbol} = {value:g}" for symbol, value in _best_weights(tables).items())
     return (
         "Six panels. Top: three metrics by batch size; on average reweighting changes the PSNR by "
-        f"{gains[0]:+.0f} dB and matching by {gains[1]:+.0f} dB in ours, by {gains[2]:+.0f} and "
+        f"{gains[0]:+.0f} dB and matching by {gains[1]:+.0f} dB here, by {gains[2]:+.0f} and "
         f"{gains[3]:+.0f} dB in print. Below: PSNR over each weight, highest at {best}."
     )
 

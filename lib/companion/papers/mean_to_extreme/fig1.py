@@ -144,11 +144,14 @@ def _least_gain(tables: Tables) -> float:
     return float((error[p.few_rows] / error[p.many_rows]).min())
 
 
-CAPTION = (
-    "At the same noise multiplier and clipping norm, a layer with enough rows removes the noise "
-    "that a too large clipping norm adds: original (left), one row (middle), a thousand rows "
-    "(right)."
-)
+def caption(tables: Tables) -> str:
+    p = tables.parameters
+    return (
+        f"At one noise multiplier, sigma = {p.noise_multiplier:g}, and one clipping norm, "
+        f"C = {p.max_grad_norm:,g}, a layer with enough rows M removes the noise that a too large "
+        f"clipping norm adds: original (left), M = {p.few_rows} (middle), M = {p.many_rows:,} "
+        "(right)."
+    )
 
 
 def alt(tables: Tables) -> str:

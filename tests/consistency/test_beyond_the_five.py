@@ -1,0 +1,53 @@
+"""The page *Beyond the five*: six questions, each answered with a picture, and true numbers."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from companion.study.registry import project_root
+
+PAGE = (project_root() / "book" / "papers" / "beyond_the_five.md").read_text(encoding="utf-8")
+SECTIONS = PAGE.split("\n## ")[1:]
+
+
+def stored(exhibit: str, table: str) -> pd.DataFrame:
+    return pd.read_csv(project_root() / "tests" / "tables" / "beyond" / exhibit / f"{table}.csv")
+
+
+def test_there_are_six_questions():
+    assert len(SECTIONS) == 6
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda s: s.splitlines()[0])
+def test_each_is_a_page_with_a_picture_and_says_what_changes(section):
+    for part in ("**The question.**", "**What can be said.**", "**What it changes"):
+        assert part in section
+    assert "_figure_beyond-" in section and "prf:ref" in section
+    assert 250 <= len(re.findall(r"\w+", re.sub(r"\{[^}]*\}`[^`]*`", "x", section))) <= 600
+
+
+def test_shuffled_epsilons_are_as_many_times_poisson_s_as_it_says():
+    settings = stored("samplers", "settings").set_index(["setting", "sampler"])
+    low = settings["epsilon, from"].unstack()["shuffle"]
+    factor = low / settings["epsilon, to"].unstack()["poisson"]
+    assert "already twice to nine times as" in PAGE
+    assert factor.min() > 2 and 9 < factor.max() < 10
+
+
+def test_the_denoiser_leaves_less_than_half_of_the_mean_image_s_error():
+    pairs = stored("prior_on_run", "pairs").query("one == 'denoiser' and other == 'mean image'")
+    left = pairs.set_index("epsilon")
+    assert "At $\\varepsilon=100$" in PAGE and "less than half of the mean image's" in PAGE
+    assert (left["ratio"] + 4 * left["standard error"])[100.0] < 0.5
+    assert left["ratio"][10.0] > 0.9
+
+
+def test_remainders_say_nothing_and_closed_forms_too_little():
+    found = stored("right_notion", "summaries")
+    little = found[found["sigma"] <= 1]
+    assert (found["remainder"] > 1).all()
+    assert (found["closed form"] < found["variation"]).all()
+    assert (little["attribute, closed form"] < little["attribute"]).all()
