@@ -36,6 +36,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
     from companion.study.inputs import readers
     from reconrisk.datasets import DATA_SETS
 
+    readers_of: dict[str, tuple[str, ...]] | None
     with mistakes(context.obj):
         try:
             readers_of = readers()

@@ -136,7 +136,9 @@ def refine_delta(
         lower, upper = _both(used)
         before, gap = gap, (upper - lower) / max(upper, 1e-300)
         moved = math.log(max(upper, 1e-300)) - size
-        if gap <= max(tolerance, cells.will_do) or upper < math.exp(deepest):
+        # not while only its size is looked for
+        enough = max(tolerance, cells.will_do * (goal <= tolerance))
+        if gap <= enough or upper < math.exp(deepest):
             break
         if worst > 0.5 and size < math.log(_USELESS) and cells.width > cells.least:
             share *= 0.25  # cells too wide for the other direction's narrow losses

@@ -12,7 +12,8 @@ For ``K = exp(+-epsilon)`` the pair's delta exceeds the steps' by the mean of ``
 ``exp(-v**2/(2 V))``, but for a drift of ``V/2``, with ``V = T h**2/4``. So that mean is at most
 ``E G(|log R/K|)``, ``G(d) = K exp(V/2) sqrt(2 pi V) Q((d - V)/sqrt(V))``, of second order in the
 cells' width. With probability one half ``|log Z| <= w``, so that it is at most
-``2 E G((|log R'/K| - w)_+)``, another sum on the lattice.
+``2 E G((|log R'/K| - w)_+)``, another sum on the lattice. Where most steps hardly lose anything and
+few lose much, half of ``E|R' - R| <= sqrt((E r'^2)^T - (E r^2)^T)`` may be less, of first order.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from reconrisk.privacy._tails import loosening
 
 __all__ = ["small_losses_delta"]
 
-#: cells to a standard deviation of one step's likelihood ratio, and the fewest that are worth while
-_FINE, _COARSEST = 200.0, 60.0
+#: cells to a standard deviation of one step's likelihood ratio: the most, those with which windows
+#: are longer than is cheap, and the fewest that are worth while
+_FINEST, _FINE, _COARSEST = 800.0, 200.0, 60.0
+_CHEAP = 1 << 21
 #: ratio of the root of the steps to that deviation beyond which tails' rounding errors dominate
 _ROUNDED = 3e8
 #: logarithm of the tilted mass outside the window, and its length in deviations of the sum
@@ -60,18 +63,21 @@ def small_losses_delta(mechanism: Mechanism, epsilon: float) -> tuple[float, flo
     far = epsilon / spread
     normal = math.exp(-0.5 * far * far) / math.sqrt(2.0 * math.pi) - far * float(sc.ndtr(-far))
     low, high = reach(mechanism, 1e-5 * spread * normal)
-    width = math.sqrt(chi_square) * max(1.0 / _FINE, _WINDOW * math.sqrt(steps) / LONGEST)
+    window = _WINDOW * math.sqrt(steps)
+    fine = min(max(_CHEAP / window, _FINE), _FINEST)
+    width = math.sqrt(chi_square) * max(1.0 / fine, window / LONGEST)
     ends = losses(np.array([low, high]), a, q)
     width = max(width, float(ends[1] - ends[0]) / MOST_CELLS)
     if width * _COARSEST > math.sqrt(chi_square):
         return None
     step, guide = one_step(a, q, width, low, high), saddle(mechanism, low, high)
+    spreading = 0.5 * _spreading(step, mechanism)
     outside = 2.0 * steps * (step.at_infinity + step.at_minus_infinity) * math.exp(epsilon)
     lower = upper = 0.0
     # without an epsilon both directions have the same delta
     for sign in (1, -1) if epsilon > 0.0 else (1,):
         try:
-            least, most = _on_lattice(step, guide, spread, epsilon, sign)
+            least, most = _on_lattice(step, guide, spread, spreading, epsilon, sign)
         except TooLong:
             return None
         lower, upper = max(lower, least - outside), max(upper, most + outside)
@@ -79,7 +85,7 @@ def small_losses_delta(mechanism: Mechanism, epsilon: float) -> tuple[float, flo
 
 
 def _on_lattice(
-    step: Step, guide: Saddle, spread: float, epsilon: float, sign: int
+    step: Step, guide: Saddle, spread: float, spreading: float, epsilon: float, sign: int
 ) -> tuple[float, float]:
     """Enclose delta of all steps in one direction, up to what is at infinity."""
     steps, h, level = guide.steps, step.width, sign * epsilon
@@ -110,8 +116,9 @@ def _on_lattice(
     low, high = _mean(total, part, np.maximum(sign * rise, 0.0) * tilted, most)
     slipped = 1.01 * slip * _mean(total, part, (1.0 + rise) * tilted, 1.01)[1]
     gap = _gap(total, lowest, -sign * theta, steps * h * h, slip, h)
-    low, high = (scale * lift * value for value in (low - slipped - gap, high + slipped))
-    return low / slack, high * slack
+    gap = min(scale * lift * gap, spreading if sign > 0 else math.exp(epsilon) * spreading)
+    low, high = (scale * lift * value for value in (low - slipped, high + slipped))
+    return (low - gap) / slack, high * slack
 
 
 def _gap(
@@ -133,6 +140,17 @@ def _gap(
     distance = np.maximum(np.abs(away) - near, 0.0)
     weight = factor * sc.ndtr((variance - distance) / root) * np.exp(rate * away)
     return _mean(total, part, weight, 2.0 * float(weight.max(initial=0.0)))[1]
+
+
+def _spreading(step: Step, mechanism: Mechanism) -> float:
+    """Bound ``E|prod r' - prod r|`` over outputs that are cut into cells."""
+    a, q, steps = mechanism.inverse_noise, mechanism.sampling_rate, mechanism.steps
+    ratio = np.exp(step.base + step.nu.points * step.width)
+    # outputs rounded to a point lie in the cells on either side of it
+    widths = ratio * math.expm1(step.width)
+    added = 0.25 * float(step.nu.mass @ (widths * widths)) * (1.0 + 1e-6)
+    square = math.log1p(q * q * math.expm1(a * a) + added)
+    return math.sqrt(steps * added) * math.exp(0.5 * (steps - 1) * square) * (1.0 + 1e-6)
 
 
 def _mean(total: Sum, part: slice, weight: np.ndarray, most: float) -> tuple[float, float]:
