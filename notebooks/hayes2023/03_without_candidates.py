@@ -196,7 +196,7 @@ from companion.papers.beyond import run_floors
 
 tables = run_floors.measure(study)
 row = tables["floors"].query("rate == 2 and epsilon == 10").iloc[0]
-error = (float(left.var()) / len(left) + row["its error"] ** 2) ** 0.5
+error = (float(left.var()) / len(left) + row["list floor error"] ** 2) ** 0.5
 agree = abs(row["list floor"] - float(left.mean())) < 4 * error
 print(f"in the figure: {row['list floor']:.2f} (within 4 standard errors: {agree})")
 display(run_floors.draw(tables))
@@ -205,7 +205,8 @@ study.judge(run_floors, tables)
 # %% [markdown]
 # Read it from the left. At $\varepsilon=10$ it is information: with a list of all candidates in hand one
 # still errs more than half as much as by the mean image, and a search without prior, which fits the
-# noise, several times as much. At $\varepsilon=1{,}000$ the gradients single out the image among those of
+# noise, several times as much. At $\varepsilon=100$ the list leaves a twentieth of that at most, and no
+# search is better than the mean image: what it lacks is a prior. At $\varepsilon=1{,}000$ the gradients single out the image among those of
 # the list, and what an attack leaves depends on what it knows of images. Van Trees' bound says how
 # much knowledge of mean and covariance could be worth; the attack that has it, from the first
 # layer alone, does not get there, and {ref}`a learnt prior <exhibit-beyond-prior_on_run>` gains more.

@@ -170,7 +170,8 @@ def measure(study: Context) -> Tables:
             "runs": pd.DataFrame(runs, columns=[*of, "sigma", "clipped share", "norm", "accuracy"]),
             "errors": pd.DataFrame(errors, columns=[*of, "attacker", "MSE", "standard error"]),
             "floors": pd.DataFrame(
-                floors, columns=[*of, LISTED, "its error", NORMAL, "error", UNBIASED]
+                floors,
+                columns=[*of, LISTED, f"{LISTED} error", NORMAL, f"{NORMAL} error", UNBIASED],
             ),
             "pairs": pd.DataFrame(pairs, columns=[*of, "one", "other", "ratio", "standard error"]),
             "rates": pd.DataFrame(rates, columns=["epsilon", "ratio", "standard error"]),
@@ -340,7 +341,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 def _of_mean(floors: pd.DataFrame, mean: float) -> pd.DataFrame:
     """The list's floor over the mean image's error."""
     return pd.DataFrame(
-        {"ratio": floors[LISTED] / mean, "standard error": floors["its error"] / mean}
+        {"ratio": floors[LISTED] / mean, "standard error": floors[f"{LISTED} error"] / mean}
     )
 
 
