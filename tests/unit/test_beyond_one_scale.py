@@ -142,9 +142,11 @@ def test_a_task_without_noise_to_speak_of_finds_its_records():
 
 def test_candidates_preferred_are_counted_without_the_target():
     scene = scene_of(small_task(epsilon=1.0))
-    ranks = preferred_candidates(scene, train_targets(scene)[0])
-    assert set(ranks) == {"above sum", "above likelihood"}
-    for above in ranks.values():
+    found = preferred_candidates(scene, train_targets(scene)[0])
+    floor = found.pop("list floor")
+    assert floor.shape == (12,) and (floor > 0).all()
+    assert set(found) == {"above sum", "above likelihood"}
+    for above in found.values():
         assert above.shape == (12,) and ((above >= 0) & (above < 50)).all()
 
 

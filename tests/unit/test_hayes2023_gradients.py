@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import integrate, stats
 
 from companion.papers.hayes2023 import (
     alg_gradient_based,
@@ -21,7 +20,7 @@ from companion.papers.hayes2023 import (
     fig12,
     gradient_reconstructions,
 )
-from companion.papers.hayes2023.gradient_reconstructions import projected_error, stands_in
+from companion.papers.hayes2023.gradient_reconstructions import stands_in
 from companion.study import Study, Tables
 from companion.study.registry import project_root
 from companion.study.stored_tables import FOLDER, read_tables
@@ -31,25 +30,6 @@ from recorded_tables import altered, recorded, statuses
 KEY = "hayes2023"
 
 # The parts ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spread", [1e-3, 0.3, 50.0])
-def test_error_of_a_clipped_pixel_is_the_integral(spread):
-    def squared_error(noise: float) -> float:
-        off = np.clip(0.2 + noise, 0, 1) - 0.2
-        return float(off**2 * stats.norm.pdf(noise, scale=spread))
-
-    far = 40 * spread
-    bends = [-far, max(-0.2, -far), 0.0, min(0.8, far), far]
-    expected = sum(integrate.quad(squared_error, *ends)[0] for ends in itertools.pairwise(bends))
-    found = projected_error(np.array([0.2]), np.array([spread**2]))
-    assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_endless_noise_clips_every_pixel_to_one_end():
-    record = np.array([0.0, 0.2, 1.0])
-    expected = np.mean((record**2 + (1 - record) ** 2) / 2)
-    assert projected_error(record, np.full(3, math.inf)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

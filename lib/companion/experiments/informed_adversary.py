@@ -16,13 +16,29 @@ import numpy as np
 import torch
 
 from companion.experiments.tools import as_numpy
-from reconrisk import DPSGD, datasets, privacy
-from reconrisk.attacks import StepScoresObserver, likelihood_score, sum_score
+from reconrisk import DPSGD, bounds, datasets, privacy
+from reconrisk.attacks import (
+    SecondMoments,
+    StepScoresObserver,
+    likelihood_score,
+    linearised_information,
+    second_moments,
+    sum_score,
+)
 from reconrisk.datasets import LabelledImages
 from reconrisk.models import Classifier
 from reconrisk.training import Trajectories, Weights, record_trajectories
 
-__all__ = ["Scene", "images_of", "preferred_candidates", "scene_of", "train_targets"]
+__all__ = [
+    "NormalImages",
+    "Scene",
+    "images_of",
+    "normal_images",
+    "preferred_candidates",
+    "scene_of",
+    "train_targets",
+    "van_trees_floor",
+]
 
 
 @functools.lru_cache(maxsize=4)
@@ -62,11 +78,14 @@ class Scene:
         device = self.task["device"]
         pixels = torch.as_tensor(self.images.inputs[positions], device=device)
         labels = torch.as_tensor(self.images.labels[positions], device=device)
+        return pixels, self.fed(pixels), labels
+
+    def fed(self, pixels: torch.Tensor) -> torch.Tensor:
+        """What the classifier is fed."""
         if self.feature_map is None:
-            return pixels, pixels, labels
+            return pixels
         with torch.no_grad():
-            fed = torch.cat([self.feature_map(part) for part in pixels.split(256)])
-        return pixels, fed, labels
+            return torch.cat([self.feature_map(part) for part in pixels.split(256)])
 
     def generator(self, *purpose: int) -> torch.Generator:
         """A generator of this task for one purpose."""
@@ -107,9 +126,13 @@ def scene_of(task: dict[str, Any]) -> Scene:
 
 def train_targets(scene: Scene) -> tuple[Trajectories, torch.Tensor, torch.Tensor]:
     """Train a model for each of a task's targets; their trajectories, pixels and labels."""
-    _, known, known_labels = scene.records(scene.positions("known"))
     pixels, fed, labels = scene.records(scene.positions("targets"))
-    stored = record_trajectories(
+    return _trained(scene, fed, labels, 1), pixels, labels
+
+
+def _trained(scene: Scene, fed: torch.Tensor, labels: torch.Tensor, purpose: int) -> Trajectories:
+    _, known, known_labels = scene.records(scene.positions("known"))
+    return record_trajectories(
         scene.classifier,
         scene.run,
         known,
@@ -117,25 +140,77 @@ def train_targets(scene: Scene) -> tuple[Trajectories, torch.Tensor, torch.Tenso
         fed,
         labels,
         learning_rate=scene.task["training_rate"],
-        generator=scene.generator(1),
+        generator=scene.generator(purpose),
         initial=scene.initial(),
     )
-    return stored, pixels, labels
+
+
+@dataclass(frozen=True)
+class NormalImages:
+    """Images of a normal law with the pool's mean and covariance, each trained with by itself."""
+
+    moments: SecondMoments
+    pixels: torch.Tensor
+    labels: torch.Tensor
+    stored: Trajectories
+
+
+def normal_images(scene: Scene, labels: torch.Tensor) -> NormalImages:
+    """Draw an image for each label and train models as with a task's targets."""
+    pool, _, _ = scene.records(scene.positions("pool"))
+    moments = second_moments(as_numpy(pool))
+    draws = scene.generator(3)
+    normal = as_numpy(torch.randn(len(labels), pool.shape[1], generator=draws, device=pool.device))
+    pixels = moments.mean + (normal * moments.variances**0.5) @ moments.directions.T
+    drawn = torch.as_tensor(pixels).to(pool)
+    return NormalImages(moments, drawn, labels, _trained(scene, scene.fed(drawn), labels, 4))
+
+
+def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[float, float]:
+    """Van Trees' bound on the mean squared error of any attack on such images, and its error.
+
+    The information is averaged over the first ``most`` of them: it needs N x N matrices.
+
+    The bound is convex in the information, so that the average over few images makes it too large:
+    to first order by as much as the mean of the halves' bounds is above it, which is subtracted.
+    """
+    informations = []
+    for k, image in enumerate(drawn.pixels[:most].double()):
+        own = {name: w[:, k].double() for name, w in drawn.stored.weights.items()}
+        given = own, image, drawn.labels[k], scene.run.max_grad_norm, scene.feature_map
+        informations.append(as_numpy(linearised_information(*given)))
+    noise = scene.run.noise_multiplier * scene.run.max_grad_norm
+    spread = drawn.moments.directions * drawn.moments.variances
+    covariance = spread @ drawn.moments.directions.T
+
+    def floor(part: list[np.ndarray]) -> float:
+        error = bounds.van_trees_error(np.mean(part, axis=0), noise, covariance)
+        return float(error) ** 2 / len(covariance)
+
+    one, other = floor(informations[::2]), floor(informations[1::2])
+    return 2 * floor(informations) - (one + other) / 2, abs(one - other) / 2
 
 
 def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.ndarray]:
-    """Count the pool's records that the prior-aware attack scores above each target, by score."""
-    _, fed, labels = scene.records(scene.positions("pool"))
+    """What the prior-aware attack makes of the pool's records, one entry per target.
+
+    ``above sum`` and ``above likelihood``: how many it scores above the target; ``list floor``: the
+    least mean squared error of any attack that is given the label, for targets from the pool.
+    """
+    pixels, fed, labels = scene.records(scene.positions("pool"))
     observer = StepScoresObserver(fed, labels, scene.run, scene.classifier.classes)
     for step in range(scene.run.steps):
         weights = {name: w[step] for name, w in stored.weights.items()}
         residual = {name: r[step] for name, r in stored.residuals.items()}
         observer(step, weights, residual, stored.takes_part[step])
     steps = observer.steps()
-    ranks = {}
+    found = {}
     for name, score in (("sum", sum_score), ("likelihood", likelihood_score)):
         scores = as_numpy(score(steps, scene.run))  # (targets, pool)
         own = np.arange(len(scores))
         mine = scores[own, own + scene.task["first"]]
-        ranks[f"above {name}"] = np.count_nonzero(scores > mine[:, None], axis=1)
-    return ranks
+        found[f"above {name}"] = np.count_nonzero(scores > mine[:, None], axis=1)
+    given = as_numpy(labels)
+    same = given[own + scene.task["first"]][:, None] == given
+    found["list floor"] = bounds.posterior_mse(np.where(same, scores, -np.inf), as_numpy(pixels))
+    return found

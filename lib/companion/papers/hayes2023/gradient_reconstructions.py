@@ -18,14 +18,15 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
-from scipy import special
 
 from companion.experiments.informed_adversary import (
     Scene,
     images_of,
+    normal_images,
     preferred_candidates,
     scene_of,
     train_targets,
+    van_trees_floor,
 )
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
@@ -168,9 +169,8 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``rebuilt`` (count, d); ``nearer``: pool images nearer to it than the target; ``above sum``
-        and ``above likelihood``: pool images that the prior-aware attack prefers to the target by
-        Algorithm 2 and by the likelihood.
+        ``rebuilt`` (count, d); ``nearer``: pool images nearer to it than the target; and what
+        :func:`~companion.experiments.informed_adversary.preferred_candidates` finds.
     """
     scene = scene_of(task)
     stored, pixels, labels = train_targets(scene)
@@ -184,9 +184,11 @@ def attack_targets(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def linearise_targets(task: dict[str, Any]) -> dict[str, float]:
-    """Mean squared errors of the linearised attack on the first targets, with and without clipping.
+    """What the likelihood of the first targets' gradients bounds.
 
-    The models are those of :func:`attack_targets`: training them again costs less than a search.
+    ``linearised``: the Cramer-Rao error of unbiased attacks, on the models of
+    :func:`attack_targets`: training them again costs less than a search. ``van Trees``: a bound on
+    every attack, on average over normal images with the pool's mean and covariance.
     """
     scene = scene_of(task)
     stored, pixels, labels = train_targets(scene)
@@ -195,23 +197,10 @@ def linearise_targets(task: dict[str, Any]) -> dict[str, float]:
     variance = as_numpy(
         linearised_variance(weights, pixels[few], labels[few], scene.run, scene.feature_map)
     )
-    clipped = [projected_error(*pair) for pair in zip(as_numpy(pixels[few]), variance, strict=True)]
     return {
         "linearised": float(variance.mean(axis=1).mean()),
-        "linearised and clipped": float(np.mean(clipped)),
+        "van Trees": van_trees_floor(scene, normal_images(scene, labels[few]))[0],
     }
-
-
-def projected_error(record: np.ndarray, variance: np.ndarray) -> float:
-    """Mean squared error of clip(x + noise, 0, 1), each pixel with its own variance."""
-    total = np.zeros_like(record)
-    # endless noise leaves no pixel between zero and one
-    spread = np.where(np.isinf(variance), 0.0, variance)
-    for gap in (record, 1 - record):
-        square = gap**2 / variance
-        inside = spread * special.gammainc(1.5, square / 2) / 2
-        total += inside + gap**2 * special.ndtr(-np.sqrt(square))
-    return float(total.mean())
 
 
 def reconstruction_task(study: Context, which: str, **given: Any) -> dict[str, Any]:
@@ -261,6 +250,8 @@ class Attacked:
     sigmas : ndarray, shape (E,)
     rebuilt : ndarray, shape (E, K, d)
     nearer, above_sum, above_likelihood : ndarray of int, shape (E, K)
+    list_floor : ndarray, shape (E, K)
+        What is left to any attack that knows the label, of targets from the pool.
     steps : int
         T.
     pool : ndarray of int
@@ -279,6 +270,7 @@ class Attacked:
     nearer: np.ndarray
     above_sum: np.ndarray
     above_likelihood: np.ndarray
+    list_floor: np.ndarray
     steps: int
     pool: np.ndarray
     feature_map: str = ""
@@ -356,6 +348,7 @@ def attacked(study: Context, which: str) -> Attacked:
         nearer=joined("nearer").astype(int),
         above_sum=joined("above sum").astype(int),
         above_likelihood=joined("above likelihood").astype(int),
+        list_floor=joined("list floor"),
         steps=p.steps,
         pool=order[known:][: p.pool],
         **network,
