@@ -424,17 +424,29 @@ def _model_based_fails(
 
 #: what binds biased attacks too, by column: a record of an earlier version has none
 FLOORS = {"list floor": ("on a list", BOUND, "-"), "van Trees": ("normal images", RED, "-.")}
-CAPTION = (
-    "Mean squared error of reconstructions without candidates over epsilon: grey images left, "
-    "colour images with last-layer fine-tuning right. The gradient-based attack sees every step's "
-    "gradient, the model-based one the final model only. Horizontal lines: the error between "
-    "nearest neighbours and between uniform images, as in the paper, and of the mean image. "
-    "Shaded: good reconstructions according to the paper. Guo et al.'s bound: with the DP "
-    "epsilon, and with the order-2 Renyi divergence, Appendix J's. Added, where the run has them: "
-    "the Cramer-Rao error of unbiased attacks on these models, and two floors that bind biased "
-    "attacks too, on images from a list and on normal images with mean and covariance of these. "
-    "Bars: 95% intervals over the targets."
-)
+
+
+def _has_floors(tables: Tables) -> bool:
+    return "list floor" in tables["attack"]
+
+
+def caption(tables: Tables) -> str:
+    added = "Added: the Cramer-Rao error of unbiased attacks on these models"
+    if _has_floors(tables):
+        added = (
+            "Added, where the run has them: the Cramer-Rao error of unbiased attacks on these "
+            "models, and two floors that bind biased attacks too, on images from a list and on "
+            "normal images with mean and covariance of these"
+        )
+    return (
+        "Mean squared error of reconstructions without candidates over epsilon: grey images left, "
+        "colour images with last-layer fine-tuning right. The gradient-based attack sees every "
+        "step's gradient, the model-based one the final model only. Horizontal lines: the error "
+        "between nearest neighbours and between uniform images, as in the paper, and of the mean "
+        "image. Shaded: good reconstructions according to the paper. Guo et al.'s bound: with the "
+        "DP epsilon, and with the order-2 Renyi divergence, Appendix J's. "
+        f"{added}. Bars: 95% intervals over the targets."
+    )
 
 
 def alt(tables: Tables) -> str:
@@ -456,8 +468,8 @@ def alt(tables: Tables) -> str:
         "Two panels with logarithmic axes. Blue points of the gradient-based attack fall as "
         f"epsilon grows: on {course(GREY)}; on {course(COLOUR)}. Orange squares of the model-based "
         "attack begin near the mean image's line. Two curves of Guo's bound leave the panel at "
-        "small epsilon. A dotted line, of unbiased attacks, crosses the blue points; floors of all "
-        "attacks run below them."
+        "small epsilon. A dotted line, of unbiased attacks, crosses the blue points"
+        f"{'; floors of all attacks run below them' if _has_floors(tables) else ''}."
     )
 
 
