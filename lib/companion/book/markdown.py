@@ -12,7 +12,6 @@ __all__ = [
     "OPENED",
     "anchor",
     "badge",
-    "duration",
     "escape",
     "exhibit_link",
     "list_table",
@@ -64,16 +63,6 @@ def tally(statuses: Iterable[str]) -> str:
     """Return the number of verdicts of each status, from best to worst."""
     counts = Counter(statuses)
     return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words: ``3 min 5 s``."""
-    if seconds < 1:
-        return "less than a second"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def exhibit_link(exhibit_id: str, text: str = "") -> str:

@@ -13,7 +13,6 @@ import pandas as pd
 from companion.book.markdown import (
     OPENED,
     badge,
-    duration,
     escape,
     exhibit_link,
     list_table,
@@ -25,6 +24,7 @@ from companion.book.markdown import (
 from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, described, find_exhibit
+from companion.study.progress import duration
 from companion.study.recorded import (
     RECORDED,
     Judging,

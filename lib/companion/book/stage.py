@@ -28,7 +28,6 @@ from companion.book.gallery import Gallery, Shown, gallery
 from companion.book.markdown import (
     OPENED,
     badge,
-    duration,
     escape,
     list_table,
     listed,
@@ -40,6 +39,7 @@ from companion.book.recorded_pages import recorded_block
 from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit
+from companion.study.progress import duration
 from companion.study.recorded import read_recorded, recorded_ids
 from companion.study.records import RecordError, checkout
 from companion.study.results import RESULT_MIME

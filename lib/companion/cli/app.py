@@ -126,6 +126,7 @@ def list_exhibits(
     Example: `companion list --paper mean_to_extreme --status refuted`
     """
     from companion.study import registry, stored
+    from companion.study.progress import duration
 
     with mistakes(context.obj):
         held = stored.read(registry.project_root())
@@ -168,7 +169,10 @@ def list_exhibits(
     print_table(
         ("id", "kind", "place", "title", "status", "cost"),
         [
-            (e.id, e.kind, e.place, e.title, status_text(state), _duration(seconds))
+            (
+                *(e.id, e.kind, e.place, e.title, status_text(state)),
+                "" if seconds is None else duration(seconds),
+            )
             for e, state, seconds in rows
         ],
         flexible="title",
@@ -567,12 +571,6 @@ def _statuses() -> list[str]:
 def _seconds(held: Stored, exhibit: str) -> float | None:
     result = held.results.get(exhibit)
     return None if result is None or result.provenance is None else result.provenance["seconds"]
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _counts(statuses: Iterable[str]) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit, judged
 from companion.study.parameters import Settings, plain, resolve
@@ -34,6 +36,7 @@ __all__ = [
     "beside",
     "differences",
     "judged_again",
+    "pictures_at_hand",
     "problems_of",
     "read_recorded",
     "recorded_ids",
@@ -49,6 +52,14 @@ RECORDED = Path("data", "recorded")
 
 class NoPicture(LookupError):
     """A drawing needs a picture, and a record holds tables only."""
+
+
+def pictures_at_hand(tables: Tables) -> dict[str, np.ndarray]:
+    """Return a run's pictures by name; none of a recorded one, which holds tables only."""
+    try:
+        return dict(tables.images)
+    except NoPicture:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from companion.papers.beyond.record_errors import (
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
-from companion.study.recorded import NoPicture
+from companion.study.recorded import pictures_at_hand
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.models import Classifier
@@ -278,16 +278,8 @@ def _listing(table: pd.DataFrame) -> str:
     return ", ".join(f"{r['ratio']:.2f} (epsilon = {r['epsilon']:g})" for _, r in table.iterrows())
 
 
-def _has_pictures(tables: Tables) -> bool:
-    """Whether the run is at hand: a record holds tables only."""
-    try:
-        return len(tables.images) > 0
-    except NoPicture:
-        return False
-
-
 def caption(tables: Tables) -> str:
-    p, right = tables.parameters, "right, " if _has_pictures(tables) else ""
+    p, right = tables.parameters, "right, " if pictures_at_hand(tables) else ""
     return (
         f"A digit in runs of {p.steps} steps, as attackers rebuild it from all gradients: by paper "
         "C's search, from the first layer without a prior, with the mean and covariance of "
@@ -303,7 +295,7 @@ def alt(tables: Tables) -> str:
         for epsilon, row in mse.iterrows()
     )
     grid = f"A grid of pictures, five attackers by {len(mse)} epsilons, and errors"
-    shown = grid if _has_pictures(tables) else "Errors of five attackers over epsilon"
+    shown = grid if pictures_at_hand(tables) else "Errors of five attackers over epsilon"
     return f"{shown}: {words}; the mean image {mse[MEAN].iloc[0]:.2g}."
 
 
@@ -324,7 +316,7 @@ def _pictures(figure: SubFigure, tables: Tables, epsilons: Sequence[float]) -> N
 def draw(tables: Tables) -> Figure:
     errors = tables["errors"]
     epsilons = sorted(errors["epsilon"].unique())
-    if _has_pictures(tables):
+    if pictures_at_hand(tables):
         figure = plt.figure(figsize=(8.2, 4.2), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
         _pictures(left, tables, epsilons)

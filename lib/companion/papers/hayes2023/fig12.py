@@ -27,7 +27,7 @@ from companion.study import (
 )
 from companion.study.falsifiers import Falsifier, column, frame, graded, printed, world
 from companion.study.parameters import Settings
-from companion.study.recorded import NoPicture
+from companion.study.recorded import pictures_at_hand
 from companion.study.verdicts import half_unit, rounded, within
 from companion.style import BLUE, BOUND, ORANGE, drawing, legend_line, picture
 from companion.style import GREY as GREY_LINE
@@ -451,7 +451,7 @@ def alt(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     shares = sorted(tables["success"]["rho"].unique())
-    pictures = _stored_pictures(tables)
+    pictures = pictures_at_hand(tables)
     figure = plt.figure(figsize=(8.4, 7.4 if pictures else 4.9), layout="constrained")
     if pictures:
         top, bottom = figure.subfigures(2, 1, height_ratios=(4.8, 2.6))
@@ -492,14 +492,6 @@ def _curves(axis: Axes, tables: Tables, which: str, share: float) -> None:
     informed.epsilon_axis(axis)
     axis.set(ylim=(-0.03, 1.05), xlim=(0.65, 1.5e5))
     axis.set_xticks([1, 1e2, 1e4])
-
-
-def _stored_pictures(tables: Tables) -> dict[str, np.ndarray]:
-    """A run's pictures; none of a recorded one, which has only tables."""
-    try:
-        return dict(tables.images)
-    except NoPicture:
-        return {}
 
 
 def _pairs(figure: SubFigure, pictures: Mapping[str, np.ndarray], shares: Sequence[float]) -> None:
