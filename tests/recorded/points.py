@@ -555,20 +555,59 @@ def _mean_of_targets(
     return Agreement(what, float(values.mean()), recorded, allowed)
 
 
-def rebuilt_digits(epsilon: float, targets: int) -> Point:
-    """Errors of every attacker on the first targets at one epsilon, against those of all."""
+def within_errors(
+    table: str,
+    keys: Sequence[str],
+    values: Mapping[str, str],
+    *,
+    overrides: Mapping[str, Any],
+    exact: Sequence[str] = (),
+) -> Point:
+    """Rows of a table from fewer draws, against those of all.
+
+    Parameters
+    ----------
+    table : str
+        Name of the recorded table.
+    keys : sequence of str
+        Columns that tell rows apart.
+    values : mapping of str to str
+        Columns that are compared, each with the column of its standard error.
+    overrides : mapping
+        Parameters that make the exhibit smaller; all rows that are left are compared.
+    exact : sequence of str
+        Columns that do not depend on draws.
+    """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
-        fewer = {"epsilons": [epsilon], "targets": targets}
-        now = rerun(record, data_root, lambda name, task: True, fewer)["errors"]
         found = []
-        for _, row in now.iterrows():
-            was = row_of(record.tables["errors"], epsilon=epsilon, attacker=row["attacker"])
-            error = math.hypot(row["standard error"], was["standard error"])
-            found.append(Agreement(row["attacker"], row["MSE"], was["MSE"], ERRORS * error))
+        for _, row in rerun(record, data_root, lambda name, task: True, overrides)[
+            table
+        ].iterrows():
+            at = {key: row[key] for key in keys}
+            was, where = row_of(record.tables[table], **at), ", ".join(map(str, at.values()))
+            for name, error in values.items():
+                allowed = ERRORS * math.hypot(row[error], was[error])
+                found.append(Agreement(f"{where}: {name}", row[name], was[name], allowed))
+            for name in exact:
+                reach = EXACT * abs(was[name])
+                found.append(Agreement(f"{where}: {name}", row[name], was[name], reach))
         return found
 
     return point
+
+
+def audited(record: Record, data_root: str) -> list[Agreement]:
+    """Coverage, which is summed, and the share of canaries named in few runs at one noise."""
+    runs, mu = 1000, 1.0
+    fewer = {"mus": [mu], "images": 100, "canaries": 100, "runs": runs}
+    now = rerun(record, data_root, lambda name, task: True, fewer)
+    keys = ["candidates", "epsilon", "guesses"]
+    found = _compared(now["coverage"], record.tables["coverage"], keys, (), EXACT)
+    was = row_of(record.tables["many_runs"], **{"mu, certified": mu})["named"]
+    error = math.sqrt(was * (1 - was) / record.provenance.parameters["runs"])
+    share = now["many_runs"]["named"].iloc[0]
+    return [*found, _share("canaries named", runs * share, runs, was, error)]
 
 
 def attacked_with_one_loss(record: Record, data_root: str) -> list[Agreement]:
@@ -698,7 +737,46 @@ POINTS: dict[str, Point] = {
         },
         allowed=1e-3,
     ),
-    "beyond/prior_on_run": rebuilt_digits(1000.0, targets=10),
+    "beyond/prior_on_run": within_errors(
+        "errors",
+        ["epsilon", "attacker"],
+        {"MSE": "standard error"},
+        overrides={"epsilons": [1000.0], "targets": 10},
+    ),
+    "beyond/priors": within_errors(
+        "errors",
+        ["sigma", "attacker"],
+        {"MSE": "standard error"},
+        overrides={"noise_multipliers": [0.1], "targets": 100, "repeats": 1},
+    ),
+    "beyond/staircase": within_errors(
+        "steps",
+        ["step"],
+        {"MSE": "standard error"},
+        overrides={"targets": 100, "repeats": 1},
+    ),
+    "beyond/right_notion": within_errors(
+        "kinds",
+        ["knowledge", "mu"],
+        {"success": "standard error"},
+        overrides={"mus": [1.0], "trials": 20_000, "releases": 50},
+        exact=["prior", "old bound", "survives", "variation"],
+    ),
+    "beyond/samplers": within_errors(
+        "attack",
+        ["sampler"],
+        {"success": "standard error"},
+        overrides={"trials": 50_000, "least_noise": 1e9},  # without the settings
+        exact=["from", "to"],
+    ),
+    "beyond/correlated_noise": within_errors(
+        "attack",
+        ["mechanism", "error"],
+        {"error, whole release": "standard error", "success": "success error"},
+        overrides={"errors": [3.0], "attacked_errors": [3.0], "trials": 500, "tested": 100},
+        exact=["law", "best success"],
+    ),
+    "beyond/audit_from_below": audited,
     "beyond/estimators": same_rows(
         "ratios",
         ["data", "sigma", "reconstruction"],

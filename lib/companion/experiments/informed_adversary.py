@@ -19,6 +19,7 @@ from companion.experiments.tools import as_numpy
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import (
     SecondMoments,
+    StepScores,
     StepScoresObserver,
     likelihood_score,
     linearised_information,
@@ -191,6 +192,15 @@ def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[f
     return 2 * floor(informations) - (one + other) / 2, abs(one - other) / 2
 
 
+def replayed(stored: Trajectories, observer: StepScoresObserver) -> StepScores:
+    """Show an observer the steps of trajectories that are stored; return its scores."""
+    for step in range(stored.takes_part.shape[0]):
+        weights = {name: w[step] for name, w in stored.weights.items()}
+        residual = {name: r[step] for name, r in stored.residuals.items()}
+        observer(step, weights, residual, stored.takes_part[step])
+    return observer.steps()
+
+
 def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.ndarray]:
     """What the prior-aware attack makes of the pool's records, one entry per target.
 
@@ -199,11 +209,7 @@ def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.nda
     """
     pixels, fed, labels = scene.records(scene.positions("pool"))
     observer = StepScoresObserver(fed, labels, scene.run, scene.classifier.classes)
-    for step in range(scene.run.steps):
-        weights = {name: w[step] for name, w in stored.weights.items()}
-        residual = {name: r[step] for name, r in stored.residuals.items()}
-        observer(step, weights, residual, stored.takes_part[step])
-    steps = observer.steps()
+    steps = replayed(stored, observer)
     found = {}
     for name, score in (("sum", sum_score), ("likelihood", likelihood_score)):
         scores = as_numpy(score(steps, scene.run))  # (targets, pool)

@@ -518,7 +518,7 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
 
     Notes
     -----
-    Cost: ``2 T h d`` multiplications per target and iteration.
+    Cost per target: ``T h d^2`` multiplications, and ``d^2`` an iteration.
     """
     layer = "hidden" if "hidden.weight" in residuals else "output"
     rows = torch.cat([residuals[f"{layer}.weight"], residuals[f"{layer}.bias"][..., None]], dim=3)
@@ -527,9 +527,11 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
     matrix = matrix / scale
     # start from the sum of rows weighted by their last entries, close to the record
     vector = matrix.mT @ matrix[:, :, -1:]
-    for _ in range(iterations):
-        vector = matrix.mT @ (matrix @ vector)
-        vector = vector / vector.norm(dim=1, keepdim=True).clamp(min=1e-300)
+    for own, rows in zip(vector, matrix, strict=True):
+        gram = rows.mT @ rows  # one target's stays in the processor's cache
+        for _ in range(iterations):
+            own.copy_(gram @ own)
+            own /= own.norm().clamp(min=1e-300)
     last = vector[:, -1:, 0]
     tiny = torch.finfo(torch.float64).tiny
     safe = torch.where(last.abs() > tiny, last, torch.full_like(last, tiny))

@@ -10,7 +10,8 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure, SubFigure
 
-from companion.experiments.tools import as_numpy
+from companion.experiments.informed_adversary import replayed
+from companion.experiments.tools import as_numpy, jointly
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
     at_least,
@@ -21,10 +22,10 @@ from companion.papers.beyond.record_errors import (
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.recorded import pictures_at_hand
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, picture
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.models import Classifier
-from reconrisk.training import record_trajectories
+from reconrisk.training import Trajectories, record_trajectories
 
 _OURS = "our own exhibit"
 _PAPER = "as in paper C, Figure 1a"
@@ -32,6 +33,9 @@ PARAMETERS = {
     "dataset": Parameter("str", "MNIST-5000", "MNIST-5000", _OURS, "labelled data set of digits"),
     "first": Parameter("int", 4000, 4000, _OURS, "position of the first digit attacked", 10),
     "targets": Parameter("int", 24, 200, _OURS, "digits attacked, a run each", 10),
+    "listed": Parameter(
+        "int", 1000, 1000, _OURS, "digits from the first attacked on, the list of one attacker", 10
+    ),
     "known": Parameter("int", 299, 999, _PAPER, "|D_-|, records known to the attacker", 1),
     "epsilons": Parameter(
         "floats",
@@ -52,14 +56,15 @@ PARAMETERS = {
     "rate": Parameter("float", 0.1, 0.05, _OURS, "learning rate of eq. (1)'s search", 1e-9),
     "shown": Parameter("int", 7, 7, _OURS, "position of the target that is shown", 0),
 }
-SETTLES = ("O-121", "O-122")
+SETTLES = ("O-121", "O-122", "O-143")
 #: targets of one task
 CHUNK = 25
-SEARCH, DIRECT, WIENER, LEARNT, MEAN = (
+SEARCH, DIRECT, WIENER, LEARNT, LISTED, MEAN = (
     "eq. (1)",
     "no prior",
     "mean and covariance",
     "denoiser",
+    "list with it",
     "mean image",
 )
 _LOOKS = {
@@ -67,16 +72,23 @@ _LOOKS = {
     DIRECT: (GREEN, "D"),
     WIENER: (ORANGE, "^"),
     LEARNT: (BLUE, "s"),
+    LISTED: (RED, "o"),
     MEAN: (GREY, ""),
 }
 #: attackers compared record by record
-PAIRS = ((LEARNT, SEARCH), (LEARNT, WIENER), (LEARNT, MEAN), (SEARCH, MEAN))
+PAIRS = (
+    *((LEARNT, SEARCH), (LEARNT, WIENER), (LEARNT, MEAN), (SEARCH, MEAN)),
+    *((LISTED, LEARNT), (LISTED, MEAN)),
+)
 #: epsilons from which, and up to which, the denoiser is judged, and that up to which nobody gains
 PAYS, NOTHING = (100.0, 1000.0), 10.0
 #: most of the error of eq. (1)'s search, and of the mean image, that the denoiser leaves
 OF_SEARCH, OF_MEAN = 0.5, 0.75
 #: least of the mean image's error that is left where nobody gains
 HIDDEN = 0.8
+#: least of the mean image's error that a list leaves there, and most that it leaves where the
+#: denoiser is judged; both set after a first run
+LIST_HIDDEN, LIST_TELLS = 0.4, 0.15
 
 
 def _of(one: str, other: str, where: str) -> str:
@@ -117,6 +129,23 @@ FALSIFIERS = (
         ),
         "O-122",
     ),
+    graded(
+        "a list whose error is {} of the denoiser's more",
+        column("pairs", "ratio", lambda c, by: c + by, _of(LISTED, LEARNT, "epsilon > 0")),
+        "O-143",
+        most=1.5,
+        unit="",
+    ),
+    world(
+        "a list that names every digit at any epsilon",
+        column("pairs", "ratio", lambda c: c * 0, _of(LISTED, MEAN, f"epsilon <= {NOTHING}")),
+        "O-143",
+    ),
+    world(
+        "a list worth no more than the denoiser",
+        column("pairs", "ratio", lambda c: c * 0 + 0.44, _of(LISTED, MEAN, _PAYING)),
+        "O-143",
+    ),
 )
 
 
@@ -126,6 +155,8 @@ def measure(study: Context) -> Tables:
     images = datasets.classified(p.dataset, None, "all")
     targets = images.inputs[p.first :][: p.targets]
     last = p.first + len(targets)
+    if p.targets > p.listed:
+        raise ValueError(f"targets must be at most the {p.listed} listed; got {p.targets}")
     parts = [slice(at, min(at + CHUNK, last)) for at in range(p.first, last, CHUNK)]
     runs = [
         DPSGD(
@@ -135,7 +166,7 @@ def measure(study: Context) -> Tables:
         )
         for epsilon in p.epsilons
     ]
-    names = ("dataset", "first", "known", "hidden", "training_rate", "iterations", "rate")
+    names = ("dataset", "first", "listed", "known", "hidden", "training_rate", "iterations", "rate")
     tasks = [
         {name: getattr(p, name) for name in names}
         | {
@@ -143,11 +174,11 @@ def measure(study: Context) -> Tables:
             "records": (part.start, part.stop),
             "device": study.device,
             "seeds": {
-                "run": study.seed_of("run", run.noise_multiplier, part.start),
+                "run": study.seed_of("run", epsilon, part.start),
                 "search": study.seed_of("search", part.start),
             },
         }
-        for run in runs
+        for epsilon, run in zip(p.epsilons, runs, strict=True)
         for part in parts
     ]
     rebuilt = iter(study.sweep(rebuild, tasks, "rebuilding digits from runs"))
@@ -187,6 +218,7 @@ def rebuild(task: dict[str, Any]) -> dict[str, np.ndarray]:
     ----------
     task : dict
         ``dataset``, ``first`` (records before it are learnt from, the first ``known`` train too),
+        ``listed`` (records from ``first`` on that one attacker knows, the target among them),
         ``records`` (first and last + 1), ``run`` (fields of a ``DPSGD``), ``training_rate``,
         ``hidden``, ``iterations`` and ``rate`` of the search, ``device`` and ``seeds``.
 
@@ -232,7 +264,23 @@ def rebuild(task: dict[str, Any]) -> dict[str, np.ndarray]:
     found = {
         name: attacks.match_with_prior(*given, prior, start=start) for name, prior in priors.items()
     }
-    return {name: as_numpy(x) for name, x in {SEARCH: search.inputs, **found}.items()}
+    found |= {SEARCH: search.inputs, LISTED: _from_list(task, inputs, labels, seen)}
+    return {name: as_numpy(x) for name, x in found.items()}
+
+
+def _from_list(
+    task: dict[str, Any], inputs: torch.Tensor, labels: torch.Tensor, seen: Trajectories
+) -> torch.Tensor:
+    """Posterior means given a list of digits with the target among them, and its label.
+
+    No attack has a smaller mean squared error on digits drawn from the list.
+    """
+    run, listed = DPSGD(**task["run"]), slice(task["first"], task["first"] + task["listed"])
+    classes = int(labels.max()) + 1
+    observer = attacks.StepScoresObserver(inputs[listed], labels[listed], run, classes)
+    scores = attacks.likelihood_score(replayed(seen, observer), run)
+    own = labels[slice(*task["records"])][:, None] == labels[listed]
+    return scores.masked_fill(~own, -torch.inf).softmax(dim=1) @ inputs[listed]
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -272,6 +320,29 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
         decided_by="more targets",
     )
+    listed = pairs.query("one == @LISTED")
+    over_mean = listed.query("other == @MEAN")
+    few, rest = (
+        over_mean.query("epsilon <= @NOTHING"),
+        over_mean.query("epsilon >= @PAYS[0] / 1.001"),
+    )
+    yield check(
+        "O-143",
+        jointly(
+            at_most(listed.query("other == @LEARNT"), 1.0),
+            at_least(few, LIST_HIDDEN),
+            at_most(rest, LIST_TELLS),
+        )
+        if len(few) and len(rest)
+        else False,
+        "who has the record on a list, and its label, errs no more than the denoiser at any "
+        f"epsilon; to epsilon = {NOTHING:g} even that leaves {LIST_HIDDEN:.0%} of the mean image's "
+        f"error, and from {PAYS[0]:g} on less than {LIST_TELLS:.0%}",
+        ours=f"over the mean image: {_listing(over_mean)}",
+        tolerance="4 standard errors",
+        stand_in=tables.stand_in,
+        decided_by="more targets",
+    )
 
 
 def _listing(table: pd.DataFrame) -> str:
@@ -283,19 +354,20 @@ def caption(tables: Tables) -> str:
     return (
         f"A digit in runs of {p.steps} steps, as attackers rebuild it from all gradients: by paper "
         "C's search, from the first layer without a prior, with the mean and covariance of "
-        f"{p.first:,} digits, and with a denoiser learnt from others; {right}mean squared errors "
-        f"of {p.targets} digits with two standard errors."
+        f"{p.first:,} digits, with a denoiser learnt from others, and with a list of {p.listed:,} "
+        f"that has it; {right}mean squared errors of {p.targets} digits with two standard errors."
     )
 
 
 def alt(tables: Tables) -> str:
     mse = tables["errors"].pivot_table(index="epsilon", columns="attacker", values="MSE")
     words = "; ".join(
-        f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}"
+        f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}, "
+        f"list {row[LISTED]:.2g}"
         for epsilon, row in mse.iterrows()
     )
-    grid = f"A grid of pictures, five attackers by {len(mse)} epsilons, and errors"
-    shown = grid if pictures_at_hand(tables) else "Errors of five attackers over epsilon"
+    grid = f"A grid of pictures, six attackers by {len(mse)} epsilons, and errors"
+    shown = grid if pictures_at_hand(tables) else "Errors of six attackers over epsilon"
     return f"{shown}: {words}; the mean image {mse[MEAN].iloc[0]:.2g}."
 
 
@@ -317,7 +389,7 @@ def draw(tables: Tables) -> Figure:
     errors = tables["errors"]
     epsilons = sorted(errors["epsilon"].unique())
     if pictures_at_hand(tables):
-        figure = plt.figure(figsize=(8.2, 4.2), layout="constrained")
+        figure = plt.figure(figsize=(8.2, 4.8), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
         _pictures(left, tables, epsilons)
     else:
@@ -336,5 +408,8 @@ def draw(tables: Tables) -> Figure:
             label=attacker,
         )
     axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean squared error")
-    axis.legend(fontsize=8, loc="lower left")
+    # once a list names the record its error is that of rounding
+    others = errors[errors["attacker"] != LISTED]["MSE"]
+    axis.set_ylim(others.min() / 2, 4 * others.max())
+    axis.legend(fontsize=8, loc="upper right")
     return figure
