@@ -211,7 +211,12 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
 def _bin_of(values: np.ndarray, bins: int) -> np.ndarray:
     """Return the bin of each value, among ``bins`` equal ones from the least to the largest."""
     edges = np.histogram_bin_edges(values, bins)
-    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+    position = (values - edges[0]) * (bins / (edges[-1] - edges[0]))
+    index = np.minimum(position.astype(np.intp), bins - 1)
+    # rounding may take a value to the bin beside its own
+    index -= values < edges[index]
+    index += (values >= edges[index + 1]) & (index < bins - 1)
+    return index
 
 
 def _entropy(probability: np.ndarray) -> float:
