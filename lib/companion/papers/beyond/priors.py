@@ -231,15 +231,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     last = named.iloc[-1]
+    excess = last[SCALED] - last["bound"]
     yield check(
         "O-083",
-        last[SCALED] - 4 * last[f"error, {SCALED}"] > last["bound"],
+        None if abs(excess) <= 4 * last[f"error, {SCALED}"] else excess > 0,
         "with the scale, which DP-SGD does not release, the list names the record at sigma = "
         f"{last['sigma']:g} more often than any attack can without it",
         ours=f"{rounded(last[SCALED], last[f'error, {SCALED}'])} with the scale, "
         f"{rounded(last[ALONE], last[f'error, {ALONE}'])} without; bound {last['bound']:.4f}",
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
+        decided_by="more releases",
     )
     floor = pairs[pairs["one"] == LISTED]
     yield check(
