@@ -215,6 +215,17 @@ def test_epsilon_at_the_rates_of_language_models(sigma, q, steps, delta):
     assert found.lower <= pessimistic == pytest.approx(found.upper, rel=5e-3)
 
 
+def test_delta_of_millions_of_steps_at_a_large_epsilon():
+    found = privacy.delta(DPSGD(0.516, 6.7e-4, 2_818_333), 57.1)
+    assert found.width <= 5e-3 * found.upper
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    law = pld.from_gaussian_mechanism(
+        0.516, sampling_prob=6.7e-4, value_discretization_interval=2e-4
+    )
+    pessimistic = law.self_compose(2_818_333).get_delta_for_epsilon(57.1)
+    assert found.lower <= pessimistic == pytest.approx(found.upper, rel=1e-2)
+
+
 @pytest.mark.parametrize(
     ("sigma", "q", "steps", "delta"),
     [

@@ -68,7 +68,9 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
         least = narrowest(mechanism, low, high, 0.0 if finest else goal)
         width, stretched = share * _first_width(guide, epsilon, size, goal), math.inf
         parted = few_large(mechanism, low, high, size)
-        if parted is not None and (width < least or _lower(parted[0], guide, epsilon)):
+        # widths of enclosures go with the square of the cells'
+        short = width < least and goal * (least / width) ** 2 > _FAIR
+        if parted is not None and (short or _lower(parted[0], guide, epsilon)):
             guide, cut = parted
             width = share * _first_width(guide, epsilon, size, goal)
         if width < least and cut < math.inf:
