@@ -52,8 +52,8 @@ ONE, MANY, SUCCESS = 0.35, 0.3, 0.65
 #: how often randomised response may be seen beyond its bound, and how often at least: with counts
 #: of whole guesses the risk is not used up
 SOUND, TIGHT = 0.05, 0.035
-#: what a curve adds to epsilon at least; a first run with 2,000 canaries had a fifth, 8,000 have 17%
-#: at the least mu
+#: what a curve adds to epsilon at least; a first run, of 2,000 canaries, had over a fifth, one of
+#: 8,000 has 17% at the least mu
 GAIN = 1.1
 AS_CLAIMED = "as claimed"
 HALF, FORGOTTEN, UNCLIPPED = "half of the noise", "noise forgotten", "clipping forgotten"
