@@ -363,7 +363,7 @@ def alt(tables: Tables) -> str:
     mse = tables["errors"].pivot_table(index="epsilon", columns="attacker", values="MSE")
     words = "; ".join(
         f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}, "
-        f"list {row[LISTED]:.2g}"
+        f"list {row[LISTED] if row[LISTED] > 1e-6 else 0:.2g}"
         for epsilon, row in mse.iterrows()
     )
     grid = f"A grid of pictures, six attackers by {len(mse)} epsilons, and errors"
