@@ -29,7 +29,7 @@ PARAMETERS = {
         "floats", (3.0, 10.0), (3.0, 10.0), _OURS, "those of them that are attacked", 0.1
     ),
     "dimension": Parameter("int", 32, 32, _OURS, "values of a gradient", low=10),
-    "trials": Parameter("int", 4000, 4000, _OURS, "runs that are attacked", low=100),
+    "trials": Parameter("int", 4000, 10_000, _OURS, "runs that are attacked", low=100),
     "tested": Parameter("int", 40_000, 40_000, _OURS, "runs drawn in secret; without", low=100),
 }
 SETTLES = ("O-084", "O-085", "O-086")
