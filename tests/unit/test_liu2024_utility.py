@@ -264,7 +264,7 @@ def test_two_networks_do_not_decide_the_error_of_a_single_record():
         return next(table2.judge(altered(record, {"networks": networks}))).status
 
     assert status(0.165, 0.180) == "not run here"
-    assert status(*[0.165, 0.180] * 16) == "holds on stand-in data"
+    assert status(*[0.165, 0.180] * 16) == "reproduced"
     assert status(*[0.200, 0.210] * 16) == "failed"
 
 
