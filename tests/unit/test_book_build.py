@@ -439,6 +439,18 @@ def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path) -> None
         stage.dress(notebook, gallery(tmp_path), where, ROOT)
 
 
+def test_a_cell_whose_verdict_failed_keeps_its_picture_and_its_error(dressed, tmp_path) -> None:
+    path = tmp_path / "mean_to_extreme" / "01_a.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    error = nbformat.v4.new_output("error", ename="VerdictError", evalue="less: does not hold")
+    notebook.cells[2].outputs[1] = error
+    nbformat.write(notebook, path)
+    where = stage.Addresses("u", "b", "h")
+    again = stage.dress(notebook, gallery(tmp_path), where, ROOT)
+    cell = next(c for c in again.cells if "error" in [o.output_type for o in c.get("outputs", ())])
+    assert "image/png" in cell.outputs[0].data and "mystnb" not in cell.metadata
+
+
 @pytest.mark.parametrize(("status", "opened"), [("reproduced", False), ("differs", True)])
 def test_verdicts_fold_unless_there_is_something_to_look_at(status, opened) -> None:
     content = result("mean_to_extreme/prop1", status)

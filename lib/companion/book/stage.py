@@ -286,9 +286,9 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     for output in cell.outputs:
         output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
     _fold_verdicts(cell, shown)
-    if shown.picture is None:
-        return [cell]
-    result = shown.result or {}
+    if shown.picture is None or shown.result is None:
+        return [cell]  # nothing to caption, or a verdict failed: the cell ends with its error
+    result = shown.result
     ran = escape(result.get("ran", "")).rstrip(".")
     caption = typeset(result["caption"].rstrip(".")) + "."
     run = f"Run here: {ran}." if ran else ""
