@@ -428,6 +428,15 @@ def test_dressed_notebooks_are_valid_and_setup_is_folded(dressed) -> None:
     assert RESULT_MIME not in nbformat.writes(dressed)
 
 
+def test_parameters_of_another_run_are_named(dressed) -> None:
+    injected = nbformat.v4.new_code_cell("profile = 'paper'")
+    injected.metadata["tags"] = ["injected-parameters"]
+    notebook = nbformat.v4.new_notebook(cells=[injected])
+    cell = stage.dress(notebook, Gallery({}), stage.Addresses("u", "b", "h"), ROOT).cells[0]
+    assert cell.metadata["mystnb"]["code_prompt_show"] == "Parameters of this run"
+    assert "hide-input" in cell.metadata["tags"]
+
+
 def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path) -> None:
     path = tmp_path / "mean_to_extreme" / "01_a.ipynb"
     notebook = nbformat.read(path, as_version=4)

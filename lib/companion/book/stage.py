@@ -207,6 +207,8 @@ def dress(
             continue  # papermill's banner is raw HTML with its own colours
         if SETUP_TAGS & set(tags) and "hide-cell" not in tags:
             cell.metadata["tags"] = sorted({*tags, "hide-input"})
+        if "injected-parameters" in tags:
+            cell.metadata["mystnb"] = {"code_prompt_show": "Parameters of this run"}
         exhibit_id = ids.get(cell["id"])
         if exhibit_id is None:
             cells.append(cell)
