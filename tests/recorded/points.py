@@ -598,9 +598,8 @@ def within_errors(
 
     def point(record: Record, data_root: str) -> list[Agreement]:
         found = []
-        for _, row in rerun(record, data_root, lambda name, task: True, overrides)[
-            table
-        ].iterrows():
+        fewer = rerun(record, data_root, lambda name, task: True, overrides)
+        for _, row in fewer[table].iterrows():
             at = {key: row[key] for key in keys}
             was, where = row_of(record.tables[table], **at), ", ".join(map(str, at.values()))
             for name, error in values.items():

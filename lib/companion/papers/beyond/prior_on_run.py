@@ -293,11 +293,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
     ]
     both = set(PAYS) <= set(pairs["epsilon"])
-    decided = None if None in parts else True
     yield from shared_by(
         check(
             "beyond/prior_on_run",
-            False if False in parts or not both else decided,
+            jointly(both, *parts),
             f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
             f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
             "search, and less than three quarters of the mean image",
@@ -329,12 +328,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-143",
         jointly(
+            len(few) > 0 and len(rest) > 0,
             at_most(listed.query("other == @LEARNT"), 1.0),
             at_least(few, LIST_HIDDEN),
             at_most(rest, LIST_TELLS),
-        )
-        if len(few) and len(rest)
-        else False,
+        ),
         "who has the record on a list, and its label, errs no more than the denoiser at any "
         f"epsilon; to epsilon = {NOTHING:g} even that leaves {LIST_HIDDEN:.0%} of the mean image's "
         f"error, and from {PAYS[0]:g} on less than {LIST_TELLS:.0%}",

@@ -16,7 +16,7 @@ from companion.experiments.informed_adversary import (
     train_targets,
     van_trees_floor,
 )
-from companion.experiments.tools import as_numpy, data_folder
+from companion.experiments.tools import as_numpy, data_folder, jointly
 from companion.papers.beyond.record_errors import (
     at_least,
     at_most,
@@ -308,7 +308,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(
         check(
             "beyond/run_floors",
-            False if False in parts else None if None in parts else True,
+            jointly(*parts),
             "at both rates and every epsilon no attack errs less than the posterior of the list "
             f"leaves, which is over half of the mean image's error up to epsilon = {NOTHING:g}, "
             f"and below a hundredth from {NAMED:g} on",
@@ -326,7 +326,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     parts = [at_most(normal, MOST), len(noisy) > 0 and at_least(noisy, CLOSE)]
     yield check(
         "O-131",
-        False if False in parts else None if None in parts else True,
+        jointly(*parts),
         "on normal images with the digits' mean and covariance, an attack that knows these errs by "
         f"no less than van Trees' bound, and up to epsilon = {NOTHING:g} at most "
         f"{1 / CLOSE:.1f} times as much",
