@@ -111,6 +111,7 @@ CONTRACTS = {
     "attacks.analytic_attack": "Released, Knowledge -> Inversion",
     "attacks.average_matched": "T N, T -> _ N",
     "attacks.bhattacharyya": "-> _",
+    "attacks.best_objective": "any, P n ... -> any, objectives P n",
     "attacks.binary_mmse": "*b -> *b",
     "attacks.bit_amplitudes": "-> _",
     "attacks.bit_energies": "-> _",

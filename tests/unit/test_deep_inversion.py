@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from reconrisk.attacks import Knowledge, Objective, greedy_matching, invert_updates
+from reconrisk.attacks import (
+    Knowledge,
+    Objective,
+    best_objective,
+    greedy_matching,
+    invert_updates,
+)
 from reconrisk.attacks.deep_inversion import WEIGHTINGS, _Descent, _pixels
 from reconrisk.convnets import ConvNet
 from reconrisk.mechanisms import (
@@ -149,6 +155,27 @@ def test_statistics_of_the_private_batch_take_the_place_of_the_stored_ones():
         knowledge = Knowledge(labels, (3, 8, 8), statistics=statistics)
         descent = _Descent(network, released, knowledge, objective, slice(None), 1, 10, _pixels)
         assert bool((descent.loss(images).detach() < 1e-10).all()) == zero
+
+
+def test_the_best_objective_has_the_largest_mean_psnr():
+    known = torch.zeros((1, 2, 3, 2, 2))
+    # mean squared errors of two pictures: the second pair has the smaller mean, not logarithm
+    pairs = {0.0: (1e-6, 1e-2), 1.0: (4e-3, 4e-3)}
+    tried = [Objective(total_variation=weight) for weight in pairs]
+
+    def attack(objective):
+        errors = torch.tensor(pairs[objective.total_variation])
+        return known + errors.sqrt().view(1, 2, 1, 1, 1)
+
+    best, errors = best_objective(tried, attack, known)
+    assert best is tried[0]
+    torch.testing.assert_close(errors[:, 0], torch.tensor(list(pairs.values())))
+    with pytest.raises(ValueError, match="objectives must hold at least one"):
+        best_objective([], attack, known)
+    with pytest.raises(
+        ValueError, match=r"pictures of shape \(1, 2, 3, 2, 2\); got \(1, 3, 2, 2\)"
+    ):
+        best_objective(tried, lambda _: known[:, 0], known)
 
 
 def test_greedy_matching_takes_the_best_pair_first():

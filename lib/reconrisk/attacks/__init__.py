@@ -69,6 +69,7 @@ from reconrisk.attacks.bit_layer import (
 )
 from reconrisk.attacks.deep_inversion import (
     Objective,
+    best_objective,
     greedy_matching,
     invert_updates,
     total_variation,
@@ -225,6 +226,7 @@ __all__ = [
     "allocate_bits",
     "analytic_attack",
     "average_matched",
+    "best_objective",
     "bhattacharyya",
     "binary_mmse",
     "bit_amplitudes",

@@ -13,7 +13,7 @@ networks, where calls cost more than arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from reconrisk.attacks.gradient_inversion import Watcher
 from reconrisk.mechanisms import Gradient, Released, support
 from reconrisk.training._clients import traced_update_function, update_function
 
-__all__ = ["Objective", "greedy_matching", "invert_updates", "total_variation"]
+__all__ = ["Objective", "best_objective", "greedy_matching", "invert_updates", "total_variation"]
 
 DISTANCES = ("cosine", "squared")
 WEIGHTINGS = ("joint", "equal", "norm", "count")
@@ -208,6 +208,63 @@ def invert_updates(
     inputs, values = torch.cat([p.inputs for p in parts]), torch.cat([p.values for p in parts])
     loss = torch.cat([p.loss for p in parts])
     return Inversion(inputs, loss, None if space is None else values)
+
+
+def best_objective(
+    objectives: Sequence[Objective],
+    attack: Callable[[Objective], torch.Tensor],
+    images: torch.Tensor,
+) -> tuple[Objective, torch.Tensor]:
+    """Choose the objective with which an attack reconstructs pictures best that are known.
+
+    Weights that are best for one kind of pictures, network and defence are not for another, and an
+    attacker cannot compare them on the pictures that are sought. Pictures of the attacker's own
+    serve: their updates are computed as a client's are, defence included
+    (:func:`~reconrisk.training.client_updates`), and attacked.
+
+    Parameters
+    ----------
+    objectives : sequence of Objective
+        Those to compare, at least one.
+    attack : callable
+        Returns what an objective reconstructs of the known pictures.
+    images : Tensor, shape (P, n, \\*shape)
+        The known pictures.
+
+    Returns
+    -------
+    best : Objective
+        With the largest mean PSNR, that is, the least mean logarithm of the squared error.
+    errors : Tensor, shape (objectives, P, n)
+        Mean squared error of each picture.
+
+    Raises
+    ------
+    ValueError
+        If there is no objective, or the attack returns another shape than that of the pictures.
+
+    Examples
+    --------
+    >>> import torch
+    >>> known = torch.full((1, 2, 3, 4, 4), 0.5)
+    >>> tried = [Objective(total_variation=weight) for weight in (0.001, 0.01, 0.1)]
+    >>> best, _ = best_objective(tried, lambda tried: known + tried.total_variation, known)
+    >>> best.total_variation
+    0.001
+    """
+    if not objectives:
+        raise ValueError("objectives must hold at least one; got none")
+    errors = []
+    for objective in objectives:
+        found = attack(objective)
+        if found.shape != images.shape:
+            raise ValueError(
+                f"attack must return pictures of shape {tuple(images.shape)}; "
+                f"got {tuple(found.shape)}"
+            )
+        errors.append((found - images).square().flatten(2).mean(dim=2))
+    stacked = torch.stack(errors)
+    return objectives[int(stacked.log().mean(dim=(1, 2)).argmin())], stacked
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:

@@ -466,7 +466,8 @@ def draw(tables: Tables) -> Figure:
     for axis in (left.xaxis, left.yaxis):
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.set_ticks([], minor=True)
-    left.legend(fontsize=8)
+    left.set_ylim(top=9 * ends[1])  # room for the legend
+    left.legend(fontsize=8, loc="upper left")
     fine = np.geomspace(0.4, 5, 60)
     middle.semilogx(fine, [success_of(mu) for mu in fine], color=BOUND, label="certified")
     x = many["mu, certified"]

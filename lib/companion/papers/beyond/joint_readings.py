@@ -304,7 +304,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 # Picture -----------------------------------------------------------------------------------------
 
 _MARKERS = ("o", "s", "^")
-#: shares of the noise above it are extrapolated, and drawn here
+#: larger shares of the noise are drawn here
 MOST = 3.0
 
 
@@ -315,7 +315,8 @@ def caption(tables: Tables) -> str:
         "Left: the error without defence, ours over print, and the row farthest from print among "
         "clipping alone and VMF noise; a reading that explains these rows lies at the lower end of "
         "the dashed line. Right: the share of the printed Gaussian noise that would give the "
-        f"printed errors; above {MOST:g}, beyond what was tried, it is drawn there. "
+        "printed errors, extrapolated beyond the two that were tried, a fifth and all of it, and "
+        f"drawn at {MOST:g} where it is more. "
         "Larger marks: larger first weights."
     )
 

@@ -1,8 +1,8 @@
 """Runs of the proposed attack with and without its parts, shared by several exhibits."""
 
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,14 +18,18 @@ from companion.experiments.clients import (
     seeded,
     shared_values,
 )
-from companion.experiments.tools import as_numpy, perceptual
+from companion.experiments.tools import as_numpy, mean_and_error, perceptual
 from companion.study import Context, Parameter, registry
 from companion.study.falsifiers import World, frame
+from reconrisk import arguments
 from reconrisk.attacks import (
+    PROPOSED,
+    Inversion,
     Knowledge,
     LatentSpace,
     Objective,
     UntrainedSpace,
+    best_objective,
     generative_attack,
     proposed_attack,
 )
@@ -59,6 +63,16 @@ BENCH = {
     "weighting": Parameter(
         "str", "count", "count", "a norm of the parameters, index not legible", "count or norm"
     ),
+}
+#: of Tables 3 and 6
+SPACE = {
+    "space": Parameter(
+        "str",
+        "pixels",
+        "untrained network",
+        "untrained network",
+        "that the attack searches: pixels, or the weights of an untrained network",
+    )
 }
 #: batch sizes of Table 3 and of the larger batches of Table 6
 LARGE = {"batch_sizes": Parameter("ints", (16, 32), (16, 32), "16, 32", "pictures a batch", 1)}
@@ -132,14 +146,21 @@ class Bench:
         """The undefended gradients that the server sees."""
         return client_updates(network, batches.images, batches.labels, generator=self.generator(0))
 
-    def others(self) -> torch.Tensor:
-        """Auxiliary pictures, none of them private."""
+    def others(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Auxiliary pictures, none of them private, and their labels."""
         images, labels = pictures(self.data, self.data_root, self.side)
-        rng = np.random.default_rng(self.selection_seed)
-        drawn = draw_batches(images, labels, self.images, 1, rng).images[:, 0]
+        drawn = self.batches(1).images[:, 0].cpu()
         # the data set may hold copies of a private picture
         apart = torch.cdist(images.flatten(1), drawn.flatten(1)).amin(dim=1) > 1e-4
-        return images[apart][: self.auxiliary].to(self.device)
+        kept = slice(self.auxiliary)
+        return images[apart][kept].to(self.device), labels[apart][kept].to(self.device)
+
+    def own_batches(self, size: int) -> Batches:
+        """As many batches of auxiliary pictures, for the attacker to try an attack on."""
+        images, labels = (values.cpu() for values in self.others())
+        rng = np.random.default_rng([self.selection_seed, 1])
+        drawn = draw_batches(images, labels, min(self.images, len(labels)) // size, size, rng)
+        return Batches(drawn.images.to(self.device), drawn.labels.to(self.device))
 
 
 @dataclass(frozen=True)
@@ -165,13 +186,26 @@ class Variant:
     space: str = "pixels"
     shorter: int = 1
 
+    @property
+    def objective(self) -> Objective:
+        """What the attack minimises."""
+        return Objective(
+            weighting=self.weighting,
+            total_variation=self.total_variation,
+            statistics=self.statistics,
+            features=self.features,
+            feature_width=PROPOSED.feature_width,
+        )
 
-def variants(weighting: str) -> dict[str, Variant]:
-    """The columns of Table 6, by their printed names."""
+
+def variants(weighting: str, space: str = "pixels") -> dict[str, Variant]:
+    """The columns of Table 6, by their printed names, searched as :data:`SPACE` says."""
+    known = {"pixels": "pixels", "untrained network": "untrained"}
+    where = known[arguments.one_of("space", space, tuple(known))]
     return {
-        "w/o GR and FM": Variant(),
-        "w/o FM": Variant(weighting),
-        "Ours": Variant(weighting, features=BEST["features"]),
+        "w/o GR and FM": Variant(space=where),
+        "w/o FM": Variant(weighting, space=where),
+        "Ours": Variant(weighting, features=BEST["features"], space=where),
     }
 
 
@@ -187,6 +221,15 @@ def run_variants(
     }
     results = study.sweep(attack_batches, [*tasks.values()], "inverting")
     return dict(zip(tasks, results, strict=True))
+
+
+def run_trials(
+    study: Context, variant: Variant, weights: Sequence[float], size: int
+) -> pd.DataFrame:
+    """PSNR of each weight of the total variation on the attacker's own pictures, and its error."""
+    task = {"bench": asdict(Bench.of(study)), "variant": asdict(variant), "batch_size": size}
+    (found,) = study.sweep(try_weights, [{**task, "weights": list(weights)}], "trying weights")
+    return pd.DataFrame(found)
 
 
 def measure_cells(
@@ -301,10 +344,6 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """
     bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
     batches, network = bench.batches(task["batch_size"]), bench.model()
-    released = bench.updates(network, batches)
-    knowledge = Knowledge(
-        batches.labels, tuple(batches.images.shape[2:]), statistics=_statistics(network, batches)
-    )
     iterations = bench.iterations // variant.shorter
     noted = set(np.linspace(0, iterations, 21).astype(int).tolist())
     course: dict[str, list[float]] = {"iteration": [], "PSNR by iteration": []}
@@ -315,30 +354,7 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
             course["iteration"].append(iteration)
             course["PSNR by iteration"].append(float(-10 * error.log10().mean()))
 
-    weights = ("weighting", "total_variation", "statistics", "features")
-    shared: dict[str, Any] = {
-        "generator": bench.generator(1),
-        "objective": Objective(**{name: getattr(variant, name) for name in weights}),
-        "iterations": iterations,
-        "watch": watch,
-        "block": len(released),
-    }
-    if variant.space == "decoder":
-        found = generative_attack(network, released, knowledge, latent=_latents(bench), **shared)
-    else:
-        if variant.space == "untrained":
-            painter = ImagePrior(bench.generator(2), side=bench.side, width=bench.painter)
-            space = UntrainedSpace.draw(painter, task["batch_size"], bench.generator(3))
-            shared |= {"space": space, "signed": False}
-        found = proposed_attack(
-            network,
-            released,
-            knowledge,
-            neurons=bench.random_neurons,
-            match=variant.match or None,
-            learning_rate=RATES[variant.space],
-            **shared,
-        )
+    found = _invert(bench, variant, variant.objective, network, batches, watch)
     targets, images = (
         as_numpy(t.flatten(0, 1).movedim(1, -1)) for t in (batches.images, found.inputs)
     )
@@ -356,12 +372,76 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def try_weights(task: dict[str, Any]) -> dict[str, list[float]]:
+    """Attack the attacker's own pictures with each weight of the total variation.
+
+    Parameters
+    ----------
+    task : dict
+        As of :func:`attack_batches`, and ``weights``.
+
+    Returns
+    -------
+    dict
+        ``"value"``, and over the pictures the mean of ``"PSNR"`` and its standard ``"error"``.
+    """
+    bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
+    batches, network = bench.own_batches(task["batch_size"]), bench.model()
+    tried = [replace(variant.objective, total_variation=weight) for weight in task["weights"]]
+    _, errors = best_objective(
+        tried, lambda goal: _invert(bench, variant, goal, network, batches).inputs, batches.images
+    )
+    means = [mean_and_error(values) for values in as_numpy(-10 * errors.flatten(1).log10())]
+    return {"value": task["weights"], "PSNR": [m for m, _ in means], "error": [e for _, e in means]}
+
+
+def _invert(
+    bench: Bench,
+    variant: Variant,
+    objective: Objective,
+    network: WideHead,
+    batches: Batches,
+    watch: Callable[[int, torch.Tensor, slice], None] | None = None,
+) -> Inversion:
+    """Attack all batches in one way."""
+    released = bench.updates(network, batches)
+    knowledge = Knowledge(
+        batches.labels, tuple(batches.images.shape[2:]), statistics=_statistics(network, batches)
+    )
+    shared: dict[str, Any] = {
+        "generator": bench.generator(1),
+        "objective": objective,
+        "iterations": bench.iterations // variant.shorter,
+        "watch": watch,
+        "block": len(released),
+    }
+    if variant.space == "decoder":
+        return generative_attack(network, released, knowledge, latent=_latents(bench), **shared)
+    if variant.space == "untrained":
+        # recovered features enter its blocks
+        entering = network.wide.in_features if objective.features else 0
+        painter = ImagePrior(
+            bench.generator(2), side=bench.side, width=bench.painter, features=entering
+        )
+        space = UntrainedSpace.draw(painter, batches.labels.shape[1], bench.generator(3))
+        shared |= {"space": space, "signed": False}
+    return proposed_attack(
+        network,
+        released,
+        knowledge,
+        neurons=bench.random_neurons,
+        match=variant.match or None,
+        learning_rate=RATES[variant.space],
+        **shared,
+    )
+
+
 @functools.lru_cache(maxsize=2)
 def _latents(bench: Bench) -> LatentSpace:
     """A decoder trained on auxiliary pictures, in place of a pretrained generator."""
     decoder = Decoder(bench.generator(4), side=bench.side)
     known = train_decoder(
-        decoder, bench.others(), generator=bench.generator(5), steps=bench.decoder_steps
+        decoder, bench.others()[0], generator=bench.generator(5), steps=bench.decoder_steps
     )
     return LatentSpace(decoder, known)
 

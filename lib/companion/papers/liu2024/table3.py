@@ -12,6 +12,7 @@ from companion.papers.liu2024.proposed_panels import draw_metric, draw_strips, m
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
     LARGE,
+    SPACE,
     Variant,
     by_size,
     guessed_cells,
@@ -28,7 +29,7 @@ from companion.study import Context, Tables, Verdict, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.style import attack_label, drawing
 
-PARAMETERS = {**BENCH, **LARGE}
+PARAMETERS = {**BENCH, **SPACE, **LARGE}
 SETTLES = ("E-017",)
 FALSIFIERS = (
     graded(
@@ -64,7 +65,7 @@ def measure(study: Context) -> Tables:
         # cosine and total variation alone: Geiping et al. match no statistics
         "Geiping": Variant(statistics=0.0),
         "Jeon": Variant(space="decoder"),
-        "Ours": variants(p.weighting)["Ours"],
+        "Ours": variants(p.weighting, p.space)["Ours"],
     }
     metric = perceptual(study.device, study.read_root)
     cells = measure_cells(study, methods, p.batch_sizes)
