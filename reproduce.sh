@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything from nothing: an environment with pinned versions, all tests, every notebook run anew,
-# the book compiled from them, and the archive's manifest. About an hour on two cores.
+# the book compiled from them, and the archive's manifest. Three quarters of an hour on two cores.
 #
 #   ./reproduce.sh                               the papers' data where packages carry them
 #   PROFILE=paper DATA_ROOT=/data ./reproduce.sh  the papers' own settings and data; days

@@ -58,6 +58,30 @@ def test_success_is_narrow_and_more_than_a_guess(run, kappa):
     assert kappa * (1.0 - 1e-9) <= found.upper
 
 
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.builds(
+            DPSGD,
+            logarithmic(0.45, 5.0),
+            logarithmic(1e-6, 1e-2),
+            logarithmic(100.0, 3e5).map(round),
+        ),
+        min_size=2,
+        max_size=3,
+        unique=True,
+    ),
+    logarithmic(1e-9, 1e-4),
+)
+def test_phases_are_narrow_and_reveal_more_than_each(phases, delta):
+    found, success = privacy.epsilon(phases, delta), bounds.rero(phases, 1e-3)
+    assert found.width <= max(0.01 * found.upper, 2e-3)
+    assert success.width <= 0.01 * success.upper
+    for run in phases:
+        assert privacy.epsilon(run, delta).lower <= found.upper
+        assert bounds.rero(run, 1e-3).lower <= success.upper
+
+
 @in_box
 @given(
     st.builds(
