@@ -446,7 +446,7 @@ def attacked_clients(
     return point
 
 
-def attacked_pictures(method: str, statistics: float = 0.001) -> Point:
+def attacked_pictures(method: str, **variant: Any) -> Point:
     """Paper E's attack without its parts on the smallest batches: a search, as above."""
 
     def point(record: Record, data_root: str) -> list[Agreement]:
@@ -455,7 +455,7 @@ def attacked_pictures(method: str, statistics: float = 0.001) -> Point:
         from companion.papers.liu2024.proposed_runs import Variant
 
         swept = task_of(record, data_root, "attack_batches")
-        own = asdict(Variant(statistics=statistics))
+        own = asdict(Variant(**variant))
         task = min((t for t in swept.tasks if t["variant"] == own), key=lambda t: t["batch_size"])
         result = swept.compute(task)
         found = []
@@ -869,7 +869,7 @@ POINTS: dict[str, Point] = {
     "liu2024/table2": recovered_features,
     "liu2024/table3": attacked_pictures("Geiping", statistics=0.0),
     "liu2024/table5": trained_under_defences,
-    "liu2024/table6": attacked_pictures("w/o GR and FM"),
+    "liu2024/table6": attacked_pictures("w/o GR and FM", space="untrained"),
     "liu2024/alg_reweight": attacked_pictures("joint"),
     "liu2024/alg_proposed": same_rows(
         "features",

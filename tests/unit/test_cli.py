@@ -122,6 +122,12 @@ def test_where_to_write_is_checked_before_anything_is_computed(companion, tmp_pa
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder nobody may write to")
+def test_a_place_that_takes_no_files_is_refused_at_once(companion):
+    said = _no_traceback(companion("run", FIG1, "--out", "/proc/there/x", code=2))
+    assert "/proc/there/x cannot be written" in said and "profile, seed" not in said
+
+
 def test_a_full_disk_at_the_end_is_said_and_keeps_the_old_record(companion, tmp_path, monkeypatch):
     out = tmp_path / "there"
     companion("run", FIG1, "--seed", 3, "--out", out, "--no-figure")

@@ -7,9 +7,9 @@ exhibit that raises does not stop the next, and an interrupt keeps finished ones
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 import shutil
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
@@ -135,14 +135,18 @@ def plans(
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise OSError if a folder cannot be made or written to; nothing is made."""
+    """Raise OSError if a folder cannot be made or written to; nothing is left."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
     if not there.is_dir():
         raise NotADirectoryError(f"{there} is a file; a folder can be written to")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{folder} cannot be written: no permission in {there}")
+    try:  # permissions do not say all, of the superuser and of read-only systems
+        with tempfile.TemporaryDirectory(dir=there, prefix=".companion-"):
+            pass
+    except OSError as error:
+        problem = f"{folder} cannot be written: {error.strerror} in {there}"
+        raise type(error)(problem) from None
 
 
 def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:

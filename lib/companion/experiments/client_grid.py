@@ -26,6 +26,7 @@ from companion.experiments.clients import (
     pictures,
     pixel_search,
     printed_settings,
+    prior_rate,
     seeded,
     shared_values,
 )
@@ -530,9 +531,6 @@ def _statistics(
 
 # Attacks that invert the network -----------------------------------------------------------------
 
-#: learning rate of Adam on the untrained network's weights (Appendix F)
-PRIOR_RATE = 1e-5
-
 
 def _invert(
     grid: Grid,
@@ -560,9 +558,10 @@ def _invert(
         count = knowledge.labels.shape[1]
         drawn = grid.generator(grid.start_seed, count, 1)
         entering = network.wide.in_features if name == "Ours" else 0
-        painter = ImagePrior(drawn, side=grid.side, features=entering)
+        painter = ImagePrior(drawn, side=grid.side, width=_sizes(grid)[0], features=entering)
         space = UntrainedSpace.draw(painter, count, drawn)
-        given |= {"space": space, "learning_rate": PRIOR_RATE, "signed": False}
+        rate = prior_rate(grid.iterations)
+        given |= {"space": space, "learning_rate": rate, "signed": False}
     if name == "CPA":
         # Appendix G: the paper's own attack with these features in place of its own
         theirs = replace(ours, feature_width=0.0)

@@ -15,6 +15,7 @@ from companion.experiments.clients import (
     draw_batches,
     make_network,
     pictures,
+    prior_rate,
     seeded,
     shared_values,
 )
@@ -82,8 +83,6 @@ METRICS = {"PSNR": 1, "RMSE": -1, "LPIPS": -1}
 BEST: dict[str, Any] = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
 #: pictures kept of each run
 SHOWN = 8
-#: learning rate of Adam: on the signs of the pixels' gradient, on the untrained network's weights
-RATES = {"pixels": 0.1, "untrained": 3e-3}
 #: the smallest side that the perceptual metric accepts
 LEAST_SIDE = 32
 
@@ -424,14 +423,14 @@ def _invert(
             bench.generator(2), side=bench.side, width=bench.painter, features=entering
         )
         space = UntrainedSpace.draw(painter, batches.labels.shape[1], bench.generator(3))
-        shared |= {"space": space, "signed": False}
+        rate = prior_rate(shared["iterations"])
+        shared |= {"space": space, "signed": False, "learning_rate": rate}
     return proposed_attack(
         network,
         released,
         knowledge,
         neurons=bench.random_neurons,
         match=variant.match or None,
-        learning_rate=RATES[variant.space],
         **shared,
     )
 
