@@ -8,11 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from companion.papers.liu2024.proposed_runs import CONTROL
 from companion.study import Tables
 from companion.style import (
     ATTACKS,
     BLUE,
     GREEN,
+    GREY,
     ORANGE,
     PURPLE,
     attack_label,
@@ -30,6 +32,7 @@ METHODS = {
     "Ours": ORANGE,
     "Ours, untrained network": GREEN,
     "Jeon": PURPLE,
+    CONTROL: GREY,
 }
 
 

@@ -81,6 +81,8 @@ LARGE = {"batch_sizes": Parameter("ints", (16, 32), (16, 32), "16, 32", "picture
 METRICS = {"PSNR": 1, "RMSE": -1, "LPIPS": -1}
 #: the paper's choice of weights
 BEST: dict[str, Any] = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
+#: the proposed attack with random vectors in the place of features
+CONTROL = "random vectors"
 #: pictures kept of each run
 SHOWN = 8
 #: the smallest side that the perceptual metric accepts
@@ -172,7 +174,8 @@ class Variant:
         Of :class:`~reconrisk.attacks.Objective`.
     match : str
         ``"cosine"``, ``"subspace"`` or ``""``, by batch.
-    space : {"pixels", "untrained", "decoder"}
+    space : {"pixels", "untrained", "random", "decoder"}
+        ``"random"``: the untrained network, into whose blocks random vectors enter, not features.
     shorter : int
         Divides the iterations.
     """
@@ -201,11 +204,14 @@ def variants(weighting: str, space: str = "pixels") -> dict[str, Variant]:
     """The columns of Table 6, by their printed names, searched as :data:`SPACE` says."""
     known = {"pixels": "pixels", "untrained network": "untrained"}
     where = known[arguments.one_of("space", space, tuple(known))]
-    return {
+    found = {
         "w/o GR and FM": Variant(space=where),
         "w/o FM": Variant(weighting, space=where),
         "Ours": Variant(weighting, features=BEST["features"], space=where),
     }
+    # a network with further inputs is another network, whatever enters
+    control = {CONTROL: Variant(weighting, space="random")} if where == "untrained" else {}
+    return found | control
 
 
 def run_variants(
@@ -416,13 +422,18 @@ def _invert(
     }
     if variant.space == "decoder":
         return generative_attack(network, released, knowledge, latent=_latents(bench), **shared)
-    if variant.space == "untrained":
-        # recovered features enter its blocks
-        entering = network.wide.in_features if objective.features else 0
+    if variant.space in ("untrained", "random"):
+        # recovered features, or what takes their place, enter its blocks
+        random = variant.space == "random"
+        entering = network.wide.in_features if random or objective.features else 0
         painter = ImagePrior(
             bench.generator(2), side=bench.side, width=bench.painter, features=entering
         )
         space = UntrainedSpace.draw(painter, batches.labels.shape[1], bench.generator(3))
+        if random:
+            shape = (*batches.labels.shape, entering)
+            drawn = torch.randn(shape, generator=bench.generator(6), device=bench.device)
+            space = replace(space, features=drawn)
         rate = prior_rate(shared["iterations"])
         shared |= {"space": space, "signed": False, "learning_rate": rate}
     return proposed_attack(
