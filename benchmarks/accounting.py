@@ -1,7 +1,7 @@
 """Time and compare epsilon with dp-accounting, and prv_accountant and PLD_accounting if installed.
 
     python benchmarks/accounting.py
-    python benchmarks/accounting.py --box 30 --out book/_static/accounting_box.svg
+    python benchmarks/accounting.py --box 100 --out book/_static/accounting_box.svg
 
 One process, one after the other. For settings from those of language models to those of small
 images it prints the width of the certified enclosure, the seconds, how much more the others take,
@@ -104,7 +104,7 @@ def box(count: int, out: Path) -> None:
             # epsilon is enclosed to 2e-3 where that is more than one per cent
             width = value.width / max(value.upper, 0.2 if name == "epsilon" else 5e-324)
             found.setdefault(name, []).append((float(q), max(width, 1e-8), seconds))
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
     for marker, (name, rows) in zip("osd^", found.items(), strict=False):
         q, width, seconds = np.transpose(rows)
         axes[0].loglog(q, width, marker, ms=2.5, label=name)
@@ -116,7 +116,8 @@ def box(count: int, out: Path) -> None:
     for axis, limit, label in zip(axes, (1e-2, 2.0), ("relative width", "seconds"), strict=True):
         axis.axhline(limit, color="0.5", lw=0.8, ls=":")
         axis.set(xlabel="sampling rate q", ylabel=label)
-    axes[0].legend(frameon=False, fontsize=8)
+    marks, names = axes[0].get_legend_handles_labels()
+    figure.legend(marks, names, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     plt.rcParams["svg.hashsalt"] = "accounting"
     figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
 
