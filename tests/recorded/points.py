@@ -469,6 +469,15 @@ def attacked_pictures(method: str, **variant: Any) -> Point:
     return point
 
 
+def attacked_without_features(record: Record, data_root: str) -> list[Agreement]:
+    """One run of paper E's sweep of weights, from an untrained network and without features."""
+    swept = task_of(record, data_root, "attack_batches")
+    (task,) = (t for t in swept.tasks if t["variant"]["features"] == 0)
+    was = row_of(record.tables["sweep"], weight="alpha_f", value=0.0)
+    now = float(np.mean(swept.compute(task)["PSNR"]))
+    return [Agreement("alpha_f = 0", now, was["PSNR"], ERRORS * was["error"])]
+
+
 def recovered_features(record: Record, data_root: str) -> list[Agreement]:
     """The error of single records' features under paper E's settings, some draws of Table 2."""
     from companion.papers.liu2024.table2 import measured_rows
@@ -869,7 +878,7 @@ POINTS: dict[str, Point] = {
     "liu2024/table2": recovered_features,
     "liu2024/table3": attacked_pictures("Geiping", statistics=0.0),
     "liu2024/table5": trained_under_defences,
-    "liu2024/table6": attacked_pictures("w/o GR and FM", space="untrained"),
+    "liu2024/table6": attacked_without_features,
     "liu2024/alg_reweight": attacked_pictures("joint"),
     "liu2024/alg_proposed": same_rows(
         "features",
