@@ -243,7 +243,7 @@ study.judge(alg_reweight, tables)
 # The sweep below varies one weight at a time around the paper's. In these few iterations ten times
 # the paper's total variation is better by several decibels. An attacker cannot see that in the
 # private pictures, but in others: those of their own, attacked in the same way
-# ({func}`reconrisk.attacks.best_objective`), name the same weight.
+# ({func}`reconrisk.attacks.best_objective`), name one that gains most of that.
 
 # %%
 from reconrisk.attacks import Knowledge, proposed_attack
