@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from companion.experiments import client_grid
 from companion.experiments.client_grid import (
@@ -93,6 +94,35 @@ def test_settings_in_tasks_of_their_own_agree_up_to_rounding(context):
         run_grid(context, ["GradientInversion"], [CLIP], [2], grid=grid) for grid in (whole, apart)
     )
     np.testing.assert_allclose(one["RMSE"], other["RMSE"], atol=1e-3)
+
+
+def test_the_networks_that_attacks_search_differ_in_nothing_but_what_enters(context, monkeypatch):
+    searched = []
+
+    def seen(attack):
+        def spy(*args, **given):
+            searched.append(given["space"])
+            return attack(*args, **given)
+
+        return spy
+
+    for name in ("proposed_attack", "component_attack"):
+        monkeypatch.setattr(client_grid, name, seen(getattr(client_grid, name)))
+    grid = replace(Grid.of(context), space="untrained network", iterations=2, grouped=1)
+    run_grid(context, ["Ours", "w/o FM", "CPA"], [NONE], [2], grid=grid)
+    ours, *others = searched
+    assert ours.features.shape == (1, 2, network_of(grid).wide.in_features)
+    assert len(others) == 2
+    for other in others:
+        assert torch.equal(ours.features, other.features)
+        assert torch.equal(ours.noise, other.noise)
+        pairs = zip(ours.network.parameters(), other.network.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_space_that_is_none_is_refused(context):
+    with pytest.raises(ValueError, match="space must be one of pixels, untrained network; got 'x'"):
+        replace(Grid.of(context), space="x")
 
 
 def test_awareness_changes_nothing_where_nothing_shows(context):

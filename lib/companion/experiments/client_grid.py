@@ -32,6 +32,7 @@ from companion.experiments.clients import (
 )
 from companion.experiments.tools import as_numpy
 from companion.study import Context, Parameter
+from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,
     Inversion,
@@ -75,6 +76,8 @@ MANIPULATING = ("Robbing The Fed", "Analytic")
 BASELINES = ("grey", "mean image")
 #: pictures of the first batch that are kept for figures
 SHOWN = 4
+#: what inversions search: pixels, or the weights of an untrained network
+SPACES = ("pixels", "untrained network")
 
 #: what all cells share; exhibits with equal values share their runs
 GRID = {
@@ -160,6 +163,9 @@ class Grid:
     noise_seed: int
     start_seed: int
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        arguments.one_of("space", self.space, SPACES)
 
     @classmethod
     def of(cls, study: Context) -> Self:
@@ -555,13 +561,18 @@ def _invert(
         given["start"] = start
     else:
         # the paper's attack searches the weights of an untrained network
-        count = knowledge.labels.shape[1]
+        count, entering = knowledge.labels.shape[1], network.wide.in_features
         drawn = grid.generator(grid.start_seed, count, 1)
-        entering = network.wide.in_features if name == "Ours" else 0
         painter = ImagePrior(drawn, side=grid.side, width=_sizes(grid)[0], features=entering)
         space = UntrainedSpace.draw(painter, count, drawn)
-        rate = prior_rate(grid.iterations)
-        given |= {"space": space, "learning_rate": rate, "signed": False}
+        # further inputs make a better prior, whatever enters: random vectors do where features do
+        # not, so that no attack leads by them
+        vectors = torch.randn((1, count, entering), generator=drawn, device=grid.device)
+        given |= {
+            "space": replace(space, features=vectors),
+            "learning_rate": prior_rate(grid.iterations),
+            "signed": False,
+        }
     if name == "CPA":
         # Appendix G: the paper's own attack with these features in place of its own
         theirs = replace(ours, feature_width=0.0)

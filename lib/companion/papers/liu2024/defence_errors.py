@@ -215,8 +215,14 @@ def guessing(table: str, where: str = "") -> Change:
 def what_ran(study: Context, attacks: str) -> str:
     """One sentence for attacks on the grid."""
     p = study.parameters
+    searched = (
+        ""
+        if p.space == "pixels"
+        else " The weights of an untrained network are searched, into whose blocks recovered "
+        "features enter, or random vectors where an attack matches none."
+    )
     return (
         f"{attacks} on {p.images} pictures of {shown_name(p.data)}, {p.side} pixels a side, a "
         f"{p.network} with random weights and known batch norm statistics, {p.iterations} "
-        "iterations."
+        f"iterations.{searched}"
     )
