@@ -11,12 +11,13 @@ from torch.nn import functional
 from reconrisk.attacks import (
     Knowledge,
     Objective,
+    UntrainedSpace,
     best_objective,
     greedy_matching,
     invert_updates,
 )
 from reconrisk.attacks.deep_inversion import WEIGHTINGS, _Descent, _pixels
-from reconrisk.convnets import ConvNet
+from reconrisk.convnets import ConvNet, ImagePrior
 from reconrisk.mechanisms import (
     LocalAggregation,
     NeuronDropout,
@@ -215,6 +216,22 @@ def test_problems_do_not_depend_on_their_company(signed):
     for other in (apart, pairs):
         torch.testing.assert_close(together.inputs, other.inputs, rtol=1e-6, atol=1e-7)
         torch.testing.assert_close(together.loss, other.loss, rtol=1e-7, atol=1e-9)
+
+
+def test_a_generators_weights_do_not_keep_problems_apart():
+    network, images, labels = _problems(8, 2, 8, channels=4)
+    released = client_updates(network, images, labels, generator=_generator())
+    blocks = set()
+    _attack(
+        network,
+        released,
+        Knowledge(labels, (3, 8, 8)),
+        1,
+        space=UntrainedSpace.draw(ImagePrior(_generator(), side=8, width=24), 2, _generator(1)),
+        watch=lambda iteration, found, chosen: blocks.add(len(found)),
+    )
+    # a hundred thousand weights each, which are few beside the activations
+    assert blocks == {8}
 
 
 def test_restarts_can_only_help_and_the_seed_decides():

@@ -183,7 +183,7 @@ def invert_updates(
         first = _first_values(released, knowledge, generator, restarts, space, start)
     to_images = _pixels if space is None else space.images
     if block is None:
-        block = _block_size(released, first)
+        block = _block_size(released, first, knowledge, space is not None)
     arguments.integer("block", block, 1)
     parts = []
     for low in range(0, len(first), block):
@@ -632,10 +632,21 @@ def _pixels(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _block_size(released: Released, first: torch.Tensor) -> int:
-    """Problems that fit in memory comfortably, in blocks of similar size."""
+def _block_size(
+    released: Released, first: torch.Tensor, knowledge: Knowledge, searched: bool
+) -> int:
+    """Problems that fit in memory comfortably, in blocks of similar size.
+
+    ``searched``: another space than that of the pixels.
+    """
     room = 2**24 if first.device.type == "cpu" else 2**29
-    parameters = sum(g[0].numel() for g in released.gradient.values())
-    # activations: about 64 numbers per pixel value
-    most = max(1, room // (parameters + 64 * first[0].numel()))
+    values = first[0].numel()
+    each = sum(g[0].numel() for g in released.gradient.values())
+    # activations: about 64 numbers per pixel value, and four times as many in a generator
+    if searched:
+        pixels = first.shape[1] * knowledge.labels.shape[1] * math.prod(knowledge.shape)
+        each += 4 * values + 256 * pixels
+    else:
+        each += 64 * values
+    most = max(1, room // each)
     return math.ceil(len(first) / math.ceil(len(first) / most))

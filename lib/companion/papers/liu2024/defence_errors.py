@@ -7,10 +7,11 @@ import pandas as pd
 
 from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
 from companion.experiments.clients import Setting, printed_rows, printed_settings
-from companion.experiments.tools import mean_and_error, shown_name
+from companion.experiments.tools import jointly, mean_and_error, shown_name
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Parameter, Tables, Verdict
 from companion.study.falsifiers import Change, Falsifier, World, column, graded, world
+from companion.study.verdicts import STANDARD_ERRORS
 
 #: the proposed attack of Table 7, and that of Table 8, without feature matching
 MATCHED, UNMATCHED = "Ours", "w/o FM"
@@ -149,29 +150,53 @@ def check_strengths(tables: Tables, target: str) -> Iterator[Verdict]:
     ours, limit = tables["ours"], mean_image_error(tables)
     strongest = (Setting("GradNoise", 0.1), Setting("GradPrune", 0.99))
     sizes = sorted(set(ours["batch size"]))
-    ends = [of_setting(ours, n, *strongest).min() for n in sizes]
+    ends = {n: of_setting(ours, n, *strongest).min() for n in sizes}
+    rises = rises_with_strength(ours)
+    below = ", ".join(
+        f"{error:.2f} in batches of {n}" for n, error in ends.items() if error < limit
+    )
     yield check_run(
         tables,
         target,
-        rises_with_strength(ours) and min(ends) > limit,
+        rises and not below,
         "the RMSE rises from noise of .001 to .1 and from pruning of 30 to 99 per cent at every "
         "batch size, and both ends are worse than the mean image",
-        ours=f"mean image {limit:.2f}",
+        ours=f"mean image {limit:.2f}" + (f"; {below}" if below else ""),
+        elsewhere="the error rises, but the strongest noise and pruning leave an attack that "
+        "searches an untrained network better than the mean image, which in print it is not: "
+        "more gets through them here, from a network with fewer parameters"
+        if rises
+        else "",
     )
     plain = {n: float(of_setting(ours, n, Setting("None")).iloc[0]) for n in sizes}
-    clipped = [Setting("GradClip", c) for c in (2, 4, 8)]
-    scaled = max((of_setting(ours, n, *clipped) / plain[n] - 1).abs().max() for n in sizes)
     few = sizes[:2]
+    works = max(plain[n] for n in few) < WORKS * limit
     yield check_run(
         tables,
         target,
-        max(plain[n] for n in few) < WORKS * limit and scaled < SCALED,
+        jointly(works, _clipping_changes_nothing(ours)),
         f"controls: undefended, in batches of {' and '.join(map(str, few))}, the attack has less "
         f"than {WORKS:.0%} of the mean image's error; clipping, which scales the gradient, changes "
         f"no error by {SCALED:.0%}",
         ours=", ".join(f"{plain[n] / limit:.1f} of it in batches of {n}" for n in sizes),
-        elsewhere="the attack does not work on these pictures without a defence",
+        elsewhere="clipping changes an error beyond its scatter, although it only scales gradients"
+        if works
+        else "the attack does not work on these pictures without a defence",
+        decided_by="more pictures: searches of an untrained network end apart where gradients "
+        "differ by rounding, by less here than the pictures scatter",
     )
+
+
+def _clipping_changes_nothing(errors: pd.DataFrame) -> bool | None:
+    """Whether no error differs from the undefended by five per cent; None if by its scatter."""
+    cells = errors.set_index(["batch size", "defence"])[["RMSE", "RMSE error"]]
+    clipped, plain = (cells.xs(name, level="defence") for name in ("GradClip", "None"))
+    beside = plain.loc[clipped.index]
+    change = (clipped["RMSE"] / beside["RMSE"] - 1).abs()
+    room = STANDARD_ERRORS * np.hypot(clipped["RMSE error"], beside["RMSE error"]) / beside["RMSE"]
+    if (change < SCALED).all():
+        return True
+    return False if (change > np.maximum(SCALED, room)).any() else None
 
 
 def strength_falsifiers() -> tuple[Falsifier, ...]:
