@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
 from companion.experiments.clients import Setting, printed_settings, seeded
-from companion.experiments.tools import as_numpy, mean_and_error
+from companion.experiments.tools import as_numpy, jointly, mean_and_error
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     WITHOUT_NEED,
@@ -244,12 +244,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 def _judge_control(tables: Tables) -> Verdict:
     control = tables["control"].set_index("matched")
-    least = control["gain"] - STANDARD_ERRORS * control["standard error"]
+    right = control.loc[[RECOVERED, TRUE]]
+    above, room = right["gain"] - GAINS, STANDARD_ERRORS * right["standard error"]
+    gained: bool | None = bool((above > room).all())
+    if not gained and tables.profile != "quick" and (above > -room).all():
+        gained = None  # the quick run decides; others may have too few pictures
     wrong = control.loc[[PUBLISHED, EXCHANGED, RANDOM], "gain"]
     mine, left = control.loc[RECOVERED, "cosine"], control.loc[NOTHING, "reached"]
     return check(
         "liu2024/fig4",
-        least[[RECOVERED, TRUE]].min() > GAINS and wrong.max() < 0 and mine > left,
+        jointly(gained, bool(wrong.max() < 0), bool(mine > left)),
         f"controls: under noise of {CONTROL_NOISE:g} and in batches of {CONTROL_SIZE}, on a "
         "network with more features, the fitted features are nearer to the true ones than those "
         "of pictures rebuilt without them, and matching raises the PSNR with them as with the true "
@@ -261,6 +265,7 @@ def _judge_control(tables: Tables) -> Verdict:
         + f"; cosines {mine:.3f} and {left:.1f}",
         tolerance=f"more than {GAINS:g} dB, {STANDARD_ERRORS:g} standard errors taken off",
         stand_in=tables.stand_in,
+        decided_by=f"more than 16 pictures: gains of {above.min() + GAINS:.1f} dB scatter",
     )
 
 
@@ -268,8 +273,8 @@ CAPTION = (
     "What feature matching adds to the proposed attack under each defence at several batch sizes: "
     "mean PSNR with it minus mean PSNR without. Filled: as run here, with 95% intervals over "
     "the pictures; hollow, where the data are the paper's: by the numbers of Tables 7 and 8. In "
-    "print feature matching gains most under light noise; on the network attacked here it lowers "
-    "the PSNR."
+    "print feature matching gains most under light noise; on the networks attacked here it lowers "
+    "the PSNR in most settings."
 )
 
 
