@@ -134,6 +134,10 @@ def test_runs_with_other_parameters_are_judged_as_they_come_out():
     tables = recorded("liu2024/fig4")
     assert tables.profile == "paper"
     gained = altered(tables, {"gains": lambda table: table.assign(PSNR=1.0)})
+    # the record's control has too few pictures
+    assert "not run here" in statuses(gained)["liu2024/fig4"]
+    more = {"control": lambda table: table.assign(**{"standard error": 0.05})}
+    gained = altered(gained, more)
     assert statuses(gained)["liu2024/fig4"] == {"reproduced", "holds on stand-in data"}
     genuine = altered(gained, {}, stand_ins=())
     assert statuses(genuine)["liu2024/fig4"] == {"reproduced"}
