@@ -17,6 +17,7 @@ from companion.papers.liu2024.error_moments import (
 )
 from companion.study import Study
 from companion.study.exhibits import described
+from companion.study.falsifiers import World, column
 
 # Means and deviations of two errors ------------------------------------------------------------
 
@@ -128,6 +129,17 @@ def test_units_of_the_rmse_are_found():
     row |= {f"{name} sd": round(v.std(), 2) for name, v in four.items()}
     found = table7.in_other_units(pd.DataFrame([row])).set_index("dB")["possible"]
     assert found[6] == 1 and found[0] == 0
+
+
+@pytest.mark.parametrize(("larger", "status"), [(1.0, "not run here"), (3.0, "differs")])
+def test_clipping_that_changes_errors_beyond_their_scatter_differs(larger, status):
+    clipped = column("ours", "RMSE", lambda c: larger * c, "defence == 'GradClip'")
+    tables = clipped(World(recorded("liu2024/table7"))).tables
+    *_, control = (v for v in table7.judge(tables) if v.target == "liu2024/table7")
+    assert control.status == status
+    as_quick = altered(tables, {}, profile="quick")
+    *_, control = (v for v in table7.judge(as_quick) if v.target == "liu2024/table7")
+    assert control.status == "failed"
 
 
 def test_runs_with_other_parameters_are_judged_as_they_come_out():

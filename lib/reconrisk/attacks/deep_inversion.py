@@ -640,13 +640,10 @@ def _block_size(
     ``searched``: another space than that of the pixels.
     """
     room = 2**24 if first.device.type == "cpu" else 2**29
-    values = first[0].numel()
-    each = sum(g[0].numel() for g in released.gradient.values())
-    # activations: about 64 numbers per pixel value, and four times as many in a generator
+    pixels = first.shape[1] * knowledge.labels.shape[1] * math.prod(knowledge.shape)
+    # activations: about 64 numbers per pixel value, and three times as many of a generator
+    each = sum(g[0].numel() for g in released.gradient.values()) + 64 * pixels
     if searched:
-        pixels = first.shape[1] * knowledge.labels.shape[1] * math.prod(knowledge.shape)
-        each += 4 * values + 256 * pixels
-    else:
-        each += 64 * values
+        each += 4 * first[0].numel() + 192 * pixels
     most = max(1, room // each)
     return math.ceil(len(first) / math.ceil(len(first) / most))

@@ -265,7 +265,8 @@ def _judge_control(tables: Tables) -> Verdict:
         + f"; cosines {mine:.3f} and {left:.1f}",
         tolerance=f"more than {GAINS:g} dB, {STANDARD_ERRORS:g} standard errors taken off",
         stand_in=tables.stand_in,
-        decided_by=f"more than 16 pictures: gains of {above.min() + GAINS:.1f} dB scatter",
+        decided_by=f"more than {CONTROL['images']} pictures: gains of {right['gain'].min():.1f} dB "
+        "scatter",
     )
 
 
