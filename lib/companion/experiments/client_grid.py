@@ -502,8 +502,6 @@ def _attacked(
     )
     together = _joined(released, aware)
     start = torch.rand(batches.images.shape, generator=generator, device=grid.device)
-    # all settings and attacks start from the same pictures: the start explains no difference
-    start = start.repeat(len(settings), 1, 1, 1, 1)
     return _invert(grid, name, network, together, knowledge, start, generator)
 
 
@@ -547,7 +545,13 @@ def _invert(
     start: torch.Tensor,
     generator: torch.Generator,
 ) -> Inversion:
-    """Run one of the attacks that minimise the distance of gradients."""
+    """Run one of the attacks that minimise the distance of gradients.
+
+    All settings and attacks start alike, at the pictures ``start`` (batches, n, ...) or at as many
+    first weights: the start explains no difference.
+    """
+    batches = len(start)
+    start = start.repeat(len(knowledge.labels) // batches, 1, 1, 1, 1)
     ours = replace(PROPOSED, weighting=grid.weighting)
     given = {"generator": generator, "iterations": grid.iterations}
     if grid.space == "pixels" or name == "GradientInversion":
@@ -569,7 +573,7 @@ def _invert(
         # not, so that no attack leads by them
         vectors = torch.randn((1, count, entering), generator=drawn, device=grid.device)
         given |= {
-            "space": replace(space, features=vectors),
+            "space": replace(space, features=vectors, distinct=batches),
             "learning_rate": prior_rate(grid.iterations),
             "signed": False,
         }

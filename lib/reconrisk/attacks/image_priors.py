@@ -37,17 +37,25 @@ class UntrainedSpace:
     Attributes
     ----------
     network : ImagePrior
-        Its weights are the initial ones of the first problem; the others draw their own.
+        Its weights are the initial ones of the first problem.
     noise : Tensor, shape (n, width, side, side)
         Input of the network, the same for every problem.
     features : Tensor, shape (P, n, f), optional
         Of each problem, recovered features of its images, in their order: they enter the network's
         residual blocks. :func:`~reconrisk.attacks.proposed_attack` fills them in.
+    distinct : int
+        How many initial weights are drawn, which the problems take in turn: with the number of
+        batches here, the same batches under several defences, one defence after another, start
+        alike. 0: each problem, and each of its restarts, draws its own.
     """
 
     network: ImagePrior
     noise: torch.Tensor
     features: torch.Tensor | None = None
+    distinct: int = 0
+
+    def __post_init__(self) -> None:
+        arguments.integer("distinct", self.distinct, 0)
 
     @classmethod
     def draw(cls, network: ImagePrior, count: int, generator: torch.Generator) -> UntrainedSpace:
@@ -59,11 +67,11 @@ class UntrainedSpace:
     def start(self, problems: int, count: int, generator: torch.Generator) -> torch.Tensor:
         """Return initial weights as vectors (problems, k), followed by any features."""
         rows = [_flat_weights(self.network)]
-        for _ in range(problems - 1):
+        for _ in range((self.distinct or problems) - 1):
             other = copy.deepcopy(self.network)
             draw_weights(other, generator)
             rows.append(_flat_weights(other))
-        weights = torch.stack(rows)
+        weights = torch.stack([rows[problem % len(rows)] for problem in range(problems)])
         if self.features is None:
             return weights
         # a problem's restarts follow one another
