@@ -47,6 +47,15 @@ def test_many_problems_weights_are_mapped_at_once():
     assert (values[1] - values[2]).abs().max() > 0.01
 
 
+def test_problems_take_a_given_number_of_first_weights_in_turn():
+    space = UntrainedSpace.draw(ImagePrior(_generator(), side=8, width=4), 2, _generator(1))
+    own = space.start(2, 2, _generator(2))
+    shared = replace(space, distinct=2).start(6, 2, _generator(2))
+    torch.testing.assert_close(shared, own.repeat(3, 1), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="distinct"):
+        replace(space, distinct=-1)
+
+
 def test_features_enter_every_residual_block_by_their_direction_and_are_not_optimised():
     network = ImagePrior(_generator(), side=8, width=4, features=6)
     blocks = [b for s in (*network.down, *network.up) for b in (s.before, s.after)]
