@@ -38,7 +38,7 @@ KEY = "hayes2023"
         ("fig1", {"epsilons": [10, 1e5]}, "epsilons must contain 1000, where hayes2023/fig1 is"),
         ("fig1", {"colour_epsilons": [10, 1e3]}, "colour_epsilons must contain 10000, 100000"),
         ("fig1", {"model_epsilons": [1e3, 1e5]}, "model_epsilons must start at 10 or below"),
-        ("fig6", {"colour_epsilons": [1e4]}, "colour_epsilons must contain 10, where"),
+        ("fig6", {"colour_epsilons": [1e4]}, "colour_epsilons must contain 10, 1000, where"),
         ("fig8", {"epsilons": [1, 1e3]}, "epsilons must contain one from 10 to 100"),
     ],
 )
@@ -136,10 +136,11 @@ def test_panels_have_stand_ins_of_their_own():
     found = statuses(recorded(f"{KEY}/fig6"))
     assert found[f"{KEY}/fig6a"] == "reproduced"
     assert found[f"{KEY}/fig6b"] == found[f"{KEY}/fig6"] == "holds on stand-in data"
+    assert found["C-003"] == "reproduced" and found["C-004"] == "holds on stand-in data"
     found = statuses(recorded(f"{KEY}/fig1"))
     assert found["C-005"] == "reproduced"
-    assert found["C-003"] == found[f"{KEY}/fig1"] == "differs"
-    assert found["C-004"] == "holds on stand-in data"
+    assert found[f"{KEY}/fig1a"] == found[f"{KEY}/fig1"] == "differs"
+    assert found[f"{KEY}/fig1b"] == "holds on stand-in data"
 
 
 # The pictures ------------------------------------------------------------------------------------

@@ -9,9 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import gradient_reconstructions as informed
-from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, Attacked
+from companion.papers.hayes2023.gradient_reconstructions import (
+    COLOUR,
+    GREY,
+    PANELS,
+    STARTS,
+    Attacked,
+)
 from companion.papers.hayes2023.shadow_models import SHADOW_PARAMETERS, baseline_errors, shadowed
-from companion.study import Context, Origin, Tables, Verdict, check, measurement, shared_by
+from companion.study import Context, Origin, Tables, Verdict, check, measurement
 from companion.study.falsifiers import World, column, frame, graded, together, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import (
@@ -34,13 +40,13 @@ from reconrisk.attacks import baselines
 NORMAL_95 = 1.96
 #: epsilon from which the attacks are compared
 LARGE = 1000.0
-#: epsilons between which good reconstructions begin, by the text
-PRINTED = {GREY: (1e2, 1e3), COLOUR: (1e3, 1e4)}
+#: learning rate at which every gradient is longer than C on MNIST
+WHOLLY_CLIPPED = 2.0
 
 PARAMETERS = {**informed.WITH_SHADOWS, **informed.COLOUR_PARAMETERS, **SHADOW_PARAMETERS}
 SETTLES = (
     *("hayes2023/fig1a", "hayes2023/fig1b"),
-    *("C-002", "C-003", "C-004", "C-005", "C-006"),
+    *("C-002", "C-005", "C-006"),
 )
 
 #: smallest ratio of the errors at the largest epsilon, on both data sets: of one order, and of
@@ -94,21 +100,18 @@ FALSIFIERS = (
         "errors of the gradient-based attack on grey images {} smaller",
         lambda w, by: _times(w, 1 - by, "data == 'grey'"),
         "hayes2023/fig1a",
-        "C-003",
         most=0.8,
     ),
     graded(
         "errors of the gradient-based attack on colour images {} larger",
         lambda w, by: _times(w, 1 + by, "data == 'colour'"),
         "hayes2023/fig1b",
-        "C-004",
         most=50,
     ),
     graded(
         "errors of the gradient-based attack on colour images {} smaller",
         lambda w, by: _times(w, 1 - by, "data == 'colour'"),
         "hayes2023/fig1b",
-        "C-004",
         most=0.9,
     ),
     graded(
@@ -242,13 +245,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         else "",
         decided_by=DECIDED_BY,
     )
-    for (which, panel), claim in zip(PANELS, ("C-003", "C-004"), strict=True):
+    for which, panel in PANELS:
         nearest, stand_in = lines.loc[which, "nearest neighbour"], informed.stands_in(tables, which)
         reason = _likely_reason(tables)
-        crossing = _crossing(
-            f"hayes2023/fig1{panel}", attack[which], which, nearest, stand_in, reason
-        )
-        yield from shared_by(crossing, claim)
+        yield _crossing(f"hayes2023/fig1{panel}", attack[which], which, nearest, stand_in, reason)
     yield _guo_bound(tables, attack[GREY])
     yield _model_based_fails(models, lines, tables.stand_in)
 
@@ -309,11 +309,19 @@ def _still_behind(
 
 def _likely_reason(tables: Tables) -> str:
     """What this run does otherwise than the paper, which sweeps the rate for every epsilon."""
+    p = tables.parameters
+    searched = (
+        f"{p.iterations} iterations of Adam from {p.restarts} first candidate"
+        f"{'s' * (p.restarts > 1)}, where the paper's takes a million from five"
+    )
+    if p.grey_training_rate <= WHOLLY_CLIPPED:
+        return f". The search takes {searched}"
     return (
-        f". The run trains at the learning rate {tables.parameters.grey_training_rate:g}, at which "
-        "many gradients are shorter than C, while the paper reports all of them clipped at C = 0.1 "
-        "(Appendix K.1). A short gradient is a weak signal: the share that is clipped is the "
-        "likely reason; this record has no smaller rate, Floors of a run has"
+        f". The run trains at the learning rate {p.grey_training_rate:g}, at which many gradients "
+        "are shorter than C, while the paper reports all of them clipped at C = 0.1 (Appendix "
+        "K.1), and a short gradient is a weak signal. That is a part of the reason: at rate "
+        f"{WHOLLY_CLIPPED:g}, where all are clipped, the same search errs less (Figure 6). It "
+        f"takes {searched}"
     )
 
 
@@ -339,7 +347,7 @@ def _crossing(
     reason: str,
 ) -> Verdict:
     """The epsilon at which the attack reaches the nearest neighbours' error, against the text."""
-    low, high = PRINTED[which]
+    low, high = STARTS[which]
     crossing = crossing_epsilon(attack["MSE"], nearest)
     spread = np.exp(STANDARD_ERRORS * _relative_error(attack))
     first, last = (crossing_epsilon(attack["MSE"] * f, nearest) for f in (1 / spread, spread))
@@ -511,7 +519,7 @@ def _panel(axis: Axes, tables: Tables, which: str) -> None:
         tables[name][tables[name]["data"] == which] for name in ("attack", "model-based")
     )
     lines, bound = tables["baselines"].set_index("data"), tables["bound"]
-    axis.axvspan(*PRINTED[which], color=GREY_LINE, alpha=0.12, linewidth=0)
+    axis.axvspan(*STARTS[which], color=GREY_LINE, alpha=0.12, linewidth=0)
     for name, style in (("uniform", ":"), ("mean image", "-."), ("nearest neighbour", "--")):
         axis.axhline(lines.loc[which, name], color=GREY_LINE, linestyle=style, linewidth=1.3)
     for drawn, colour in (("log with DP epsilon", PURPLE), ("log corrected", GREEN)):

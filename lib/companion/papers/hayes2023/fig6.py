@@ -1,5 +1,11 @@
-"""Figure 6: what reconstructions without candidates look like, over epsilon."""
+"""Figure 6: what reconstructions without candidates look like, over epsilon.
 
+Whether the attack *starts to perform well* where the text says so (C-003, C-004) is judged here, by
+whether a reconstruction is nearer to its target than to any other image. The nearest neighbours'
+error that Figure 1 draws marks a near-perfect one, in the paper's own words.
+"""
+
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,9 +14,10 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import gradient_reconstructions as informed
-from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS
+from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, STARTS
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import Falsifier, column, frame, graded, world
+from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import drawing, picture
 
 PARAMETERS = {
@@ -18,7 +25,7 @@ PARAMETERS = {
     **informed.COLOUR_PARAMETERS,
     "shown": Parameter("int", 4, 5, "not printed", "targets shown for each data set", low=1),
 }
-SETTLES = ("hayes2023/fig6a", "hayes2023/fig6b")
+SETTLES = ("hayes2023/fig6a", "hayes2023/fig6b", "C-003", "C-004")
 #: the digits
 THUMBNAIL = (0.0, 0.0, 1.0, 0.505)
 
@@ -27,6 +34,8 @@ THUMBNAIL = (0.0, 0.0, 1.0, 0.505)
 NOISE, LIKENESS = 0.1, 0.8
 #: how many times smaller the error is at the largest epsilon than at 10
 SMALLER = 30
+#: share of reconstructions nearest to their target from which the attack performs well
+WELL = 0.5
 #: smallest relative gain with each step of epsilon that can be seen
 GAIN = 0.1
 
@@ -55,7 +64,24 @@ def _panel_falsifiers(data: str, panel: str) -> tuple[Falsifier, ...]:
     )
 
 
+def _start_falsifiers(data: str, claim: str) -> Iterator[Falsifier]:
+    low, high = STARTS[data]
+    for epsilon, sign, more in ((low, 1, "more"), (high, -1, "fewer")):
+        yield graded(
+            f"{{}} {more} of the targets nearest at epsilon = {epsilon:g}",
+            column(
+                "found",
+                "target is nearest",
+                lambda c, by, sign=sign: c + sign * by,
+                f"data == '{data}' and epsilon == {epsilon}",
+            ),
+            claim,
+        )
+
+
 FALSIFIERS = (
+    *_start_falsifiers(GREY, "C-003"),
+    *_start_falsifiers(COLOUR, "C-004"),
     *_panel_falsifiers(GREY, "hayes2023/fig6a"),
     *_panel_falsifiers(COLOUR, "hayes2023/fig6b"),
     world("the same error at every epsilon", column("found", "MSE", lambda c: c.mean())),
@@ -72,7 +98,7 @@ FALSIFIERS = (
 
 @measurement
 def measure(study: Context) -> Tables:
-    informed.require(study, epsilons=(10.0,), colour_epsilons=(10.0,))
+    informed.require(study, epsilons=(10.0, *STARTS[GREY]), colour_epsilons=(10.0, *STARTS[COLOUR]))
     attacked = informed.attacked_both(study)
     images: dict[str, np.ndarray] = {}
     for which, a in attacked.items():
@@ -120,6 +146,29 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"at least {steps} steps",
         stand_in=tables.stand_in,
         decided_by="two epsilons from 10 to 10,000 for each data set",
+    )
+    for (which, _), claim in zip(PANELS, ("C-003", "C-004"), strict=True):
+        yield _starts(tables, which, claim)
+
+
+def _starts(tables: Tables, which: str, claim: str) -> Verdict:
+    """C-003, C-004: most reconstructions are nearest to their target from an epsilon on."""
+    found = tables["found"]
+    nearest = found[found["data"] == which].set_index("epsilon")["target is nearest"]
+    low, high = STARTS[which]
+    room = STANDARD_ERRORS * WELL / math.sqrt(tables.parameters[f"{which}_targets"])
+    early, late = nearest[low] - WELL, nearest[high] - WELL
+    decided = abs(early) > room and abs(late) > room
+    return check(
+        claim,
+        early < 0 < late if decided else None,
+        f"at epsilon = {low:g} less than half of the reconstructions are nearer to their target "
+        f"than to any other image, at {high:g} more than half",
+        ours=f"{nearest[low]:.0%} and {nearest[high]:.0%}",
+        paper=f"starts to perform well between {low:g} and {high:g}",
+        tolerance=f"{STANDARD_ERRORS:g} standard errors of a share of one half",
+        stand_in=informed.stands_in(tables, which),
+        decided_by="more targets",
     )
 
 

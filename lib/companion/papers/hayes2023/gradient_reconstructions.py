@@ -45,6 +45,8 @@ LINEARISED = 8
 GREY, COLOUR = "grey", "colour"
 #: the panels of the figures that show both
 PANELS = ((GREY, "a"), (COLOUR, "b"))
+#: epsilons between which the attack "starts to perform well", by Section 2.1
+STARTS = {GREY: (1e2, 1e3), COLOUR: (1e3, 1e4)}
 
 # Parameters --------------------------------------------------------------------------------------
 
