@@ -825,6 +825,15 @@ POINTS: dict[str, Point] = {
         "attack", {"mse": "mse error", "ssim": "ssim error", "cosine": "cosine error"}
     ),
     "beyond/batch_limits": batches_attacked_in_many_ways,
+    # both chunks of targets at one rate and epsilon, so that the means are those recorded
+    "beyond/run_floors": same_rows(
+        "errors",
+        ["rate", "epsilon", "attacker"],
+        {"rate": 2.0, "epsilon": 1000.0},
+        lambda name, task: name == "attack_targets",
+        overrides={"rates": [2.0], "epsilons": [1000.0]},
+        allowed=SINGLE,
+    ),
     "hayes2023/fig1": attacked_targets("attack", "MSE", _squared, 100.0, data="grey"),
     "hayes2023/fig6": attacked_targets("found", "MSE", _squared, 100.0, data="grey"),
     "hayes2023/fig8": attacked_targets(

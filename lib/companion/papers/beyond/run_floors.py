@@ -400,9 +400,13 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     errors, floors, runs = tables["errors"], tables["floors"], tables["runs"]
     rates = list(dict.fromkeys(errors["rate"]))
-    figure, [axes] = panels(1, len(rates), width=4.4, height=3.5)
+    columns = min(len(rates), 2)
+    figure, grid = panels(-(-len(rates) // columns), columns, width=4.4, height=3.5)
+    axes = [axis for row in grid for axis in row]
+    for axis in axes[len(rates) :]:
+        axis.set_axis_off()
     lowest = 0.2 * min(errors["MSE"].min(), floors[NORMAL].min())
-    for axis, rate in zip(axes, rates, strict=True):
+    for axis, rate in zip(axes, rates, strict=False):
         axis.axhline(tables["mean image"]["MSE"].iloc[0], color=GREY, linestyle="--", linewidth=1.2)
         own = floors[floors["rate"] == rate]
         for name, (colour, style) in _FLOORS.items():
@@ -427,7 +431,8 @@ def draw(tables: Tables) -> Figure:
         )
         axis.set_title(f"learning rate {rate:g}{said}", loc="left", fontsize=10)
         axis.set(xscale="log", yscale="log", xlabel="epsilon", ylim=(lowest, 4))
-    axes[0].set_ylabel("mean squared error")
+    for row in grid:
+        row[0].set_ylabel("mean squared error")
     legend_above(
         figure,
         [
