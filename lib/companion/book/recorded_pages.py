@@ -130,7 +130,7 @@ def _details(
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
             rows,
-            widths=(12, 12, 40, 18, 18),
+            widths=(16, 18, 38, 15, 13),
             classes="recorded-verdicts",
         ),
         ":::::",
