@@ -130,7 +130,7 @@ def _details(
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
             rows,
-            widths=(16, 18, 38, 15, 13),
+            widths=(15, 17, 36, 16, 16),
             classes="recorded-verdicts",
         ),
         ":::::",
