@@ -1,12 +1,9 @@
 # ---
 # jupyter:
 #   jupytext:
-#     formats: ipynb,py:percent
 #     text_representation:
 #       extension: .py
 #       format_name: percent
-#       format_version: '1.3'
-#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -26,7 +23,7 @@
 # the pretrained network. Where shadow models take part, of which MNIST needs tens of thousands, small
 # handwritten digits stand in. The same reconstructions serve the other figures on this page.
 
-# %% mystnb={"code_prompt_show": "Parameters of this page"} tags=["parameters", "hide-cell"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
 seed = 0  # every random draw derives from it
 device = "cpu"  # or "cuda"
@@ -35,7 +32,7 @@ overrides = {}  # {"exhibit id": {"parameter": value}}
 workers = 1  # processes for sweeps
 checkpoints = ""  # folder for the finished tasks of sweeps
 
-# %% mystnb={"code_prompt_show": "Set-up"} tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Set-up"}
 from companion.study import Study
 
 study = Study(
@@ -351,7 +348,7 @@ study.judge(fig12, tables)
 # gradients can return the mean picture, whose error on MNIST is about 0.07. Up to which $\varepsilon$
 # (100 full-batch steps, $\delta=10^{-5}$) is that picture better than every unbiased attack?
 
-# %% mystnb={"code_prompt_show": "Solution"} tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 import numpy as np
 from reconrisk import DPSGD
 
@@ -367,7 +364,7 @@ print(f"up to epsilon = {epsilon:.2f} it beats every unbiased attack, so their b
 # picture right (within 32/255) in 80% of the pixels, and which bound does that leave at
 # $\varepsilon=1$?
 
-# %% mystnb={"code_prompt_show": "Solution"} tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 black = float(np.mean((mnist <= 32 / 255).mean(axis=1) >= 0.8))
 uniform = bounds.log_prior_success_pixels(784, 0.8) / math.log(10)
 noise = privacy.noise_for_epsilon(1, 1e-5, steps=100)

@@ -143,6 +143,23 @@ def test_panels_have_stand_ins_of_their_own():
     assert found[f"{KEY}/fig1b"] == "holds on stand-in data"
 
 
+def test_the_puzzle_of_figure_1_is_told_with_the_records_numbers():
+    script = project_root() / "notebooks" / KEY / "03_without_candidates.py"
+    text = " ".join(script.read_text(encoding="utf-8").replace("\n# ", " ").split())
+    errors = recorded("beyond/run_floors")["errors"].query("epsilon == 1000")
+    mse = errors.set_index(["attacker", "rate"])["MSE"]
+    search, squared = mse["eq. (1)"], mse["squared distance"]
+    assert f"leaves {search[2.0]:.3f} (rate 2) and {search[0.1]:.3f} (rate 0.1)" in text
+    assert f"the squared distance {squared[2.0]:.3f} and {squared[0.1]:.3f}." in text
+    assert f"gets to {mse['mean and covariance', 0.1]:.3f} from the first layer alone" in text
+    found = recorded(f"{KEY}/fig6")["found"].query("data == 'grey'").set_index("epsilon")
+    assert "a fifth are nearest to their target" in text and "all but five at" in text
+    assert found.loc[100.0, "target is nearest"] == pytest.approx(0.2, abs=0.01)
+    assert round(1000 * (1 - found.loc[1000.0, "target is nearest"])) == 5
+    lines = recorded(f"{KEY}/fig1")["baselines"].set_index("data")
+    assert f"the line itself, {lines.loc['grey', 'nearest neighbour']:.3f}." in text
+
+
 # The pictures ------------------------------------------------------------------------------------
 
 

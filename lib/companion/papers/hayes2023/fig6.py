@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.experiments.tools import jointly
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, STARTS
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -157,11 +158,13 @@ def _starts(tables: Tables, which: str, claim: str) -> Verdict:
     nearest = found[found["data"] == which].set_index("epsilon")["target is nearest"]
     low, high = STARTS[which]
     room = STANDARD_ERRORS * WELL / math.sqrt(tables.parameters[f"{which}_targets"])
-    early, late = nearest[low] - WELL, nearest[high] - WELL
-    decided = abs(early) > room and abs(late) > room
+    held = (
+        None if abs(gap) <= room else bool(gap > 0)
+        for gap in (WELL - nearest[low], nearest[high] - WELL)
+    )
     return check(
         claim,
-        early < 0 < late if decided else None,
+        jointly(*held),
         f"at epsilon = {low:g} less than half of the reconstructions are nearer to their target "
         f"than to any other image, at {high:g} more than half",
         ours=f"{nearest[low]:.0%} and {nearest[high]:.0%}",
@@ -191,7 +194,7 @@ def alt(tables: Tables) -> str:
     found = tables["found"]
 
     def recognisable(which: str) -> str:
-        near = found.loc[(found["data"] == which) & (found["target is nearest"] > 0.5), "epsilon"]
+        near = found.loc[(found["data"] == which) & (found["target is nearest"] > WELL), "epsilon"]
         if near.empty:
             return f"of the {which} images none is recognisable"
         return (
