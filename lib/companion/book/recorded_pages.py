@@ -130,7 +130,7 @@ def _details(
         list_table(
             ("What", "Verdict", "Checked", "Ours", "Paper"),
             rows,
-            widths=(15, 17, 36, 16, 16),
+            widths=(15, 19, 34, 16, 16),
             classes="recorded-verdicts",
         ),
         ":::::",
