@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
+from companion.kernels import SAME_KERNELS
+
 ROOT = Path(__file__).parent
+
+# kernels compute as those did whose outputs are stored; a folder's conftest.py may import NumPy
+for _name, _value in SAME_KERNELS.items():
+    os.environ.setdefault(_name, _value)
 
 #: part of nbval's comparison that is left out. The HTML of a table is the same object as its plain
 #: text and, for results, as the JSON beside it; both of those are compared, and HTML differs with
@@ -46,14 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the papers' data sets, to compute points of recorded runs again "
         "(or RECONRISK_DATA_ROOT)",
     )
-
-
-def pytest_configure() -> None:
-    """Let kernels compute as those did whose outputs are stored."""
-    from companion.book.execute import SAME_KERNELS
-
-    for name, value in SAME_KERNELS.items():
-        os.environ.setdefault(name, value)
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from companion.book import downloads, execute, markdown, pages, refresh, sources, stage
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.cli import book
+from companion.kernels import SAME_KERNELS
 from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset
@@ -614,10 +615,17 @@ def test_libraries_take_the_kernels_of_a_processor_with_avx2():
     )
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", asked],
-        env=os.environ | execute.SAME_KERNELS,
+        env=os.environ | SAME_KERNELS,
         capture_output=True,
         text=True,
         check=True,
     )
     capability, wider = ran.stdout.split()
     assert capability in ("AVX2", "DEFAULT") and wider == "False"
+
+
+def test_tests_take_them_too():
+    """With or without workers, whose environment their parent has set: NumPy comes after it."""
+    from numpy._core._multiarray_umath import __cpu_features__ as features
+
+    assert not features["X86_V4"]

@@ -30,11 +30,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from companion.kernels import SAME_KERNELS
 from companion.study.progress import duration, pace
 from companion.study.stored import EXHIBIT_TAG
 
 __all__ = [
-    "SAME_KERNELS",
     "Failure",
     "Outcome",
     "Progress",
@@ -52,17 +52,6 @@ ENGINE = "reconrisk"
 
 #: environment variables of libraries that start one thread per core by default.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-#: environment variables with which PyTorch, NumPy and their libraries take the same machine code on
-#: every x86 processor with AVX2. Otherwise sums differ in their last bit, and so do attacks of many
-#: steps in their tables.
-SAME_KERNELS = {
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "MKL_CBWR": "COMPATIBLE",
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
-    "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "OPENBLAS_CORETYPE": "Haswell",
-}
 
 
 @dataclass(frozen=True)
