@@ -31,7 +31,7 @@ from companion.papers.liu2024.defence_panels import (
     settings_of,
 )
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Tables, Verdict, check, measurement
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import (
@@ -46,7 +46,10 @@ from companion.style import (
 from reconrisk.attacks import PROPOSED, Knowledge, fit_features, proposed_attack, recover_features
 from reconrisk.metrics import psnr
 
-PARAMETERS = GRID_AND_SIZES
+PARAMETERS = {
+    **GRID_AND_SIZES,
+    "control_images": Parameter("int", 16, 48, "not printed", "private pictures of the control", 8),
+}
 SHOWN = ("control",)
 FALSIFIERS = (
     graded(
@@ -98,7 +101,6 @@ CONTROL: dict[str, Any] = {
     "channels": 16,
     "wide": 512,
     "trained_neurons": 128,
-    "images": 16,
     "iterations": 300,
 }
 CONTROL_SIZE, CONTROL_NOISE = 4, 0.01
@@ -140,7 +142,8 @@ def _control(study: Context) -> pd.DataFrame:
     ``cosine`` is that of the matched features with the true ones, ``reached`` that of the
     reconstructions' features.
     """
-    grid = dataclasses.asdict(dataclasses.replace(Grid.of(study), **CONTROL))
+    known = {**CONTROL, "images": study.parameters.control_images}
+    grid = dataclasses.asdict(dataclasses.replace(Grid.of(study), **known))
     tasks = [{"grid": grid, "matched": name} for name in MATCHED_WITH]
     results = study.sweep(control_attack, tasks, "control of feature matching")
     rows = []
@@ -265,8 +268,8 @@ def _judge_control(tables: Tables) -> Verdict:
         + f"; cosines {mine:.3f} and {left:.1f}",
         tolerance=f"more than {GAINS:g} dB, {STANDARD_ERRORS:g} standard errors taken off",
         stand_in=tables.stand_in,
-        decided_by=f"more than {CONTROL['images']} pictures: gains of {right['gain'].min():.1f} dB "
-        "scatter",
+        decided_by=f"more than {tables.parameters.control_images} pictures: gains of "
+        f"{right['gain'].min():.1f} dB scatter",
     )
 
 
