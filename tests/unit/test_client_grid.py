@@ -21,7 +21,7 @@ from companion.experiments.client_grid import (
     rebuilt,
     run_grid,
 )
-from companion.experiments.clients import Setting, pictures, printed_settings
+from companion.experiments.clients import Setting, draw_batches, pictures, printed_settings
 from companion.study import Context, Study, find_exhibit, session
 from companion.study.exhibits import stand_ins
 from companion.study.parameters import resolve
@@ -189,3 +189,17 @@ def test_only_the_papers_pictures_and_network_are_the_papers(exhibit, smaller):
     assert taking_its_place() == taking_its_place(data="CIFAR-10") == ()
     for name, value in (smaller | {"data": "patches"}).items():
         assert taking_its_place(**{name: value}) == (f"{name} = {value}",)
+
+
+def test_labels_differ_within_a_batch_and_classes_are_drawn_evenly():
+    """Also where a round of the ten classes ends within a batch: 8 does not divide 10."""
+    images, labels = torch.zeros(200, 3, 8, 8), torch.arange(200) % 10
+    for size in (2, 3, 4, 8, 10):
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            drawn = draw_batches(images, labels, 100 // size, size, rng).labels
+            assert all(len(set(batch)) == size for batch in drawn.tolist())
+            counts = torch.bincount(drawn.flatten(), minlength=10)
+            assert counts.max() - counts.min() <= 1
+    larger = draw_batches(images, labels, 5, 16, np.random.default_rng(0)).labels
+    assert all(len(set(batch)) == 10 for batch in larger.tolist())

@@ -180,8 +180,18 @@ def draw_batches(
     order = rng.permutation(len(known))
     turn = np.empty(len(known), dtype=int)
     turn[order] = pd.Series(known[order]).groupby(known[order]).cumcount()
-    chosen = np.lexsort((rng.permutation(len(known)), turn))[: count * size]
-    place = torch.from_numpy(chosen.reshape(count, size))
+    sequence = np.lexsort((rng.permutation(len(known)), turn))
+    classes = len(np.unique(known))
+    for start in range(0, count * size, size):
+        seen: set[int] = set()
+        for i in range(start, start + size):
+            others = (j for j in range(i, len(sequence)) if known[sequence[j]] not in seen)
+            j = next(others, i)  # a round of classes may end within a batch
+            sequence[[i, j]] = sequence[[j, i]]
+            seen.add(known[sequence[i]])
+            if len(seen) == classes:
+                seen.clear()
+    place = torch.from_numpy(sequence[: count * size].reshape(count, size))
     return Batches(images[place], labels[place])
 
 
