@@ -185,8 +185,7 @@ def check_strengths(tables: Tables, target: str) -> Iterator[Verdict]:
         elsewhere="clipping changes an error beyond its scatter, although it only scales gradients"
         if works
         else "the attack does not work on these pictures without a defence",
-        decided_by="more pictures, or equal starts: every setting's search of an untrained network "
-        "begins with weights of its own, and ends apart by less than the pictures scatter",
+        decided_by="more pictures: errors under clipping scatter by more than that",
     )
 
 
