@@ -181,16 +181,14 @@ def draw_batches(
     turn = np.empty(len(known), dtype=int)
     turn[order] = pd.Series(known[order]).groupby(known[order]).cumcount()
     sequence = np.lexsort((rng.permutation(len(known)), turn))
-    classes = len(np.unique(known))
-    for start in range(0, count * size, size):
+    told_apart = size <= len(np.unique(known))
+    for start in range(0, count * size if told_apart else 0, size):
         seen: set[int] = set()
         for i in range(start, start + size):
             others = (j for j in range(i, len(sequence)) if known[sequence[j]] not in seen)
             j = next(others, i)  # a round of classes may end within a batch
             sequence[[i, j]] = sequence[[j, i]]
             seen.add(known[sequence[i]])
-            if len(seen) == classes:
-                seen.clear()
     place = torch.from_numpy(sequence[: count * size].reshape(count, size))
     return Batches(images[place], labels[place])
 
