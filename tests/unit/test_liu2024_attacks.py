@@ -131,7 +131,10 @@ def test_units_of_the_rmse_are_found():
     assert found[6] == 1 and found[0] == 0
 
 
-@pytest.mark.parametrize(("larger", "status"), [(1.0, "not run here"), (3.0, "differs")])
+@pytest.mark.parametrize(
+    ("larger", "status"),
+    [(1.0, "holds on stand-in data"), (1.2, "not run here"), (3.0, "differs")],
+)
 def test_clipping_that_changes_errors_beyond_their_scatter_differs(larger, status):
     clipped = column("ours", "RMSE", lambda c: larger * c, "defence == 'GradClip'")
     tables = clipped(World(recorded("liu2024/table7"))).tables
@@ -139,18 +142,16 @@ def test_clipping_that_changes_errors_beyond_their_scatter_differs(larger, statu
     assert control.status == status
     as_quick = altered(tables, {}, profile="quick")
     *_, control = (v for v in table7.judge(as_quick) if v.target == "liu2024/table7")
-    assert control.status == "failed"
+    assert control.status == ("failed" if larger > 1 else status)
 
 
 def test_runs_with_other_parameters_are_judged_as_they_come_out():
     tables = recorded("liu2024/fig4")
     assert tables.profile == "paper"
     gained = altered(tables, {"gains": lambda table: table.assign(PSNR=1.0)})
-    # the record's control has too few pictures
-    assert "not run here" in statuses(gained)["liu2024/fig4"]
-    more = {"control": lambda table: table.assign(**{"standard error": 0.05})}
-    gained = altered(gained, more)
     assert statuses(gained)["liu2024/fig4"] == {"reproduced", "holds on stand-in data"}
+    fewer = {"control": lambda table: table.assign(**{"standard error": 0.3})}
+    assert "not run here" in statuses(altered(gained, fewer))["liu2024/fig4"]
     genuine = altered(gained, {}, stand_ins=())
     assert statuses(genuine)["liu2024/fig4"] == {"reproduced"}
 
