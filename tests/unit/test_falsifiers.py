@@ -49,6 +49,8 @@ def stored(exhibit):
 LATE = {
     # four pictures differ too much from each other
     "liu2024/fig2": {"E-018"},
+    # nor eight whether one attack leads another
+    "liu2024/table4": {"E-020"},
     "hayes2023/fig1": {
         *("hayes2023/fig1a", "hayes2023/fig1b"),
         *("C-002", "C-006"),

@@ -57,7 +57,7 @@ FALSIFIERS = (
         "undefended errors {} larger",
         column("errors", "RMSE", lambda c, by: c * (1 + by), "setting == 'None'"),
     ),
-    world("both methods return the mean image", guessing("errors"), "", "E-018"),
+    world("both methods return the mean image", guessing("errors"), ""),
     world(
         "a mean image as good as the attacks",
         column("references", "RMSE", lambda c: 0.1),
@@ -118,13 +118,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     errors = tables["errors"]
     by_attack = errors.pivot(index="setting", columns="attack", values="RMSE")
     pruned = errors[errors["setting"] == SETTINGS[-1].title].set_index("attack")
-    beyond = STANDARD_ERRORS * pruned["RMSE error"]
-    worse = (pruned["RMSE"] - beyond > limit).all()
+    room = STANDARD_ERRORS * pruned["RMSE error"]
+    # "almost unrecognizable": by the measure by which an attack works or does not
+    fails, works = pruned["RMSE"] - room > WORKS * limit, pruned["RMSE"] + room < WORKS * limit
     yield check_run(
         tables,
         "E-018",
-        True if worse else False if (pruned["RMSE"] + beyond < limit).any() else None,
-        "pruned to one entry of a hundred, both methods do worse than the mean image",
+        True if fails.all() else False if works.any() else None,
+        f"pruned to one entry of a hundred, both methods leave more than {WORKS:.0%} of the mean "
+        "image's error, which no gradient is needed for",
         ours=" and ".join(f"{e:.2f}" for e in pruned["RMSE"]) + f"; mean image {limit:.2f}",
         elsewhere="one of them does not",
         decided_by="more than four pictures: several dozen",
@@ -144,7 +146,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         elsewhere="the iterations were too few",
     )
     yield from shared_by(well, "E-019")
-    better, error = _difference(tables)
+    pairs = tables["undefended"]
+    better, error = mean_and_error(pairs["GradientInversion"] - pairs[MATCHED])
     printed_gain = printed.iloc[0] - printed.iloc[1]
     # worse, or better, beyond doubt; by the printed gain of .01 many pictures would be needed
     clearly_less, clearly_more = (better + s * STANDARD_ERRORS * error for s in (1, -1))
@@ -159,17 +162,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         else "",
         decided_by="several hundred pictures",
     )
-
-
-def _difference(tables: Tables) -> tuple[float, float]:
-    """By how much the proposed attack's undefended RMSE is smaller, and the standard error."""
-    if "undefended" in tables:
-        pairs = tables["undefended"]
-        return mean_and_error(pairs["GradientInversion"] - pairs[MATCHED])
-    # older runs kept no pairs: the error of a difference is at most the sum of both
-    means = tables["errors"].query("defence == 'None'").set_index("attack")
-    errors = means["RMSE error"]
-    return means["RMSE"]["GradientInversion"] - means["RMSE"][MATCHED], float(errors.sum())
 
 
 CAPTION = (
