@@ -515,6 +515,18 @@ def trained_under_defences(record: Record, data_root: str) -> list[Agreement]:
     return found
 
 
+def loss_of_noise(record: Record, data_root: str) -> list[Agreement]:
+    """One training under light noise, of those whose mean loss Figure 3 of paper E has."""
+    swept = task_of(record, data_root, "train_settings")
+    task, parameters = max(swept.tasks, key=lambda t: t["size"]), record.provenance.parameters
+    chosen = [["GradNoise", 0.001, parameters["learning_rate"]]]
+    ((run,),) = swept.compute(task | {"settings": chosen, "runs": 1})["losses"]
+    at = {"defence": "GradNoise", "strength": 0.001, "batch size": task["size"]}
+    was = row_of(record.tables["ours"], **at)
+    allowed = ERRORS * was["error"] * math.sqrt(parameters["runs"])
+    return [Agreement("loss of one run", run[-1], was["loss"], allowed)]
+
+
 def training_measured(table: str = "training") -> Point:
     """Accuracy and norms of one training of paper C, with the draws of the run."""
 
@@ -898,6 +910,7 @@ POINTS: dict[str, Point] = {
         allowed={"cosine": 0.01},
     ),
     "liu2024/fig2": attacked_clients("GradientInversion", ["None"], table="errors"),
+    "liu2024/fig3": loss_of_noise,
     "liu2024/table4": attacked_clients(
         "Robbing The Fed", ["GradClip C=2", "GradPrune p=0.9"], same=True
     ),

@@ -201,14 +201,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 def _agrees(table: pd.DataFrame) -> bool | None:
     """Whether measured ratios are those expected, where an expectation is known."""
     known = table[table["theory"].notna() & (table["N"] >= _VALUES)]
-    return within(known["ratio"] / known["theory"], 1, _errors(known) / known["theory"], _MARGIN)
-
-
-def _errors(table: pd.DataFrame) -> pd.Series:
-    if "standard error" in table:
-        return table["standard error"]
-    # older runs kept the deviation in units of its error, where an expectation is known
-    return (table["ratio"] - table["theory"]) / table["z-score"]
+    return within(
+        known["ratio"] / known["theory"], 1, known["standard error"] / known["theory"], _MARGIN
+    )
 
 
 def _deviation(table: pd.DataFrame) -> float:
@@ -272,7 +267,9 @@ def draw(tables: Tables) -> Figure:
                 continue
             expected = cells["theory"].where(cells["theory"].notna(), cells["ratio"])
             axis.plot(cells["sigma"], expected, color=colour, lw=1.3)
-            room = (1.96 * _errors(cells)).clip(upper=0.9 * cells["ratio"])  # the axis is a log
+            room = (1.96 * cells["standard error"]).clip(
+                upper=0.9 * cells["ratio"]
+            )  # the axis is a log
             look: dict[str, Any] = {"color": colour, "ms": 4.5, "elinewidth": 1, "capsize": 2}
             axis.errorbar(cells["sigma"], cells["ratio"], room, fmt=marker, label=label, **look)
         title = name if " N = " in name else f"{name}, N = {own['N'].iloc[0]:,}"

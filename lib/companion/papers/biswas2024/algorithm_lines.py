@@ -74,10 +74,8 @@ def draw_batch(
 
 def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
     """Judge whether every line of the table ``"lines"`` agrees with its other route."""
-    lines = tables["lines"]
-    # older records keep no deviations
-    found = tables["deviations"].eval("off <= allowed") if "deviations" in tables else lines["ok"]
-    wrong = list(lines.loc[~found.astype(bool), "does"])
+    lines, found = tables["lines"], tables["deviations"].eval("off <= allowed")
+    wrong = list(lines.loc[~found, "does"])
     return check(
         target,
         len(lines) and not wrong,

@@ -227,9 +227,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     clean, *noisy = (left[label(release)] for release in LEAKED)
     few = clean[clean.index.get_level_values("batch size") <= LARGEST_LEAKED]
     many = clean.drop(few.index)
-    # one that misses by chance decides nothing; older records have no error of a median
-    error = cells["median MSE error"] if "median MSE error" in cells else 0 * cells["start"]
-    chance = STANDARD_ERRORS * (error / cells["start"])[label(LEAKED[0])]
+    # one that misses by chance decides nothing
+    chance = STANDARD_ERRORS * (cells["median MSE error"] / cells["start"])[label(LEAKED[0])]
     works = bool((few < WORKS).all() and len(many) and (many > FAILS).all())
     nearly = (few - chance[few.index] < WORKS).all() and (many + chance[many.index] > FAILS).all()
     decided = works or not (nearly and len(many))
@@ -297,11 +296,9 @@ def _beside_uniform_noise(tables: Tables) -> Verdict:
         tables[name].set_index(by)
         for name, by in (("printed", ["data", "row"]), ("uniform", "data"))
     )
-    # older records do not say how many: all
-    pictures = uniform["pictures"] if "pictures" in uniform else uniform["MSE"] * math.inf
     noisy = [(which, printed["MSE"][which, label(r)]) for which in SETS for r in LEAKED[1:]]
     # the mean of eight pictures scatters by this, and ours of those at hand
-    scatter = uniform["spread"] * np.sqrt(1 / LARGEST_LEAKED + 1 / pictures)
+    scatter = uniform["spread"] * np.sqrt(1 / LARGEST_LEAKED + 1 / uniform["pictures"])
     scores = [abs(value - uniform["MSE"][which]) / scatter[which] for which, value in noisy]
     return check(
         "biswas2024/table3",

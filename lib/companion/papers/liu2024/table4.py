@@ -304,8 +304,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"lower the smallest in {stronger}",
     )
     yield _collisions(tables)
-    if _STRONG in tables:  # older runs did not try it
-        yield _stronger(tables)
+    yield _stronger(tables)
 
 
 def _lowest_in_most(tables: Tables, in_print: str) -> Verdict:

@@ -140,8 +140,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     controls = networks["Corollary 1"], networks["with bias"]
     expected = offset[EXPECTED]  # below 1 if the mean value exceeds 1/4
     lower = offset["ratio"] + STANDARD_ERRORS * offset["error"] < 1
-    # older runs have no oracle
-    told = networks[ORACLE]["ratio"] / CLIPPING**2 if ORACLE in networks else pd.Series([1.0])
+    told = networks[ORACLE]["ratio"] / CLIPPING**2
     unbiased = (tables["variants"]["bias"].abs() < BIAS_MARGIN**2).all()
     better = refute(
         "mean_to_extreme/cor1",

@@ -90,8 +90,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         jointly(
             bool(brightest < BLACK and (table["beta"] < 1).all()),
             within(noise, 1, error, NOISE_MARGIN),
-            # older runs have none
-            "rescaled" not in tables or bool((tables["rescaled"]["off C = ||X||"] < 1e-9).all()),
+            bool((tables["rescaled"]["off C = ||X||"] < 1e-9).all()),
         ),
         "at a very small C all reconstructions are nearly black; divided by beta they are those of "
         "C = ||X||",
