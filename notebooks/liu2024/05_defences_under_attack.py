@@ -74,7 +74,9 @@ study = Study(
 # head's weights ten thousand times larger the errors are below 0.02 under every printed noise (last
 # table), and nothing but clipping limits them. Every "lowest error" under noise, in the table and in
 # Figure 3, is one without that server. The errors printed for Robbing the Fed fall as batches grow,
-# the opposite of what collisions do.
+# the opposite of what collisions do. Recorded with the image prior that the paper searches, the
+# proposed attack is lowest or ties in most settings, as in print; from pixels, as in the quick run,
+# eight pictures do not tell it from the others.
 #
 # The defences' order is not the same either. In print, dropping nine entries of ten at random
 # leaves the errors of no defence at all, and pruning the nine smallest of ten is among the best. On
@@ -208,7 +210,9 @@ study.judge(table8, tables)
 # the head's gradient by least squares in the order of the labels
 # ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it
 # does with the true features. Features of another image or a random span cost as many:
-# {ref}`the map <exhibit-beyond-feature_law>` says when which is to be expected.
+# {ref}`the map <exhibit-beyond-feature_law>` says when which is to be expected. Recorded on CIFAR-10
+# with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1, and in batches of eight it
+# gains in all but one setting.
 #
 # Clipping is a common factor, and neither a cosine nor the fit, which estimates the factor, sees it.
 # So the clipped cells of Tables 7 and 8 must be those without a defence, and nearly are in Table 7
