@@ -15,7 +15,7 @@ from companion.papers.liu2024.error_moments import (
     largest_mean_psnr,
     least_mean_psnr,
 )
-from companion.study import Study
+from companion.study import Study, registry
 from companion.study.exhibits import described
 from companion.study.falsifiers import World, column
 
@@ -114,8 +114,12 @@ def test_figure_2_sees_a_larger_difference_than_its_spread():
         pairs = pd.DataFrame({"GradientInversion": other, "Ours": errors})
         assert found in statuses(altered(tables, {"undefended": pairs}))["E-019"]
     seen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", -0.2)})
-    assert statuses(tables)["E-018"] == {"holds on stand-in data"}
+    assert statuses(tables)["E-018"] == {"not run here"}
     assert statuses(seen)["E-018"] == {"failed"}
+    unseen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", 0.2)})
+    assert statuses(unseen)["E-018"] == {"holds on stand-in data"}
+    scattered = {"errors": lambda table: table.assign(**{"RMSE error": 0.1})}
+    assert statuses(altered(unseen, scattered))["E-018"] == {"not run here"}
 
 
 def test_units_of_the_rmse_are_found():
@@ -152,6 +156,39 @@ def test_runs_with_other_parameters_are_judged_as_they_come_out():
     assert "not run here" in statuses(altered(gained, fewer))["liu2024/fig4"]
     genuine = altered(gained, {}, stand_ins=())
     assert statuses(genuine)["liu2024/fig4"] == {"reproduced"}
+
+
+# What the page says ------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_records_numbers():
+    page = (registry.project_root() / "book/papers/liu2024.md").read_text(encoding="utf-8")
+    gains = recorded("liu2024/fig4")["gains"].set_index(["batch size", "defence", "strength"])
+    gains = gains["PSNR"]
+    noises = {n: [gains[n, "GradNoise", s] for s in (0.01, 0.05, 0.1)] for n in (2, 4, 8)}
+    two, four, eight = (_listed(values) for values in noises.values())
+    assert f"0.01, 0.05 and 0.1 {two} dB in batches of two, {four} in batches of four" in page
+    assert f"{eight} in batches of eight" in page
+    assert "it gains in 14 of 15 settings" in page
+    assert (gains[8] > 0).sum() == 14 and len(gains[8]) == 15
+    assert "costs up to 0.7 dB" in page and f"{-gains[[2, 4]].min():.1f}" == "0.7"
+    for table in ("table7", "table8"):
+        errors = recorded(f"liu2024/{table}")["ours"].set_index(["batch size", "setting"])["RMSE"]
+        plain = errors.xs("None", level="setting")
+        for c in (2, 4, 8):
+            assert (errors.xs(f"GradClip C={c}", level="setting") - plain).abs().max() < 1e-3
+    own = recorded("liu2024/table7")["ours"].set_index(["batch size", "setting"])["PSNR"]
+    assert f"in batches of two is then {own[2, 'None']:.1f}" in page
+    cells = recorded("liu2024/table6")["cells"].query("metric == 'PSNR'")
+    wide = cells.pivot(index="batch size", columns="method", values="value")
+    matched, random = (wide[name] - wide["w/o FM"] for name in ("Ours", "random vectors"))
+    assert f"matching gains {_listed(matched)} dB at batch sizes 4, 8, 16 and 32" in page
+    assert f"they gain {_listed(random)} dB." in page
+
+
+def _listed(values):
+    *first, last = (f"{value:.1f}" for value in values)
+    return f"{', '.join(first)} and {last}"
 
 
 # Drawing -----------------------------------------------------------------------------------------
