@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from companion.experiments.client_grid import (
     Grid,
@@ -570,6 +571,8 @@ def draw(tables: Tables) -> Figure:
             axis.set_ylim(-0.02, 1.1 * points["RMSE"].max())
             low, high = axis.get_xlim()
             ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= t <= high]
+            if len(ticks) < 2:
+                ticks = [t for t in MaxNLocator(3).tick_values(low, high) if low <= t <= high]
             axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
             axis.minorticks_off()
             highest = edge.iloc[-1]
