@@ -364,14 +364,14 @@ def batches_attacked_in_many_ways(record: Record, data_root: str) -> list[Agreem
     noise = max(t["relative_noise"] for t in swept.tasks)
     task = next(t for t in swept.tasks if (t["batch_size"], t["relative_noise"]) == (8, noise))
     result = swept.compute(task)
-    natural = {name: (values, EXACT) for name, values in result["guesses"].items()}
-    attacks = {name: values["natural"] for name, values in result["attacks"].items()}
-    natural["with a prior"] = (attacks["with a prior"], SINGLE)
+    errors = {name: (values, EXACT) for name, values in result["guesses"].items()}
+    attacks = {name: values["by label"] for name, values in result["attacks"].items()}
+    errors["with a prior"] = (attacks["with a prior"], SINGLE)
     # a search in single precision ends elsewhere when additions change their order
-    natural["inverting gradients"] = (attacks["inverting gradients"], 0.25)
+    errors["inverting gradients"] = (attacks["inverting gradients"], 0.25)
     found = []
-    for name, (values, reach) in natural.items():
-        was = row_of(record.tables["errors"], attack=name, n=8, noise=float(noise))["natural"]
+    for name, (values, reach) in errors.items():
+        was = row_of(record.tables["errors"], attack=name, n=8, noise=float(noise))["by label"]
         found.append(Agreement(name, float(np.mean(values)), was, reach * was))
     return found
 

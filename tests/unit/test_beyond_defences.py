@@ -267,23 +267,9 @@ def strongest_tables():
     layers = [{"defence": "None", "floor without noise": 0.0}]
     return made(
         strongest_attack,
-        {"leads": {"lead": [0.1, 0.0]}, "fits": fits, "ranks": ranks, "two layers": layers},
+        {"fits": fits, "ranks": ranks, "two layers": layers},
     )
 
 
 def test_pictures_of_the_strongest_attack():
     assert len(strongest_attack.draw(strongest_tables()).axes) == 2
-
-
-def test_leads_count_an_attack_that_knows_no_more_once():
-    cells = pd.DataFrame(
-        {"attack": attack, "aware": aware, "defence": defence, "setting": defence, "batch size": 2,
-         "batch": batch, "RMSE": error}
-        for defence in ("GradClip", "GradDrop")
-        for attack, aware, error in (("A", False, 0.3), ("A", True, 0.1), ("B", False, 0.4))
-        for batch in range(2)
-    )  # fmt: skip
-    found = strongest_attack.leads(cells).set_index("setting")
-    assert found.loc["GradClip", ["best", "second"]].tolist() == ["A", "B"]
-    assert found.loc["GradDrop", ["best", "second"]].tolist() == ["A, aware", "A"]
-    assert found["lead"].tolist() == pytest.approx([0.1, 0.2])

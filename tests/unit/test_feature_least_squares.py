@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from reconrisk.attacks import fit_features, recover_features
+from reconrisk.attacks.feature_least_squares import _Layer
 from reconrisk.convnets import ConvNet, randomise_neurons
 from reconrisk.mechanisms import Clipping, EntryDropout, NeuronDropout, Noise, Pruning, Released
 from reconrisk.training import client_updates
@@ -101,3 +102,17 @@ def test_bad_input_is_refused(problem):
     bad = {n: torch.full_like(g, torch.nan) for n, g in released.gradient.items()}
     with pytest.raises(ValueError, match="released must be finite"):
         fit_features(network, replace(released, gradient=bad), labels)
+
+
+@pytest.mark.parametrize("wide", [16, 64])
+def test_regressions_solve_their_normal_equations_with_fewer_neurons_than_features_too(wide):
+    network = ConvNet(_generator(), side=8, channels=12, wide=wide).eval()
+    assert network.wide is not None
+    layer = _Layer(network, Released({}))
+    slope, right = torch.rand((2, 2, 3, wide), generator=_generator(1), dtype=torch.float64)
+    ridge = torch.rand((2, 3), generator=_generator(2), dtype=torch.float64)
+    found = layer.regressions(slope, right, ridge)
+    for (i, j), solution in zip(((0, 0), (1, 2)), (found[0, 0], found[1, 2]), strict=True):
+        sloped = slope[i, j][:, None] * network.wide.weight.double()
+        left = sloped.mT @ (sloped @ solution) + ridge[i, j] * solution
+        torch.testing.assert_close(left, sloped.mT @ right[i, j], rtol=1e-8, atol=1e-10)

@@ -10,7 +10,7 @@ import torch
 from reconrisk.training import Weights
 from reconrisk.training._backpropagation import one_hot
 
-__all__ = ["Inversion", "Problem", "inner_products"]
+__all__ = ["Inversion", "Problem", "gram", "inner_products"]
 
 
 @dataclass(frozen=True)
@@ -123,3 +123,14 @@ def inner_products(
     triples = zip(one, other, buffers, strict=True)
     parts = [torch.mul(a, b, out=out).flatten(1).sum(dim=1) for a, b, out in triples]
     return torch.stack(parts).sum(dim=0)
+
+
+def gram(rows: torch.Tensor) -> torch.Tensor:
+    """Return ``rows.mT @ rows``, (d, d), of rows (n, d) without a derivative.
+
+    On the processor NumPy makes it: of a product of a matrix with itself it computes one triangle.
+    """
+    if rows.device.type != "cpu":
+        return rows.mT @ rows
+    values = rows.numpy()
+    return torch.from_numpy(values.T @ values)

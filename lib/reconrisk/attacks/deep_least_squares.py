@@ -19,7 +19,7 @@ from torch import nn
 
 from reconrisk import arguments
 from reconrisk.attacks._interface import Knowledge
-from reconrisk.attacks._inversion_problem import Inversion
+from reconrisk.attacks._inversion_problem import Inversion, gram
 from reconrisk.attacks._levenberg_marquardt import NormalEquations, minimise_squares
 from reconrisk.mechanisms import Released
 from reconrisk.training import update_function, update_jacobian
@@ -187,12 +187,13 @@ class _BatchObjective:
         )
         assert jacobian is not None
         error = values[self._visible] - self._seen
-        jacobian = jacobian[self._visible]
+        if len(error) < len(values):
+            jacobian = jacobian[self._visible]
         penalty, prior_gradient, precision = self._prior_term(point)
         return (
             self._misfit(error) + penalty,
             _to_numpy(jacobian.mT @ error) / self._scale + prior_gradient,
-            _to_numpy(jacobian.mT @ jacobian) / self._scale + precision,
+            _to_numpy(gram(jacobian)) / self._scale + precision,
         )
 
     def _images(self, point: np.ndarray) -> torch.Tensor:

@@ -153,6 +153,9 @@ class _Layer:
         assert network.wide is not None
         self._function = network.activation
         self._weights = network.wide.weight.double()  # (m, f)
+        wide, deep = self._weights.shape
+        # with fewer equations than unknowns, regressions are solved by their duals
+        self._products = self._weights @ self._weights.T if wide < deep else None
         self._bias = network.wide.bias.double()
         self._head, self._offset = network.head.weight.double(), network.head.bias.double()
         self._factors = None if released.units is None else released.units.double()[:, None]
@@ -173,8 +176,8 @@ class _Layer:
 
     def first(self, values: torch.Tensor) -> torch.Tensor:
         """Features to which a linear layer would give these responses (P, n, m)."""
-        weights = torch.ones_like(values)
-        return self._solve(weights, values - values.mean(dim=2, keepdim=True), values.new_ones(()))
+        centred = values - values.mean(dim=2, keepdim=True)
+        return self.regressions(torch.ones_like(values), centred, values.new_ones((1, 1)))
 
     def step(
         self,
@@ -193,23 +196,28 @@ class _Layer:
         left = values - found
         scatter = left.square().sum(dim=2) / max(1, values.shape[2] - size)
         ridge = scatter * size / usual
-        weights = slope.square()
-        moved = self._solve(weights, slope * (left + slope * (features @ self._weights.T)), ridge)
+        moved = self.regressions(slope, left + slope * (features @ self._weights.T), ridge)
         # mean square error of a posterior mean, by the average curvature
-        curvature = (weights @ self._weights.square()).mean(dim=2)
+        curvature = (slope.square() @ self._weights.square()).mean(dim=2)
         lost = size * scatter / (curvature + ridge) / share**2
         length = moved.square().sum(dim=2)
         return moved, ((length / (length + lost)).sqrt(), scatter.sqrt())
 
-    def _solve(
-        self, weights: torch.Tensor, right: torch.Tensor, ridge: torch.Tensor
+    def regressions(
+        self, slope: torch.Tensor, right: torch.Tensor, ridge: torch.Tensor
     ) -> torch.Tensor:
-        """Ridge regressions on the layer's weights, one for each image."""
+        """Ridge regressions of ``right`` (P, n, m) on ``slope`` times the layer's weights."""
         w = self._weights
-        normal = (weights.flatten(0, 1)[:, None] * w.T) @ w
-        normal.diagonal(dim1=1, dim2=2).add_(ridge.expand(weights.shape[:2]).reshape(-1, 1))
-        solved = torch.linalg.solve(normal, right.flatten(0, 1) @ w)
-        return solved.unflatten(0, weights.shape[:2])
+        own, u = slope.flatten(0, 1)[..., None], right.flatten(0, 1)[..., None]
+        if self._products is not None:
+            matrix = own * self._products * own.mT
+        else:
+            matrix, u = (own.square() * w).mT @ w, w.T @ (own * u)
+        matrix.diagonal(dim1=1, dim2=2).add_(ridge.expand(slope.shape[:2]).reshape(-1, 1))
+        solved = torch.linalg.solve(matrix, u)
+        if self._products is not None:
+            solved = w.T @ (own * solved)
+        return solved[..., 0].unflatten(0, slope.shape[:2])
 
 
 def _kept(released: Released) -> torch.Tensor | None:

@@ -19,6 +19,7 @@ import torch
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
+from reconrisk.attacks._inversion_problem import gram
 from reconrisk.training import Weights, one_hot
 from reconrisk.training._adam import Adam
 
@@ -528,9 +529,9 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
     # start from the sum of rows weighted by their last entries, close to the record
     vector = matrix.mT @ matrix[:, :, -1:]
     for own, rows in zip(vector, matrix, strict=True):
-        gram = rows.mT @ rows  # one target's stays in the processor's cache
+        products = gram(rows)  # one target's stays in the processor's cache
         for _ in range(iterations):
-            own.copy_(gram @ own)
+            own.copy_(products @ own)
             own /= own.norm().clamp(min=1e-300)
     last = vector[:, -1:, 0]
     tiny = torch.finfo(torch.float64).tiny
@@ -663,7 +664,7 @@ def linearised_information(
     flat = slope.flatten(0, 1)
     information = torch.diag(u.square().sum().expand(len(record)))
     information = information + torch.outer(record, mixed) + torch.outer(mixed, record)
-    information = information + (size + 1) * (flat.mT @ flat)
+    information = information + (size + 1) * gram(flat)
     if len(values) == 1:
         return information
     _, v, hidden = values
@@ -671,8 +672,7 @@ def linearised_information(
     # the rows of all steps' Jacobians, stacked, make one product where a sum has one for each step
     weighted = (v.square().sum(dim=1), h_slope), (hidden.square().sum(dim=1) + 1, v_slope)
     for given, slopes in weighted:
-        rows = (given.sqrt()[:, None, None] * slopes).flatten(0, 1)
-        information += rows.mT @ rows
+        information += gram((given.sqrt()[:, None, None] * slopes).flatten(0, 1))
     sides = (hidden, h_slope), (v, v_slope)
     felt, answered = (torch.einsum("tr,trd->td", *side) for side in sides)
     crossed = felt.mT @ answered

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from reconrisk import arguments
-from reconrisk.attacks._inversion_problem import Inversion, Problem, inner_products
+from reconrisk.attacks._inversion_problem import Inversion, Problem, gram, inner_products
 from reconrisk.training import mean_gradient
 from reconrisk.training._backpropagation import backward_pass, one_hot
 
@@ -68,7 +68,8 @@ def span_attack(
     weights, released, labels
         As in :func:`invert_gradients`; n is at most the first layer's units.
     start : Tensor, shape (P, n, d) or (n, d)
-        Initial candidates, for example the class means of the labels; projected onto the span.
+        Initial candidates, for example near the class means of the labels; projected onto the span.
+        Records of one label need different ones, or they take the same steps.
     iterations : int
         Most steps; the search ends once five in a row decrease no loss by a relative 1e-8.
     max_grad_norm : float, optional
@@ -130,6 +131,7 @@ def gaussian_prior_attack(
     prior_std: torch.Tensor,
     *,
     noise_std: float | torch.Tensor,
+    generator: torch.Generator,
     iterations: int = 20,
     max_grad_norm: float | None = None,
     by_layer: bool = True,
@@ -138,7 +140,8 @@ def gaussian_prior_attack(
 
     Each record is its class's mean plus ``c @ basis`` with independent normal c; the released
     gradient is the batch's plus normal noise. The Levenberg-Marquardt method minimises minus twice
-    the log posterior, from the class means.
+    the log posterior, from near the class means: two records of one label that started at the same
+    point would take the same steps until rounding told them apart.
 
     Parameters
     ----------
@@ -153,6 +156,8 @@ def gaussian_prior_attack(
     noise_std : float or Tensor, shape (P,)
         Standard deviation of the released gradient's coordinates around the batch's, > 0: the
         noise, plus the effect of the records' part outside the basis.
+    generator : torch.Generator
+        For the start: normal coordinates, a tenth of the prior's.
     iterations, max_grad_norm, by_layer
         As in :func:`span_attack`.
 
@@ -198,8 +203,8 @@ def gaussian_prior_attack(
         max_grad_norm,
         by_layer,
     )
-    initial = torch.zeros((*labels.shape, len(basis)), dtype=torch.float64, device=basis.device)
-    coordinates, loss = fit.run(initial, iterations)
+    drawn = torch.empty((*labels.shape, len(basis)), dtype=torch.float64, device=basis.device)
+    coordinates, loss = fit.run(drawn.normal_(0, 0.1, generator=generator), iterations)
     return Inversion((offset + coordinates @ directions) @ span, loss)
 
 
@@ -238,7 +243,7 @@ class _LeastSquares:
         for _ in range(iterations):
             before = loss
             slopes = self._jacobians(point)
-            normal = slopes.mT @ slopes
+            normal = torch.stack([gram(s) for s in slopes])
             gradient = (slopes.mT @ residual[..., None])[..., 0]
             pending = torch.ones_like(loss, dtype=torch.bool)
             for _ in range(25):

@@ -75,7 +75,8 @@ def update_jacobian(
             for i in range(count)
         ]
         values = torch.stack([p[0] for p in parts]).mean(dim=0)
-        return values, torch.cat([p[1] for p in parts], dim=1) / count
+        # joined along the first axis, the parts are copied as they lie in memory
+        return values, torch.cat([p[1].mT for p in parts]).div_(count).mT
     return _derivatives(update, images, labels, units, block)
 
 

@@ -1,4 +1,4 @@
-"""The best attack on each defence, its lead, and what the defence hides or removes.
+"""What each defence hides from gradient descent, and what it removes.
 
 On a network small enough for its Jacobian, least squares and bounds say which defences remove
 information and which only hide it from gradient descent.
@@ -15,17 +15,17 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
+from companion.experiments.client_grid import (
+    GRID,
+    Grid,
+    batches_of,
+    network_of,
+    run_grid,
+    updates_of,
+)
 from companion.experiments.clients import Setting, pictures
 from companion.experiments.tools import as_numpy
-from companion.papers.beyond.defended_clients import (
-    DEFENDED_GRID,
-    OURS,
-    attacked_cells,
-    names_of,
-    short_title,
-    with_interval,
-)
+from companion.papers.beyond.defended_clients import DEFENDED_GRID, OURS, short_title
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.style import (
@@ -48,7 +48,8 @@ from reconrisk.training import update_jacobian
 from reconrisk.two_layer import LocalSteps, TwoLayer, gradient_jacobians, release_output_gradient
 
 PARAMETERS = {
-    **DEFENDED_GRID,
+    **GRID,
+    "local_steps": DEFENDED_GRID["local_steps"],
     "small_side": Parameter("int", 8, 8, OURS, "pixels a side for the small network", low=8),
     "small_channels": Parameter("int", 16, 16, OURS, "channels of its first stage", low=1),
     "small_wide": Parameter("int", 256, 256, OURS, "neurons of its wide layer", low=1),
@@ -129,8 +130,6 @@ SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    attacks = {False: names_of(p.oblivious), True: names_of(p.aware)}
-    cells = attacked_cells(study, Grid.of(study), attacks)
     small = dataclasses.replace(
         Grid.of(study),
         side=p.small_side,
@@ -142,36 +141,14 @@ def measure(study: Context) -> Tables:
     )
     return Tables(
         {
-            "leads": leads(cells),
             "fits": fits(study, small),
             "ranks": ranks(small, p.ranked_sizes),
             "two layers": two_layers(p.width, study.rng("two layers")),
         },
         ran=f"{p.fitted_batches} batches of {p.fitted_size} pictures of {p.data}, "
-        f"{p.small_side} pixels a side, by least squares on a ConvNet; the attacks as in "
+        f"{p.small_side} pixels a side, by least squares on a ConvNet; gradient inversion as in "
         "beyond/aware_attackers.",
     )
-
-
-def leads(cells: pd.DataFrame) -> pd.DataFrame:
-    """For every setting the attack of lowest mean RMSE, the next, and the difference.
-
-    Attackers who ignore the defence and who know it; the interval is Student's over the batches.
-    """
-    cells = cells.assign(name=cells["attack"].where(~cells["aware"], cells["attack"] + ", aware"))
-    same = cells["aware"] & ~cells["defence"].isin(_SEEN)
-    rows = []
-    for (n, setting), own in cells[~same].groupby(["batch size", "setting"], sort=False):
-        by_batch = own.groupby(["name", "batch"], sort=False)["RMSE"].mean().unstack("batch")
-        # an attack to which the knowledge adds nothing counts once
-        by_batch = by_batch.round(12).drop_duplicates()
-        best, second = by_batch.mean(axis=1).sort_values(kind="stable").index[:2]
-        lead, room = with_interval((by_batch.loc[second] - by_batch.loc[best]).to_numpy())
-        best_error, second_error = (float(by_batch.loc[name].mean()) for name in (best, second))
-        interval = (lead, lead - room, lead + room)
-        rows.append((n, setting, best, best_error, second, second_error, *interval))
-    columns = ["batch size", "setting", "best", "RMSE", "second", "second RMSE"]
-    return pd.DataFrame(rows, columns=[*columns, "lead", "low", "high"])
 
 
 # Least squares and bounds on a small network -----------------------------------------------------
