@@ -447,8 +447,8 @@ def alt(tables: Tables) -> str:
     return (
         "Left: without noise, least squares in the span recover batches of up to "
         f"{span}, every size tried, exactly; deep leakage does {_up_to(leakage)}, inverting "
-        f"gradients {_up_to(published)}, and their errors rise above the class means. Middle: with "
-        "noise no attack is exact. Right: the number of pixels passes the "
+        f"gradients {_up_to(published)}, and their errors rise towards the class means'. Middle: "
+        "with noise no attack is exact. Right: the number of pixels passes the "
         f"{counts['equations'].iloc[0]:,} equations beyond a batch of {enough}; unknowns in the "
         f"span stay below theirs up to {NETWORK.widths[1]}."
     )
