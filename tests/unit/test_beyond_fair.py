@@ -19,6 +19,7 @@ from companion.papers.beyond.direction_laws import (
 )
 from companion.papers.beyond.gradient_lengths import gradient_lengths
 from reconrisk import bounds, privacy
+from reconrisk.attacks import span_attack
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
 from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, mean_gradient, train_mini_batches
@@ -160,7 +161,7 @@ def test_noise_has_the_length_asked_for_and_nothing_else_moves():
     assert all(torch.equal(same[name], g) for name, g in gradients.items())
 
 
-def test_the_span_is_searched_again_where_the_first_start_fails():
+def test_the_span_is_searched_again_where_the_first_start_fails(monkeypatch):
     generator = torch.Generator().manual_seed(1)
     network = SigmoidNetwork((30, 20, 8, 5))
     weights = network.initialise(generator, 3, torch.float64)
@@ -169,7 +170,19 @@ def test_the_span_is_searched_again_where_the_first_start_fails():
     released = mean_gradient(weights, records, labels)
     means = torch.full((3, 3, 30), 0.5, dtype=torch.float64)
     start = torch.randn((3, 3, 30), generator=generator, dtype=torch.float64)
+    searched: list[int] = []
+
+    def spoilt(network, gradient, labels, first, **settings):
+        """The attack, whose first search loses its second batch."""
+        found = span_attack(network, gradient, labels, first, **settings)
+        if not searched:
+            found.inputs[1], found.loss[1] = 0.0, 1.0
+        searched.append(len(labels))
+        return found
+
+    monkeypatch.setattr(batch_limits, "span_attack", spoilt)
     found = batch_limits.search_span(weights, released, labels, means, start, 0.0)
+    assert searched == [3, 1]
     again = mean_gradient(weights, found, labels)
     for name, g in released.items():
         torch.testing.assert_close(again[name], g, rtol=1e-6, atol=1e-9)

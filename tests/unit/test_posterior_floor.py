@@ -123,3 +123,17 @@ def test_no_biased_attack_on_a_run_errs_less_than_van_trees(noise: float):
     assert float(errors.mean()) > floor - 4 * float(errors.std()) / count**0.5
     # where the prior counts it is close to what the attack leaves
     assert float(errors.mean()) < 1.3 * floor
+
+
+def test_information_has_a_derivative_where_the_weights_want_one():
+    # at weights of a module, say; without one NumPy makes the products
+    records, labels = torch.rand(2, 4, generator=torch.Generator().manual_seed(5)), torch.arange(2)
+    weights = trained(records.double(), labels, DPSGD(1.0, steps=3, max_grad_norm=0.1)).weights
+    own = {name: w[:, 0] for name, w in weights.items()}
+    given = records[0].double(), labels[0], 0.1
+    plain = attacks.linearised_information(own, *given)
+    wanted = {name: w.clone().requires_grad_() for name, w in own.items()}
+    found = attacks.linearised_information(wanted, *given)
+    torch.testing.assert_close(found.detach(), plain, rtol=1e-10, atol=1e-14)
+    found.trace().backward()
+    assert wanted["output.weight"].grad.abs().max() > 0

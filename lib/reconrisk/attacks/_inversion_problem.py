@@ -126,11 +126,12 @@ def inner_products(
 
 
 def gram(rows: torch.Tensor) -> torch.Tensor:
-    """Return ``rows.mT @ rows``, (d, d), of rows (n, d) without a derivative.
+    """Return ``rows.mT @ rows``, (d, d), of rows (n, d).
 
-    On the processor NumPy makes it: of a product of a matrix with itself it computes one triangle.
+    On the processor, where no derivative is wanted, NumPy makes it: of a product of a matrix with
+    itself it computes one triangle.
     """
-    if rows.device.type != "cpu":
+    if rows.device.type != "cpu" or rows.requires_grad:
         return rows.mT @ rows
     values = rows.numpy()
     return torch.from_numpy(values.T @ values)

@@ -380,7 +380,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     within = _exact_up_to(least[_SPAN]) == largest
     published, by_class = by_label[_PUBLISHED, top], by_label["class means", top]
     middle = [n for n in counts["n"] if 8 <= n <= 64]
-    helped = (by_label[_PRIOR][middle] < by_label["class means"][middle]).all()
+    helped = (by_label[_PRIOR] < by_label["class means"]).all()
     missed = min(least[name][[n for n in middle if n >= 16]].min() for name in (_PUBLISHED, _PLAIN))
     span = noisy["median"][_SPAN]
     ended = span.min() > _EXACT and span[largest] > 1e3 * _EXACT
