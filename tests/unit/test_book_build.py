@@ -8,7 +8,6 @@ import io
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -21,7 +20,6 @@ from typer.testing import CliRunner
 from companion.book import downloads, execute, markdown, pages, refresh, sources, stage
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.cli import book
-from companion.kernels import SAME_KERNELS
 from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset
@@ -256,7 +254,6 @@ def test_progress_tells_what_is_left(monkeypatch) -> None:
 
 
 def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
-    import os
 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     path = write(tmp_path / "a.ipynb", ("import os\nprint(os.environ['OMP_NUM_THREADS'])", ""))
@@ -601,31 +598,3 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
         assert f"* - {kind.what}\n" in text and f"{kind.why}\n  - {kind.lifted_by}\n  - 1\n" in text
     figure = f"Figure 4 ({registry.PAPERS['mean_to_extreme']})"
     assert f"* - {{ref}}`{figure} <exhibit-mean_to_extreme-fig4>`\n  - the whole\n" in text
-
-
-# Processors --------------------------------------------------------------------------------------
-
-
-def test_libraries_take_the_kernels_of_a_processor_with_avx2():
-    """On a machine without it there is nothing to switch off."""
-    asked = (
-        "import numpy, torch\n"
-        "from numpy._core._multiarray_umath import __cpu_features__ as features\n"
-        "print(torch.backends.cpu.get_cpu_capability(), features['X86_V4'])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", asked],
-        env=os.environ | SAME_KERNELS,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    capability, wider = ran.stdout.split()
-    assert capability in ("AVX2", "DEFAULT") and wider == "False"
-
-
-def test_tests_take_them_too():
-    """With or without workers, whose environment their parent has set: NumPy comes after it."""
-    from numpy._core._multiarray_umath import __cpu_features__ as features
-
-    assert not features["X86_V4"]

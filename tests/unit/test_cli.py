@@ -405,7 +405,8 @@ def test_help_names_every_command_with_an_example(companion):
     assert "build" in companion("book", "--help").stdout
 
 
-def test_the_package_alone_loads_no_torch():
+def test_the_package_alone_loads_no_torch(monkeypatch):
+    monkeypatch.delenv("RECONRISK_PRODUCTS", raising=False)  # which changes PyTorch at once
     code = "import sys, reconrisk, companion.study; assert 'torch' not in sys.modules"
     _start("-c", code)
 

@@ -3,6 +3,7 @@
 Knows no paper: exhibits are found as files of :mod:`companion.papers`.
 """
 
+from companion.kernels import take_products
 from companion.study.exhibits import Exhibit, all_exhibits, find_exhibit, measurement
 from companion.study.parameters import Parameter
 from companion.study.results import Result
@@ -40,3 +41,5 @@ __all__ = [
     "refute",
     "shared_by",
 ]
+
+take_products()

@@ -13,7 +13,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +122,10 @@ def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
     """Return the names of ours that a file imports (``changed`` is part of the cache's key)."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: set[str] = set()
-    for node in ast.walk(_tree(path, changed)):
-        if isinstance(node, ast.Attribute):
-            names.add(dotted(node))
-        elif isinstance(node, ast.Import):
-            names |= {name for a in node.names for name in (a.name, a.name.rpartition(".")[0])}
+    tree, whole = _tree(path), set()
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            whole |= {name for a in node.names for name in (a.name, a.name.rpartition(".")[0])}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -134,16 +133,26 @@ def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
                 base = ".".join([*anchor, *filter(None, [base])])
             # an imported name may be a module itself; other names have no file
             names |= {base, *(f"{base}.{a.name}" for a in node.names)}
-    return frozenset(filter(_is_ours, names))
+    if any(map(_is_ours, whole)):  # modules may be reached as attributes
+        names |= {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return frozenset(filter(_is_ours, names | whole))
+
+
+def _statements(part: ast.AST) -> Iterator[ast.AST]:
+    """Yield what can hold an import: statements, at any depth, but no expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(part, field, ()):
+            yield statement
+            yield from _statements(statement)
 
 
 def _is_ours(name: str) -> bool:
     return name.partition(".")[0] in PACKAGES
 
 
-@functools.lru_cache(maxsize=1024)
-def _tree(path: Path, changed: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def _tree(path: Path) -> ast.Module:
+    # not kept: the garbage collector would go through a hundred trees again and again
+    return ast.parse(path.read_bytes(), str(path))
 
 
 # The code of a task -------------------------------------------------------------------------------
@@ -167,8 +176,8 @@ def counts_in_tasks(module: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _normalised(path: Path, changed: int, exhibit: bool) -> str:
     left_out = _JUDGES_AND_DRAWS if exhibit else frozenset()
-    kept = [s for s in _tree(path, changed).body if not (_bound(s) & left_out)]
-    return "\n".join(_code_only(statement) for statement in kept)
+    kept = [s for s in _tree(path).body if not (_bound(s) & left_out)]
+    return "\n".join("" if _is_string(s) else _code_only(s) for s in kept)
 
 
 def _bound(statement: ast.stmt) -> set[str]:
@@ -185,8 +194,8 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _code_only(statement: ast.stmt) -> str:
-    """Return a statement's source without comments, docstrings and layout."""
-    return ast.unparse(_WithoutDocstrings().visit(ast.parse(ast.unparse(statement))))
+    """Return a statement's source without comments, docstrings and layout; changes its tree."""
+    return ast.unparse(_WithoutDocstrings().visit(statement))
 
 
 class _WithoutDocstrings(ast.NodeTransformer):

@@ -90,6 +90,8 @@ FALSIFIERS = (
 _EXACT = 1e-6
 #: factors by which the part outside the prior's basis may count more than white noise of its length
 _FACTORS = (2.0, 8.0)
+#: batch size up to which the search in the span finds what the counts allow
+_RECOVERED = 16
 #: share of the class means' error that the published attack leaves of the largest batches, at least
 _LEFT = 0.5
 #: how an attack is drawn: colour and marker
@@ -375,30 +377,31 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     clean = errors[errors["noise"] == 0].set_index(["attack", "n"])
     noisy = errors[errors["noise"] == errors["noise"].max()].set_index(["attack", "n"])
     by_label, least = clean["by label"], clean["least"]
-    largest = max(n for n in counts["n"] if n <= tables.parameters.span_size)
-    top = counts["n"].max()
-    within = _exact_up_to(least[_SPAN]) == largest
+    top, tried, exact = counts["n"].max(), least[_SPAN].index.max(), _exact_up_to(least[_SPAN])
+    enough = min(_RECOVERED, tried)
     published, by_class = by_label[_PUBLISHED, top], by_label["class means", top]
     middle = [n for n in counts["n"] if 8 <= n <= 64]
     helped = (by_label[_PRIOR] < by_label["class means"]).all()
     missed = min(least[name][[n for n in middle if n >= 16]].min() for name in (_PUBLISHED, _PLAIN))
     span = noisy["median"][_SPAN]
-    ended = span.min() > _EXACT and span[largest] > 1e3 * _EXACT
+    ended = span.min() > _EXACT and span[enough] > 1e3 * _EXACT
     ranks = counts["rank of the first layer"]
     counted = (ranks == np.minimum(counts["n"], NETWORK.widths[1])).all()
     possible = counts.loc[counts["unknowns"] <= counts["equations"], "n"].max()
     verdict = check(
         "beyond/batch_limits",
-        within and counted and helped and missed > 1e-3 and ended and published > _LEFT * by_class,
+        exact >= enough
+        and (counted and helped and missed > 1e-3 and ended)
+        and published > _LEFT * by_class,
         "the first layer's gradient has rank min(n, 50), so that its span leaves n^2 unknowns "
-        f"instead of 256 n: without noise least squares in the span are exact up to n = {largest}, "
-        "while the published attack recovers no batch of 16 or more; a prior helps where the span "
-        f"does not; noise of {errors['noise'].max():g} of the gradient's length ends exact "
+        f"instead of 256 n: without noise least squares in the span are exact up to n = {enough} "
+        "at least, while the published attack recovers no batch of 16 or more; a prior helps at "
+        f"every size; noise of {errors['noise'].max():g} of the gradient's length ends exact "
         f"recovery; at {top} the published attack leaves more than half of the error of the "
         "classes' mean pictures",
-        ours=f"exact: MSE below {_EXACT:g}; unknowns exceed equations beyond n = {possible}; at "
-        f"{top} the published attack {published:.1f}, with a prior {by_label[_PRIOR, top]:.3f}, "
-        f"class means {by_class:.3f}",
+        ours=f"exact (MSE below {_EXACT:g}) up to n = {exact} of {tried} tried; unknowns exceed "
+        f"equations beyond n = {possible}; at {top} the published attack {published:.1f}, with a "
+        f"prior {by_label[_PRIOR, top]:.3f}, class means {by_class:.3f}",
         stand_in=tables.stand_in,
     )
     yield from shared_by(verdict, "O-032")
@@ -446,11 +449,11 @@ def alt(tables: Tables) -> str:
     enough = int(counts["equations"].iloc[0] / (counts["unknowns"] / counts["n"]).iloc[0])
     return (
         "Left: without noise, least squares in the span recover batches of up to "
-        f"{span}, every size tried, exactly; deep leakage does {_up_to(leakage)}, inverting "
-        f"gradients {_up_to(published)}, and their errors rise towards the class means'. Middle: "
-        "with noise no attack is exact. Right: the number of pixels passes the "
-        f"{counts['equations'].iloc[0]:,} equations beyond a batch of {enough}; unknowns in the "
-        f"span stay below theirs up to {NETWORK.widths[1]}."
+        f"{span} of {int(clean[_SPAN].index.max())} tried exactly; deep leakage does "
+        f"{_up_to(leakage)}, inverting gradients {_up_to(published)}, and their errors rise "
+        "towards the class means'. Middle: with noise no attack is exact. Right: the number of "
+        f"pixels passes the {counts['equations'].iloc[0]:,} equations beyond a batch of {enough}; "
+        f"unknowns in the span stay below theirs up to {NETWORK.widths[1]}."
     )
 
 

@@ -57,7 +57,7 @@ PARAMETERS = {
         *("epsilon of (epsilon, delta)-DP", 1e-3),
     ),
     "targets": Parameter("int", 24, 1000, "1,000", "images attacked, a run each", 4),
-    "searched": Parameter("int", 8, 1000, "1,000", "those that a search attacks", 4),
+    "searched": Parameter("int", 12, 1000, "1,000", "those that a search attacks", 4),
     "normal": Parameter("int", 48, 100, _OURS, "normal images, a run each", 8),
     "known": Parameter("int", 299, 999, "999", "|D_-|, records known to the attacker", 1),
     "pool": Parameter("int", 1000, 2000, _OURS, "the list: images that may be the target", 100),
