@@ -254,7 +254,6 @@ def test_progress_tells_what_is_left(monkeypatch) -> None:
 
 
 def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
-
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     path = write(tmp_path / "a.ipynb", ("import os\nprint(os.environ['OMP_NUM_THREADS'])", ""))
     outcome = execute.execute([("a", path)], tmp_path / "out", console=Console(file=io.StringIO()))

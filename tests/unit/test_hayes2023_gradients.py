@@ -160,6 +160,29 @@ def test_the_puzzle_of_figure_1_is_told_with_the_records_numbers():
     assert f"the line itself, {lines.loc['grey', 'nearest neighbour']:.3f}." in text
 
 
+def test_figure_1_is_told_with_the_records_numbers():
+    tables = recorded(f"{KEY}/fig1")
+    script = project_root() / "notebooks" / KEY / "03_without_candidates.py"
+    text = " ".join(script.read_text(encoding="utf-8").replace("\n# ", " ").split())
+    attack, models = (
+        tables[name].set_index(["data", "epsilon"])[error]
+        for name, error in (("attack", "MSE"), ("model-based", "model-based"))
+    )
+    lines = tables["baselines"].set_index("data")
+    grey, colour = (models[w, 1e5] / attack[w, 1e5] for w in ("grey", "colour"))
+    assert f"are {grey:.0f}-fold apart, two orders" in text
+    assert f"a pretrained network's, {colour:.0f}-fold." in text
+    assert (
+        f"on CIFAR-10 by {1 - models['colour', 1e5] / lines.loc['colour', 'mean image']:.0%}."
+        in text
+    )
+    crossing = fig1.crossing_epsilon(attack["grey"], lines.loc["grey", "nearest neighbour"])
+    assert round(crossing, -2) == 1700 and "neighbours' near $1{,}700$" in text
+    assert f"it is {attack['grey', 1e3]:.3f}, three quarters" in text
+    assert f"the model-based one's {models['grey', 1e3]:.3f}." in text
+    assert attack["grey", 1e3] / models["grey", 1e3] == pytest.approx(0.75, abs=0.02)
+
+
 # The pictures ------------------------------------------------------------------------------------
 
 
