@@ -123,6 +123,15 @@ def counts(reporter: pytest.TerminalReporter) -> dict[str, Counter[str]]:
     return by_group
 
 
+def seconds(reporter: pytest.TerminalReporter) -> Counter[str]:
+    """Return how long the tests of each group took, on all workers together."""
+    taken: Counter[str] = Counter()
+    for report in (r for reports in reporter.stats.values() for r in reports):
+        if isinstance(report, pytest.TestReport):
+            taken[group_of(report.nodeid)] += report.duration
+    return taken
+
+
 def empty_groups(by_group: dict[str, Counter[str]]) -> list[str]:
     """Return the groups of which no test ran to an end."""
     return [name for name in GROUPS if not by_group[name]["passed"] + by_group[name]["failed"]]
@@ -184,14 +193,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    by_group = counts(terminalreporter)
+    by_group, taken = counts(terminalreporter), seconds(terminalreporter)
     terminalreporter.section("tests by group")
     for name, tally in by_group.items():
         if not tally and not config.getoption("--whole-suite"):
             continue
         told = ", ".join(f"{number} {outcome}" for outcome, number in tally.items()) or "none ran"
         ran = tally["passed"] + tally["failed"] + tally["xfailed"] + tally["xpassed"]
-        terminalreporter.line(f"{name:<15} {ran:>5} ran: {told}")
+        terminalreporter.line(f"{name:<15} {ran:>5} ran in {taken[name]:>6.0f} s: {told}")
     empty = empty_groups(by_group)
     if config.getoption("--whole-suite") and empty:
         terminalreporter.line(f"FAILED: nothing ran of: {', '.join(empty)}", red=True)

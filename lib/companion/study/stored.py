@@ -241,19 +241,12 @@ def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> Iterator[str]:
     """Yield as sentences the verdicts on unknown targets, or of unknown or excluded statuses."""
+    known = targets()
     for verdict in verdicts:
-        if not _needs_verdict(verdict.target):
+        if verdict.target not in known:
             yield f"a verdict on {verdict.target!r}, which no CSV lists"
         if verdict.status not in STATUSES or verdict.status in excluded:
             yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
-
-
-def _needs_verdict(name: str) -> bool:
-    """Return whether :func:`targets` lists a name, without making the list."""
-    exhibit = registry.exhibits().get(name)
-    if exhibit is not None:
-        return exhibit.computable
-    return name in registry.claims() or name in registry.errata()
 
 
 def targets() -> dict[str, Target]:
