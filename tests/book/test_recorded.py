@@ -28,7 +28,8 @@ def _width(path: Path) -> float:
 
 
 def test_every_record_stands_below_its_exhibit(book) -> None:
-    records = read_recorded(ROOT).records
+    recorded = read_recorded(ROOT)
+    records, judgings = recorded.records, recorded.judgings
     homes = {exhibit: r.notebook for exhibit, r in stored.stored_results(ROOT).items()}
     blocks = {page: soup.select(".recorded-run") for page, soup in book.pages.items()}
     assert sum(map(len, blocks.values())) == len(records)
@@ -38,6 +39,8 @@ def test_every_record_stands_below_its_exhibit(book) -> None:
         assert len(mine) == 1, exhibit
         text = _text(mine[0])
         assert record.provenance.commit[:10] in text and record.provenance.time[:10] in text
+        shown = {_text(badge) for badge in mine[0].select("div.verdicts td .verdict")}
+        assert shown == {verdict.status for verdict in judgings[exhibit].verdicts}, exhibit
         for name in record.tables:
             assert f"{exhibit}/{name}.csv" in str(mine[0]), (exhibit, name)
 

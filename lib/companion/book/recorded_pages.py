@@ -34,6 +34,7 @@ from companion.study.recorded import (
     unrecorded,
 )
 from companion.study.records import Record
+from companion.study.results import verdict_table
 from companion.study.verdicts import Verdict, overall
 
 __all__ = ["recorded_block", "recorded_page"]
@@ -112,27 +113,14 @@ def _details(
     about: str,
 ) -> list[str]:
     """Return the folded parts: verdicts, open where one differs; provenance and tables."""
-    rows = [
-        (
-            escape(v.target),
-            badge(v.status),
-            "\n\n".join(escape(t) for t in (v.statement, v.why) if t),
-            escape(v.ours),
-            escape(v.paper),
-        )
-        for v in verdicts
-    ]
     parts = [
         ":::::{dropdown} Its verdicts",
         ":class-container: exhibit-details",
         *[":open:"] * any(v.status in OPENED for v in verdicts),
         "",
-        list_table(
-            ("What", "Verdict", "Checked", "Ours", "Paper"),
-            rows,
-            widths=(15, 19, 34, 16, 16),
-            classes="recorded-verdicts",
-        ),
+        "```{raw} html",
+        verdict_table(verdicts),
+        "```",
         ":::::",
         "",
         ":::::{dropdown} Its provenance and tables",

@@ -17,7 +17,16 @@ from companion.study.tables import Tables
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = ["RESULT_MIME", "TABLES", "Result", "agree", "alike", "digest", "is_text_of"]
+__all__ = [
+    "RESULT_MIME",
+    "TABLES",
+    "Result",
+    "agree",
+    "alike",
+    "digest",
+    "is_text_of",
+    "verdict_table",
+]
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
@@ -108,11 +117,7 @@ class Result:
         return "\n".join(_lines(self.as_dict()))
 
     def _repr_html_(self) -> str:
-        rows = "".join(_row(targets, v) for targets, v in _rows(self.verdicts))
-        return (
-            '<div class="verdicts"><table><thead><tr><th>What</th><th>Verdict</th><th>Checked</th>'
-            "<th>Ours</th><th>Paper</th></tr></thead><tbody>" + rows + "</tbody></table></div>"
-        )
+        return verdict_table(self.verdicts)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {
@@ -120,6 +125,15 @@ class Result:
             "text/html": self._repr_html_(),
             RESULT_MIME: self.as_dict(),
         }
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> str:
+    """Return a table of verdicts as HTML, in one row those that differ in their target only."""
+    rows = "".join(_row(targets, v) for targets, v in _rows(verdicts))
+    return (
+        '<div class="verdicts"><table><thead><tr><th>What</th><th>Verdict</th><th>Checked</th>'
+        "<th>Ours</th><th>Paper</th></tr></thead><tbody>" + rows + "</tbody></table></div>"
+    )
 
 
 def _rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[list[str], Verdict]]:
