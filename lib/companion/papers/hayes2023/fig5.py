@@ -14,7 +14,6 @@ from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.papers.hayes2023 import subsampled_attack as subsampled
 from companion.study import (
     Context,
-    Origin,
     Parameter,
     Tables,
     Verdict,
@@ -182,7 +181,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     for target, rate in (("C-025", 0.01), ("C-026", 0.99)):
-        yield from _as_printed(target, rate, bound, top, tables.stand_in)
+        yield from _as_printed(target, rate, bound, top, tables)
     yield _grows_with_steps(tables["steps"])
     chance = 1 / tables.parameters.prior_size
     yield check(
@@ -216,7 +215,7 @@ def _ends(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
 
 def _as_printed(
-    target: str, rate: float, bound: pd.DataFrame, top: pd.DataFrame, stand_in: Origin
+    target: str, rate: float, bound: pd.DataFrame, top: pd.DataFrame, tables: Tables
 ) -> Iterator[Verdict]:
     """C-025 and C-026: what the text gives with "about" at one end of the curve."""
     limit, attack = (table[np.isclose(table["q"], rate)] for table in (bound, top))
@@ -225,6 +224,10 @@ def _as_printed(
         return
     printed = _printed(rate)
     gamma, (success, error) = limit["gamma"].iloc[0], attack[["success", "error"]].iloc[0]
+    trials, printed_trials = tables.parameters.trials, PARAMETERS["trials"].paper
+    needed = f"more than {trials:,} networks"
+    if trials < printed_trials:
+        needed = f"{printed_trials:,} networks, as in the paper"
     yield check(
         target,
         abs(gamma - float(printed["upper_bound"])) < subsampled.ABOUT,
@@ -242,8 +245,8 @@ def _as_printed(
         paper=printed["attack_success"],
         tolerance=f"{subsampled.ABOUT:g}, for 'about', with {STANDARD_ERRORS:g} standard errors "
         "inside",
-        stand_in=stand_in,
-        decided_by=f"10,000 networks, as in the paper ({rounded(success, error)} here)",
+        stand_in=tables.stand_in,
+        decided_by=f"{needed} ({rounded(success, error)} here)",
     )
 
 
