@@ -24,6 +24,7 @@ from companion.papers.hayes2023 import (
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.study import Parameter, Study, Tables, all_exhibits, registry
 from companion.study.exhibits import described, file_of, judged, targets_of
+from companion.study.parameters import Settings
 from companion.study.recorded import tables_of
 from companion.study.records import read_record
 
@@ -278,6 +279,29 @@ def test_figure_5_is_told_with_the_records_numbers():
     assert f"about 0.32 for it, we get {success['top', 0.99]:.3f}:" in text
     best = tables["bound"].set_index("q")["best attack"][0.99]
     assert f"best attack {best:.3f}." in text
+
+
+@pytest.mark.parametrize(("target", "q", "printed"), [("C-025", 0.01, 0.15), ("C-026", 0.99, 0.32)])
+def test_the_attack_at_the_ends_of_figure_5_is_held_to_print(target, q, printed):
+    tables = tables_for("fig5")
+    attack = tables["attack"]
+
+    def judged_at(success: float, trials: int = 10_000):
+        there = (attack["q"] == q) & (attack["score"] == "top")
+        changed = attack.assign(success=attack["success"].mask(there, success))
+        parameters = {**tables.parameters, "trials": trials}
+        world = dataclasses.replace(
+            with_table(tables, "attack", changed), parameters=Settings(parameters)
+        )
+        return [v for v in judged(file_of(f"{KEY}/fig5"), world) if v.target == target][1]
+
+    assert judged_at(printed).status == "reproduced"
+    for wrong in (printed - 0.04, printed + 0.04):
+        assert judged_at(wrong).status == "failed"
+    # on the edge of "about": undecided, however many networks there were
+    edge = printed - 0.02
+    assert "needs more than 10,000 networks" in judged_at(edge).why
+    assert "needs 10,000 networks, as in the paper" in judged_at(edge, trials=300).why
 
 
 @pytest.mark.parametrize("name", EXHIBITS)
