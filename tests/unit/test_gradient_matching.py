@@ -264,17 +264,25 @@ def test_arguments_are_checked():
         matching.match_gradients(*given, run, labels, generator=generator, start=torch.zeros(4, 3))
 
 
-def test_the_l1_distance_is_the_same_in_blocks_and_at_once(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("ratio", [0.0, -0.3, 2.0])
+def test_blocks_and_all_at_once_give_value_and_slopes(
+    monkeypatch: pytest.MonkeyPatch, ratio: float
+):
     generator = torch.Generator().manual_seed(0)
     u, x, g = (
         torch.randn(*shape, generator=generator, dtype=torch.float64)
         for shape in ((3, 7, 2), (3, 2, 5), (3, 14, 5))
     )
-    given = u, x, g[:, 7:]  # as in an attack: a part of a larger tensor
-    expected = (u.mT[..., None] * x[:, :, None] - given[2][:, None]).abs().sum(dim=(2, 3))
-    whole = matching._all_at_once(*given)
-    for block in (1, 15, 2**17):
-        monkeypatch.setattr(matching, "_BLOCK", block)
-        for one, other in zip(matching._in_blocks(*given), whole, strict=True):
-            torch.testing.assert_close(one, other)
-        torch.testing.assert_close(matching._in_blocks(*given)[0], expected)
+    given = u.requires_grad_(), x.requires_grad_(), g[:, 7:]  # a part of a larger tensor
+    outer = u.mT[..., None] * x[:, :, None]  # (3, 2, 7, 5)
+    residual = given[2][:, None]
+    expected = ((outer - residual).abs() + ratio * outer * residual).sum(dim=(2, 3))
+    slopes = torch.autograd.grad(expected.sum(), given[:2])
+    with torch.no_grad():
+        results = [matching._all_at_once(*given, ratio)]
+        for block in (1, 15, 2**17):
+            monkeypatch.setattr(matching, "_BLOCK", block)
+            results.append(matching._in_blocks(*given, ratio))
+    for found in results:
+        for one, other in zip(found, (expected, *slopes), strict=True):
+            torch.testing.assert_close(one, other.detach())

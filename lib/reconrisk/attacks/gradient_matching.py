@@ -49,28 +49,35 @@ FeatureMap = Callable[[torch.Tensor], torch.Tensor]
 class Fit:
     """Statistics of candidates' clipped gradients and the residuals, in units of C.
 
-    K targets, T steps, R candidates for each target.
+    K targets, T steps, R candidates for each target. Inner products and the L1 distance are
+    evaluated when a loss asks for them: they read every residual.
 
     Attributes
     ----------
-    inner : Tensor, shape (K, T, R)
-        Inner products of the clipped gradient with the residual, over C^2.
     squared_norm : Tensor, shape (K, T, R)
         Squared norm of the clipped gradient, over C^2; one where it is clipped.
     residual_norm : Tensor, shape (K, T, 1)
         Norm of the residual, over C.
-    absolute : callable
-        Returns the L1 distance of clipped gradient and residual over C, summed over steps, (K, R).
-        Evaluated only by losses that need it, because it is the one part that needs every entry.
     max_grad_norm : float
         C.
+    products : callable
+        Returns :attr:`inner`.
+    combined : callable
+        ``combined(a, b)`` with ``a > 0`` returns, (K, R), ``a`` times the L1 distance of clipped
+        gradient and residual over C plus ``b`` times their inner product over C^2, both summed
+        over steps: in one pass over the residuals.
     """
 
-    inner: torch.Tensor
     squared_norm: torch.Tensor
     residual_norm: torch.Tensor
-    absolute: Callable[[], torch.Tensor]
     max_grad_norm: float
+    products: Callable[[], torch.Tensor]
+    combined: Callable[[float, float], torch.Tensor]
+
+    @functools.cached_property
+    def inner(self) -> torch.Tensor:
+        """Inner products of the clipped gradient with the residual, over C^2, (K, T, R)."""
+        return self.products()
 
 
 Loss = Callable[[Fit], torch.Tensor]
@@ -81,7 +88,7 @@ def inner_and_absolute(fit: Fit) -> torch.Tensor:
 
     The terms scale differently with C: the smaller C, the larger the weight of the L1 term.
     """
-    return fit.absolute() / fit.max_grad_norm - fit.inner.sum(dim=1)
+    return fit.combined(1 / fit.max_grad_norm, -1.0)
 
 
 def squared_distance(fit: Fit) -> torch.Tensor:
@@ -91,7 +98,7 @@ def squared_distance(fit: Fit) -> torch.Tensor:
 
 def absolute_distance(fit: Fit) -> torch.Tensor:
     """L1 distance, (K, R): minus the log likelihood under Laplace noise."""
-    return fit.absolute()
+    return fit.combined(1.0, 0.0)
 
 
 def inner_product(fit: Fit) -> torch.Tensor:
@@ -127,19 +134,22 @@ class _Evidence:
         self.max_grad_norm = max_grad_norm
         self.linear = "hidden.weight" not in weights
         large = "output" if self.linear else "hidden"
-        scaled = {name: r / max_grad_norm for name, r in residuals.items()}
-        w, g = weights[f"{large}.weight"], scaled[f"{large}.weight"]
-        self.steps, self.targets, self.rows, self.fed = w.shape
-        self.large = torch.cat([_by_target(w), _by_target(g)], dim=1)
+        w, g = (given[f"{large}.weight"] for given in (weights, residuals))
+        self.steps, targets, self.rows, fed = w.shape
+        # written in place: the steps of a few targets fill hundreds of megabytes
+        both = w.new_empty(targets, 2, self.steps, self.rows, fed)
+        both[:, 0] = w.transpose(0, 1)
+        torch.div(g.transpose(0, 1), max_grad_norm, out=both[:, 1])
+        self.large = both.flatten(1, 3)
         self.large_bias = _bias(weights, large)
-        self.large_residual_bias = _bias(scaled, large)
+        self.large_residual_bias = _bias(residuals, large) / max_grad_norm
         if not self.linear:
-            pair = weights["output.weight"], scaled["output.weight"]
+            pair = weights["output.weight"], residuals["output.weight"] / max_grad_norm
             self.small = torch.cat(pair, dim=2).transpose(0, 1).contiguous()  # (K, T, 2 c, h)
             self.small_bias = _bias(weights, "output")
-            self.small_residual_bias = _bias(scaled, "output")
-        squares = (g.flatten(2).square().sum(dim=2) for g in scaled.values())
-        self.residual_norm = sum(squares, torch.zeros(())).sqrt().T[:, :, None]
+            self.small_residual_bias = _bias(residuals, "output") / max_grad_norm
+        norms = [torch.linalg.vector_norm(r.flatten(2), dim=2) for r in residuals.values()]
+        self.residual_norm = torch.stack(norms).norm(dim=0).T[:, :, None] / max_grad_norm
 
     @property
     def classes(self) -> int:
@@ -147,68 +157,59 @@ class _Evidence:
 
     def fit(self, candidates: torch.Tensor, one_hot: torch.Tensor) -> Fit:
         """Return the statistics of candidates (K, R, d) with one-hot labels (K, 1, c, R)."""
+        weights, residuals = self.large.split(self.steps * self.rows, dim=1)
         # in this order the products and their derivatives are contiguous in the rows
-        both = (candidates @ self.large.mT).mT
-        both = both.unflatten(1, (2, self.steps, self.rows))
-        responses = both[:, 0] + self.large_bias
-        seen = both[:, 1] + self.large_residual_bias  # the residual applied to (candidate, 1)
+        responses = self._by_step((candidates @ weights.mT).mT) + self.large_bias
         size = candidates.square().sum(dim=2)[:, None] + 1  # (K, 1, R)
+        hidden, output_delta = None, None
         if self.linear:
-            delta = responses.softmax(dim=2) - one_hot
-            squared = delta.square().sum(dim=2) * size
-            factor = self._factor(squared)
-            inner = factor * (delta * seen).sum(dim=2)
-
-            def absolute() -> torch.Tensor:
-                return self._large_absolute(factor, delta, candidates)
+            large_delta = responses.softmax(dim=2) - one_hot
+            squared = large_delta.square().sum(dim=2) * size
         else:
             hidden = torch.nn.functional.elu(responses)
             small = self.small @ hidden  # (K, T, 2 c, R)
             logits, small_seen = small.chunk(2, dim=2)
             output_delta = (logits + self.small_bias).softmax(dim=2) - one_hot
             back = self.small[:, :, : self.classes].mT @ output_delta
-            hidden_delta = back * (hidden.clamp(max=0) + 1)
+            large_delta = back * (hidden.clamp(max=0) + 1)
             squared = output_delta.square().sum(dim=2) * (hidden.square().sum(dim=2) + 1)
-            squared = squared + hidden_delta.square().sum(dim=2) * size
-            factor = self._factor(squared)
-            inner = (hidden_delta * seen).sum(dim=2)
-            inner = inner + (output_delta * (small_seen + self.small_residual_bias)).sum(dim=2)
-            inner = factor * inner
+            squared = squared + large_delta.square().sum(dim=2) * size
+        factor = self._factor(squared)
 
-            def absolute() -> torch.Tensor:
-                return self._large_absolute(factor, hidden_delta, candidates) + (
-                    self._small_absolute(factor, output_delta, hidden)
-                )
+        def products() -> torch.Tensor:
+            # the residual applied to (candidate, 1)
+            seen = self._by_step((candidates @ residuals.mT).mT) + self.large_residual_bias
+            inner = (large_delta * seen).sum(dim=2)
+            if output_delta is not None:
+                seen = small_seen + self.small_residual_bias
+                inner = inner + (output_delta * seen).sum(dim=2)
+            return factor * inner
+
+        def combined(absolute: float, inner: float) -> torch.Tensor:
+            weight = absolute, inner
+            scaled = factor[:, :, None] * large_delta  # (K, T, rows, R)
+            total = _OuterFit.apply(scaled.flatten(1, 2), candidates, residuals, *weight)
+            total = total + _entries_fit(scaled, self.large_residual_bias, *weight)
+            if output_delta is None:
+                return total
+            scaled = factor[:, :, None] * output_delta
+            outer = (scaled[:, :, :, None] * hidden[:, :, None]).flatten(2, 3)
+            residual = self.small[:, :, self.classes :].flatten(2)[..., None]  # (K, T, c h, 1)
+            total = total + _entries_fit(outer, residual, *weight)
+            return total + _entries_fit(scaled, self.small_residual_bias, *weight)
 
         return Fit(
-            inner, factor.square() * squared, self.residual_norm, absolute, self.max_grad_norm
+            factor.square() * squared, self.residual_norm, self.max_grad_norm, products, combined
         )
+
+    def _by_step(self, responses: torch.Tensor) -> torch.Tensor:
+        """(K, T rows, R) as (K, T, rows, R)."""
+        return responses.unflatten(1, (self.steps, self.rows))
 
     def _factor(self, squared: torch.Tensor) -> torch.Tensor:
         """The clipping factor over C, (K, T, R)."""
         floor = torch.finfo(squared.dtype).tiny
         return squared.clamp(min=floor).rsqrt().clamp(max=1 / self.max_grad_norm)
-
-    def _large_absolute(
-        self, factor: torch.Tensor, delta: torch.Tensor, candidates: torch.Tensor
-    ) -> torch.Tensor:
-        scaled = factor[:, :, None] * delta  # (K, T, rows, R)
-        residual = self.large[:, self.steps * self.rows :]
-        entries = _OuterAbsolute.apply(scaled.flatten(1, 2), candidates, residual)
-        return entries + (scaled - self.large_residual_bias).abs().sum(dim=(1, 2))
-
-    def _small_absolute(
-        self, factor: torch.Tensor, delta: torch.Tensor, hidden: torch.Tensor
-    ) -> torch.Tensor:
-        scaled = factor[:, :, None] * delta
-        residual = self.small[:, :, self.classes :, :, None]  # (K, T, c, h, 1)
-        entries = (scaled[:, :, :, None] * hidden[:, :, None] - residual).abs().sum(dim=(1, 2, 3))
-        return entries + (scaled - self.small_residual_bias).abs().sum(dim=(1, 2))
-
-
-def _by_target(stacked: torch.Tensor) -> torch.Tensor:
-    """(T, K, rows, d) as (K, T rows, d)."""
-    return stacked.transpose(0, 1).flatten(1, 2)
 
 
 def _bias(weights: Mapping[str, torch.Tensor], layer: str) -> torch.Tensor:
@@ -216,34 +217,45 @@ def _bias(weights: Mapping[str, torch.Tensor], layer: str) -> torch.Tensor:
     return weights[f"{layer}.bias"].transpose(0, 1)[..., None]
 
 
-class _OuterAbsolute(torch.autograd.Function):
-    """``sum |u x' - G|`` over the entries, without storing the outer products for backward.
+def _entries_fit(
+    entries: torch.Tensor, residual: torch.Tensor, absolute: float, inner: float
+) -> torch.Tensor:
+    """Weighted L1 distance plus weighted inner product of entries (K, T, e, R), shape (K, R)."""
+    total = absolute * (entries - residual).abs().sum(dim=(1, 2))
+    return total + inner * (entries * residual).sum(dim=(1, 2)) if inner else total
 
-    With S the signs of the entries, the sum is ``u' S x - sum S G`` and its derivatives are ``S x``
-    and ``S' u``. The forward pass computes them all.
+
+class _OuterFit(torch.autograd.Function):
+    """``a sum |u x' - G| + b u' G x``, without storing the outer products for backward.
+
+    With S the signs of ``u x' - G`` and ``M = S + (b/a) G``, this is ``a (u' M x - sum S G)`` and
+    its derivatives are ``a M x`` and ``a M' u``. The forward pass computes them all.
     """
 
     @staticmethod
-    def forward(ctx, scaled, candidates, residual):
+    def forward(ctx, scaled, candidates, residual, absolute, inner):
         parts = _in_blocks if residual.device.type == "cpu" else _all_at_once
-        value, *slopes = parts(scaled, candidates, residual)
+        value, *slopes = parts(scaled, candidates, residual, inner / absolute)
         ctx.save_for_backward(*slopes)
-        return value
+        ctx.weight = absolute
+        return absolute * value
 
     @staticmethod
     def backward(ctx, *grads):
         to_scaled, to_candidates = ctx.saved_tensors
-        (grad,) = grads
-        return to_scaled * grad[:, None], to_candidates * grad[:, :, None], None
+        grad = ctx.weight * grads[0]
+        return to_scaled * grad[:, None], to_candidates * grad[:, :, None], None, None, None
 
 
 #: numbers of one block of rows: with its residuals they stay in a processor's second cache
-_BLOCK = 2**17
+_BLOCK = 2**18
 Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def _in_blocks(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor) -> Parts:
-    """Values, ``S x`` and ``S' u``, some rows of one target at a time: G is read once.
+def _in_blocks(
+    scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor, ratio: float
+) -> Parts:
+    """Values over a, ``M x`` and ``M' u``, some rows of one target at a time: G is read once.
 
     Products of a matrix and a vector are several times as fast as batched ones of few rows.
     """
@@ -259,23 +271,29 @@ def _in_blocks(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.T
             total, pulled = value[k, r], to_candidates[k, r]
             for seen, part, out in zip(blocks, u.split(size), moved.split(size), strict=True):
                 s = torch.addr(seen, part, x, beta=-1, out=signs[: len(seen)]).sign_()
+                total -= torch.dot(s.view(-1), seen.reshape(-1))
+                if ratio:
+                    s.add_(seen, alpha=ratio)
                 torch.mv(s, x, out=out)
                 pulled.addmv_(s.T, part)
-                total -= torch.dot(s.view(-1), seen.reshape(-1))
             total += torch.dot(u, moved)
             to_scaled[k, :, r] = moved
     return value, to_scaled, to_candidates
 
 
-def _all_at_once(scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor) -> Parts:
+def _all_at_once(
+    scaled: torch.Tensor, candidates: torch.Tensor, residual: torch.Tensor, ratio: float
+) -> Parts:
     """The same, one candidate of every target at a time: few calls, for a GPU."""
     values, to_scaled, to_candidates = [], [], []
     for u, x in zip(scaled.unbind(2), candidates.unbind(1), strict=True):
         signs = (u[:, :, None] * x[:, None]).sub_(residual).sign_()
-        moved = (x[:, None] @ signs.mT)[:, 0]
+        value = -(signs * residual).sum(dim=(1, 2))
+        mixed = signs.add_(residual, alpha=ratio)
+        moved = (x[:, None] @ mixed.mT)[:, 0]
         to_scaled.append(moved)
-        to_candidates.append((u[:, None] @ signs)[:, 0])
-        values.append((u * moved).sum(dim=1) - signs.mul_(residual).sum(dim=(1, 2)))
+        to_candidates.append((u[:, None] @ mixed)[:, 0])
+        values.append(value + (u * moved).sum(dim=1))
     return torch.stack(values, 1), torch.stack(to_scaled, 2), torch.stack(to_candidates, 1)
 
 
@@ -523,7 +541,7 @@ def rank_one_start(residuals: Weights, iterations: int = 100) -> torch.Tensor:
     """
     layer = "hidden" if "hidden.weight" in residuals else "output"
     rows = torch.cat([residuals[f"{layer}.weight"], residuals[f"{layer}.bias"][..., None]], dim=3)
-    matrix = _by_target(rows).double()
+    matrix = rows.transpose(0, 1).flatten(1, 2).double()  # (K, T rows, d + 1)
     scale = matrix.abs().amax(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     matrix = matrix / scale
     # start from the sum of rows weighted by their last entries, close to the record

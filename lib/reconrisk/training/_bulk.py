@@ -190,14 +190,16 @@ def record_trajectories(
     -----
     Memory: ``2 T K`` times the parameters (6.4 MB a model at T = 100 for 784-10-10).
     """
-    kept_weights: list[Weights] = []
-    residuals: list[Weights] = []
-    parts: list[torch.Tensor] = []
+    models = (run.steps, len(target_inputs))
+    shapes = {name: (*models, *shape) for name, shape in classifier.shapes.items()}
+    kept, residuals = ({n: target_inputs.new_empty(s) for n, s in shapes.items()} for _ in range(2))
+    parts = target_inputs.new_empty(models, dtype=torch.bool)
 
     def keep(step: int, weights: Weights, residual: Weights, takes_part: torch.Tensor) -> None:
-        kept_weights.append({name: w.clone() for name, w in weights.items()})
-        residuals.append({name: r.clone() for name, r in residual.items()})
-        parts.append(takes_part)
+        for name, w in weights.items():
+            kept[name][step] = w
+            residuals[name][step] = residual[name]
+        parts[step] = takes_part
 
     final = train_many(
         classifier,
@@ -212,8 +214,7 @@ def record_trajectories(
         observe=keep,
         subtract_known=subtract_known,
     )
-    weights, kept = _over_steps(kept_weights), _over_steps(residuals)
-    return Trajectories(weights, kept, torch.stack(parts), final)
+    return Trajectories(kept, residuals, parts, final)
 
 
 @dataclass(frozen=True)
@@ -318,10 +319,6 @@ def _stack(
             )
         stacked[name] = value.expand(full).clone()
     return stacked
-
-
-def _over_steps(steps: list[Weights]) -> Weights:
-    return {name: torch.stack([step[name] for step in steps]) for name in steps[0]}
 
 
 def _check_records(
