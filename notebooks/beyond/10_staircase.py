@@ -77,7 +77,7 @@ study.judge(staircase, tables)
 # %% [markdown]
 # ## What it says
 #
-# **The first step is the largest.** Whoever knows nothing errs more than a hundred times as much as a blank picture; whoever knows the norm
+# **The first step is the largest.** Whoever knows nothing errs seventy times as much as a blank picture; whoever knows the norm
 # no longer does. That step needs nothing that is secret: {prf:ref}`shrinking <prf-beyond-shrinkage>` takes it for every record.
 #
 # **In the middle the release hardly counts.** Between the mean image and thousands of other images the errors differ little. At this noise

@@ -95,7 +95,7 @@ study.judge(audit_from_below, tables)
 # {py:func}`~reconrisk.bounds.audit_noise` says how much noise such a run can have at most.
 #
 # **Broken runs are found.** A run without noise or without clipping is caught at once. Half of the noise shows with full batches; with sampled ones it is at
-# the edge of what so many canaries show.
+# the edge of what 2,000 canaries show; the recorded run has 8,000, and finds it.
 #
 # **What is assumed.** The secrets are drawn independently, and the number of guesses is fixed before the run. The attacker here sees all releases; an attacker who sees only
 # the final model certifies less, and what that attacker certifies holds as well.

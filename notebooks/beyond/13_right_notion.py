@@ -88,7 +88,7 @@ study.judge(right_notion, tables)
 # **A copy is not knowledge.** If the data hold the record twice, the release is another one: it moves by two clipping norms. No prior repairs that; group privacy does.
 #
 # **Unequal secrets are safer than their likeliest.** $\gamma(\kappa)$ with the probability of the likeliest secret allows an attacker who has guessed that one to be right
-# about the others as well. That cannot be: without the record, the chances of all guesses add up to one. The bound with all weights is a third to a half lower, and attained for two.
+# about the others as well. That cannot be: without the record, the chances of all guesses add up to one. The bound with all weights is a third to two thirds lower, and attained for two.
 #
 # **The advantage needs no prior.** Over the best guess with the same knowledge nobody gains more than the total variation. That makes it a good headline and a poor
 # measure of harm: to name one record in five thousand ten times as often as by chance is an advantage of 0.002.

@@ -57,7 +57,7 @@ study = Study(
 # magnitude of noise they do not: one curve. The paper's pairs lie far apart on it. At equal
 # $\varepsilon$, then, von Mises-Fisher noise does protect better, as the paper says, and costs more
 # accuracy; that it protects better *at matched utility* as well, as the conclusions add, is not what
-# comes out here, on 5,000 of MNIST's images. Besides, the printed reconstructions are farther from
+# comes out here, on MNIST. Besides, the printed reconstructions are farther from
 # the pictures than the mean picture of their class, for which the labels suffice.
 #
 # **How the cosines are matched.** A mean cosine $c$ comes first, and each mechanism gets the noise that

@@ -17,7 +17,7 @@
 # reconstructions, which way, and what none of them explains.
 #
 # The recorded run of {ref}`Table II <exhibit-biswas2024-table2>` has von Mises-Fisher noise and clipping alone
-# nearly as printed. The rows *without* defence lie a quarter above print, and those with Gaussian noise above
+# nearly as printed. The rows *without* defence lie a third above print, and those with Gaussian noise above
 # print as well. The noise cannot be the cause of the first. Three other things are not stated: where the search
 # starts, the network's first weights, and the units of the pixels. Changed one at a time, in
 # {ref}`the attack at work <exhibit-biswas2024-alg_iga>`, none of them is it. Here they are changed together.
@@ -54,7 +54,7 @@ study = Study(
 # the printed rows would need even less noise than with Glorot's. What mends one half of the table spoils the other.
 #
 # The search of a quick run takes 500 iterations, on digits alone, and a longer one ends somewhat higher: that the
-# undefended error comes out to a per cent here is a coincidence of the two.
+# undefended error comes out to two per cent here is a coincidence of the two.
 
 # %%
 import torch

@@ -61,7 +61,7 @@ study = Study(
 # Nor does the attack need a million iterations. A few hundred of Adam suffice, and without
 # noise none is needed: the first layer's gradients at all steps are multiples of the image
 # with a one appended, so that their leading singular vector is the image. With little noise, at
-# $\varepsilon = 10{,}000$, this start alone is as good as the search.
+# $\varepsilon = 10{,}000$, this start alone is as good as the search by equation (1).
 
 # %%
 import torch
@@ -206,7 +206,7 @@ study.judge(run_floors, tables)
 # %% [markdown]
 # Read it from the left. At $\varepsilon=10$ it is information: with a list of all candidates in hand one
 # still errs more than half as much as by the mean image, and a search without prior, which fits the
-# noise, several times as much. At $\varepsilon=100$ the list leaves a twentieth of that at most, and no
+# noise, several times as much. At $\varepsilon=100$ the list leaves less than a tenth of that, and no
 # search is better than the mean image: what it lacks is a prior. At $\varepsilon=1{,}000$ the gradients single out the image among those of
 # the list, and what an attack leaves depends on what it knows of images. Van Trees' bound says how
 # much knowledge of mean and covariance could be worth; the attack that has it, from the first
@@ -286,12 +286,10 @@ study.judge(alg_postprocess, tables)
 # ### Figure 8: with and without candidates
 #
 # The same gradients, attacked without knowledge of the candidates and with it. The paper reports an
-# order of magnitude of success in all cases. With 128 candidates that is so (fifty-fold on MNIST), with
-# eight nearly (nine-fold, because the attack without candidates then does worse than guessing). With
-# two it cannot be: a guess is right half the time. What differs for all is the $\varepsilon$ at which an
-# attack succeeds. In the recorded run, at whose learning rate some gradients are not clipped, the order is
-# reversed at large $\varepsilon$: {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` does not reach certainty,
-# the likelihood does; where all are clipped both do. And with much noise the attack
+# order of magnitude of success in all cases. With 128 candidates that is so (ten-fold on MNIST), with
+# eight it is less than four-fold. With two it cannot be: a guess is right half the time. What differs for
+# all is the $\varepsilon$ at which an attack succeeds. Every gradient is clipped, so that
+# {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` and the likelihood choose alike. With much noise the attack
 # without candidates is worse than guessing: fitted to the noise, its reconstruction looks unlike the
 # images of its label, and so unlike its target.
 

@@ -90,9 +90,9 @@ study.judge(fig5, tables)
 #
 # The same for three prior sizes. All panels of a column use the same trials: a trial with a
 # hundred candidates is a trial for every smaller prior drawn from them. The change over $q$ is small
-# where $\varepsilon$ is small, but does not keep growing: for two and for ten candidates it is
-# largest at $\varepsilon=10$ among the values here, because for larger ones the bound is near one at
-# every $q$ but the smallest.
+# where $\varepsilon$ is small, but does not keep growing: for two candidates it is
+# largest at $\varepsilon=10$, for ten at 16 among the values of the record, because for larger ones the
+# bound is near one at every $q$ but the smallest.
 
 # %%
 from reconrisk import DPSGD, bounds, privacy

@@ -122,9 +122,9 @@ FALSIFIERS = (
         "O-131",
         most=9,
     ),
-    world("the same errors at both rates", column("rates", "ratio", lambda c: c * 0 + 1), "O-132"),
+    world("the same errors at every rate", column("rates", "ratio", lambda c: c * 0 + 1), "O-132"),
     world(
-        "all gradients clipped at both rates",
+        "all gradients clipped at every rate",
         column("runs", "clipped share", lambda c: c * 0 + 1),
         "O-132",
     ),
@@ -309,7 +309,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         check(
             "beyond/run_floors",
             jointly(*parts),
-            "at both rates and every epsilon no attack errs less than the posterior of the list "
+            "at every rate and epsilon no attack errs less than the posterior of the list "
             f"leaves, which is over half of the mean image's error up to epsilon = {NOTHING:g}, "
             f"and below a hundredth from {NAMED:g} on",
             ours=f"the floor is at most {listed['ratio'].max():.2f} of an attack's error; over the "

@@ -395,7 +395,10 @@ def _pruning_beside_noise(tables: Tables) -> Iterator[Verdict]:
         ours=f"strong pruning {'is' if at_one_rate else 'is not'} cheaper at the larger rate, "
         f"{'is' if at_better else 'is not'} at the better one; cheaper in "
         f"{round(10 * few / max(1, many)) * 10}% of pairs",
-        differs="At the larger rate strong pruning costs less than strong noise. A client would "
+        differs="Strong pruning costs less than strong noise; but light noise protects as much "
+        "as pruning and costs as little."
+        if at_better
+        else "At the larger rate strong pruning costs less than strong noise. A client would "
         "take the rate that suits the defence, at which noise costs as little; and light noise "
         "protects as much as pruning and costs as little.",
     )

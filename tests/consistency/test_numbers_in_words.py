@@ -1,0 +1,263 @@
+"""Numbers that prose gives are those of the tables it speaks of.
+
+A sentence that quotes a result stands here with the table it quotes: the record where there is
+one, else the quick run. When a record is made anew, the test names the sentences to write again.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+from companion.study import registry
+from companion.study.records import exact_table
+
+ROOT = registry.project_root()
+ERRATA, DEFENCES = "data/companion/errata.csv", "data/companion/defences.csv"
+C = "notebooks/hayes2023/"
+
+
+def recorded(exhibit, table):
+    return exact_table(ROOT / f"data/recorded/{exhibit}/{table}.csv")
+
+
+def quick(exhibit, table):
+    return exact_table(ROOT / f"tests/tables/{exhibit}/{table}.csv")
+
+
+def two_digits(*values):
+    return [f"{float(f'{v:.2g}'):g}" for v in values]
+
+
+def percent(*values):
+    return [f"{100 * v:.0f}" for v in values]
+
+
+def hundredths(*values):
+    return [f"{v:.2f}" for v in values]
+
+
+# --- paper C -----------------------------------------------------------------------------------
+
+
+def accuracies():
+    best = recorded("hayes2023/fig3", "accuracy").set_index(["epsilon", "learning_rate"])
+    best = best.loc[best.groupby("epsilon")["test accuracy"].idxmax()].droplevel(1)
+    assert best.loc[1000, "test accuracy"] < best.loc[100, "test accuracy"]
+    return percent(best.loc[100, "test accuracy"], best.loc[100, "training accuracy"])
+
+
+def losses_where_all_are_clipped():
+    errors = recorded("beyond/run_floors", "errors").pivot(
+        index=["rate", "epsilon"], columns="attacker", values="MSE"
+    )
+    ratio = (errors["eq. (1)"] / errors["squared distance"]).loc[2.0]
+    return hundredths(ratio.loc[10], ratio.loc[1000])
+
+
+def losses_in_the_record():
+    errors = recorded("hayes2023/alg_gradient_based", "errors").set_index(["loss", "epsilon"])
+    ratios = errors.loc["eq. (1)", "mean"] / errors.loc["squared distance", "mean"]
+    return hundredths(ratios.min(), ratios.max())
+
+
+def with_and_without_candidates():
+    table = recorded("hayes2023/fig8", "success")
+    wide = table.pivot(index=["prior size", "epsilon"], columns="attack", values="success")
+    ratio = (wide["prior-aware"] / wide["gradient-based"]).groupby("prior size").max()
+    assert ratio[8] < 4
+    assert np.array_equal(wide["prior-aware"], wide["prior-aware, likelihood"])
+    return [{10: "ten"}[round(ratio[128])]]
+
+
+def names_the_target(run, *scores):
+    table = recorded("hayes2023/appG_attack", "scores").set_index(["run", "score"])["success"]
+    return percent(*(table[run, score] for score in scores))
+
+
+def below_the_bound(figure, where):
+    table = recorded(f"hayes2023/{figure}", "success").query(f"epsilon == 10 and {where}")
+    bound = recorded(f"hayes2023/{figure}", "points").set_index("epsilon")["bound"][10]
+    return hundredths(*bound - table.groupby("method")["success"].min()[["shared", "own model"]])
+
+
+def simulated():
+    table = recorded("hayes2023/fig4", "simulated").set_index("epsilon")["top"]
+    return [f"{v:.3f}" for v in table[[4, 1]]]
+
+
+def largest_change_over_q():
+    bound = recorded("hayes2023/fig14", "bound")
+    ends = bound[bound["q"].isin([bound["q"].min(), bound["q"].max()])]
+    change = ends.pivot_table(index=["n", "epsilon"], columns="q", values="gamma to").diff(axis=1)
+    most = change.iloc[:, -1].groupby("n").idxmax()
+    return [f"{most[n][1]:g}" for n in (2, 10)]
+
+
+# --- papers A and B ----------------------------------------------------------------------------
+
+
+def shrinking():
+    table = quick("mean_to_extreme/thm1", "ratios")
+    table = table[table["reconstruction"] == "shrunken"].set_index("sigma").iloc[:, 1]
+    return two_digits(*table[[0.015, 0.06, 0.3]])
+
+
+def offset_of_one_half():
+    table = recorded("mean_to_extreme/cor1", "variants").set_index("network")
+    ratio = table.loc["offset 1/2", "MSE over sigma^2 ||X||^2"]
+    lower = ratio[ratio < 1]
+    return [f"{len(lower)}", f"{len(ratio)}", *hundredths(lower.min(), lower.max())] + [
+        f"{ratio.max():.1f}"
+    ]
+
+
+def clipping_the_copy():
+    ncc = quick("mean_to_extreme/prop6", "digits")
+    before, after = ncc["X_hat"], ncc["clipped to [0, 1]"]
+    return [*percent((after > before).mean()), f"{len(ncc)}"] + [
+        f"{v.mean():.3f}" for v in (before, after)
+    ]
+
+
+def mean_psnr():
+    table = quick("ziller2024/prop2", "psnr").set_index(["norm over C", "N"])["mean"]
+    return f"{table[0.5, 1]:.1f}", f"{table[0.5, 10]:.2f}"
+
+
+# --- paper D -----------------------------------------------------------------------------------
+
+
+def end_of_the_attack():
+    trace = recorded("biswas2024/alg_iga", "trace")
+    whole = trace[(trace["row"] == "no defence") & (trace["batch size"] == 128)]
+    return [f"{whole['MSE'].iloc[-1]:.1f}"]
+
+
+def equal_capacity():
+    pairs = recorded("beyond/fair_order", "equal-capacity")["difference"]
+    assert (pairs > 0).all()
+    return [f"{len(pairs)}", *(f"{v:.1f}".lstrip("0") for v in (pairs.min(), pairs.max()))]
+
+
+def equal_cosine():
+    errors = recorded("beyond/mechanism_or_calibration", "differences")
+    rows = errors[errors["measure"] == "mse"].set_index("n")
+    return [f"{100 * rows.loc[n, 'equal cosine']:.1f}" for n in (16, 128)]
+
+
+def above_print():
+    rows = recorded("biswas2024/table2", "rows")
+    return percent((rows["MSE"] / rows["MSE printed"]).max() - 1)
+
+
+def beside_print():
+    ours, printed = (recorded("biswas2024/fig1", name) for name in ("ours", "printed"))
+    keys = ["data", "mechanism", "batch size", "pair"]
+    both = ours.merge(printed, on=keys, suffixes=("", " printed"))
+    ratio = both["MSE"] / both["MSE printed"]
+    largest = {m: ratio[both["mechanism"] == m] for m in ("Gaussian", "VMF")}
+    return [
+        *percent(largest["Gaussian"].max() - 1),
+        f"{100 * (largest['VMF'] - 1).abs().max():.1f}",
+    ]
+
+
+# --- paper E and beyond ------------------------------------------------------------------------
+
+
+def pruning_beside_dropping():
+    pairs = recorded("liu2024/fig3", "equal-loss").query("points == 'ours'").set_index("defence")
+    return f"{pairs.loc['GradDrop', 'smaller']}", f"{pairs.loc['GradDrop', 'pairs']}"
+
+
+def attacked_after_training():
+    return [f"{v:.3f}".lstrip("0") for v in recorded("liu2024/fig3", "after-training")["RMSE"]]
+
+
+def secrets():
+    table = recorded("beyond/right_notion", "secrets")
+    lower = 1 - table["weighted"] / table["old bound"]
+    assert 0.3 < lower.min() < 0.4 and 0.6 < lower.max() < 0.7
+    return []
+
+
+def blank_picture():
+    steps = recorded("beyond/staircase", "steps").set_index("step")["MSE"]
+    # shrunken by its norm the copy errs as the blank picture does, to a percent
+    assert round(steps["nothing"] / steps["its norm"], -1) == 70
+    return []
+
+
+SAID = (
+    (DEFENCES, "reaches {}% of the MNIST test set at epsilon = 100", lambda: accuracies()[:1]),
+    (DEFENCES, "on the 1,000 training records it is {}%", lambda: accuracies()[1:]),
+    (DEFENCES, "{} times at epsilon = 10 and {} times at 1,000", losses_where_all_are_clipped),
+    (DEFENCES, "{} to {} times less in the recorded run", losses_in_the_record),
+    (
+        C + "03_without_candidates.py",
+        "With 128 candidates that is so ({}-fold on MNIST), with eight it is less than four-fold",
+        with_and_without_candidates,
+    ),
+    (
+        ERRATA,
+        "with the minus the score names the target in {}% of the trials, with the plus in {}%",
+        lambda: names_the_target("sub-sampled", "likelihood", "as printed"),
+    ),
+    (
+        ERRATA,
+        "the product names the target in {}% of the trials",
+        lambda: names_the_target("with a prior", "times prior"),
+    ),
+    (
+        C + "05_threat_models.py",
+        "they are up to {} below it in the recorded run",
+        lambda: below_the_bound("fig9", "prior != ''")[:1],
+    ),
+    (
+        C + "05_threat_models.py",
+        "the second up to a gap of {} to {} at",
+        lambda: below_the_bound("fig13", "series == 'C = 0.1' and score == 'sum'"),
+    ),
+    (ERRATA, "succeeds in {} of a million trials at epsilon = 4", lambda: simulated()[:1]),
+    (ERRATA, "and in {} against 0.145 at epsilon = 1", lambda: simulated()[1:]),
+    (
+        C + "04_hyperparameters.py",
+        r"for two candidates it is largest at $\varepsilon={}$, for ten at {} among",
+        largest_change_over_q,
+    ),
+    (ERRATA, "{}, {} and {} of the MSE of X_hat at sigma = 0.015, 0.06 and 0.3", shrinking),
+    (
+        ERRATA,
+        "On {} of {} photographs it is {} to {} of it, on a dark one {} times as much",
+        offset_of_one_half,
+    ),
+    (ERRATA, "the NCC of {}% of {} digits, in the mean from {} to {}", clipping_the_copy),
+    (ERRATA, "by {} dB at N = 1 and {} dB at N = 10", mean_psnr),
+    (ERRATA, "the attack itself ends at an MSE of {} there", end_of_the_attack),
+    (ERRATA, "all {} pairs of settings have the larger error under Gaussian noise, by {} to {}",
+     equal_capacity),
+    (ERRATA, "the MSEs differ by {} and {} per cent of the whole fall", equal_cosine),
+    (DEFENCES, "without defence ours are up to {} per cent larger", above_print),
+    (DEFENCES, "the MSEs are up to {} per cent larger here, far beyond what batches spread, "
+     "while VMF's are within {} per cent", beside_print),
+    (DEFENCES, "smaller beside dropped entries in {} of {} pairs", pruning_beside_dropping),
+    (DEFENCES, "the error is {} before training and {}, {} and {}", attacked_after_training),
+    ("notebooks/beyond/13_right_notion.py", "is a third to two thirds lower", secrets),
+    ("notebooks/beyond/10_staircase.py", "seventy times as much as a blank picture", blank_picture),
+)  # fmt: skip
+
+
+def words(file):
+    """A file's text on one line, without the marks of comments."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return " ".join(re.sub(r"^# ?", "", text, flags=re.MULTILINE).split())
+
+
+@pytest.mark.parametrize(("file", "sentence", "numbers"), SAID, ids=lambda v: str(v)[:60])
+def test_prose_gives_the_tables_numbers(file, sentence, numbers):
+    found = sentence
+    for number in numbers():
+        found = found.replace("{}", number, 1)
+    assert "{}" not in found
+    assert found in words(file)
