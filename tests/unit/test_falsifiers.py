@@ -61,8 +61,9 @@ LATE = {
     "biswas2024/table3": {"biswas2024/table3", "D-031"},
 }
 
-#: targets that no run decides: an attack as good as a guess is neither better nor worse
-OPEN = {"liu2024/fig2": {"E-018"}}
+#: targets that no run decides: an attack as good as a guess is neither better nor worse, and a
+#: score of pairs does not tell half from most
+OPEN = {"liu2024/fig2": {"E-018"}, "liu2024/fig3": {"E-025"}}
 
 
 # --- every exhibit -----------------------------------------------------------------------------

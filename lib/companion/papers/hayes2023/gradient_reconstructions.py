@@ -367,7 +367,9 @@ def describe_attacked(found: Mapping[str, Attacked]) -> str:
     """What was attacked, on which images."""
     parts = []
     for a in found.values():
-        what = f"{a.targets.shape[0]} {a.images.name}, {a.targets.shape[1]} values each"
+        count, dimension = a.targets.shape
+        of = "" if a.images.name[0].islower() else "images of "
+        what = f"{count:,} {of}{a.images.name}, {dimension:,} values each"
         parts.append(what + (f", through {a.feature_map}" if a.feature_map else ""))
     return "Gradient-based attack with eq. (1) on " + "; ".join(parts) + "."
 
