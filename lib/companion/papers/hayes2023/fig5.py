@@ -91,6 +91,18 @@ FALSIFIERS = (
         *("", "hayes2023/fig5b"),
         unit="",
     ),
+    graded(
+        "attacks at the smallest q that succeed {} more often",
+        column("attack", "success", lambda c, by: c + by, "q < 0.02"),
+        "C-025",
+        unit="",
+    ),
+    graded(
+        "attacks at the largest q that succeed {} less often",
+        column("attack", "success", lambda c, by: c - by, "q > 0.98"),
+        "C-026",
+        unit="",
+    ),
     world(
         "a bound that falls with the number of steps",
         column("steps", "T", lambda c: c.max() / c),
