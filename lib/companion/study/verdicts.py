@@ -383,6 +383,21 @@ def within(
     return False if np.any(off - error > margin) else None
 
 
+def clearly(*gaps: tuple[ArrayLike, ArrayLike]) -> bool | None:
+    """Whether no gap is below zero, of pairs of gaps and their standard errors.
+
+    False only if one is by more than ``STANDARD_ERRORS`` of its error; None if one may be.
+
+    Examples
+    --------
+    >>> clearly((0.1, 0.2)), clearly((-1.0, 0.2)), clearly(([0.1, -0.1], 0.2))
+    (True, False, None)
+    """
+    below = [np.min(gap) < 0 for gap, _ in gaps]
+    certain = [np.any(np.asarray(g) < -STANDARD_ERRORS * np.asarray(e)) for g, e in gaps]
+    return False if any(certain) else None if any(below) else True
+
+
 def _printed_statement(target: str, erratum: str) -> str:
     """Return a claim's text, or what an erratum says is printed."""
     if target in registry.claims():

@@ -114,7 +114,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=stand_in,
     )
     if tables.stand_in.whole:
-        yield attacked.cell_by_cell("biswas2024/fig1", attacked.beside(ours, printed))
+        yield attacked.cell_by_cell(
+            "biswas2024/fig1", attacked.beside(ours, printed), tables.parameters.draws
+        )
     yield from _deterioration(losses_of(ours), losses_of(printed), stand_in, where)
     yield _stable(tables["printed"])
     yield _poor_predictor(ours, printed, stand_in, where)

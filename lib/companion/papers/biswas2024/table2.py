@@ -164,7 +164,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=stand_in,
     )
     if tables.stand_in.whole:
-        yield attacked.cell_by_cell("biswas2024/table2", rows)
+        yield attacked.cell_by_cell("biswas2024/table2", rows, tables.parameters.draws)
         yield _near_print(rows, tables["guesses"])
     yield _clipping_alone(rows.set_index(["row", "data"]), stand_in)
     # older records lack the table, which is one of closed forms

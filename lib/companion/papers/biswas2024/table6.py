@@ -193,8 +193,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         )
     else:
         yield from _near_print(both)
-        yield attacked.cell_by_cell("biswas2024/table6", both)
-        yield _less_noise(tables["fitted noise"], printed)
+        draws = tables.parameters.draws
+        yield attacked.cell_by_cell("biswas2024/table6", both, draws)
+        yield _less_noise(tables["fitted noise"], both[both["mechanism"] == "Gaussian"], draws)
     yield from _protects_better(tables)
     yield _monotone(ours, printed, tables.stand_in)
     yield _matched_utility(printed)
@@ -246,21 +247,24 @@ def _near_print(both: pd.DataFrame) -> Iterator[Verdict]:
         )
 
 
-def _less_noise(fitted: pd.DataFrame, printed: pd.DataFrame) -> Verdict:
+def _less_noise(fitted: pd.DataFrame, both: pd.DataFrame, draws: int) -> Verdict:
     """Whether one factor a series explains the Gaussian cells, better than a constant would."""
-    agree, before, cells = (int(fitted[c].sum()) for c in ("agree", "agree as printed", "cells"))
-    gaussian = printed[printed["mechanism"] == "Gaussian"].groupby(["data", "batch size"])["MSE"]
+    agree, cells = (int(fitted[c].sum()) for c in ("agree", "cells"))
+    room = STANDARD_ERRORS * attacked.of_one_run(both["MSE error"], draws)
+    before = int(((both["MSE"] - both["MSE printed"]).abs() <= room).sum())
+    gaussian = both.groupby(["data", "batch size"])["MSE printed"]
     # the constant that is farthest off by least
     flat = (gaussian.max() / gaussian.min()) ** 0.5 - 1
     farthest = fitted.set_index(["data", "batch size"])["farthest"]
     return check(
         "biswas2024/table6",
-        agree > 0.9 * cells > 0.5 * cells > before
+        agree > 0.9 * cells > before
         and fitted["factor"].max() < 1
         and (farthest < flat.reindex(farthest.index) / 2).all(),
         "with the noise of each Gaussian series multiplied by a factor below one, the same for its "
         "eight cells, more than nine in ten printed MSEs are ours, and none is half as far off as "
-        "the best constant of its series leaves it; as printed fewer than half are",
+        "the best constant of its series leaves it; as printed fewer than nine in ten are, even "
+        "within the spread of one run",
         ours=f"{agree} instead of {before} of {cells}, with factors "
         f"{fitted['factor'].min():.2f} to {fitted['factor'].max():.2f}; the farthest is off by "
         f"{farthest.max():.0%} instead of {fitted['farthest as printed'].max():.0%}, a constant "

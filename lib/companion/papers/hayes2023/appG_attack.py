@@ -144,7 +144,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     beats_product = runs.likelihood_ahead(product) <= runs.RARELY
     as_good = right["success"] > sampled.loc["top", "success"] - runs.BEHIND
     corrected = as_good and right["low"] > max(printed["high"], exactly["high"])
-    with_logarithm = with_prior["success"] >= p.likeliest
+    others = max(product["high"], prior.loc["without prior", "high"])
+    with_logarithm = with_prior["low"] > others
     needs_prior = runs.likelihood_ahead(prior.loc["without prior"]) < runs.RARELY
     sums = f"as printed {runs.percent(printed)}, corrected {runs.percent(right)}"
     products = (
@@ -156,7 +157,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         corrected and with_logarithm and needs_prior,
         "with the residual's squared norm subtracted the score names the target far more often "
         "than as we read it; with the logarithm of a non-uniform prior it is right more often "
-        "than without, and no less often than the likeliest candidate",
+        "than without, and than times the prior",
         ours=f"{sums}; {products}",
         stand_in=tables.stand_in,
     )

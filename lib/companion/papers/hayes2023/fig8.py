@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import Attacked
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import World, column, frame, graded, together, world
 from companion.study.parameters import Settings
 from companion.style import (
@@ -49,7 +49,7 @@ FALSIFIERS = (
         "the prior-aware attack right {} less often",
         column("success", "success", lambda c, by: c * (1 - by), _AWARE),
     ),
-    world("the two attacks exchanged", lambda w: _exchanged(w), "", "C-039", "C-040"),
+    world("the two attacks exchanged", lambda w: _exchanged(w), "", "C-040"),
     world(
         "an attack without candidates that is right a tenth as often",
         frame("success", lambda t: _tenth(t)),
@@ -58,13 +58,11 @@ FALSIFIERS = (
     graded(
         "the epsilon half-way without candidates {} smaller",
         column("half-way", "gradient-based", lambda c, by: c * (1 - by)),
-        "C-039",
         "C-040",
     ),
     world(
         "candidates worth no epsilon",
         frame("half-way", lambda t: t.assign(**{"gradient-based": t["prior-aware"]})),
-        "C-039",
         "C-040",
     ),
 )
@@ -176,20 +174,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"ahead by {ahead.min():.1f} to {ahead.max():.1f}",
         stand_in=tables.stand_in,
     )
-    yield refute(
+    yield check(
         "C-039",
-        holds=(ratio >= TENFOLD).all(),
-        corrected="With two candidates an attack that is no worse than guessing is right at least "
-        "half the time, and no attack can be right ten times as often. An order of magnitude, and "
-        "more, is seen for 128 candidates; for every prior size the epsilon at which an attack is "
-        "half-way between guessing and certainty differs by a factor.",
-        corrected_holds=(apart > LARGER).all() and ratio[ratio.index.max()] >= TENFOLD,
+        (ratio >= TENFOLD).all(),
+        f"for every prior size the prior-aware attack is right {TENFOLD:g} times as often as the "
+        "other at some epsilon",
         ours="largest ratio of successes at one epsilon: "
         + ", ".join(f"{float(f'{r:.2g}'):g} (n = {n})" for n, r in ratio.items())
         + "; ratio of epsilons: "
         + ", ".join(f"{r:.0f} (n = {n})" for n, r in apart.items()),
         paper="an order of magnitude in all cases",
         stand_in=tables.stand_in,
+        differs="With two candidates an attack that is no worse than guessing is right at least "
+        "half the time, and no attack can be right ten times as often. What differs for every "
+        "prior size is the epsilon at which an attack is half-way between guessing and certainty.",
     )
     yield check(
         "C-040",

@@ -299,10 +299,10 @@ def printed_cells(table: str) -> pd.DataFrame:
     return rows[["method", "batch size", "metric", "value", "sd"]].astype(types)
 
 
-def by_size(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """One metric's means, batch sizes by methods."""
+def by_size(cells: pd.DataFrame, metric: str, values: str = "value") -> pd.DataFrame:
+    """One metric's means, or their ``"error"``, batch sizes by methods."""
     own = cells[cells["metric"] == metric]
-    return own.pivot(index="batch size", columns="method", values="value")
+    return own.pivot(index="batch size", columns="method", values=values)
 
 
 def signed(gains: pd.Series) -> str:
