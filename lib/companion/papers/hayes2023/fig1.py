@@ -221,8 +221,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         # no better than a guess, the model-based attack says nothing about the other one
         above = _above(ratio.iloc[[-1]], ORDERS) if learns[which] else None
         name, stands_in = lines.loc[which, "name"], informed.stands_in(tables, which)
-        if above is False and which == COLOUR and not stands_in.whole:
-            above = None  # another network and fewer shadow models say nothing about the paper's
+        needs = DECIDED_BY
+        if not learns[which]:
+            needs = f"a model-based attack on {name} that does better than the mean image"
+        elif which == COLOUR and not stands_in.whole:
+            # another network and fewer shadow models do not speak against the paper's
+            above = above or None
+            needs += (
+                f"; on {name} also a trained network and as many shadow models as in print "
+                f"({shown[which]} here)"
+            )
         yield check(
             "C-002",
             above,
@@ -236,12 +244,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             differs=f"the errors' ratio on {name} is {shown[which]}"
             if above is False and stands_in.whole
             else "",
-            decided_by=f"a model-based attack on {name} that does better than the mean image"
-            if not learns[which]
-            else DECIDED_BY
-            if stands_in.whole
-            else f"{DECIDED_BY}; on {name} also a trained network and as many shadow models as in "
-            f"print ({shown[which]} here)",
+            decided_by=needs,
         )
     for which, panel in PANELS:
         nearest, stand_in = lines.loc[which, "nearest neighbour"], informed.stands_in(tables, which)

@@ -12,6 +12,7 @@ from companion.papers.liu2024.proposed_panels import draw_metric, printed_beside
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
     LARGE,
+    NOTABLE,
     Bench,
     Variant,
     by_size,
@@ -51,9 +52,6 @@ FALSIFIERS = (
         unit=" dB",
     ),
 )
-
-#: the least mean gain that counts as notable, in dB, where 2.3 and 4.8 are printed
-NOTABLE = 1.0
 
 #: label and colour of each reading of the weights
 READINGS = {

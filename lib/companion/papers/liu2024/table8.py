@@ -24,7 +24,7 @@ from companion.papers.liu2024.defence_errors import (
 )
 from companion.papers.liu2024.defence_panels import draw_spread
 from companion.papers.liu2024.own_runs import check_run
-from companion.papers.liu2024.proposed_runs import by_size, printed_cells
+from companion.papers.liu2024.proposed_runs import NOTABLE, by_size, printed_cells
 from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
 from companion.study.falsifiers import World, column, frame, graded, printed, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
@@ -97,8 +97,6 @@ FALSIFIERS = (
     ),
 )
 
-#: a gain that is seen, in dB
-NOTABLE = 1.0
 LIGHT = [Setting("GradNoise", 0.001)]
 HEAVY = [Setting("GradNoise", 0.1), Setting("GradPrune", 0.9), Setting("GradPrune", 0.99)]
 CLIPPED = [Setting("GradClip", c) for c in (2, 4, 8)]
