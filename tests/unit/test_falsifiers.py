@@ -35,10 +35,9 @@ from companion.study.recorded import RECORDED, tables_of
 from companion.study.records import read_record
 from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.tables import file_stem
+from companion.study.verdicts import UNJUDGED
 
 EXHIBITS = sorted(all_exhibits())
-#: nothing is judged that could be false
-UNJUDGED = {"not run here"}
 
 
 def stored(exhibit):
@@ -120,7 +119,7 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     record = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
     for tables in (stored(exhibit), record):
         before = statuses(module, World(tables))
-        assert {before[target] for target in OPEN[exhibit]} == UNJUDGED
+        assert {before[target] for target in OPEN[exhibit]} == {"not decided"}
         for falsifier in falsifiers_of(module):
             after = statuses(module, falsifier.altered(tables))
             for target in OPEN[exhibit].intersection(falsifier.targets):

@@ -315,7 +315,7 @@ def test_every_target_comes_out_as_the_book_says(name):
     expected |= {"C-014": "differs"}
     for target, found in statuses(name, tables_for(name)).items():
         # the attack at q = 0.99 is about as far from print as "about" allows: 0.292 for 0.32
-        undecided = {"not run here"} if target == "C-026" else set()
+        undecided = {"not decided"} if target == "C-026" else set()
         assert found == {expected.get(target, "reproduced")} | undecided, target
 
 

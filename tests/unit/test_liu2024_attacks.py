@@ -109,17 +109,17 @@ def test_figure_2_sees_a_larger_difference_than_its_spread():
     assert statuses(tables)["E-019"] == {"holds on stand-in data"}
     rng = np.random.default_rng(0)
     errors = 0.1 + 0.05 * rng.random(16)
-    for scatter, found in ((0.05, "not run here"), (0.005, "holds on stand-in data")):
+    for scatter, found in ((0.05, "not decided"), (0.005, "holds on stand-in data")):
         other = errors + 0.01 + scatter * rng.standard_normal(16)
         pairs = pd.DataFrame({"GradientInversion": other, "Ours": errors})
         assert found in statuses(altered(tables, {"undefended": pairs}))["E-019"]
     seen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", -0.2)})
-    assert statuses(tables)["E-018"] == {"not run here"}
+    assert statuses(tables)["E-018"] == {"not decided"}
     assert statuses(seen)["E-018"] == {"failed"}
     unseen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", 0.2)})
     assert statuses(unseen)["E-018"] == {"holds on stand-in data"}
     scattered = {"errors": lambda table: table.assign(**{"RMSE error": 0.1})}
-    assert statuses(altered(unseen, scattered))["E-018"] == {"not run here"}
+    assert statuses(altered(unseen, scattered))["E-018"] == {"not decided"}
 
 
 def test_units_of_the_rmse_are_found():
@@ -135,7 +135,7 @@ def test_units_of_the_rmse_are_found():
 
 @pytest.mark.parametrize(
     ("larger", "status"),
-    [(1.0, "holds on stand-in data"), (1.2, "not run here"), (3.0, "differs")],
+    [(1.0, "holds on stand-in data"), (1.2, "not decided"), (3.0, "differs")],
 )
 def test_clipping_that_changes_errors_beyond_their_scatter_differs(larger, status):
     clipped = column("ours", "RMSE", lambda c: larger * c, "defence == 'GradClip'")
@@ -153,7 +153,7 @@ def test_runs_with_other_parameters_are_judged_as_they_come_out():
     gained = altered(tables, {"gains": lambda table: table.assign(PSNR=1.0)})
     assert statuses(gained)["liu2024/fig4"] == {"reproduced", "holds on stand-in data"}
     fewer = {"control": lambda table: table.assign(**{"standard error": 0.3})}
-    assert "not run here" in statuses(altered(gained, fewer))["liu2024/fig4"]
+    assert "not decided" in statuses(altered(gained, fewer))["liu2024/fig4"]
     genuine = altered(gained, {}, stand_ins=())
     assert statuses(genuine)["liu2024/fig4"] == {"reproduced"}
 

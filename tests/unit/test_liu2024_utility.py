@@ -264,7 +264,7 @@ def test_two_networks_do_not_decide_the_error_of_a_single_record():
         networks = pd.DataFrame({"network": range(len(errors)), "feature error": errors})
         return next(table2.judge(altered(record, {"networks": networks}))).status
 
-    assert status(0.165, 0.180) == "not run here"
+    assert status(0.165, 0.180) == "not decided"
     assert status(*[0.165, 0.180] * 16) == "reproduced"
     assert status(*[0.200, 0.210] * 16) == "failed"
 
@@ -320,8 +320,8 @@ def trade_off() -> Tables:
 def test_the_trade_off_is_judged_and_drawn(trade_off):
     found = statuses(trade_off)
     assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
-    assert found["E-033"] == {"not run here"}
-    assert found["E-025"] == {"reproduced", "not run here"}
+    assert found["E-033"] == {"not decided"}
+    assert found["E-025"] == {"reproduced", "not decided"}
     assert found["E-026"] == found["E-037"] == {"reproduced", "differs"}
     assert len(fig3.draw(trade_off).axes) == 9
     assert "GradPrune is highest" in described(fig3, trade_off)["alt"]
@@ -341,7 +341,7 @@ def test_pruning_is_said_to_cost_more_only_beyond_the_errors(trade_off):
         )["E-025"]
 
     # four standard errors of a difference: 0.57
-    assert judged(0.5) == {"reproduced", "not run here"}
+    assert judged(0.5) == {"reproduced", "not decided"}
     assert judged(0.6) == {"reproduced", "differs"}
     assert fig3._mostly(14, 21) is True
     assert fig3._mostly(11, 21) is None

@@ -288,8 +288,8 @@ def test_an_estimate_is_inside_a_margin_with_its_error_or_outside_or_neither():
 
 def test_what_the_error_does_not_decide_says_what_would():
     judged = check("A-001", None, "it holds", differs="known not to", decided_by="10,000 trials")
-    assert (judged.status, judged.why) == ("not run here", "not decided: needs 10,000 trials")
-    assert refute("E-A-02", holds=None, corrected_holds=True).status == "not run here"
+    assert (judged.status, judged.why) == ("not decided", "needs 10,000 trials")
+    assert refute("E-A-02", holds=None, corrected_holds=True).status == "not decided"
 
 
 def test_a_slip_of_the_pen_is_a_misprint():

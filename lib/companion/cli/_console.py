@@ -18,6 +18,7 @@ _STYLES = {
     "reproduced": "green",
     "holds on stand-in data": "cyan",
     "not run here": "yellow",
+    "not decided": "yellow",
     "differs": "magenta",
     "refuted": "blue",
     "misprint": "blue",

@@ -24,7 +24,7 @@ from companion.study.stored import (
     verdicts_by_target,
 )
 from companion.study.tables import MissingTable, Tables
-from companion.study.verdicts import Verdict, overall
+from companion.study.verdicts import UNJUDGED, Verdict, overall
 
 __all__ = [
     "RECORDED",
@@ -173,7 +173,7 @@ class Recorded:
         """
         quick, recorded = list(quick), self.on(target)
         left = {exhibit for exhibit, _ in quick}
-        left -= {exhibit for exhibit, verdict in recorded if verdict.status != "not run here"}
+        left -= {exhibit for exhibit, verdict in recorded if verdict.status not in UNJUDGED}
         by_quick = [verdict for exhibit, verdict in quick if exhibit in left]
         return overall([*by_quick, *(v for exhibit, v in recorded if exhibit not in left)])
 

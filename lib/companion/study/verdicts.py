@@ -21,6 +21,7 @@ from companion.study.tables import Origin
 
 __all__ = [
     "STATUSES",
+    "UNJUDGED",
     "Verdict",
     "VerdictError",
     "check",
@@ -42,12 +43,16 @@ STATUSES = (
     "reproduced",
     "holds on stand-in data",
     "not run here",
+    "not decided",
     "misprint",
     "differs",
     "refuted",
     "pending",
     "failed",
 )
+
+#: those that say nothing of the paper
+UNJUDGED = ("not run here", "not decided")
 
 #: Monte Carlo standard errors allowed on top of the printed precision (two-sided 6e-5).
 STANDARD_ERRORS = 4.0
@@ -72,8 +77,8 @@ class Verdict:
     ours, paper, tolerance : str
         The numbers compared (rounded to what they support), and the allowed difference.
     why : str
-        For *misprint*, *differs*, *refuted*, *not run here* and *failed*: the reason, or the
-        corrected statement.
+        For *misprint*, *differs*, *refuted* and *failed*: the reason, or the corrected statement.
+        For *not run here* and *not decided*: what is needed.
     erratum : str
         Id of the erratum that explains it, if there is one.
     notices : str
@@ -174,7 +179,7 @@ def check(
         Exhibit, claim or erratum id.
     holds : bool or None
         The predicate's computed value, of Python, NumPy or pandas; None if the Monte Carlo error
-        is too large to tell (:func:`within`): *not run here*, not decided.
+        is too large to tell (:func:`within`): *not decided*.
     statement : str
         What the predicate says.
     stand_in : bool or Origin
@@ -194,8 +199,7 @@ def check(
         *failed* if the outcome is not the expected one.
     """
     if holds is None:
-        needs = decided_by or "more trials"
-        return not_run(target, statement, f"not decided: needs {needs}")
+        return _undecided(target, statement, decided_by or "more trials")
     if holds and differs:
         status, why = "failed", f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
     elif holds:
@@ -336,7 +340,7 @@ def refute(
     """
     statement = statement or _printed_statement(target, erratum)
     if holds is None or corrected_holds is None:
-        return not_run(target, statement, "not decided: needs more trials")
+        return _undecided(target, statement, "more trials")
     if holds or not corrected_holds:
         which = "the printed statement holds" if holds else "the corrected statement fails"
         return Verdict(target, "failed", statement, ours, paper, "", which)
@@ -408,6 +412,10 @@ def _printed_statement(target: str, erratum: str) -> str:
 def not_run(target: str, statement: str, needs: str) -> Verdict:
     """Return the verdict *not run here* on a statement, with what its run needs."""
     return Verdict(target, "not run here", statement, why=needs)
+
+
+def _undecided(target: str, statement: str, needs: str) -> Verdict:
+    return Verdict(target, "not decided", statement, why=f"needs {needs}")
 
 
 def shared_by(verdict: Verdict, *targets: str) -> Iterator[Verdict]:

@@ -21,8 +21,9 @@ def check_run(
     Parameters
     ----------
     differs : str
-        Why the statement is known not to hold in the quick profile; the verdict is *failed* if it
-        does, or if it does not and no reason is given. Other runs are judged as they come out.
+        Why the statement is known not to hold in the quick profile. The verdict is *failed* if it
+        holds after all, unless ``decided_by`` says that another seed may turn it, and if it does
+        not hold and no reason is given. Other runs are judged as they come out.
     elsewhere : str
         Why it may fail in those; by default ``differs``.
     decided_by : str
@@ -30,6 +31,8 @@ def check_run(
     """
     if tables.profile != "quick":
         differs = "" if holds else elsewhere or differs or "It did not come out in this run."
+    elif holds and decided_by:
+        differs = ""
     stand_in = tables.stand_in
     return check(
         target,
