@@ -139,8 +139,8 @@ for multiplier in (0.05, 0.2, 0.5, 1.0):
 #
 # Two things to notice. The list *without* the record does worse than the filter at small noise: it can return only digits it has.
 # And the dashed line in the last panel lies above paper C's bound: paper A's attacker is told by
-# what factor the gradient was clipped, which is the record's length, and a length tells records apart.
-# DP-SGD does not release it; nothing that is said of DP-SGD covers it.
+# what factor the gradient was clipped. That gives away the record's length, and a length tells records apart.
+# DP-SGD does not release this factor, so no guarantee of DP-SGD covers an attacker who has it.
 
 # %% tags=["exhibit:beyond/priors"]
 from companion.papers.beyond import priors

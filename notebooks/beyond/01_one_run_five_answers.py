@@ -69,9 +69,10 @@ study = Study(
 # and gain at once, are vacuous for this run. Third, without a prior an attacker gets pictures that are worse
 # than the mean picture, through a layer of the server's own design as well as through the honest network.
 #
-# Not every *bound* binds everyone. The rows of the linear layer are exact laws of one attack, and the mean picture is a guess that uses
-# no gradient. The Cramér–Rao error binds *unbiased* attacks and lies above what attacks reach: who leans towards what pictures look like is
-# biased, and errs less than any unbiased attacker can.
+# Not every *bound* holds for every attacker. The rows of the linear layer are exact laws of one attack, and
+# the mean picture is a guess that uses no gradient. The Cramér–Rao error binds *unbiased* attacks only, and
+# lies above what attacks reach: an attack that leans towards what pictures look like is biased, and errs less
+# than any unbiased attack can.
 #
 # A further verdict compares {func}`reconrisk.risk.assess`, the report available for any run, with the values
 # computed here.
@@ -102,8 +103,8 @@ study.judge(one_run, tables)
 # for an attacker who knows in which steps the record took part, and nothing else. The mean picture needs no
 # gradient: an error above that of the mean picture means that nothing has been reconstructed.
 #
-# The quick profile takes digits of 8 × 8 pixels here and MNIST's above. So the noise at
-# $\varepsilon=8$ is the same, and all that depends on the run alone; the bound on a near miss is another,
+# The quick profile takes digits of 8 × 8 pixels here and MNIST's above. At $\varepsilon=8$ the noise is the
+# same in both, and so is every value that depends on the run alone. The bound on a near miss differs,
 # because what is near depends on the other records.
 
 # %%
@@ -179,8 +180,8 @@ study.judge(orderings, tables)
 #    answer in advance.
 # 5. **Is the prior success astronomically small,** below about $e^{-p/2}$ for $p$ released values? Only then is
 #    capacity the sharper bound ({prf:ref}`the crossing <prf-beyond-capacity_and_rero>`).
-# 6. **Is the bound on the mean squared error of unbiased attacks enough?** It is correct, but it is smaller than the
-#    attack's error on pictures by the number of pixels ({prf:ref}`proof <prf-beyond-unbiased_bound>`); use the exact
+# 6. **Is the bound on the mean squared error of unbiased attacks enough?** It is correct, but it is hundreds of times
+#    smaller than the attack's error on pictures ({prf:ref}`proof <prf-beyond-unbiased_bound>`); use the exact
 #    laws.
 
 # %% [markdown]

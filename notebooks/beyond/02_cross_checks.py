@@ -121,8 +121,8 @@ study.judge(capacity_and_rero, tables)
 # %% [markdown]
 # ## Unbiased attacks: C's reference against A
 #
-# Papers A and C both find the bound of Guo et al. far too low, without saying why. The factor is the number of
-# pixels ({prf:ref}`proof <prf-beyond-unbiased_bound>`).
+# Papers A and C both find the bound of Guo et al. far too low, without saying why. The factor is the
+# image's squared norm, over a quarter of that of one pixel's range ({prf:ref}`proof <prf-beyond-unbiased_bound>`).
 
 # %%
 from reconrisk import bounds
@@ -170,8 +170,8 @@ study.judge(matched_vmf, tables)
 # %% [markdown]
 # ## Try it
 #
-# **Compute.** How much larger a noise multiplier would paper B's worst case, which gives no credit for sampling, ask for to promise what is certified
-# for the first run of this page?
+# **Compute.** Paper B's worst case gives no credit for sampling. At how much larger a noise multiplier does
+# it promise what is certified for the first run of this page?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 from scipy.optimize import brentq

@@ -16,9 +16,9 @@
 # At the end of this page you have written two attacks, one with a list of candidates and one without,
 # and compared each with a bound that it cannot exceed.
 #
-# An attack here is a function with a fixed signature; a driver trains the models, draws the hidden record and counts the
-# successes. Two attacks are written below, one with candidates and one without. Each is compared with a bound that no attack of
-# its kind can exceed. If yours exceeds one, look for the mistake: first in what the attack was given, then in the bound.
+# An attack here is a function with a fixed signature; a driver trains the models, draws the hidden record and
+# counts the successes. If your attack exceeds its bound, look for the mistake: first in what the attack was
+# given, then in the bound.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

@@ -51,11 +51,12 @@ print((template / "data" / "table1.csv").read_text())
 # %% [markdown]
 # ## The exhibit
 #
-# One file, named by the exhibit's id. `FALSIFIERS` are altered tables, worlds in which the claim is false; a test wants the verdict
-# to come out otherwise in each, and a page prints the smallest effect that it notices. `measure` gets a context (parameters, seed, data) and returns tables; `judge` gets tables,
-# live or recorded, and yields verdicts; `draw` makes the picture from the same tables. Verdicts are computed, never typed:
-# `compare` compares numbers to the printed digits, `check` evaluates a predicate, and `refute` requires that the printed
-# statement fails and the corrected one holds.
+# One file, named by the exhibit's id. `measure` gets a context (parameters, seed, data) and returns tables;
+# `judge` gets tables, live or recorded, and yields verdicts; `draw` makes the picture from the same tables.
+# Verdicts are computed, never typed: `compare` compares numbers to the printed digits, `check` evaluates a
+# predicate, and `refute` requires that the printed statement fails and the corrected one holds. `FALSIFIERS`
+# are altered tables, in which the claim is false: a test requires that each changes the verdict, and the page
+# prints the smallest change that does.
 
 # %%
 print((template / "table1.py").read_text())

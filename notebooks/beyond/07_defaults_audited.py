@@ -104,8 +104,8 @@ Markdown(
 # **Two defaults protect nothing.** `mnist_dpsgd_tutorial_keras.py` adds noise of a tenth of the clipping norm, and
 # `lm_dpsgd_tutorial.py` of a thousandth. The first file prints its $\varepsilon$ of several thousand at the end of training,
 # so it hides nothing; but a model that was trained with these defaults is not protected, and calling it *differentially private*
-# would mislead. In the Flower demonstration (noise of 0.2, three rounds) the best attacker names a client among a million three times
-# in ten; a client takes part at all five times in ten.
+# would mislead. In the Flower demonstration (noise of 0.2, three rounds) the best attacker names a client
+# among a million three times in ten, and only five times in ten does the client take part at all.
 #
 # **$\varepsilon=50$ is no protection either.** The image classifier of Opacus's tutorial trains at it: one of ten is named 99 times in 100.
 #

@@ -51,8 +51,9 @@ print((entries / "nearest.py").read_text())
 # %% [markdown]
 # ## First entries
 #
-# Our own, on 200 releases of MNIST's digits at each of five noises. *Error removed* is the share of the constant's error above the least possible
-# that is gone; what is worse than the constant counts as nothing.
+# Our own, on 200 releases of MNIST's digits at each of five noises. The constant's error exceeds the least
+# possible error; *error removed* is the share of this excess that the entry removes, zero if it is worse than
+# the constant.
 
 # %%
 import pandas as pd
@@ -97,9 +98,9 @@ plt.show()
 # %% [markdown]
 # ## What would be news
 #
-# - An entry whose error lies below the covariance's at $\sigma\le0.1$ without a list: a learnt denoiser should.
-# - One that names more than the likeliest direction does: with equal priors that is
-#   the Bayes rule, so the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`); a proof of a smaller bound for these candidates is an
-#   entry, too.
+# - An entry whose error lies below the covariance's at $\sigma\le0.1$ without a list:
+#   {ref}`a learnt prior <exhibit-beyond-learnt_prior>` shows that a denoiser can.
+# - A proof of a smaller bound for these candidates. With equal priors the likeliest direction is the Bayes rule, which no
+#   entry beats: the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`).
 #
 # **To submit**, open a pull request that adds the file to `templates/challenge/`; the table above is computed from what is there.

@@ -95,7 +95,7 @@ study.judge(correlated_noise, tables)
 # audit that does so reports a risk that is too small.
 #
 # **What is assumed.** Success with sampling is the bound of DP-SGD or, for bands, of the theorem by which they are amplified: certified, and for
-# bands perhaps more than anybody reaches. Learning with momentum or decay weighs the steps otherwise than prefix sums do.
+# bands attained on some data. Learning with momentum or decay weighs the steps otherwise than prefix sums do.
 
 # %% [markdown]
 # ## Try it
@@ -113,8 +113,8 @@ print(
 )
 
 # %% [markdown]
-# **Change.** Let every record take part four times, once in each of four epochs of 32 steps, in the run by hand. How much less may it tell, if the noise in the sums
-# stays?
+# **Change.** Let every record take part four times, once in each of four epochs of 32 steps, in the run by
+# hand. Does the run tell more or less, if the noise in the sums stays?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 again = MatrixMechanism(encoder, run.noise_multiplier, period=32)

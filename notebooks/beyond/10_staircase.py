@@ -44,7 +44,8 @@ study = Study(
 # %% [markdown]
 # ## One noise, seven attackers
 #
-# - **Nothing**: the attacker takes the average of the rows as it is. No unbiased attack errs less.
+# - **Nothing**: the attacker takes the average of the rows as it is. No unbiased attack errs less by more than a few
+#   thousandths ({prf:ref}`prf-beyond-known-norm`).
 # - **Its norm**: the best use of the norm, {prf:ref}`at the worst record of that norm <prf-beyond-sphere>`.
 # - **The mean** of such images, from 4,000 others, and how far they lie from it on average: it moves the copy towards the mean.
 # - **Mean and covariance**: the filter that errs least among all affine ones.
@@ -77,8 +78,9 @@ study.judge(staircase, tables)
 # %% [markdown]
 # ## What it says
 #
-# **The first step is the largest.** Whoever knows nothing errs seventy times as much as a blank picture; whoever knows the norm
-# no longer does. That step needs nothing that is secret: {prf:ref}`shrinking <prf-beyond-shrinkage>` takes it for every record.
+# **The first step is the largest.** An attacker who knows nothing errs seventy times as much as a blank
+# picture does; one who knows the norm errs about as much as the blank picture. This step needs no secret:
+# {prf:ref}`shrinking <prf-beyond-shrinkage>` takes it for every record.
 #
 # **In the middle the release hardly counts.** Between the mean image and thousands of other images the errors differ little. At this noise
 # the attacker sees roughly what any digit looks like, and not this one.
@@ -86,8 +88,9 @@ study.judge(staircase, tables)
 # **The last step is another question.** Ten candidates turn reconstruction into a choice, and the same release answers it four times out
 # of five. So "safe against reconstruction" says nothing until it says what the attacker knew before.
 #
-# **Which bound speaks of which step.** The laws of paper A and B are those of the first attacker. Paper C's bound, drawn in black below, holds for
-# everyone, whatever they know, once the chance of a blind guess is given.
+# **Which bound speaks of which step.** The laws of papers A and B are those of the first attacker. Paper C's
+# bound, the black bars in the lower panel, holds for everyone, whatever they know, once the chance of a blind
+# guess is given.
 
 # %% [markdown]
 # ## Try it

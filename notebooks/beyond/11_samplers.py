@@ -52,8 +52,9 @@ study = Study(
 # - batches of **fixed size**, each a new draw without replacement {cite:p}`wang2019subsampled`;
 # - **cyclic** batches, in an order that the attacker knows.
 #
-# The neighbouring data set has a record whose gradient is zero in the record's place. The settings are those of {ref}`Defaults <exhibit-beyond-defaults>` that
-# belong to tutorials and examples. By hand, a tutorial of three epochs of 240 batches:
+# In the neighbouring data set a record with zero gradient takes the record's place. The settings are those of
+# {ref}`Defaults <exhibit-beyond-defaults>` that belong to tutorials and examples. By hand, a tutorial of
+# three epochs of 240 batches:
 
 # %%
 from reconrisk import privacy

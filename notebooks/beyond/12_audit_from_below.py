@@ -87,9 +87,11 @@ study.judge(audit_from_below, tables)
 #
 # **Nothing crosses.** No audit exceeds a bound, here or in Opacus' runs, whose accountant reports more than the certified value.
 #
-# **One run sees about half.** This is no weakness of the attack, which is the best one. A mechanism that says hardly anything, and once in twenty runs everything,
-# is not caught by a run with 95% confidence; all that is as private as it must be allowed for. Independent runs do not have this problem: they close the
-# gap up to what Clopper and Pearson leave, and the measured success with ten candidates is nearly that of the best attack.
+# **One run sees about half.** This is no weakness of the attack, which is the best one. With 95% confidence
+# one run cannot rule out a mechanism that says everything once in twenty runs and hardly anything otherwise,
+# so the audit has to allow for all mechanisms of that kind. Independent runs do not have this problem: they
+# close the gap up to what Clopper and Pearson leave, and the measured success with ten candidates is nearly
+# that of the best attack.
 #
 # **A family helps.** Who knows that the noise is Gaussian gets more epsilon from the same guesses than who allows for any mechanism. The same holds for sampled batches of a known rate:
 # {py:func}`~reconrisk.bounds.audit_noise` says how much noise such a run can have at most.

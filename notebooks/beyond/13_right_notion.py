@@ -13,10 +13,13 @@
 # %% [markdown]
 # # What the attacker knew already
 #
-# Reconstruction robustness compares an attack with a blind guess: nobody who guesses with probability $\kappa$ succeeds with more than $\gamma(\kappa)$ after a release. It has been
-# argued that this fails for attackers as they are, who know a label, half of the record or an older release {cite:p}`guerra2026understanding`, and that one trade-off curve is
-# the right object after all {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these three works we could read the abstracts only.) At the end of this page you can say which
-# assumption such an attacker breaks, which bound holds nevertheless, and that it cannot be improved.
+# Reconstruction robustness compares an attack with a blind guess: if the best blind guess is right with
+# probability $\kappa$, no attack on a release succeeds with a probability above $\gamma(\kappa)$. It has been
+# argued that this fails for realistic attackers, who know a label, half of the record or an older release
+# {cite:p}`guerra2026understanding`, and, by others, that one trade-off curve is the right object after all
+# {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these three works we could read the abstracts only.)
+# At the end of this page you can say which assumption such an attacker breaks, which bound holds
+# nevertheless, and that it cannot be improved.
 #
 # The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.
 
@@ -94,8 +97,9 @@ study.judge(right_notion, tables)
 # measure of harm: to name one record in five thousand ten times as often as by chance is an advantage of 0.002.
 #
 # **One number.** A single $\mu$ is nearly as good as the curve if it is chosen above it {cite:p}`gomez2025gaussian`; the limit of many steps is not above it. The closed forms for
-# the advantage in membership and in telling an attribute's value {cite:p}`cherubin2024closed` come with a remainder that is above one here. Without it the first promises up to a half less than is
-# true, and the second, where noise is little, up to a third less than an attack gains.
+# the advantage in membership and in telling an attribute's value {cite:p}`cherubin2024closed` come with a
+# remainder that is above one here. Without it the form for membership promises up to a half less than is
+# true, that for an attribute, where noise is little, up to a third less than an attack gains.
 
 # %% [markdown]
 # ## Try it

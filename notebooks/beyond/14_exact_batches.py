@@ -51,7 +51,8 @@ study = Study(
 #
 # 1. choose $b-1$ rows; the vector in the columns' span that vanishes on them is a column of $D$ if that column is zero there;
 # 2. it then has as many zeros as the record has idle units, and a half-space of the records' span separates them from the others;
-# 3. with all columns the records follow, divided by their last entry; switch on the network and see whether they idle the units that they should.
+# 3. with all columns the records follow, each divided by its last entry; run the network on them and check
+#    that the right units are idle.
 #
 # By hand, for a batch of two, where one row of $G$ is enough to choose:
 
@@ -101,7 +102,8 @@ study.judge(exact_batches, tables)
 #
 # Paper E's attacker sees something else: the gradient of the *output* weights of a network of random neurons, one number to a neuron. From it the paper's tensor attack
 # estimates moments, which converge slowly in the number of neurons; least squares that start there fit every released number. On one network and one batch we
-# let all three attack, sparse directions with the first layer's gradient of at most a thousand neurons. By hand, how many numbers each has for its unknowns:
+# run both, and sparse directions on the first layer's gradient of at most a thousand neurons. By hand, how
+# many numbers each has for its unknowns:
 
 # %%
 from companion.papers.beyond import exact_attackers

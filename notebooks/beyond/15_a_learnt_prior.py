@@ -92,9 +92,10 @@ study.judge(learnt_prior, tables)
 # ## On all gradients of a run
 #
 # Paper C's attacker sees every privatised gradient of a run, subtracts the known records, and searches for an image that fits what is left
-# ({prf:ref}`eq. (1) <prf-hayes2023-alg_gradient_based>`). He need not search. The first layer's gradient is the derivatives in its outputs times the image; with the
-# derivatives at a guess, the steps together are *one* release of the image with normal noise of known size, and a denoiser takes it from there. Two turns are enough.
-# By hand, on one run at $\varepsilon=300$:
+# ({prf:ref}`eq. (1) <prf-hayes2023-alg_gradient_based>`). The search is not needed. The first layer's
+# gradient is the derivatives in its outputs times the image. With these taken at a guess, all steps together
+# are *one* release of the image with normal noise of known size. A denoiser cleans it, and the result is the
+# next guess; two turns are enough. By hand, on one run at $\varepsilon=300$:
 
 # %%
 from companion.papers.beyond import prior_on_run
@@ -124,16 +125,17 @@ study.judge(prior_on_run, run_tables)
 
 # %% [markdown]
 # At $\varepsilon=100$ the search returns noise, worse than the mean image, and the denoiser a digit that can be read; at 10 neither has anything. So "reconstructions fail below
-# an epsilon of some hundreds" is a statement about attackers without a prior; one with a prior needs a tenth of it.
+# an epsilon of some hundreds" is a statement about attackers without a prior; one with a prior needs about a tenth of it.
 #
 # How near to the best is that? The red line is an attacker who has the record on a list of a thousand digits, knows its label and takes the posterior mean, from the exact
 # likelihood of all gradients: no attack on digits of that list errs less. At 10 that one too is left with most of the mean image's error, so there the noise hides the digit. At 100 it
 # has named it, where the denoiser leaves two fifths. The gradients hold the answer by then; what a learnt prior lacks is the record among few others.
 
 # %% [markdown]
-# What it means for the five papers: the error of the row mean, which papers A and B bound, says what an attacker without a prior
-# can do. Somebody with pictures of the same kind and ten minutes is better by an order of magnitude, and how much better no bound on the row mean can tell. What
-# *does* bind them is the posterior over the true prior, of which a list with the record is the extreme, and paper C's
+# What this means for the five papers: the error of the row mean, which papers A and B bound, says what an
+# attacker without a prior can do. An attacker with pictures of the same kind and ten minutes is better by an
+# order of magnitude, and no bound on the row mean can tell how much better. Two things *do* bind that
+# attacker: the posterior over the true prior, of which a list with the record is the extreme, and paper C's
 # bound, which holds whatever the attacker has learnt.
 #
 # ## Try it

@@ -52,7 +52,7 @@ study = Study(
 #
 # ### Proposition 1: opposite centres
 #
-# The closed form ({prf:ref}`Proposition 1 <prf-biswas2024-prop1>`) against quadrature over the
+# The closed form ({prf:ref}`Proposition 1 <prf-biswas2024-prop1>`) is compared with quadrature over the
 # circle and the sphere, with SciPy's density, and over the latitudes in the paper's dimension. It
 # grows with the angle, as footnote 3 says. For $(\varepsilon,\delta)$ every hockey-stick divergence
 # must grow with the angle as well. It does; the proof is in {doc}`the companion
@@ -243,9 +243,9 @@ study.judge(table1, tables)
 #
 # All of this treats $\sigma$ as the noise multiplier, as the paper's accountant and Opacus do.
 # Clipped layer by layer, a record moves the sum by up to $\sqrt3$, for which Opacus scales the
-# noise. If instead $\sigma$ is the noise on every coordinate, as Theorem 5 says, then the Gaussian's
-# half of every column costs more than the other (last column), and its $\varepsilon$ is two to five
-# times what is printed. The members of a column differ either way.
+# noise. If instead $\sigma$ is the noise on every coordinate, as Theorem 5 says, then in every pair the
+# Gaussian noise costs more than the VMF noise (last column of our second table), and its $\varepsilon$ is two
+# to five times the printed one. The two members of a pair differ either way.
 
 # %%
 from reconrisk import DPSGD, privacy
@@ -296,14 +296,14 @@ study.judge(vmf_accountant, tables)
 #
 # In many dimensions that coordinate is close to normal, and VMF noise behaves as Gaussian noise of
 # multiplier $\sqrt p/(2\kappa)$ ({func}`reconrisk.privacy.vmf_noise_multiplier`). The certified
-# root lies next to it; every printed concentration is larger. If $\sigma$ is the noise on every
-# coordinate of three layers clipped one by one, the fair concentrations are $\sqrt3$ times larger,
-# and every printed one is smaller. The last columns give the cosine of a release with the true gradient. One record's gradient keeps twice the
-# cosine under Gaussian noise, because there the record may be present or absent, while here it may
-# reverse the whole vector. And the Gaussian's noise is divided by the batch size and VMF's is not:
-# with 128 records that agree, Gaussian noise keeps most of the direction and VMF noise almost
-# nothing, at the same $\varepsilon$. What follows for accuracy and reconstruction is on the next
-# pages.
+# concentration of equal cost is close to this formula's; every printed one is larger. If $\sigma$ is the
+# noise on every coordinate of three layers clipped one by one, the fair concentrations are $\sqrt3$ times
+# larger, and every printed one is smaller. The last columns give the cosine of a release with the true
+# gradient. For one record's gradient it is twice as large under Gaussian noise: Gaussian accounting lets a
+# record be present or absent, VMF accounting lets it reverse the whole vector. And Gaussian noise is divided
+# by the batch size, while VMF noise is not: with 128 records that agree, Gaussian noise keeps most of the
+# direction and VMF noise almost nothing, at the same $\varepsilon$. The next pages show what follows for
+# accuracy and reconstruction.
 
 # %%
 from reconrisk import DPSGD, privacy

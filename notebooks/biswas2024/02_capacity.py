@@ -145,9 +145,10 @@ study.judge(thm5, tables)
 # %% [markdown]
 # ### Which domain?
 #
-# Layers that are clipped one by one do not fill a ball: they fill the product of their own balls,
-# which has a closed form too ({prf:ref}`prf-beyond-layers`). The log capacities of the three
-# domains differ by thousands of nats for a batch average and by at most a factor of $\sqrt3$ for one record.
+# Layers that are clipped one by one do not fill Theorem 5's ball but the product of their own balls,
+# which has a closed form too ({prf:ref}`prf-beyond-layers`). A gradient clipped as a whole fills the
+# unit ball. The log capacities of the three domains differ by thousands of nats for a batch average and by at
+# most a factor of $\sqrt3$ for one record.
 
 # %%
 import numpy as np
@@ -224,7 +225,7 @@ ten = float(bounds.rero_vmf_one_release(75.0, 13_700, 1 / 10))
 print(f"the right one of ten batches is named at most {ten:.2f} of the time, by the other bound")
 
 # %% [markdown]
-# **Change.** Release one number from $[-1,1]$ with other noise than Gaussian, Laplace and uniform, all
+# **Change.** Release one number from $[-1,1]$ with Laplace or uniform noise instead of Gaussian, each
 # of standard deviation 1. Which has the least capacity? Would you use it?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}

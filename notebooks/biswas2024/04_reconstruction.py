@@ -228,10 +228,10 @@ study.judge(fig1, tables)
 # its MSE, though not by its SSIM.
 #
 # On the paper's own pictures, in the recorded run below, print and run can be compared cell by
-# cell. The errors under von Mises-Fisher noise follow the printed ones, better than a constant would.
-# Gaussian noise of the printed size hides more here than it does in print, at every batch size: the printed errors are those of a
-# noise smaller by one factor in each column and data set, which the run finds by adding smaller
-# noises. The text does not explain that factor.
+# cell. The errors under von Mises-Fisher noise follow the printed ones more closely than a constant would.
+# Gaussian noise of the printed size hides more here than in print, at every batch size. The printed errors
+# are those of a smaller noise, smaller by one factor per column and data set. The run estimates this factor
+# from errors under smaller noise; the text does not explain it.
 
 # %%
 from reconrisk import privacy

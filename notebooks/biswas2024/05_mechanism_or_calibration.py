@@ -49,15 +49,15 @@ study = Study(
 # %% [markdown]
 # ## At equal cosine
 #
-# Both mechanisms favour no direction across the true gradient, so that one random number determines
-# the direction they release, its cosine with the true one ({prf:ref}`Equal cosine, equal direction
-# <prf-beyond-directions>`). At equal means of that number the two laws are at most 0.029 apart in
-# total variation, whatever the mean; the published attack uses nothing but the direction. So
+# Both mechanisms are symmetric around the true gradient, so the direction that they release is described by
+# one random number, its cosine with the true one ({prf:ref}`Equal cosine, equal direction
+# <prf-beyond-directions>`). Where its mean is the same for both, its two laws are at most 0.029 apart in
+# total variation, whatever the mean; and the published attack uses nothing but the direction. So
 # neither accuracy nor reconstruction should tell the mechanisms apart, and over four orders of
-# magnitude of noise they do not: one curve. The paper's pairs lie far apart on it. At equal
+# magnitude of noise they do not: all points lie on one curve. The paper's pairs lie far apart on it. At equal
 # $\varepsilon$, then, von Mises-Fisher noise does protect better, as the paper says, and costs more
-# accuracy; that it protects better *at matched utility* as well, as the conclusions add, is not what
-# comes out here, on MNIST. Besides, the printed reconstructions are farther from
+# accuracy. But we cannot confirm on MNIST that it also protects better *at matched utility*, as the
+# conclusions add. Besides, the printed reconstructions are farther from
 # the pictures than the mean picture of their class, for which the labels suffice.
 #
 # **How the cosines are matched.** A mean cosine $c$ comes first, and each mechanism gets the noise that
@@ -182,6 +182,6 @@ print(f"sigma = 1.23 on four records: at least {100 * 1.23 * 13_700**0.5 / (4 * 
 # it and of further noise, which cannot increase the distance. So each replacement changes the
 # success by at most $v$, and all $T$ by at most $Tv$. Here $v\approx5.8\cdot10^{-6}$ and
 # $Tv\approx0.008$: over a whole training the success of no attack on directions differs by a
-# percentage point. At $c^2=\frac12$ the same argument is void from about 35
+# percentage point. At $c^2=\frac12$ they are $0.029$ apart, and the same argument is void from about 35
 # releases on.
 # ```

@@ -54,7 +54,7 @@ study = Study(
 # like the Gaussian one. At the pairs of the paper's {ref}`Table IV <exhibit-biswas2024-table4>` VMF
 # noise admits more success at every prior; at truly equal epsilon the two bounds are one curve.
 #
-# For one release without sub-sampling more can be said. Nor need the reference be the run without
+# For one release without sub-sampling more can be said. The reference need not be the run without
 # the record: any law that does not depend on the record will do. The uniform law halves the signal
 # ({prf:ref}`prf-beyond-vmf-uniform`), and two opposite candidates attain that bound.
 

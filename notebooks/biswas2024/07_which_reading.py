@@ -13,14 +13,15 @@
 # %% [markdown]
 # # Which reading makes Table II?
 #
-# At the end of this page you know which settings that paper D does not state move its printed
-# reconstructions, which way, and what none of them explains.
+# At the end of this page you know which of the settings that Biswas et al. do not state change the
+# reconstructions of Table II, in which direction, and what none of them explains.
 #
-# The recorded run of {ref}`Table II <exhibit-biswas2024-table2>` has von Mises-Fisher noise and clipping alone
-# nearly as printed. The rows *without* defence lie a third above print, and those with Gaussian noise above
-# print as well. The noise cannot be the cause of the first. Three other things are not stated: where the search
-# starts, the network's first weights, and the units of the pixels. Changed one at a time, in
-# {ref}`the attack at work <exhibit-biswas2024-alg_iga>`, none of them is it. Here they are changed together.
+# In the recorded run of {ref}`Table II <exhibit-biswas2024-table2>` the errors under von Mises-Fisher noise
+# and under clipping alone are nearly as printed. The errors *without* defence lie a third above print, and
+# those under Gaussian noise above print as well. Noise cannot explain the former. Three other things are
+# not stated: where the search starts, the network's first weights, and the units of the pixels. Changed one
+# at a time, in {ref}`the attack at work <exhibit-biswas2024-alg_iga>`, none of them explains the gap. Here
+# they are changed together.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -47,14 +48,15 @@ study = Study(
 # %% [markdown]
 # ## First without noise, then with it
 #
-# A reading must do two things at once: bring the undefended error down by a quarter, and leave that under clipping
-# where it is. Candidates of one constant bring down both: records of one label then stay equal for ever, and an average
-# picture is nearer than a sharp wrong one. Smaller first weights do as print asks. PyTorch's own are about half of
-# Glorot's. Then look to the right: under Gaussian noise the same weights leave *more* error, so that
-# the printed rows would need even less noise than with Glorot's. What mends one half of the table spoils the other.
+# A reading must do two things at once: lower the undefended error by a quarter, and leave the error under
+# clipping where it is. First candidates of one constant lower both: records of one label then stay equal for
+# ever, and an average picture is nearer than a sharp wrong one. Smaller first weights change the errors as
+# needed; PyTorch's own are about half of Glorot's. But look at the right panel: under Gaussian noise the same
+# weights leave *more* error, so that the printed rows would need even less noise than with Glorot's. What
+# mends one half of the table spoils the other.
 #
-# The search of a quick run takes 500 iterations, on digits alone, and a longer one ends somewhat higher: that the
-# undefended error comes out to two per cent here is a coincidence of the two.
+# A quick run searches for 500 iterations, on digits alone, and a longer search ends somewhat higher. That
+# the undefended error agrees with print to two per cent here is therefore a coincidence.
 
 # %%
 import torch
@@ -114,7 +116,7 @@ print(f"{len(labels)} records, {len(labels.unique())} labels")
 print(f"pictures of one label differ: {bool(alike.max() > 0.05 * found.std(dim=0).mean())}")
 
 # %% [markdown]
-# **Prove.** Why must that be so, whatever the gradient that was released?
+# **Prove.** Why do pictures of one label stay equal, whatever gradient was released?
 
 # %% [markdown]
 # ```{dropdown} Solution

@@ -50,8 +50,8 @@ study = Study(
 #
 # ### Corollary 4
 #
-# Run DP-SGD once without the target and once with it. The more easily a test tells the two runs apart, the
-# more an attacker can learn; and no attacker can learn more. Corollary 4 makes this a number: $\gamma$ is the
+# Run DP-SGD once without the target and once with it. How well the best test tells the two runs apart
+# limits what any attacker can learn. Corollary 4 makes this a number: $\gamma$ is the
 # largest share of runs *with* the target that a test can recognise, if it may be wrong on a share
 # $\kappa$ of the runs *without* it. In the full batch the two laws are normal, $\sqrt T/\sigma$ apart,
 # and
@@ -136,7 +136,7 @@ study.judge(thm7, tables)
 # ### Lemma 8: trade-off functions are convex
 #
 # Here the infimum is over randomised tests, each value a linear program. The infimum over
-# events alone is not convex. In {prf:ref}`Remark 3 <prf-hayes2023-rem3>` the trade-off function has
+# events alone need not be convex. In {prf:ref}`Remark 3 <prf-hayes2023-rem3>` the trade-off function has
 # lost a "one minus": as printed it is zero.
 
 # %% tags=["exhibit:hayes2023/lem8"]
@@ -194,8 +194,8 @@ study.judge(lem12, tables)
 # {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` averages the largest likelihood ratios. With the printed
 # factor $1/N'$ that estimates $\gamma/\kappa$; with $1/N$ it estimates $\gamma$. Two more estimates
 # have the same limit, because the ratios' mean is one: the sum of the largest over the sum of all,
-# and the *complement*, one minus $1/N$ times the sum of the others. The paper's standard deviations
-# at $\varepsilon=10$ hold for these two, with room for the complement.
+# and the *complement*, one minus $1/N$ times the sum of the others. The standard deviations that the paper
+# states at $\varepsilon=10$ hold for these two; the complement's is well below them.
 
 # %%
 import numpy as np
@@ -258,10 +258,10 @@ study.judge(prop6, tables)
 #
 # ### Table 2
 #
-# Appendix H compares with bounds on the mutual information and Fano's inequality. The closed rows
-# agree to the printed digit, for orthogonal candidates. The rows called *ours* are sampled, although
-# exact values are available, and agree with these within the noise of the stated number of samples
-# if they are complements of the smallest ratios; the sum of the largest would scatter more.
+# Appendix H compares with bounds on the mutual information and Fano's inequality. The rows with a closed
+# form agree to the printed digit, for orthogonal candidates. The rows called *ours* are sampled, although
+# exact values are available. They agree with the exact values within the noise of the stated number of
+# samples if they were computed as complements; the sum of the largest ratios would scatter more.
 
 # %%
 from reconrisk import DPSGD, bounds

@@ -23,10 +23,10 @@
 # DP-SGD, and attacks its gradients. The paper trains on MNIST; so does the quick profile, with the
 # paper's network, on images from 5,000 of MNIST's.
 #
-# A training run for every trial is dear. Trials can *share a trajectory*: one model is trained without a
-# target, and each trial adds a target of its own to the gradients of that run and draws new noise. The
-# weights then do not move with the target, which they would do a little. Figures show both kinds of trials;
-# {ref}`Figure 3 <exhibit-hayes2023-fig3>` says where they part.
+# A training run for every trial is expensive. Trials can *share a trajectory*: one model is trained without
+# a target, and each trial adds a target of its own to the gradients of that run and draws new noise. The
+# weights then ignore the target, which in a run of its own would change them a little. The figures show
+# both kinds of trials; {ref}`Figure 3 <exhibit-hayes2023-fig3>` says where they differ.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -119,12 +119,12 @@ study.judge(alg3, tables)
 #
 # Given the earlier steps, the residual of a privatised gradient has a mixture of two normal
 # distributions. Its likelihood is therefore known, and is the best possible score
-# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). In our text of the paper its formula has a plus
-# where a minus must be, and cannot work in the dimension of a network; the text may have lost the
-# sign ({ref}`E-C-02 <erratum-e-c-02>`). With a prior its logarithm must be added
-# ({ref}`E-C-03 <erratum-e-c-03>`). The likelihood also loses less where gradients are not clipped,
-# because it subtracts half of each squared norm: part of the limit that the paper's Appendix K
-# conjectures for every attack is the sum's.
+# ({prf:ref}`Appendix G <prf-hayes2023-appG_attack>`). The formula in our text of the paper has a plus
+# in place of a minus and cannot work in the dimension of a network; the text may have lost the
+# sign ({ref}`E-C-02 <erratum-e-c-02>`). With a prior, the logarithm of a candidate's probability must be
+# added ({ref}`E-C-03 <erratum-e-c-03>`). The likelihood also loses less where gradients are not clipped,
+# because it subtracts half of each squared norm: part of the lower success that the paper's Appendix K
+# conjectures for every attack is due to the plain sum.
 
 # %%
 import numpy as np

@@ -132,15 +132,15 @@ study.judge(alg_model_based, tables)
 # In the recorded run its error falls below the nearest neighbours' near $1{,}700$; at $1{,}000$ it is
 # 0.038, three quarters of the model-based one's 0.051. The next exhibit asks what it lacks.
 #
-# Three theory lines are ours. Each binds somebody else:
+# Three of the theory lines are ours. Each binds a different set of attackers:
 #
 # - *dotted*, Cramér and Rao's error of an unbiased reconstruction on the same models. It does not bind
 #   an attack that clips to the pixels' range or knows anything about images: where noise is large, the
 #   blue points lie below it;
-# - *solid*, what the posterior leaves of an image from a list whose label is known. It binds every
-#   attack, biased or not, on images from that list, and whoever has the list attains it;
-# - *dash-dotted*, van Trees' bound. It binds every attack too, on normal images with the data's mean
-#   and covariance. Digits are not normal, and whoever knows more of them may come below it.
+# - *solid*, the error that the posterior over a list of images leaves, if the label is known. It binds
+#   every attack, biased or not, on images from that list, and an attacker who has the list attains it;
+# - *dash-dotted*, van Trees' bound. It too binds every attack, on normal images with the data's mean
+#   and covariance. Digits are not normal, so an attacker who knows more about them may get below it.
 #
 # The lower bound of Guo et al., which the paper draws, is stated in its Appendix J: $1/(4(e^\varepsilon-1))$
 # with the order-2 Rényi divergence $\varepsilon$. We draw it with that and with the $\varepsilon$ of the axis,
@@ -204,15 +204,15 @@ display(run_floors.draw(tables))
 study.judge(run_floors, tables)
 
 # %% [markdown]
-# Read it from the left. At $\varepsilon=10$ it is information: with a list of all candidates in hand one
-# still errs more than half as much as by the mean image, and a search without prior, which fits the
-# noise, several times as much. At $\varepsilon=100$ the list leaves less than a tenth of that, and no
-# search is better than the mean image: what it lacks is a prior. At $\varepsilon=1{,}000$ the gradients single out the image among those of
-# the list, and what an attack leaves depends on what it knows of images. Van Trees' bound says how
-# much knowledge of mean and covariance could be worth; the attack that has it, from the first
-# layer alone, does not get there, and {ref}`a learnt prior <exhibit-beyond-prior_on_run>` gains more.
-# The squared distance, the likelihood's own loss, errs less than equation (1): that part of the gap is
-# the loss.
+# Read the figure from the left. At $\varepsilon=10$ information is missing: with a list of all candidates an
+# attack still errs more than half as much as the mean image, and a search without a prior, which fits
+# the noise, several times as much. At $\varepsilon=100$ the list leaves less than a tenth of that, and no
+# search without a prior is better than the mean image: a prior is what it lacks. At $\varepsilon=1{,}000$ the
+# gradients single out the image among those of the list, and the error of an attack depends on what it
+# knows of images. Van Trees' bound says how much knowledge of mean and covariance could be worth; the
+# attack that has it, from the first layer alone, does not reach the bound, and
+# {ref}`a learnt prior <exhibit-beyond-prior_on_run>` gains more. The squared distance, the likelihood's own
+# loss, errs less than equation (1): that part of the gap is due to the loss.
 #
 # **A puzzle, and what was missing.** In print the attack "starts to perform well" on MNIST between
 # $\varepsilon=100$ and $1{,}000$. Ours first passed the nearest neighbours' error near $4{,}000$, and the
@@ -224,14 +224,14 @@ study.judge(run_floors, tables)
 # the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, a fifth are nearest to
 # their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right.
 #
-# What stays open is the line itself, 0.024. The record above has 50 digits at three learning rates: where
-# all gradients are clipped, equation (1) leaves 0.039 (rate 2) and 0.036 (rate 0.1) at $\varepsilon=1{,}000$,
-# the squared distance 0.028 and 0.026. A longer search changes nothing: after twice the iterations
-# {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` stands where it stood. Who knows the digits' mean
-# and covariance gets to 0.020 from the first layer alone, at rate 0.1, where the model learns nothing:
-# accuracy and clipped share as in print were not met together here.
-# What it teaches: "no attack can" wants a bound that names its prior, a curve over $\varepsilon$ wants the
-# share of clipped gradients beside it, and a threshold wants the words of those who drew it.
+# One question stays open: the printed threshold of 0.024. The record above has 50 digits at three learning
+# rates: where all gradients are clipped, equation (1) leaves 0.039 (rate 2) and 0.036 (rate 0.1) at
+# $\varepsilon=1{,}000$, the squared distance 0.028 and 0.026. A longer search does not help: after twice
+# the iterations {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` is no better. An attack that knows
+# the digits' mean and covariance gets to 0.020 from the first layer alone, at rate 0.1, where the model
+# learns nothing: no run here had both the printed accuracy and the printed share of clipped gradients. The
+# lesson: whoever writes "no attack can" must name the prior of the bound, a curve over $\varepsilon$ needs
+# the share of clipped gradients beside it, and a threshold needs its authors' own explanation.
 
 # %% [markdown]
 # ### Figure 6: what they look like
@@ -285,10 +285,11 @@ study.judge(alg_postprocess, tables)
 # %% [markdown]
 # ### Figure 8: with and without candidates
 #
-# The same gradients, attacked without knowledge of the candidates and with it. The paper reports an
-# order of magnitude of success in all cases. With 128 candidates that is so (ten-fold on MNIST), with
-# eight it is less than four-fold. With two it cannot be: a guess is right half the time. What differs for
-# all is the $\varepsilon$ at which an attack succeeds. Every gradient is clipped, so that
+# The same gradients are attacked without knowledge of the candidates and with it. The paper reports an
+# order of magnitude between the two success rates in all cases. With 128 candidates that is so (ten-fold on
+# MNIST); with eight the factor is less than four. With two it cannot be ten: a guess is right half the
+# time. In all cases the attacks begin to succeed at different $\varepsilon$. Every gradient is clipped, so
+# that
 # {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` and the likelihood choose alike. With much noise the attack
 # without candidates is worse than guessing: fitted to the noise, its reconstruction looks unlike the
 # images of its label, and so unlike its target.

@@ -52,19 +52,20 @@ study = Study(
 #
 # With ten candidates and $\varepsilon=4$ the bound rises from about 0.19 to 0.36 between $q=0.01$ and
 # $q=0.99$. The paper gives about 0.20 and 0.35. More steps at the same $\varepsilon$ raise
-# the bound too: with both it approaches that of the full batch, 0.3607, which depends on neither
-# $q$ nor $T$.
+# the bound too: with both it approaches that of the full batch, 0.3607, which does not
+# depend on $T$.
 #
 # This holds for the prior sizes of the figures. Where the prior success is far below $\delta$, the
 # order turns: at $\kappa=10^{-9}$ the left end of the curve has a bound of $4.6\times10^{-7}$, the
 # full batch one of $2.0\times10^{-7}$. Runs of equal $(\varepsilon,\delta)$ are equal at one point
 # of the trade-off between errors only, and sub-sampled ones have the heavier tail of privacy loss.
 #
-# The record has the paper's ten thousand networks at each of ten values of $q$. Algorithm 3 sums the
-# $qT$ largest scores of a candidate. That is best where nearly every step has the record: at $q=0.99$
-# it succeeds as often as the likelihood. In between it falls behind: at $q=0.2$ it is right in 0.236
-# of the trials, the likelihood in 0.288. At $q=0.99$ the paper gives about 0.32 for it, we get 0.307 with a
-# standard error of 0.003; clipped and orthogonal candidates would leave the best attack 0.317. Our learning
+# The recorded run trains the paper's ten thousand networks at each of ten values of $q$. Algorithm 3 sums
+# the $qT$ largest scores of a candidate. That is best where nearly every step includes the target: at
+# $q=0.99$ it succeeds as often as the likelihood. At smaller $q$ it falls behind: at $q=0.2$ it is right in
+# 0.236 of the trials, the likelihood in 0.288. At $q=0.99$ the paper gives about 0.32 for it, and we get
+# 0.307 with a standard error of 0.003. The best attack on clipped and orthogonal candidates would reach
+# 0.317. Our learning
 # rate, 0.1, keeps every gradient clipped. At larger ones some become shorter than $C$, as in
 # {ref}`Figure 13 <exhibit-hayes2023-fig13>`, and less is leaked.
 

@@ -135,9 +135,9 @@ study.judge(iso_risk, tables)
 # %% [markdown]
 # ### Choosing among runs of equal epsilon
 #
-# The full batch also has the most signal at equal $\varepsilon$, so its risk has a benefit.
+# At equal $\varepsilon$ the full batch also has the most signal, so its larger risk buys something.
 # For a fair comparison we hold the signal-to-noise ratio of the summed privatised gradient,
-# $q\sqrt T/\sigma$, fixed as well. It leaves out how far optimisation gets in $T$ steps, so the
+# $q\sqrt T/\sigma$, fixed as well. This ratio ignores how far optimisation gets in $T$ steps, so the
 # answer is about privacy, not a recipe for training: few steps with large batches risk least, though
 # one step is not always the best, and from thirty steps on every further step adds to the risk.
 

@@ -22,8 +22,8 @@
 # The paper bounds the error of this attack under every defence ({ref}`Table 1 <exhibit-liu2024-table1>`),
 # without an experiment. On this page every bound is measured: exponents are fitted to the errors of
 # independent networks, with intervals. An upper bound holds if the error grows no faster than it says, and
-# we say where it grows more slowly. The records are orthonormal, so that one factor varies at a time. The
-# activation is $\max(z - 1, 0)$, for which networks of a quick run's size are in the asymptotic regime. That
+# we say where it grows more slowly. Where exponents are fitted the records are orthonormal, so that one factor
+# varies at a time, and the activation is $\max(z - 1, 0)$, for which networks of a quick run's size are in the asymptotic regime. That
 # regime, a mean error below 0.35, was fixed beforehand.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -186,8 +186,9 @@ study.judge(table1, tables)
 #
 # Two local steps leave the orders unchanged ({prf:ref}`Proposition 3.1 <prf-liu2024-prop3_1>`,
 # {prf:ref}`C.1 <prf-liu2024-propC1>`). At the proposition's learning rates the second gradient
-# equals the first, as Section 3.1 says. We also try rates that halve the residuals, for which it is a result. Two steps on
-# two parts of a batch act as one step on the whole ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
+# equals the first, as Section 3.1 says, so nothing could change. We also try rates that halve the
+# residuals, where the outcome is not obvious. Two steps on two parts of a batch act as one step on the
+# whole ({prf:ref}`Proposition C.2 <prf-liu2024-propC2>`).
 
 # %% tags=["exhibit:liu2024/prop3_1"]
 from companion.papers.liu2024 import prop3_1

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Lower bounds
 #
-# At the end of this page you know what no unbiased attack on a two-layer network can do better than,
+# At the end of this page you know the least error of any unbiased attack on a two-layer network,
 # with the constants, and what each defence adds to it.
 #
 # Liu et al., Section 2, Appendices A, D and E. According to the paper, the reconstruction error of every
@@ -51,8 +51,9 @@ study = Study(
 # {prf:ref}`Proposition 2.1 <prf-liu2024-prop2_1>` says how much noise differential privacy requires, to argue
 # that it is too much. The power of $\epsilon$ is lost in our text of the paper. Minimised, the expression in the proof
 # gives a variance of $2\Delta^2\log(1/\delta)/\epsilon^2$ for small $\epsilon$; at the measured sensitivity
-# $\Delta$ an accountant confirms that this is private, by a small margin. Noise that leaves no unbiased attack
-# on one record better than guessing zero is smaller by orders of magnitude. The paper's other example, a linear
+# $\Delta$ an accountant confirms that this is private, by a small margin. The noise at which no unbiased
+# attack on one record beats guessing zero is smaller by orders of magnitude. The paper's other example, a
+# linear
 # network, hides batches without any noise: a reflection that fixes the sum in the gradient and the direction
 # that decides the outputs maps a batch to another of equal gradient.
 
@@ -156,7 +157,7 @@ study.judge(lemD5, tables)
 # ### Lemma D.6: one record, and biased estimators
 #
 # For {prf:ref}`one record <prf-liu2024-lemD6>` the trace loses nothing. But equation (27) takes the bound for
-# a minimax one. It holds for unbiased estimators, and guessing zero is a simple counterexample.
+# a minimax one, although it holds for unbiased estimators only: guessing zero is a simple counterexample.
 
 # %% tags=["exhibit:liu2024/lemD6"]
 from companion.papers.liu2024 import lemD6

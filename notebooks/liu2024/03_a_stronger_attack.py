@@ -52,10 +52,11 @@ study = Study(
 # %% [markdown]
 # ## Least squares against every defence
 #
-# Without noise the attacker has a system of equations in the records, many more than unknowns. Clipping
-# removes one, the gradient's length. Dropout and pruning leave fewer, and show which. Local steps make them
-# longer. Least squares solves the remaining equations where the published attack fails under the same
-# defence; secure aggregation is a larger batch. Masks that dropout draws for every record separately look
+# Without noise the attacker has a system of equations in the records, with many more equations than
+# unknowns. Clipping removes one equation, that of the gradient's length. Dropout and pruning remove more,
+# and show which are left. Local steps make the equations longer, and secure aggregation is a larger batch.
+# Least squares solves the remaining equations where the published attack fails under the same defence.
+# Masks that dropout draws for every record separately look
 # like noise to both attacks. They are not, since an entry can only be one of a few sums, and they are recovered
 # with the records ({func}`reconrisk.attacks.refine_with_masks`).
 #
@@ -98,10 +99,11 @@ study.judge(two_layer_refinement, tables)
 # ## The gap between the printed bounds
 #
 # {prf:ref}`Proposition 3.4 <prf-liu2024-prop3_4>` and similar statements compare an attack's error with a bound
-# that is loosened twice, to a trace and to an order. A small factor of the gap is the slack of the bound, which
-# grows with the batch because a trace does not show that records can be confused; most of it is the attack's.
-# As the noise goes to zero so does the lower bound, which is attained, while the upper bound does not change:
-# in the noise they do not match, and the dotted lines, the printed orders, separate for noise below the batch size.
+# that is loosened twice, to a trace and to an order. The slack of the bound accounts for a small factor of
+# the gap; it grows with the batch because a trace does not show that records can be confused. The rest is
+# due to the attack. As the noise goes to zero, so does the lower bound, which is attained, while the upper
+# bound does not change. So as functions of the noise they do not match: the dotted lines, the printed
+# orders, separate for noise below the batch size.
 #
 # For the defences this means that dropout and pruning raise the exact bound by about the same factor at the
 # same share, until pruning begins to remove information. That a pruned gradient defeats the tensor attack is a

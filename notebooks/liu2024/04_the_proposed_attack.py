@@ -21,12 +21,12 @@
 # of a gradient and matched to those of the candidates; weights of the layers in the distance of
 # gradients; an untrained network that generates the images; and a greedy order for features that
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
-# quick profile attacks a small network on patches of photographs of 8 pixels a side, but for Table
+# quick profile attacks a small network on patches of photographs of 8 pixels a side, except for Table
 # 2, which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of
-# 16 pixels, both in a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000
-# iterations and searches the untrained network, whose blocks it also feeds with the features; so do
-# the recorded runs of Tables 3 and 6, and {ref}`the proposed attack <exhibit-liu2024-alg_proposed>` in
-# both profiles. The other quick runs search pixels.
+# 16 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000
+# iterations; it searches the weights of the untrained network and also feeds the features to its blocks. The
+# recorded runs of Tables 3 and 6 do so too, as does {ref}`the proposed attack <exhibit-liu2024-alg_proposed>`
+# in both profiles. The other quick runs search pixels.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -215,8 +215,8 @@ study.judge(alg_greedy, tables)
 # whose index is not legible. With the Euclidean norm the wide layer, whose weights are standard
 # normal, dominates; with the number of entries the convolutions count, too. The second reading is
 # the one that helps on this network, by about as much as the paper says, and was chosen for that. On
-# the recorded runs' network it gains nothing, and equal weights about a decibel, which their pictures do not
-# tell from none.
+# the network of the recorded runs it gains nothing; equal weights gain about a decibel, which the pictures
+# of those runs cannot distinguish from no gain.
 
 # %%
 network = ConvNet(torch.Generator(), side=8, channels=24, wide=896)
@@ -236,17 +236,18 @@ study.judge(alg_reweight, tables)
 # %% [markdown]
 # ## The ablation
 #
-# {ref}`Table 6 <exhibit-liu2024-table6>`: neither part, reweighting alone, both. On the quick run's network we
-# reproduce the gain of reweighting, and not that of feature matching; in the recorded run, which searches
-# the untrained network, matching gains about a decibel, and random vectors in the place of features gain as
-# much within their errors; whether reweighting gains, its pictures do not tell. That is no verdict on the method. Nothing is defended here, so that the gradient determines the features by itself, at least
+# {ref}`Table 6 <exhibit-liu2024-table6>` compares neither part, reweighting alone, and both. On the quick
+# run's network we reproduce the gain of reweighting, but not that of feature matching. In the recorded run,
+# which searches the untrained network, matching gains about a decibel, and random vectors in place of
+# features gain as much within their errors; its pictures do not tell whether reweighting gains. That is no
+# verdict on the method. Nothing is defended here, so the gradient itself determines the features at least
 # as exactly as they are recovered. Where noise is added, matching gains: see
 # {ref}`Figure 4 <exhibit-liu2024-fig4>` and {ref}`the law <exhibit-beyond-feature_law>`.
 #
 # The sweep below varies one weight at a time around the paper's. In these few iterations ten times
-# the paper's total variation is better by several decibels. An attacker cannot see that in the
-# private pictures, but in others: those of their own, attacked in the same way
-# ({func}`reconrisk.attacks.best_objective`), name one that gains most of that.
+# the paper's total variation is better by several decibels. An attacker cannot see that from the
+# private pictures, but can from pictures of their own: attacked in the same way
+# ({func}`reconrisk.attacks.best_objective`), these select a weight that brings most of the gain.
 
 # %%
 from reconrisk.attacks import Knowledge, proposed_attack

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Defences under attack
 #
-# At the end of this page you know how nine defences fare against the paper's four attacks, what they
+# At the end of this page you know how the defences fare against the paper's four attacks, what they
 # cost in accuracy, and what is left of them when the attacker uses what a defence shows of itself.
 #
 # Liu et al., Section 5.2 and Appendix I. A defence is worth what it holds against the strongest
@@ -26,8 +26,8 @@
 # GPU. The quick profile attacks a small convolutional network with the same extra layer, scaled
 # down, on small colour patches of photographs, for eighty iterations of a brief schedule that reach
 # what two hundred of the published one do. The network is just large enough that an undefended
-# gradient determines its batch. All exhibits of this page use the same runs, except Figure 2,
-# which shows CIFAR-10's own images. Two differences matter when reading it. The paper's network has
+# gradient determines its batch. The attacks of Tables 4, 7 and 8 and Figures 3 and 4 are the same runs; Figure 2
+# shows CIFAR-10's own images. Two differences from the paper matter. The paper's network has
 # about a thousand gradient entries for each unknown pixel, the small one some tens: noise and
 # dropped entries average out less. And noise and clipping are absolute numbers, $\sigma_0$ from
 # 0.001 to 0.1 and $C$ from 2 to 8, whose meaning depends on the gradient's norm. Both profiles keep
@@ -73,13 +73,13 @@ study = Study(
 # in the table, because that layer's gradient is small. Its scale is the server's choice: with the
 # head's weights ten thousand times larger the errors are below 0.06 under every printed noise (last
 # table), and nothing but clipping limits them. Every "lowest error" under noise, in the table and in
-# Figure 3, is one without that server. The errors printed for Robbing the Fed fall as batches grow,
-# the opposite of what collisions do. Recorded with the image prior that the paper searches, the
-# proposed attack is lowest or ties in most settings, as in print; from pixels, as in the quick run,
-# eight pictures do not tell it from the others.
+# Figure 3, is measured without such a server. The errors printed for Robbing the Fed fall as batches grow,
+# although collisions become more frequent. In the recorded run, with the image prior that the paper searches,
+# the proposed attack is lowest or ties in most settings, as in print. With a search over pixels, as in the
+# quick run, eight pictures do not distinguish it from the others.
 #
-# The defences' order is not the same either. In print, dropping nine entries of ten at random
-# leaves the errors of no defence at all, and pruning the nine smallest of ten is among the best. On
+# The defences' order is not the same either. In print, dropping nine entries of ten at random leaves
+# errors as if there were no defence, and pruning the nine smallest of ten is among the best. On
 # our network it is the other way round, as one would expect: the smallest entries carry least. About
 # a third of the printed errors are larger than 0.24, that of CIFAR-10's mean image at 32 pixels, which
 # uses no gradient at all (though Table 7 leaves the units of the RMSE in doubt).
@@ -181,7 +181,7 @@ study.judge(table7, tables)
 # the paper reads as the gain of its attack over the older one and as the gain of feature matching is
 # one difference, counted twice. Without a defence Table 8 has the PSNR of Table 6 without matching, so
 # that Table 4's label is the suspect. And clipping, a common factor, cannot change a cosine, yet it
-# raises the errors of this table at batch size 4.
+# raises the errors of this table at every batch size.
 
 # %%
 errors = np.array([0.0, 1.0])  # no numbers in [0, 1] of mean m deviate more than these two
@@ -209,8 +209,8 @@ study.judge(table8, tables)
 # greedily as published, come back with a cosine of about 0.4 and make the pictures worse. Fitted to
 # the head's gradient by least squares in the order of the labels
 # ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it
-# does with the true features. Features of another image or a random span cost as many:
-# {ref}`the map <exhibit-beyond-feature_law>` says when which is to be expected. Recorded on CIFAR-10
+# does with the true features. Features of another image or of a random span lose as many decibels:
+# {ref}`the map <exhibit-beyond-feature_law>` says when to expect a gain and when a loss. Recorded on CIFAR-10
 # with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1, and in batches of eight it
 # gains in all but one setting.
 #
@@ -218,8 +218,8 @@ study.judge(table8, tables)
 # So the clipped cells of Tables 7 and 8 must be those without a defence, and nearly are in Table 7
 # (0.16 to 0.19 beside 0.15). In Table 8 0.19 to 0.25 stand beside 0.16, at every batch size, and what
 # claim E-032 reads as a gain of matching under clipping is that difference. Clipping each tensor by
-# itself would change nothing either, with a cosine for each. Clipping each picture's gradient would,
-# which "individual model gradients" (Section 5.1) may mean: Table 7 then hides it.
+# itself would change nothing either, with a cosine for each. Clipping each picture's gradient would matter,
+# and "individual model gradients" (Section 5.1) may mean that; but then Table 7 does not show it.
 
 # %%
 from reconrisk.attacks import fit_features, recover_features
@@ -254,14 +254,14 @@ study.judge(fig4, tables)
 #
 # ### Table 5: what a defence costs
 #
-# The utility of a defence is the training loss reached with every gradient passed through it, in
-# single runs in the paper. We run several, with the same first weights and batches under every
+# The utility of a defence is the training loss reached with every gradient passed through it. The paper makes
+# single runs. We make several, with the same first weights and batches under every
 # defence ({func}`reconrisk.training.train_under_defences`), and at two learning rates. The rates
-# are ours: at the printed 0.1 this network diverges, and the larger was chosen as one that shows the
-# printed order, so that its showing it confirms nothing. There, strong noise costs most by far. But
-# the damage that noise does to the weights shrinks with the rate, and at the smaller one the
-# difference from strong pruning is nearly gone: the verdicts ask for both. Local aggregation, which
-# the paper's table leaves out, costs little or nothing. Nor do single runs, as printed, order the
+# are ours: at the printed 0.1 this network diverges. We chose the larger rate because it shows the
+# printed order, so this agreement confirms nothing. There, strong noise costs most by far. But
+# the damage that noise does to the weights shrinks with the rate, and at the smaller rate the
+# difference from strong pruning is nearly gone: the verdicts require both rates. Local aggregation, which
+# the paper's table leaves out, costs little or nothing. Single runs, as printed, do not order the
 # milder settings.
 
 # %%
@@ -292,11 +292,12 @@ study.judge(table5, tables)
 # %% [markdown]
 # ### Figure 3: protection against utility
 #
-# The paper reads from its figure that at equal loss pruning protects best. Equal is taken here as within
-# fifteen per cent, and all pairs of a pruned and another training are counted (table below the figure):
-# on the printed numbers, on ours, against attackers who allow for the defence, and with each defence at
-# the better of the two rates. In print the statement holds in most pairs; the fewer count as equal, the
-# fewer contradict it. In ours, dropped entries protect better, also if an attacker may return the mean
+# The paper reads from its figure that at equal loss pruning protects best. Here losses within fifteen per
+# cent count as equal, and we count all pairs of pruning with another defence (table below the figure): on
+# the printed numbers, on ours, against attackers who allow for the defence, and with each defence at the
+# better of the two rates. In print the statement holds in most pairs; the narrower the range that counts as
+# equal, the fewer pairs contradict it. In ours, dropped entries protect better, also if an attacker may
+# return the mean
 # image where that is nearer. The same computation attacks a network after a few epochs of training
 # (Appendix I), where the error does not rise from epoch to epoch as it does in print.
 

@@ -56,17 +56,17 @@ study = Study(
 #
 # Every bound holds for the attack beside it, and each of them could have failed
 # ({prf:ref}`what binds whom <prf-beyond-one-scale>`). They do not agree on where the danger ends.
-# The lower middle panel shows the noise from which each of them indicates no risk: attacks without
-# a prior fail at noise at which epsilon is still in the hundreds, the attack with one where epsilon
-# is near one, and Bayes' capacity, which bounds every prior and every gain at once, asks for far
-# more. The bounds are not wrong to differ, they answer other questions; but an epsilon of ten, or a
-# Cramér–Rao bound above a pixel's range, says nothing about the other.
+# The lower middle panel shows the noise from which each notion indicates no risk. Attacks without a prior
+# fail at noise at which epsilon is still in the hundreds, and the attack with a prior where epsilon
+# is near one. Bayes' capacity, which bounds every prior and every gain at once, needs far
+# more noise. The bounds are not wrong to differ: they answer different questions. But an epsilon of ten
+# says nothing about the Cramér–Rao bound, nor a Cramér–Rao bound above a pixel's range about epsilon.
 #
 # Defences without noise have no place on the horizontal axis. Their epsilon is infinite and their
 # reconstruction robustness is one for every prior, because the true candidate explains what is
 # released and no other does. What remains is how much of the record can be read without a prior.
 # After clipping and local aggregation: all of it, from the first layer. After pruning and entry
-# dropout: exactly what was not removed, and for pruned entries a limit besides. Their Cramér–Rao
+# dropout: exactly what was not removed, and for each pruned entry a limit on its size. Their Cramér–Rao
 # bound is zero where enough is kept and infinite where not, with nothing in between, and where it
 # is infinite the attack that takes the limits into account can still be close.
 

@@ -85,8 +85,8 @@ study.judge(many_steps, tables)
 # %% [markdown]
 # ## Steps without labels
 #
-# The mixture grants the attacker to know which steps drew the record. The paper calls that naive and
-# leaves a strategy "for future work". The plainest is clustering: project the releases on
+# The mixture assumes that the attacker knows which steps drew the record. The paper calls that naive
+# and leaves a strategy "for future work". The simplest is clustering: project the releases on
 # their leading principal components and run k-means
 # ({py:func}`reconrisk.attacks.match_steps`). With $|D|$ records drawn equally often, a principal
 # component stands out of the noise as long as
@@ -95,10 +95,10 @@ study.judge(many_steps, tables)
 # (C\sigma)^2 < L\,\sqrt{T/N},
 # $$ (eq-beyond-matching)
 #
-# with $L$ the largest eigenvalue of the records' covariance; above it none does
-# {cite:p}`baik2005phase`. Look at how far below that limit clustering still finds the labels: up to
-# there the averages are as good as with labels, although a single release shows nothing. The limit
-# grows with the fourth root of the number of steps only.
+# with $L$ the largest eigenvalue of the records' covariance; at larger noise none does
+# {cite:p}`baik2005phase`. Look at how far below that limit the noise must be for clustering to find
+# the labels: up to that noise the averages are as good as with labels, although a single release
+# shows nothing. The limit grows only with the fourth root of the number of steps.
 
 # %%
 import numpy as np

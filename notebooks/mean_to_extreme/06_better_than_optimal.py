@@ -17,7 +17,7 @@
 # knowledge each of them needs, and which bounds hold for all of them.
 #
 # {prf:ref}`Theorem 1 <prf-mean_to_extreme-thm1>` calls $\hat X$ the best reconstruction. Four
-# standard estimators beat it, one of them at every record and with no more knowledge than the paper
+# standard estimators beat it, some of them at every record and with no more knowledge than the paper
 # grants. The statements about *any* reconstruction therefore need to be replaced; this page says by
 # what.
 
@@ -103,12 +103,13 @@ study.judge(minimax, tables)
 # %% [markdown]
 # ## If the norm is known
 #
-# The paper grants the scale of the clipped gradient, and who has the scale has the norm. What is left to estimate is
-# a direction, and the posterior mean under a direction spread evenly has the least worst error
-# ({prf:ref}`our own statement <prf-beyond-known-norm>`), the same at every record of the norm. Divided by
-# $\mathbb E A^2$ it is unbiased, with a smaller error than $\hat X$ at every record: the minimum variance that
-# {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>` claims for $\hat X$ is not even the least of those that turn
-# with the record. Look for how little the norm is worth from 64 values on.
+# The paper grants the scale of the clipped gradient, and the scale gives the norm. Only the direction is
+# left to estimate, and the posterior mean under a uniform direction has the smallest worst-case error
+# ({prf:ref}`our own statement <prf-beyond-known-norm>`), the same at every record of that norm. Divided
+# by $\mathbb E A^2$ it is unbiased, with a smaller error than $\hat X$ at every record. So $\hat X$ does
+# not have the minimum variance that {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>` claims, not even
+# among the unbiased estimators that rotate with the record. Look at how little the norm is worth from
+# 64 values on.
 
 # %%
 import numpy as np
@@ -173,12 +174,13 @@ study.judge(corrected_rero, tables)
 # %% [markdown]
 # ## Every network, in nats
 #
-# The linear layer is one choice of a server that may send any network. Whatever it sends, the clipped gradient is a
-# function of the record that is at most $C$ long, with noise: a Gaussian channel, which says at most $1/(2\sigma^2)$
-# nats a step ({prf:ref}`our own statement <prf-beyond-any-network>`), and no reconstruction beats the error that
-# rate-distortion theory allows at that many nats. Look for three things: where the linear layer says less than it
-# could (left), how near its error comes to the floor under heavy noise and how far from it under little (middle), and
-# that floors depend on what the records are (right).
+# The linear layer is one choice of a server that may send any network. Whatever it sends, the noisy
+# gradient is a function of the record, of length at most $C$, plus Gaussian noise: a Gaussian channel,
+# which carries at most $1/(2\sigma^2)$ nats a step ({prf:ref}`our own statement <prf-beyond-any-network>`).
+# No reconstruction beats the error that rate-distortion theory allows at that many nats. Look for three
+# things: where the linear layer carries less than it could (left), how its error is near the floor under
+# heavy noise and far from it under little noise (middle), and how the floor depends on the law of the
+# records (right).
 
 # %%
 import numpy as np
@@ -257,10 +259,10 @@ study.judge(unknown_scale, tables)
 #   variances over *other* photographs.
 #
 # Look at the first row, the noise of the paper's Figure 1. The linear copy is grainy; the coded one
-# is not a good copy but the original, to the last bit. In the rows below, at noises of Figure 6,
-# single bits end where a value's energy $1/(N\sigma^2)$ falls below one, and the code earlier, since
-# it leaves out what it cannot carry without error. The prior goes on: at $\sigma = 0.004$ some
-# 20,000 bits for the whole picture keep the dog.
+# is not a good copy but the original, to the last bit. In the rows below, at the noise levels of
+# Figure 6, single bits fail once a value's energy $1/(N\sigma^2)$ falls below one. The code fails
+# earlier, since it leaves out what it cannot carry without error. The layer with a prior still works:
+# at $\sigma = 0.004$ some 20,000 bits for the whole picture keep the dog visible.
 
 # %%
 import numpy as np

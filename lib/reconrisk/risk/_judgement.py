@@ -235,8 +235,8 @@ def _picture(asked: _Asked) -> Judgement:
     noise = math.sqrt(error.value) / span
     text = (
         f"The analytic attack, which knows nothing of the records, reaches a PSNR of "
-        f"{psnr.value:.1f} dB: a mean squared error of {number(error.value)}, or noise of "
-        f"{number(noise)} times the range of values. "
+        f"{psnr.value:.1f} dB on average. Its mean squared error is {number(error.value)}, that of "
+        f"noise of {number(noise)} times the range of values. "
     )
     if dimension > PICTURE_SIDE**2:
         text += (

@@ -222,7 +222,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-088",
         within(ratio, 1.0, error, MARGIN),
         "whoever knows nothing, the norm, the mean or the covariance errs by what the law of that "
-        "attacker says: no unbiased one, none at its worst record, no affine one does better",
+        "attacker says: no unbiased one does better by more than a few thousandths, none at its "
+        "worst record, no affine one",
         ours="over the law: " + ", ".join(map(rounded, ratio, error)),
         paper="1",
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
