@@ -192,7 +192,7 @@ SAID = (
     (DEFENCES, "{} to {} times less in the recorded run", losses_in_the_record),
     (
         C + "03_without_candidates.py",
-        "With 128 candidates that is so ({}-fold on MNIST); with eight the factor is less than four",
+        "that is so ({}-fold on MNIST); with eight the factor is less than four",
         with_and_without_candidates,
     ),
     (

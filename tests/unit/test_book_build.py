@@ -82,6 +82,7 @@ def test_fitting_parameters_are_let_through(tmp_path: Path) -> None:
         ["--data-root", "no/such/folder"],
         ["-p", "nonsense=1"],
         ["-p", "profile"],
+        ["-p", "seed=["],
         ["--jobs", "0"],
         ["--within", "0"],
         ["no_such/notebook"],

@@ -179,6 +179,11 @@ def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tm
     assert subsets(find_exhibit("mean_to_extreme/fig5"), quick) == ("one of ImageNet's images",)
     fig4, bits = (find_exhibit(name) for name in ("mean_to_extreme/fig4", "beyond/bit_layer"))
     assert subsets(bits, study.Study().context(bits.id)) == ("8 of ImageNet's images",)
+    figure = find_exhibit("ziller2024/fig3")
+    for picture, others in ((19, ()), (20, ("photographs other than ImageNet's",))):
+        chosen = study.Study(overrides={figure.id: {"picture": picture}}).context(figure.id)
+        assert subsets(figure, chosen) == ("one of ImageNet's images",)
+        assert stand_ins(figure, chosen) == others
     # from the twenty-first on they are not ImageNet's
     for count, others in ((20, ()), (21, ("photographs other than ImageNet's",))):
         overrides = {fig4.id: {"pictures": count}}

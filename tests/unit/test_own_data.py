@@ -120,6 +120,8 @@ def test_photographs_ask_for_as_many_as_they_show(call_command, tmp_path):
     with pytest.raises(ValueError, match=r"needs 100 images \(pictures = 100\)"):
         study.Study(profile="paper", data=path).context("ziller2024/fig1")
     assert study.Study(data=path).context("mean_to_extreme/fig5").data_root == path
+    with pytest.raises(ValueError, match=r"needs 8 images \(pictures = 1 and others = 7\)"):
+        study.Study(data=path).context("beyond/bit_layer")
 
 
 def test_images_of_one_class_cannot_train_a_classifier(call_command, tmp_path):

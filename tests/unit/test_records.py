@@ -206,6 +206,23 @@ def test_the_inputs_of_a_run_are_hashed(tmp_path):
     assert inputs.data_sets(figure, Study(profile="paper").context(figure.id)) == ("photographs",)
 
 
+@pytest.mark.parametrize(
+    ("exhibit", "tables"),
+    [
+        (
+            "biswas2024/fig2",
+            {"biswas2024/table5", "biswas2024/table6"},
+        ),  # its falsifiers alter them
+        ("biswas2024/table5", {"biswas2024/fig2"}),  # read by a file that it shares
+        ("liu2024/table8", {"liu2024/table6"}),
+        ("beyond/joint_readings", {"biswas2024/table2"}),  # named by ``KEY``
+    ],
+)
+def test_printed_tables_that_shared_files_read_are_data_of_a_result(exhibit, tables):
+    data = fingerprint(find_exhibit(exhibit))["data"]
+    assert {f"data/paper/{table}.csv" for table in tables} <= set(data)
+
+
 def test_the_data_a_result_is_held_against(project):
     data = fingerprint(find_exhibit("ziller2024/table1"))["data"]
     assert set(data) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from companion.study.verdicts import (
     Verdict,
     VerdictError,
     check,
+    clearly,
     compare,
     failures_kept,
     half_unit,
@@ -270,6 +272,8 @@ def test_on_a_users_images_nothing_fails_and_both_values_are_said():
     assert (known.status, known.why) == ("differs", "other networks")
     wrong = on_images(refute("E-A-03", holds=False, corrected_holds=False))
     assert wrong.why == "on the images given, the corrected statement fails"
+    right = on_images(refute("E-A-03", holds=True, corrected_holds=True))
+    assert (right.status, right.why) == ("holds on stand-in data", "")
 
 
 def test_the_worst_of_all_is_a_failure():
@@ -284,6 +288,16 @@ def test_an_estimate_is_inside_a_margin_with_its_error_or_outside_or_neither():
     # a larger error decides less, and never turns a false claim into a true one
     assert [within(1.2, 1.0, error, 0.05) for error in (0.01, 0.1, 10.0)] == [False, None, None]
     assert [within(1.0, 1.0, error, 0.05) for error in (0.01, 0.1)] == [True, None]
+
+
+def test_a_gap_is_clear_by_its_error_or_not_at_all():
+    assert [clearly((1.0, error)) for error in (0.2, 0.3, 3.0)] == [True, None, None]
+    assert [clearly((-1.0, error)) for error in (0.2, 0.3, 3.0)] == [False, None, None]
+    assert clearly(([1.0, -1.0], [10.0, 0.1]), (5.0, 0.1)) is False  # one below is enough
+    assert clearly((1.0, 0.1), ([2.0, 0.3], 0.1)) is None
+    assert clearly((0.0, 0.0)) is True  # printed numbers that tie
+    for gap, error in ((math.nan, 0.1), (1.0, math.nan)):
+        assert clearly((gap, error)) is None
 
 
 def test_what_the_error_does_not_decide_says_what_would():

@@ -41,8 +41,8 @@ def with_notices(recorded: Recorded, project: Path, jobs: int = 1) -> Recorded:
     for exhibit, path in paths.items():
         found = json.loads(path.read_text(encoding="utf-8"))
         verdicts = judgings[exhibit].verdicts
-        told = tuple(replace(v, notices=found.get(v.target, "")) for v in verdicts)
-        judgings[exhibit] = replace(judgings[exhibit], verdicts=told)
+        noted = tuple(replace(v, notices=found.get(v.target, "")) for v in verdicts)
+        judgings[exhibit] = replace(judgings[exhibit], verdicts=noted)
     return replace(recorded, judgings=judgings)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from companion.study.verdicts import Verdict
 
-__all__ = ["status_text", "verdict_table"]
+__all__ = ["print_verdicts", "status_text"]
 
 _STYLES = {
     "reproduced": "green",
@@ -28,21 +28,21 @@ _STYLES = {
 }
 
 
-def status_text(status: str) -> Text:
-    """Return a verdict in its colour."""
+def status_text(status: str, words: str = "") -> Text:
+    """Return a verdict, or other words for it, in its colour."""
     from rich.text import Text
 
-    return Text(status, style=_STYLES.get(status, ""))
+    return Text(words or status, style=_STYLES.get(status, ""))
 
 
-def verdict_table(verdicts: Iterable[Verdict]) -> None:
+def print_verdicts(verdicts: Iterable[Verdict]) -> None:
     """Print verdicts with the statements and numbers that were compared."""
     print_table(
         ("what", "verdict", "checked", "ours", "paper"),
         [
             (
                 v.target,
-                status_text(v.status),
+                status_text(v.status, v.outcome),
                 v.statement + (f"\n{v.why}" if v.why else ""),
                 v.ours,
                 "\n".join(filter(None, [v.paper, v.tolerance and f"within {v.tolerance}"])),

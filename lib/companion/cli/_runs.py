@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from companion.cli._console import status_text, verdict_table
+from companion.cli._console import print_verdicts, status_text
 from companion.cli._memory import affordable_workers, free_gigabytes, start_of_peak
 from companion.cli._progress import Progress
 from companion.study import Study, registry, stored
@@ -354,7 +354,7 @@ def _report_one(one: Ended) -> None:
     show(f"{one.plan.exhibit}: {one.status}")
     if one.ran:
         show(f"{one.ran}\n")
-    verdict_table(one.verdicts)
+    print_verdicts(one.verdicts)
     folder = one.plan.folder
     files = sorted(p.name for p in folder.iterdir() if p.suffix in {".csv", ".png"})
     show(f"\n{one.how}; written to {folder}: {', '.join([*files, 'record.json'])}")

@@ -335,7 +335,10 @@ def _assignments(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"a parameter is given as NAME=VALUE; got {text!r}")
-        values[name.strip()] = yaml.safe_load(value)
+        try:
+            values[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{name.strip()} must be a value in YAML; got {value!r}") from error
     return values
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "data_folder",
     "data_name",
     "distance_to_law",
-    "fits",
+    "ks_p_value",
     "jointly",
     "mean_and_error",
     "mnist",
@@ -105,7 +105,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(np.size(values)))
 
 
-def fits(values: np.ndarray, cdf) -> float:
+def ks_p_value(values: np.ndarray, cdf) -> float:
     """The p-value of a Kolmogorov-Smirnov test of values against a distribution function."""
     from scipy import stats  # takes most of a second to import
 

@@ -223,7 +223,7 @@ def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
 def _too_many_photographs(context: Context) -> bool:
     """Whether a run without a folder needs more photographs than the sample of ImageNet has."""
     most = datasets.IMAGENET_SAMPLE.count
-    return context.read_root is None and _photographs_used(context.parameters) > most
+    return context.read_root is None and own_images.photographs_read(context.parameters)[0] > most
 
 
 def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
@@ -234,15 +234,9 @@ def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     samples = [_sample(p, values[name]) for name, p in exhibit.parameters.items()]
     used = [sample.phrase for sample in samples if sample]
     if exhibit.photographs and context.read_root is None:
-        count = _photographs_used(values)
+        count = 1 if "picture" in values else own_images.photographs_read(values)[0]
         used.append(f"{count if count > 1 else 'one'} of ImageNet's images")
     return tuple(dict.fromkeys(used))
-
-
-def _photographs_used(values: Mapping[str, Any]) -> int:
-    """Return how many photographs a run uses, from the parameters of the usual names."""
-    counts = [int(values[name]) for name in ("pictures", "others") if name in values]
-    return sum(counts) if counts else int(values.get("records", 1))
 
 
 def _sample(parameter: Parameter, value: Any) -> datasets.Sample | None:

@@ -102,15 +102,19 @@ def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> N
 def needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many (training) images a run needs, and the parameters that decide it."""
     every = _of_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
-    photographs = _of_photographs(settings.get) if exhibit.photographs else ()
+    photographs = [photographs_read(settings)] if exhibit.photographs else []
     return max([*every, *photographs], default=(1, "one"))
 
 
-def _of_photographs(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
-    if value("pictures") is not None:
-        yield int(value("pictures")), f"pictures = {value('pictures'):,}"
-    if value("picture") is not None:
-        yield int(value("picture")) + 1, f"picture = {value('picture')}, counted from 0"
+def photographs_read(settings: Mapping[str, Any]) -> tuple[int, str]:
+    """Return how many photographs a run reads, and the parameters that decide it."""
+    if "picture" in settings:
+        return int(settings["picture"]) + 1, f"picture = {settings['picture']}, counted from 0"
+    names = [name for name in ("pictures", "others") if name in settings]
+    names = names or [name for name in ("records",) if name in settings]
+    counts = [int(settings[name]) for name in names]
+    words = [f"{name} = {count:,}" for name, count in zip(names, counts, strict=True)]
+    return sum(counts) or 1, " and ".join(words) or "one"
 
 
 def _of_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:

@@ -318,7 +318,7 @@ def _parameter_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
     except (TypeError, ValueError) as error:
         yield f"its parameters cannot be asked for any more: {error}"
         return
-    for name in exhibit.parameters.keys() - record.provenance.parameters.keys():
+    for name in sorted(exhibit.parameters.keys() - record.provenance.parameters.keys()):
         yield f"its parameters cannot be asked for any more: {name} is new since"
     for name, value in record.provenance.parameters.items():
         if plain(again[name]) != value:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import platform
@@ -110,11 +111,28 @@ def _data(exhibit: Exhibit) -> dict[str, str]:
     return hashes
 
 
+#: as in ``printed("paper/text")`` and ``printed(f"{KEY}/{name}")``
+_NAMED = re.compile(r'"(\{KEY\}|\w+)/(\w+|\{[^}"]+\})"')
+
+
 def _named_tables(exhibit: Exhibit) -> set[str]:
-    """Return the names of printed tables in its paper's files, as in ``printed("paper/text")``."""
-    folder = f"{exhibit.module.rpartition('.')[0]}."
-    files = [p for name, p in source_files(exhibit.module).items() if name.startswith(folder)]
-    return {name for p in files for name in re.findall(r'"(\w+/\w+)"', p.read_text("utf-8"))}
+    """Return the printed tables that it and what it imports of papers and experiments name.
+
+    All of a paper where a name is computed.
+    """
+    names: set[str] = set()
+    folder = registry.project_root() / "data" / "paper"
+    for module, path in source_files(exhibit.module).items():
+        if not module.startswith(("companion.papers.", "companion.experiments.")):
+            continue
+        for key, table in _NAMED.findall(path.read_text("utf-8")):
+            if key == "{KEY}":
+                key = importlib.import_module(module).KEY
+            if table.startswith("{"):
+                names |= {f"{key}/{path.stem}" for path in (folder / key).glob("*.csv")}
+            else:
+                names.add(f"{key}/{table}")
+    return names
 
 
 def _combined(hashes: Mapping[str, str]) -> str:

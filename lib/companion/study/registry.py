@@ -417,18 +417,16 @@ def _check_values(path: Path, table: pd.DataFrame) -> None:
 _NUMBER = re.compile(r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def setting(name: str, metric: str, panel: str = "") -> str:
+def setting(name: str, metric: str) -> str:
     """Return the printed value of one of the paper's settings, as text.
 
     Raises
     ------
     KeyError
-        If not exactly one row has the metric (in the panel).
+        If not exactly one row has the metric.
     """
     table = printed(name)
     rows = table[table["metric"] == f"setting:{metric}"]
-    if panel:
-        rows = rows[rows["panel"] == panel]
     if len(rows) != 1:
-        raise KeyError(f"{name} prints {len(rows)} values of {metric!r} (panel {panel!r})")
+        raise KeyError(f"{name} prints {len(rows)} values of {metric!r}")
     return str(rows["value"].iloc[0])

@@ -87,11 +87,6 @@ class Result:
         """The verdict on the exhibit itself (the worst, if it was judged in several ways)."""
         return overall(self.of(self.exhibit))
 
-    @property
-    def failed(self) -> tuple[Verdict, ...]:
-        """The verdicts with an unexpected outcome, see ``failures_kept``."""
-        return tuple(v for v in self.verdicts if v.status == "failed")
-
     def of(self, target: str) -> Iterator[Verdict]:
         """The verdicts on one target."""
         return (v for v in self.verdicts if v.target == target)

@@ -20,11 +20,13 @@ from companion.study import registry
 from companion.study.tables import Origin
 
 __all__ = [
+    "STANDARD_ERRORS",
     "STATUSES",
     "UNJUDGED",
     "Verdict",
     "VerdictError",
     "check",
+    "clearly",
     "compare",
     "failures_kept",
     "half_unit",
@@ -108,7 +110,8 @@ class Verdict:
         return asdict(self)
 
 
-_HOLDS_AFTER_ALL = "holds after all"
+#: how the reason begins where a statement holds that should not
+_HOLDS_AFTER_ALL, _PRINTED_HOLDS = "holds after all", "the printed statement holds"
 
 #: whether failed verdicts are kept instead of raising
 _KEPT: ContextVar[bool] = ContextVar("kept", default=False)
@@ -151,7 +154,7 @@ def on_images(verdict: Verdict) -> Verdict:
     A paper's statement on its own data need not hold there. If it does, the verdict is *holds on
     stand-in data*, even where the paper's data were known to differ; if not, *differs*.
     """
-    if verdict.status == "reproduced" or verdict.why.startswith(_HOLDS_AFTER_ALL):
+    if verdict.status == "reproduced" or verdict.why.startswith((_HOLDS_AFTER_ALL, _PRINTED_HOLDS)):
         return replace(verdict, status="holds on stand-in data", why="")
     if verdict.status == "failed":
         return replace(verdict, status="differs", why=f"on the images given, {verdict.why}")
@@ -257,8 +260,8 @@ def compare(
 ) -> Verdict:
     """Judge printed numbers one by one.
 
-    The tolerance of each is half a unit of its last printed digit plus ``STANDARD_ERRORS`` of our
-    Monte Carlo standard error.
+    The tolerance of each is half a unit of its last printed digit plus ``STANDARD_ERRORS`` of
+    ``standard_error``: of the difference of our mean and the one run that is printed.
 
     *failed* if any number is off and ``differs`` is not given, or all fit although it is.
 
@@ -342,7 +345,7 @@ def refute(
     if holds is None or corrected_holds is None:
         return _undecided(target, statement, "more trials")
     if holds or not corrected_holds:
-        which = "the printed statement holds" if holds else "the corrected statement fails"
+        which = _PRINTED_HOLDS if holds else "the corrected statement fails"
         return Verdict(target, "failed", statement, ours, paper, "", which)
     row = registry.errata().get(erratum or target)
     why = corrected or registry.errata()[erratum or target].corrected
@@ -388,18 +391,20 @@ def within(
 
 
 def clearly(*gaps: tuple[ArrayLike, ArrayLike]) -> bool | None:
-    """Whether no gap is below zero, of pairs of gaps and their standard errors.
+    """Whether all gaps are above zero, of pairs of gaps and their standard errors.
 
-    False only if one is by more than ``STANDARD_ERRORS`` of its error; None if one may be.
+    True if each is by ``STANDARD_ERRORS`` of its error, False if one is below zero by more than as
+    many, else None: a larger error decides less.
 
     Examples
     --------
-    >>> clearly((0.1, 0.2)), clearly((-1.0, 0.2)), clearly(([0.1, -0.1], 0.2))
+    >>> clearly((1.0, 0.2)), clearly((-1.0, 0.2)), clearly(([1.0, 0.1], 0.2))
     (True, False, None)
     """
-    below = [np.min(gap) < 0 for gap, _ in gaps]
-    certain = [np.any(np.asarray(g) < -STANDARD_ERRORS * np.asarray(e)) for g, e in gaps]
-    return False if any(certain) else None if any(below) else True
+    pairs = [(np.asarray(g, float), STANDARD_ERRORS * np.asarray(e, float)) for g, e in gaps]
+    if any(np.any(gap < -error) for gap, error in pairs):
+        return False
+    return True if all(np.all(gap >= error) for gap, error in pairs) else None
 
 
 def _printed_statement(target: str, erratum: str) -> str:

@@ -37,9 +37,9 @@ def descend(
 ) -> torch.Tensor:
     """Move ``values``, (P, n, ...), in place; return their loss at the end, shape (P,)."""
     drops = [iterations * share // 8 for share in (3, 5, 7)]
-    momentum = torch.zeros_like(values)
     betas = (0.9, 0.9 if brief else 0.999)
-    optimiser = Adam([values], betas=betas, fused=True)
+    momentum = torch.zeros_like(values) if signed else None
+    optimiser = None if signed else Adam([values], betas=betas, fused=True)
     for iteration in range(iterations):
         watch(iteration, values)
         slope = descent.slope(values)
@@ -47,11 +47,11 @@ def descend(
             rate = learning_rate * (1 + math.cos(math.pi * iteration / iterations)) / 2
         else:
             rate = learning_rate * 0.1 ** sum(iteration >= drop for drop in drops)
-        if signed:
+        if momentum is not None:
             # the second moment of signs is one, so that Adam reduces to its corrected momentum
             momentum.lerp_(slope.sign_(), 0.1)
             values.add_(momentum, alpha=-rate / (1 - 0.9 ** (iteration + 1)))
-        else:
+        elif optimiser is not None:
             optimiser.step([slope], rate)
         if box is not None:
             values.clamp_(*box)

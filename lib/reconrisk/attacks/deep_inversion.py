@@ -434,7 +434,7 @@ class _Descent:
         if goal.total_variation:
             loss = loss + goal.total_variation * total_variation(images)
         if goal.statistics:
-            target = data.get("statistics", self._stored_statistics())
+            target = data["statistics"] if "statistics" in data else self._stored_statistics()
             loss = loss + goal.statistics * _statistics_distance(trace.statistics, target)
         if goal.features:
             loss = loss + goal.features * _feature_distance(trace.features, data, goal)

@@ -19,6 +19,7 @@ from reconrisk.privacy._phases import (
     composed_epsilon,
 )
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
+from reconrisk.privacy._releases import STEEPEST
 from reconrisk.privacy._saddle import Mechanism
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
@@ -31,8 +32,6 @@ _MARGIN = 1e-10
 #: largest logarithm of the ratio of a bound to its target that is told from infinity
 _FARTHEST = 50.0
 
-#: beyond this ratio of shift to noise, likelihood ratios overflow
-_STEEPEST = 35.0
 #: default relative width of enclosures
 TOLERANCE = 1e-4
 #: relative accuracy of the noise for a target
@@ -115,7 +114,7 @@ def epsilon(
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
         outer = _outer_epsilon(mechanism, float(delta))
-        if mechanism.inverse_noise > _STEEPEST:
+        if mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = epsilon_enclosure(mechanism, float(delta), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
@@ -210,7 +209,7 @@ def delta(
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
-        if mechanism.inverse_noise > _STEEPEST:
+        if mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
@@ -292,7 +291,7 @@ def noise_for_epsilon(
 
     # where enclosures are dear, the search begins at a saddle point's answer
     def rough(log_noise: float, log_epsilon: float = math.log(target)) -> float:
-        sigma = max(math.exp(log_noise), 1.0 / _STEEPEST)
+        sigma = max(math.exp(log_noise), 1.0 / STEEPEST)
         mechanism = Mechanism(1.0 / sigma, q, count)
         return rough_log_delta(mechanism, math.exp(log_epsilon), log_delta) - log_delta
 
@@ -434,7 +433,7 @@ def _excess(
 ) -> float:
     """The logarithm of the bound over the target, nearly linear in that of the noise."""
     sigma = math.exp(log_noise)
-    bound = enclosed(sigma, tolerance)[1] if sigma >= 1.0 / _STEEPEST else math.inf
+    bound = enclosed(sigma, tolerance)[1] if sigma >= 1.0 / STEEPEST else math.inf
     return float(np.clip(math.log(max(bound / target, 1e-30)), -_FARTHEST, _FARTHEST))
 
 
@@ -470,7 +469,7 @@ def _nearest(
             best = min(best, at)
     sigma = math.exp(best)
     less = sigma * (1.0 - _CLOSE)
-    if less >= 1.0 / _STEEPEST and not enclosed(less, TOLERANCE)[0] > target:
+    if less >= 1.0 / STEEPEST and not enclosed(less, TOLERANCE)[0] > target:
         raise ValueError(
             f"{name} must change enough with the noise for its least multiplier to be found to "
             f"{_CLOSE:g} of it, which sampling_rate and steps prevent; {sigma:.6g} is certified to "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,13 +145,13 @@ def train_under_defences(
         for chosen in _group_alike(defences)
     ]
     losses = np.full((len(defences), len(networks), epochs), math.inf)
-    for epoch in range(epochs):
+    for epoch, order in enumerate(orders):
         slowed = 1.0 if decay_every is None else decay ** (epoch // decay_every)
         for group in groups:
             rate = images.new_tensor(rates)[group.places] * slowed
             total = torch.zeros(group.shape, dtype=torch.float64, device=images.device)
             for low in range(0, len(labels) - batch_size + 1, batch_size):
-                rows = orders[epoch][:, low : low + batch_size]
+                rows = order[:, low : low + batch_size]
                 total += group.step(images[rows], labels[rows], rate, momentum)
             mean = (total / (len(labels) // batch_size)).cpu().numpy()
             losses[group.places, :, epoch] = np.where(np.isfinite(mean), mean, math.inf)
@@ -269,15 +269,20 @@ def _group_alike(defences: Sequence[Defence]) -> list[list[int]]:
 
 def _orders(
     networks: int, epochs: int, records: int, generator: torch.Generator
-) -> list[torch.Tensor]:
-    """Draw a random order of the records for every network, (K, N), for every epoch."""
-    device = generator.device
-    return [
-        torch.stack(
-            [torch.randperm(records, generator=generator, device=device) for _ in range(networks)]
-        )
-        for _ in range(epochs)
-    ]
+) -> Iterator[torch.Tensor]:
+    """Draw a random order of the records for every network, (K, N), for every epoch.
+
+    The generator draws them at once; they are drawn again when an epoch needs its own.
+    """
+    again = torch.Generator(device=generator.device)
+    again.set_state(generator.get_state())
+
+    def draw(source: torch.Generator) -> torch.Tensor:
+        return torch.randperm(records, generator=source, device=source.device)
+
+    for _ in range(epochs * networks):
+        draw(generator)
+    return (torch.stack([draw(again) for _ in range(networks)]) for _ in range(epochs))
 
 
 def _infinite_after_divergence(losses: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, fits
+from companion.experiments.tools import SIGNIFICANCE, ks_p_value
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
@@ -205,7 +205,7 @@ def _law(law: pd.DataFrame) -> Verdict:
     clipped = law["norm"] > 1 - 1e-5 if "norm" in law else pd.Series(True, law.index)
     own, sigma, cosine = law[clipped], law["sigma"].iloc[0], law["cosine"]
     target, other, wrong = (
-        fits(off / sigma, stats.norm.cdf)
+        ks_p_value(off / sigma, stats.norm.cdf)
         for off in (own["target"] - 1, own["other"] - own["cosine"], law["other"] - 1)
     )
     return check(

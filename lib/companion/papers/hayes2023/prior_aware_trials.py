@@ -18,7 +18,7 @@ import torch
 from matplotlib.axes import Axes
 from scipy import stats
 
-from companion.experiments.tools import data_name
+from companion.experiments.tools import data_folder, data_name
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.success_intervals import error_bars
@@ -178,7 +178,7 @@ def trial_task(study: Context, purpose: str, **given: Any) -> dict[str, Any]:
     names = ("dataset", "training_size", "pool_size", "hidden", "max_grad_norm", "delta", "steps")
     task = {name: p[name] for name in names} | {
         "sampling_rate": p.get("sampling_rate", 1.0),
-        "data_root": str(study.read_root or ""),
+        "data_root": data_folder(study, p.dataset),
         "device": study.device,
         "split": study.seed_of("split"),
         "draws": study.seed_of(purpose, *sorted(given.items())),

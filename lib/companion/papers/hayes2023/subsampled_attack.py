@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 
+from companion.experiments.tools import data_folder
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
 from companion.papers.hayes2023.success_intervals import error_bars
@@ -98,7 +99,7 @@ def attack_along(
     """The attack at every (epsilon, q), with 95% intervals and the bound."""
     p = study.parameters
     shared = {name: p[name] for name in attack_parameters(0)} | {
-        "data_root": str(study.data_root or ""),
+        "data_root": data_folder(study, p.data),
         "data_seed": study.seed_of("records"),
         "prior_sizes": list(prior_sizes),
         "candidates": candidates,

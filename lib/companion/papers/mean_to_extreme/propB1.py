@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, as_numpy, fits, jointly, tensor
+from companion.experiments.tools import SIGNIFICANCE, as_numpy, jointly, ks_p_value, tensor
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, graded, world
@@ -81,7 +81,7 @@ def measure(study: Context) -> Tables:
         "tail index": 1 / np.mean(np.log(magnitude[:top] / magnitude[top])),  # Hill's estimator
         "largest of a hundredth": np.abs(first[: p.repeats // 100]).max(),
         "largest": np.abs(first).max(),
-        "p-value, Cauchy": fits(centred, stats.cauchy.cdf),
+        "p-value, Cauchy": ks_p_value(centred, stats.cauchy.cdf),
         "p-value, independent": stats.spearmanr(distance[:, 0], distance[:, 1]).pvalue,
     }
     return Tables(
