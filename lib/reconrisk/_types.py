@@ -45,6 +45,8 @@ class DPSGD:
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "sampling_rate", "steps", "max_grad_norm"):
+            arguments.single(name, getattr(self, name))
         arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
         arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         arguments.integer("steps", self.steps, 1)
@@ -54,7 +56,17 @@ class DPSGD:
 def check_run(run: DPSGD) -> None:
     """Raise ``TypeError`` if ``run`` is not a :class:`DPSGD`."""
     if not isinstance(run, DPSGD):
+        check_not_described(run, "a DPSGD, such as run.releases of one phase")
         raise TypeError(f"run must be a DPSGD; got {run!r}")
+
+
+def check_not_described(
+    run: object, expected: str = "a DPSGD, or a list of releases, such as run.releases"
+) -> None:
+    """Raise ``TypeError`` if ``run`` is a description, such as a TrainingRun, that has releases."""
+    # not by its type, whose module imports this one; its releases may be refused
+    if hasattr(type(run), "releases"):
+        raise TypeError(f"run must be {expected}; got a {type(run).__name__}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["integer", "one_of", "real", "shown"]
+__all__ = ["integer", "one_of", "real", "shown", "single"]
 
 
 def real(
@@ -94,6 +94,20 @@ def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.
     if not np.all(array == np.floor(array)) or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be a whole number; got {shown(value)}")
     return array
+
+
+def single(name: str, value: object) -> None:
+    """Check that ``value`` is one number: no text, no truth value, no list or array of numbers.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if type(value) is float or type(value) is int:
+        return
+    if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value) != 0:  # type: ignore[arg-type]
+        raise TypeError(f"{name} must be a single number; got {shown(value)[:80]}")
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -313,3 +313,15 @@ def test_the_page_s_examples_run():
     page = registry.project_root() / "book/api/risk.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried >= 10 and not failed
+
+
+def test_a_report_on_a_guarantee_alone_has_a_short_form():
+    report = risk.assess(risk.from_guarantee({"mu": 1.0}))
+    assert repr(report).startswith("<Report: guarantee, sampling rate 1, 1 steps")
+    with pytest.raises(ValueError, match="notes must be a list of sentences; got 'hello'"):
+        risk.from_guarantee({"mu": 1.0}, notes="hello")
+
+
+def test_noise_whose_losses_overflow_is_assessed():
+    run = risk.training_run(noise_multiplier=0.03, sampling_rate=0.01, steps=100)
+    assert risk.assess(run)["epsilon"].value > 100

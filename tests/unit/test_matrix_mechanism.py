@@ -77,6 +77,32 @@ def test_no_gradients_move_a_release_further_than_its_sensitivity(encoder, perio
         assert moved <= run.sensitivity * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 6, 11, 12])
+@pytest.mark.parametrize(
+    "encoder", [square_root_encoder(12), square_root_encoder(12, 2), tree_encoder(12), np.eye(12)]
+)
+def test_no_order_moves_a_release_further_than_the_sensitivity_in_any_order(encoder, period):
+    run = MatrixMechanism(encoder, 1.0, period)
+    epochs = [range(start, min(start + period, 12)) for start in range(0, 12, period)]
+    products = encoder.T @ encoder
+    most = max(products[np.ix_(own, own)].sum() for own in itertools.product(*epochs)) ** 0.5
+    assert run.sensitivity <= most * (1 + 1e-12)
+    assert most <= run.sensitivity_in_any_order * (1 + 1e-12)
+    assert run.sensitivity_in_any_order < 1.05 * most
+    # two epochs, or columns two epochs apart that have no row in common
+    far = products[np.subtract.outer(range(12), range(12)) > period]
+    if len(epochs) <= 2 or not far.any():
+        assert run.sensitivity_in_any_order == pytest.approx(most, rel=1e-12)
+
+
+def test_a_tree_in_two_shuffled_epochs():
+    tree = tree_encoder(468)
+    run = MatrixMechanism(tree, 4.0, period=234)
+    most = max(np.linalg.norm(tree[:, [i]] + tree[:, 234:], axis=0).max() for i in range(234))
+    assert run.sensitivity_in_any_order == pytest.approx(most) == pytest.approx(32**0.5)
+    assert run.sensitivity == pytest.approx(20**0.5)  # in the same order
+
+
 def test_independent_noise_is_dp_sgd_without_sampling():
     run = MatrixMechanism(np.eye(60), 3.0, period=20)
     again = DPSGD(3.0, 1.0, 3)

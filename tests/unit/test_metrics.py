@@ -75,6 +75,22 @@ def test_nmi_runs_from_two_for_equal_pictures_towards_one_for_unrelated_ones():
     assert 0 < unrelated - 1 < 3 * 81 / (2 * x.size) / (2 * np.log(10))
 
 
+def test_nmi_of_nothing_or_of_what_is_no_number_is_refused():
+    x = np.random.default_rng(6).random((8, 8))
+    bad = x.copy()
+    bad[3, 4] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for one, other, why in (
+            (x[:0], x[:0], r"must hold values; got shape \(0, 8\)"),
+            (bad, x, "target must be finite; got nan"),
+            (x, bad, "reconstruction must be finite; got nan"),
+            (x, np.full_like(x, -np.inf), "reconstruction must be finite; got -inf"),
+        ):
+            with pytest.raises(ValueError, match=why):
+                metrics.nmi(one, other)
+
+
 def test_ssim_of_equal_pictures_is_one_and_falls_with_noise():
     rng = np.random.default_rng(5)
     x = rng.random((32, 32, 3))

@@ -3,6 +3,7 @@
 import math
 import random
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -153,6 +154,69 @@ def test_groups():
     assert overlap(_phases.Enclosure(low, high), privacy.epsilon(run, 1e-5))
 
 
+@pytest.mark.parametrize(("sigma", "size"), [(30.0, 100), (30.0, 300), (100.0, 1000)])
+def test_large_groups_say_less_than_in_full_batches(sigma, size):
+    tracemalloc.start()
+    found = privacy.epsilon([Group(DPSGD(sigma, 0.5, 10), size)], 1e-5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.width < 1e-3 * found.upper and peak < 3e8
+    if size == 100:  # theirs fails for larger groups
+        members = np.arange(size + 1.0)
+        theirs = pld.from_mixture_gaussian_mechanism(
+            sigma, members, stats.binom.pmf(members, size, 0.5), value_discretization_interval=0.02
+        ).self_compose(10)
+        assert found.upper == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=5e-3)
+    full = privacy.epsilon([Group(DPSGD(sigma, 1.0, 10), size)], 1e-5)
+    assert found.upper < 0.5 * full.lower
+
+
+@pytest.mark.parametrize(("sigma", "size"), [(100.0, 300), (500.0, 1200), (5e3, 10_000)])
+def test_one_step_of_a_large_group_is_a_mixture(sigma, size):
+    # by quadrature: the total variation, and the power of a threshold on the output, which is best
+    x = np.linspace(-12.0, 16.0, 200_001)
+    members = np.arange(size + 1.0)
+    weights = stats.binom.pmf(members, size, 0.5)
+    near = weights > 1e-25
+    present = sum(
+        w * stats.norm.pdf(x, j / sigma)
+        for w, j in zip(weights[near], members[near], strict=True)
+    )  # fmt: skip
+    distance = 0.5 * float(np.sum(np.abs(present - stats.norm.pdf(x)))) * (x[1] - x[0])
+    group = [Group(DPSGD(sigma, 0.5, 1), size)]
+    found = privacy.delta(group, 0.0)
+    assert found.lower - 1e-8 <= distance <= found.upper + 1e-8
+    assert found.width < 1e-3 * found.upper
+    level = stats.norm.isf(0.01)
+    power = float(weights @ stats.norm.sf(level - members / sigma))
+    found = bounds.rero(group, 0.01)
+    assert found.lower - 1e-9 <= power <= found.upper + 1e-9 and found.width < 1e-3 * found.upper
+
+
+def test_groups_too_large_for_their_noise_are_not_composed():
+    why = "size of a group must be so small .* more than 38 of .*got 100 at noise_multiplier 1.1"
+    with pytest.raises(ValueError, match=why):
+        _phases.part_of(Group(DPSGD(1.1, 0.5, 10), 100))
+
+
+def test_groups_too_large_to_be_composed_say_less_than_in_full_batches():
+    group, full = [Group(DPSGD(1.1, 0.5, 10), 100)], DPSGD(0.011, 1.0, 10)
+    found = privacy.epsilon(group, 1e-5)
+    assert found.lower == 0.0
+    assert found.upper == pytest.approx(privacy.epsilon(full, 1e-5).upper, rel=1e-9)
+    assert bounds.rero(group, 0.1).upper == 1.0 == privacy.delta(group, 0.0).upper
+    for run, whole in ((group, full), ([Group(DPSGD(30.0, 0.5, 10), 300)], DPSGD(0.1, 1.0, 10))):
+        bound = bounds.rero(run, log_prior_success=-1e6, log=True).upper
+        most = bounds.rero(whole, log_prior_success=-1e6, log=True).upper
+        assert bound == pytest.approx(most, rel=1e-9) and bound < -3e5
+
+
+def test_what_a_description_releases_is_named():
+    run = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=10)
+    with pytest.raises(TypeError, match=r"such as run\.releases; got a TrainingRun$"):
+        bounds.rero(run, 0.1)
+
+
 def test_long_schedules_are_grouped_and_enclosed(monkeypatch):
     monkeypatch.setattr(_phases, "MOST_PARTS", 8)
     schedule = [DPSGD(float(s), 0.02, 10) for s in np.linspace(1.0, 1.1, 100)]
@@ -224,6 +288,40 @@ def test_bad_releases_are_refused():
         (lambda: Atoms.approximate_dp(-1.0), "epsilon must be in"),
         (lambda: Group(DPSGD(1.0), 0), "size must be in"),
         (lambda: Group(3, 2), "run must be a DPSGD"),
+        (lambda: Group(DPSGD(1.0), True), "size must be a single number; got True"),
+        (lambda: DPSGD("1", 0.1, 5), "noise_multiplier must be a single number; got '1'"),
+        (lambda: DPSGD(True, 0.1, 5), "noise_multiplier must be a single number; got True"),
+        (lambda: DPSGD(np.array([1.0, 2.0]), 0.1, 5), "noise_multiplier must be a single number"),
+        (lambda: DPSGD(1.0, 0.1, [5]), r"steps must be a single number; got \[5\]"),
     ):
         with pytest.raises((TypeError, ValueError), match=why):
             bad()
+
+
+def test_phases_have_one_clipping_norm():
+    def run(*norms, **more):
+        phases = [DPSGD(1.0 + i, 0.1, 10, max_grad_norm=c) for i, c in enumerate(norms)]
+        return risk.training_run(phases=phases, **more)
+
+    assert run(2.0, 2.0).max_grad_norm == run(2.0, 1.0, max_grad_norm=2.0).max_grad_norm == 2.0
+    assert run(1.0, 1.0, max_grad_norm=3.0).max_grad_norm == 3.0
+    for norms, more, why in (
+        ((2.0, 0.5), {}, "same in all phases, 2 .*got 0.5"),
+        ((1.0, 0.5), {}, "same in all phases, 1 .*got 0.5"),
+        ((0.5, 0.5), {"max_grad_norm": 2.0}, "same in all phases, 2 .*got 0.5"),
+        ((1.0, 1.0), {"max_grad_norm": -1.0}, "max_grad_norm must be a number .*got -1"),
+    ):
+        with pytest.raises(risk.SettingError, match=why):
+            run(*norms, **more)
+
+
+def test_notes_are_sentences():
+    one = {"noise_multiplier": 1.0, "sampling_rate": 1.0, "steps": 1}
+    phases = [{**one, "steps": t} for t in (1, 2)]
+    for settings in (one, {"phases": phases}, {**one, "sampler": "shuffle"}):
+        assert risk.training_run(**settings, notes=["hello"]).notes[-1] == "hello"
+        for bad in ("hello", b"hello", 3, ["hello", 3]):
+            with pytest.raises(risk.SettingError, match="notes must be a list of sentences; got"):
+                risk.training_run(**settings, notes=bad)
+    with pytest.raises(risk.SettingError, match="notes must be a list of sentences"):
+        risk.from_opacus([(1.0, 1.0, 1)], notes="hello")

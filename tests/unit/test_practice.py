@@ -1,5 +1,6 @@
 """What practitioners ask of a run beside its own report: canaries, correlated noise, tuning."""
 
+import json
 import math
 from pathlib import Path
 
@@ -55,7 +56,9 @@ def test_exposure_without_a_release_and_its_range():
 
 
 def test_correlated_noise_is_one_release():
-    run = risk.correlated_run("square-root", noise_multiplier=2.0, steps=64, bands=4, period=16)
+    run = risk.correlated_run(
+        "square-root", noise_multiplier=2.0, steps=64, bands=4, period=16, order="same"
+    )
     mechanism = MatrixMechanism(square_root_encoder(64, 4), 2.0, 16)
     length = max(np.linalg.norm(mechanism.encoder[:, j::16].sum(axis=1)) for j in range(16))
     assert run.noise_multiplier == pytest.approx(2.0 / length) and run.sampling_rate == 1.0
@@ -68,6 +71,61 @@ def test_correlated_noise_is_one_release():
     assert (
         tree.noise_multiplier == MatrixMechanism(tree_encoder(10), 3.0).gaussian().noise_multiplier
     )
+
+
+def test_correlated_noise_covers_epochs_that_are_shuffled_anew():
+    settings = dict(noise_multiplier=4.0, steps=468)
+    once, same, shuffled = (
+        risk.correlated_run("tree", **settings, **more)
+        for more in ({}, {"period": 234, "order": "same"}, {"period": 234})
+    )
+    # steps 232 and 234 (from 0) have nodes in common that no two steps at a distance of 234 have
+    tree = tree_encoder(468)
+    assert np.linalg.norm(tree[:, 232] + tree[:, 234]) == pytest.approx(32**0.5)
+    assert shuffled.noise_multiplier == pytest.approx(4.0 / 32**0.5)
+    assert same.noise_multiplier == pytest.approx(4.0 / 20**0.5)
+    epsilons = [risk.assess(run)["epsilon"].value for run in (once, same, shuffled)]
+    assert epsilons == sorted(epsilons)
+    assert "each record in at most one step of the whole run" in once.notes[0]
+    assert "at most one of every 234 steps, in every epoch in the same order" in same.notes[0]
+    assert "at most one of every 234 steps, in any order, new in every epoch" in shuffled.notes[0]
+
+
+def test_the_rate_of_batches_drawn_in_secret_is_that_of_a_part():
+    run = risk.correlated_run(
+        "square-root", noise_multiplier=1.1, steps=3516, bands=8, sampling_rate=8 * 256 / 60_000
+    )
+    assert run.steps == math.ceil(3516 / 8)
+    assert "part i modulo 8 with probability 0.0341333" in run.notes[0]
+    assert "0.00427 of all records on average" in run.notes[0]
+    # batches of the same size say more than the rate of a run without parts makes them
+    smaller = risk.correlated_run(
+        "square-root", noise_multiplier=1.1, steps=3516, bands=8, sampling_rate=256 / 60_000
+    )
+    assert risk.assess(run)["epsilon"].lower > 5.0 * risk.assess(smaller)["epsilon"].upper
+
+
+def test_the_least_correlated_noise_is_that_which_is_given():
+    def described(sigma):
+        return risk.correlated_run("tree", noise_multiplier=sigma, steps=3516)
+
+    run, plain = described(4.0), risk.training_run(noise_multiplier=1, sampling_rate=1, steps=1)
+    found = risk.least_noise("epsilon", 1.0, run)
+    # a column of the tree has 12 ones
+    least = risk.least_noise("epsilon", 1.0, plain).noise_multiplier
+    assert found.noise_multiplier == pytest.approx(least * 12**0.5, rel=1e-6)
+    again = described(found.noise_multiplier)
+    assert again.noise_multiplier == pytest.approx(found.run.noise_multiplier, rel=1e-12)
+    assert risk.assess(again)["epsilon"].value <= 1.0 + 1e-9
+    assert risk.assess(described(0.999 * found.noise_multiplier))["epsilon"].value > 1.0
+    assert "multiplier is 12.9233 before" in found.run.notes[0]
+    assert "length" not in found.run.as_dict()
+    # and so is the noise that halves the risk
+    words = next(j for j in risk.assess(run).judgements if j.key == "halving").text
+    goal = 0.1 + 0.5 * (risk.assess(run)["rero[prior_size=10]"].value - 0.1)
+    half = risk.least_noise("rero", goal, run, at=10).noise_multiplier
+    assert half > 4.0 and words.startswith(f"A noise multiplier of {half:.2g}")
+    assert "instead of 4 halves" in words
 
 
 def test_one_band_drawn_in_secret_is_plain_training():
@@ -87,6 +145,15 @@ def test_one_band_drawn_in_secret_is_plain_training():
         ({"encoder": "square-root", "period": 0}, "period must be"),
         ({"encoder": "tree", "steps": 5001}, "steps must be"),
         ({"encoder": "tree", "epochs": 3}, "epochs must be left out"),
+        ({"encoder": "tree", "order": "shuffled"}, "order must be one of any, same"),
+        (
+            {"encoder": "square-root", "bands": 2, "sampling_rate": 0.1, "period": 5},
+            "period must be left out with a sampling_rate.*got 5",
+        ),
+        (
+            {"encoder": "square-root", "bands": 2, "sampling_rate": 0.1, "order": "same"},
+            "order must be left out with a sampling_rate",
+        ),
     ],
 )
 def test_correlated_noise_that_cannot_be(fields, why):
@@ -109,7 +176,15 @@ def test_correlated_noise_on_the_command_line(tmp_path):
         found = CliRunner().invoke(app, [*flags, bad])
         assert found.exit_code == 2 and why in found.output
     found = CliRunner().invoke(app, [*flags, "encoder=tree", "--batch-size", "3"])
-    assert found.exit_code == 2 and "batch_size must be left out" in found.output
+    assert found.exit_code == 2 and "dataset_size must be" in found.output
+    # the target's noise is the flag's
+    found = CliRunner().invoke(app, [*flags, "encoder=tree", "--target", "epsilon=1", "-f", "json"])
+    words = json.loads(found.stdout)["notes"][0]
+    value = words.removeprefix("Noise multiplier ").split(" ")[0]
+    assert words.startswith(f"Noise multiplier {value} before it is decoded: the least")
+    for sigma, met in ((float(value), True), (0.999 * float(value), False)):
+        run = risk.correlated_run("tree", noise_multiplier=sigma, steps=64)
+        assert (risk.assess(run)["epsilon"].value <= 1.0) is met
 
 
 # Tuning ------------------------------------------------------------------------------------------
@@ -190,3 +265,12 @@ def test_a_full_disk_is_named():
     found = CliRunner().invoke(app, ["risk", "--sigma", "2", "-q", "1", "--steps", "4", "--out",
                                      "/dev/full"])  # fmt: skip
     assert found.exit_code == 2 and "/dev/full cannot be written: No space" in found.output
+
+
+def test_correlated_noise_is_not_promised_another_sampler():
+    run = risk.correlated_run(
+        "square-root", noise_multiplier=2.0, steps=256, bands=8, sampling_rate=0.05
+    )
+    (warning,) = risk.assess(run).warnings
+    assert warning.startswith("Every number assumes Poisson sampling")
+    assert "exactly once an epoch" not in warning and "sampler" not in warning

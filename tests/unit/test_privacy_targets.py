@@ -7,7 +7,7 @@ import math
 import mpmath as mp
 import pytest
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
 from reconrisk.privacy._saddle import Mechanism
 
@@ -254,3 +254,20 @@ def test_noise_at_small_rates(epsilon, delta, q, steps):
     sigma = privacy.noise_for_epsilon(epsilon, delta, sampling_rate=q, steps=steps)
     assert privacy.epsilon(DPSGD(sigma, q, steps), delta).upper <= epsilon * (1 + 1e-12)
     assert privacy.epsilon(DPSGD(0.999 * sigma, q, steps), delta).lower > epsilon * (1 - 1e-3)
+
+
+def test_one_delta_and_one_epsilon_are_asked_at_a_time():
+    run = DPSGD(1.1, 0.01, 1000)
+    for bad in ([1e-5, 1e-6], "1e-5", True):
+        with pytest.raises(TypeError, match="delta must be a single number; got"):
+            privacy.epsilon(run, bad)
+        with pytest.raises(TypeError, match="epsilon must be a single number; got"):
+            privacy.delta(run, bad)
+
+
+def test_what_a_description_releases_is_named():
+    described = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=1000)
+    for ask in (lambda run: privacy.epsilon(run, 1e-5), lambda run: privacy.delta(run, 1.0)):
+        with pytest.raises(TypeError, match=r"such as run\.releases; got a TrainingRun$"):
+            ask(described)
+        assert ask(described.releases) == ask(DPSGD(1.1, 0.01, 1000))

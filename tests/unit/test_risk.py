@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from companion.study import registry
 from reconrisk import DPSGD, bounds, privacy, risk
@@ -461,6 +462,36 @@ def test_least_noise_says_what_is_out_of_reach() -> None:
     rare = risk.training_run(noise_multiplier=1.0, sampling_rate=1e-6, steps=10)
     found = risk.least_noise("rero", 0.6, rare, at=2)
     assert found.any_noise and found.noise_multiplier == pytest.approx(1e-6, rel=1e-12)
+
+
+def test_least_noise_where_a_risk_vanishes() -> None:
+    # epsilon is 0 from the noise on at which the total variation is delta
+    run = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=1)
+    found = risk.least_noise("epsilon", 0.0, run)
+    expected = 0.5 / stats.norm.ppf(0.5 + 0.5 * run.delta)
+    assert found.noise_multiplier == pytest.approx(expected, rel=1e-6)
+    assert found.entry.value == 0.0
+    assert value(replace(run, noise_multiplier=0.999 * found.noise_multiplier), "epsilon").value > 0
+
+
+@pytest.mark.parametrize(("sampler", "layers"), [("cyclic", 1), ("fixed", 4)])
+def test_least_noise_of_other_samplers(sampler: str, layers: int) -> None:
+    settings = dict(batch_size=100, dataset_size=1000, epochs=2, sampler=sampler, layers=layers)
+    run = risk.training_run(noise_multiplier=1.1, **settings)
+    found = risk.least_noise("epsilon", 5.0, run)
+    again = risk.training_run(noise_multiplier=found.noise_multiplier, **settings)
+    less = risk.training_run(noise_multiplier=0.99 * found.noise_multiplier, **settings)
+    assert value(again, "epsilon") == found.entry
+    assert value(less, "epsilon").value > 5.0 >= found.entry.value
+    assert again.as_dict() == found.run.as_dict()
+    if sampler == "cyclic":  # two releases of the full batch
+        plain = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=2)
+        least = risk.least_noise("epsilon", 5.0, plain).noise_multiplier
+        assert found.noise_multiplier == pytest.approx(least, rel=1e-4)
+    with pytest.raises(risk.SettingError, match="applicable to this run.*sampler"):
+        risk.least_noise("mse", 1.0, run, RECORD)
+    with pytest.raises(risk.SettingError, match="not a guarantee alone"):
+        risk.least_noise("epsilon", 1.0, risk.from_guarantee({"epsilon": 3.0}))
 
 
 def test_limits_of_noise() -> None:

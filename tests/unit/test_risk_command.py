@@ -260,6 +260,104 @@ def test_flags_come_before_the_file_and_replace_what_said_the_same(call, tmp_pat
     assert vmf.run.mechanism == "vmf" and vmf.run.noise_multiplier is None
 
 
+def test_flags_that_a_phase_would_hide_are_refused(tmp_path):
+    file = tmp_path / "phases.yaml"
+    both = "batch_size: 256\ndataset_size: 60000\nphases:\n"
+    own = "  - {noise_multiplier: 1.3, epochs: 10}\n  - {noise_multiplier: 0.9, epochs: 5}\n"
+    file.write_text(both + own)
+    for name, value, its in (
+        ("noise_multiplier", 5, "noise_multiplier"),
+        ("steps", 10, "epochs"),
+        ("epochs", 3, "epochs"),
+    ):
+        why = rf"{name} must be left out beside the phases .*\[0\] gives its own {its}; got {value}"
+        with pytest.raises(ValueError, match=why):
+            read_inputs(file, {name: value}, {})
+    run = read_inputs(file, {"sampling_rate": 0.5}, {}).run
+    assert [p.sampling_rate for p in run.phases] == [0.5, 0.5]
+    # what the phases leave out a flag may say
+    file.write_text(both + "  - {epochs: 10}\n  - {epochs: 5, batch_size: 512}\n")
+    run = read_inputs(file, {"noise_multiplier": 5}, {}).run
+    assert [p.noise_multiplier for p in run.phases] == [5.0, 5.0]
+    with pytest.raises(ValueError, match=r"sampling_rate .*phases\[1\] gives its own batch_size"):
+        read_inputs(file, {"sampling_rate": 0.5}, {})
+
+
+def test_names_of_flags_lead_to_fields(call, tmp_path):
+    file = tmp_path / "run.yaml"
+    for name, field in (
+        ("sigma", "noise_multiplier"),
+        ("log_prior_success", "log_priors"),
+        ("prior_size", "prior_sizes"),
+    ):
+        file.write_text(f"{name}: 1.1\n")
+        with pytest.raises(ValueError, match=rf"'{name}' \(did you mean {field}\?\)"):
+            read_inputs(file, {}, {})
+    with pytest.raises(OSError, match=r"nofile\.json cannot be read: there is no such file$"):
+        read_inputs(tmp_path / "nofile.json", {}, {})
+
+
+def test_groups_are_no_larger_than_the_data():
+    flags = {"noise_multiplier": 9, "batch_size": 5, "dataset_size": 10, "steps": 2}
+    assert read_inputs(None, {**flags, "group_size": 10}, {}).run.group_size == 10
+    with pytest.raises(ValueError, match="group_size must be at most dataset_size, 10; got 11"):
+        read_inputs(None, {**flags, "group_size": 11}, {})
+
+
+def test_correlation_takes_steps_and_period_from_epochs(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(EXAMPLE.replace("# correlation:", "correlation:"))
+    run = read_inputs(file, {}, {}).run
+    # 60,000 records make 234 whole batches of 256, and the epochs are 15
+    told = risk.correlated_run(
+        "square-root", noise_multiplier=1.1, steps=15 * 234, bands=8, period=234
+    )
+    assert run.noise_multiplier == told.noise_multiplier
+    assert "3,510 steps" in run.notes[0] and "every 234 steps" in run.notes[0]
+    one_epoch = read_inputs(file, {"steps": 200}, {}).run
+    assert "at most one step of the whole run" in one_epoch.notes[0]
+    flags = {"noise_multiplier": 1, "correlation": "encoder=tree, period=235"}
+    size = {"batch_size": 256, "dataset_size": 60_000}
+    assert "every 235 steps" in read_inputs(None, {**flags, **size, "epochs": 2}, {}).run.notes[0]
+    assert "every 235 steps" in read_inputs(None, {**flags, "epochs": 2}, {}).run.notes[0]
+    for more, why in (
+        ({}, "steps must be given with correlation"),
+        ({**size, "epochs": 2, "steps": 1000}, "steps must be epochs times period = 470"),
+        ({"epochs": 2, "correlation": "encoder=tree"}, "correlation period must be given"),
+        ({"steps": 9, "batch_size": 256}, "dataset_size must be"),
+        ({**size, "steps": 9, "batch_size": 70_000}, "batch_size must be at most dataset_size"),
+        (
+            {**size, "steps": 999, "correlation": "encoder=tree, period=100"},
+            "correlation period must be dataset_size/batch_size = 234.375",
+        ),
+    ):
+        with pytest.raises(ValueError, match=why):
+            read_inputs(None, {**flags, **more}, {})
+
+
+def test_a_history_s_batches_are_described_by_flags(tmp_path):
+    history = tmp_path / "history.json"
+    history.write_text(json.dumps([[1.1, 1 / 235, 3525]]))
+    flags = {"opacus_history": str(history), "sampler": "shuffle"}
+    run = read_inputs(None, flags, {}).run
+    assert run.sampler == "shuffle" and run.releases == risk.training_run(
+        noise_multiplier=1.1, sampling_rate=1 / 235, steps=3525, sampler="shuffle"
+    ).releases  # fmt: skip
+    file = tmp_path / "run.yaml"
+    file.write_text("sampler: shuffle\nnoise_multiplier: 3\n")
+    assert read_inputs(file, {"opacus_history": str(history)}, {}).run.sampler == "shuffle"
+    flags = {"opacus_history": str(history), "batch_size": 256}
+    assert read_inputs(None, flags, {}).run.batch_size == 256
+    assert read_inputs(None, {**flags, "dataset_size": 60_000}, {}).run.dataset_size == 60_000
+    with pytest.raises(ValueError, match="batch_size must be dataset_size times .*255.3.*got 300"):
+        read_inputs(None, {**flags, "dataset_size": 60_000, "batch_size": 300}, {})
+    history.write_text("[[1.1, 0.1, 5], [1.1, 0.2, 5]]")
+    with pytest.raises(ValueError, match="sampler must be 'poisson' for several phases"):
+        read_inputs(None, {"opacus_history": str(history), "sampler": "shuffle"}, {})
+    with pytest.raises(ValueError, match="batch_size must be left out beside a history of several"):
+        read_inputs(None, flags, {})
+
+
 def test_the_example_is_a_file_of_settings(call, tmp_path):
     (tmp_path / "run.yaml").write_text(call("--example"))
     made = read_inputs(tmp_path / "run.yaml", {}, {})
@@ -351,6 +449,29 @@ def test_the_least_noise_meets_its_target_and_less_does_not(call, target, key, l
     assert len(f"{run.noise_multiplier!r}".replace(".", "").lstrip("0")) <= 6
 
 
+@pytest.mark.parametrize("rate", [1, 0.1])
+def test_the_least_noise_of_phases_says_whose_it_is(call, tmp_path, rate):
+    phase = f"  - {{noise_multiplier: %g, sampling_rate: {rate}, steps: %d}}\n"
+    phases = [(8.0, 10), (4.0, 5)]
+    file = tmp_path / "phases.yaml"
+    file.write_text("phases:\n" + "".join(phase % (sigma, steps) for sigma, steps in phases))
+    notes = json.loads(call("--config", str(file), "--target", "epsilon=1", "-f", "json"))["notes"]
+    if rate == 1:
+        factor = float(re.search("do as well with ([0-9.]+) times their noise", notes[0])[1])
+    else:
+        assert "that of the phase with the least" in notes[0]
+        factor = float(re.search("multiplier ([0-9.]+):", notes[0])[1]) / 4.0
+    # scaled as it says, the phases meet the target, and no more
+    for scale, met in ((factor, True), (0.995 * factor, False)):
+        scaled = [
+            {"noise_multiplier": sigma * scale, "sampling_rate": rate, "steps": steps}
+            for sigma, steps in phases
+        ]
+        entry = risk.assess(risk.training_run(phases=scaled))["epsilon"]
+        assert (entry.value <= 1.0) is met
+    assert notes[1].startswith("As given: 2 phases: sigma 8")
+
+
 def test_the_largest_concentration_is_rounded_down(call):
     arguments = [
         "--mechanism",
@@ -435,8 +556,23 @@ def test_opacus_accountants_are_read():
             assert (run.max_grad_norm, run.delta) == (2.0, 1e-6)
     with pytest.raises(TypeError, match="reads steps from the history"):
         risk.from_opacus([(1.0, 1.0, 1)], steps=3)
+    with pytest.raises(TypeError, match="reads phases from the history"):
+        risk.from_opacus([(1.0, 1.0, 1)], phases=[])
     with pytest.raises(TypeError, match="takes a PrivacyEngine"):
         risk.from_opacus(3)
+
+
+def test_a_history_of_other_batches_has_one_phase():
+    for phases in ([(1.1, 1.0, 5), (1.1, 0.01, 1000)], [(5.0, 0.01, 1000), (1.1, 0.01, 10)]):
+        with pytest.raises(risk.SettingError, match="sampler must be 'poisson' for several phases"):
+            risk.from_opacus(phases, sampler="shuffle")
+    run = risk.from_opacus([(1.1, 0.1, 20), (1.1, 0.1, 10)], sampler="fixed", notes=["mine"])
+    assert run.releases == privacy.SampledRun(1.1, 0.1, 30, "fixed")
+    assert run.notes[1:] == ("recorded by Opacus", "mine")
+    # full batches are the same whatever draws them
+    whole = [(5.0, 1.0, 10), (1.1, 1.0, 10)]
+    shuffled, plain = (risk.from_opacus(whole, sampler=s) for s in ("shuffle", "poisson"))
+    assert risk.assess(shuffled)["epsilon"].upper == risk.assess(plain)["epsilon"].upper
 
 
 def nested(sigma, q, steps):
@@ -494,6 +630,29 @@ def test_events_are_read(event, expected):
 def test_other_events_are_refused(event, why):
     with pytest.raises((TypeError, ValueError), match=re.escape(why)):
         risk.from_dp_event(event)
+
+
+def test_settings_that_an_event_gives_are_refused():
+    for name, value in (("phases", []), ("sampler", "shuffle")):
+        with pytest.raises(TypeError, match=f"from_dp_event reads {name} from the event"):
+            risk.from_dp_event(nested(1.0, 0.01, 10), **{name: value})
+
+
+def test_the_count_of_adaptive_clipping_is_no_phase():
+    # both are released of one sample: one release with the sum of the inverse variances
+    both = events.ComposedDpEvent([events.GaussianDpEvent(1.1), events.GaussianDpEvent(2.0)])
+    event = events.SelfComposedDpEvent(events.PoissonSampledDpEvent(0.01, both), 1000)
+    one = risk.training_run(
+        noise_multiplier=1 / math.sqrt(1 / 1.1**2 + 1 / 2.0**2), sampling_rate=0.01, steps=1000
+    )
+    phases = risk.training_run(
+        sampling_rate=0.01,
+        steps=1000,
+        phases=[{"noise_multiplier": 1.1}, {"noise_multiplier": 2.0}],
+    )
+    truth = risk.assess(risk.from_dp_event(event))["epsilon"]
+    assert truth.value == pytest.approx(risk.assess(one)["epsilon"].value, rel=1e-9)
+    assert risk.assess(phases)["epsilon"].upper < truth.lower
 
 
 def test_events_within_events_without_end_are_refused():

@@ -19,6 +19,7 @@ from reconrisk.cli.app import app
 from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, seen_at
 from reconrisk.risk._numbers import chance, describe_value, number, says_nothing
 from reconrisk.risk._text import columns, nothing_useful, plain, rest
+from reconrisk.risk._warnings import warnings_of
 
 RUN = risk.training_run(
     noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15, delta=1e-6
@@ -65,6 +66,38 @@ def test_poisson_sampling_is_named_and_shuffling_bounded():
     assert f"epsilon is at most {number(most, 'up')}, the cost of 15 full-batch steps" in warning
     assert most > risk.assess(RUN)["epsilon"].upper
     assert not risk.assess(full()).warnings
+
+
+def test_the_warning_on_sampling_counts_every_phase_by_itself():
+    # five full batches are no samples, but a thousand steps are: ten passes
+    for phases, steps in (
+        ([(1.1, 1.0, 5), (1.1, 0.01, 1000)], 15),
+        ([(1.1, 0.5, 5), (1.1, 0.01, 1000)], 13),
+    ):
+        (warning,) = risk.assess(risk.from_opacus(phases)).warnings
+        most = privacy.epsilon(DPSGD(1.1, 1.0, steps), 1e-5).upper
+        assert f"at most {number(most, 'up')}, the cost of {steps} full-batch steps" in warning
+        assert "every phase begins a new one" in warning
+        # a sampler is for one phase
+        assert "describe the run" not in warning
+    # with noise of its own, in closed form: mu**2 = 4/1 + 3/4
+    run = risk.from_opacus([(1.0, 0.01, 400), (2.0, 0.01, 300)])
+    most = privacy.epsilon(DPSGD(1.0 / math.sqrt(4.75)), 1e-5).upper
+    assert f"at most {number(most, 'up')}, the cost of 7 " in risk.assess(run).warnings[0]
+    run = risk.from_opacus([(1.1, 1.0, 5), (1.1, 1e-5, 10)], dataset_size=1000)
+    assert any("0.01 records on average" in text for text in risk.assess(run).warnings)
+
+
+def test_noise_too_small_to_be_composed_is_warned_of():
+    run = risk.training_run(noise_multiplier=1e-3, sampling_rate=0.01, steps=100)
+    report = risk.assess(run)
+    assert report["epsilon"].upper > 50 * report["epsilon"].lower
+    assert any("below 1/35" in text and "far apart" in text for text in report.warnings)
+    for more in ({"noise_multiplier": 1 / 34}, {"sampling_rate": 1.0}, {"steps": 1}):
+        run = risk.training_run(
+            **{"noise_multiplier": 1e-3, "sampling_rate": 0.01, "steps": 100, **more}
+        )
+        assert not any("below 1/35" in text for text in warnings_of(run))
 
 
 def test_warnings_come_first_everywhere(report):

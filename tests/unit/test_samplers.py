@@ -333,8 +333,62 @@ def test_reports_take_a_sampler():
     for more, word in (
         ({"group_size": 2}, "groups"),
         ({"sampler": "sorted"}, "one of poisson"),
-        ({"noise_multiplier": 0.01}, r"\[0.05"),
+        # as given, though the sensitivity of four parts is two
+        ({"noise_multiplier": 0.09}, r"\[0.1, .*got 0.09"),
+        ({"max_grad_norm": -5}, "max_grad_norm must be .*got -5"),
+        ({"max_grad_norm": math.nan}, "max_grad_norm must be .*got nan"),
+        ({"parameters": 0}, "parameters must be .*got 0"),
         ({"phases": [{"steps": 3}]}, "several phases"),
     ):
         with pytest.raises(risk.SettingError, match=word):
             risk.training_run(**{"sampler": "shuffle", **settings, **more})
+
+
+def test_epochs_of_a_sampler_are_those_given():
+    """A record is in one batch an epoch: fifteen epochs are fifteen full-batch releases."""
+    from reconrisk import risk
+
+    settings = {"noise_multiplier": 1.1, "batch_size": 256, "dataset_size": 60_000}
+    fifteen, sixteen = (privacy.epsilon(DPSGD(1.1, 1.0, t), DELTA).upper for t in (15, 16))
+    for sampler in ("shuffle", "cyclic"):
+        # a loader makes 234 batches of equal size, or 235 with a smaller one
+        for more in ({}, {"steps": 3510}, {"steps": 3516}, {"steps": 3525}):
+            run = risk.training_run(sampler=sampler, epochs=15, **settings, **more)
+            assert risk.assess(run)["epsilon"].upper == fifteen
+            assert run.steps == more.get("steps", 3510)
+            assert any("an epoch has 234 batches, and 15 begin" in note for note in run.notes)
+    run = risk.training_run(sampler="random-allocation", epochs=15, **settings)
+    assert run.releases.dominating() == [Allocation(1.1, 234, steps=15)]
+    # without epochs the steps decide, of 234 an epoch
+    begun = risk.training_run(sampler="cyclic", steps=3516, **settings)
+    assert risk.assess(begun)["epsilon"].upper == sixteen
+    half = risk.training_run(sampler="shuffle", epochs=2.5, **settings)
+    assert half.steps == 585 and half.releases.epochs == 3
+    # other samplers have no epochs
+    assert risk.training_run(sampler="fixed", epochs=15, **settings).steps == 3516
+    with pytest.raises(risk.SettingError, match="steps must be epochs/sampling_rate"):
+        risk.training_run(sampler="shuffle", epochs=15, steps=3527, **settings)
+
+
+def test_a_run_keeps_its_settings_beside_a_sampler():
+    from reconrisk import risk
+
+    given = {
+        "noise_multiplier": 1.1, "sampling_rate": 0.0042, "steps": 100, "batch_size": 256,
+        "max_grad_norm": 3.0, "parameters": 50, "layers": 4, "delta": 1e-3, "sampler": "fixed",
+    }  # fmt: skip
+    run = risk.training_run(**given)
+    assert given.items() <= run.as_dict().items()
+    assert "sigma 1.1," in run.guarantee.words
+    # what composes is the run with its sampler, never Poisson samples of the same settings
+    report = risk.assess(run)
+    assert run.releases == SampledRun(0.55, 0.0042, 100, "fixed")
+    assert privacy.epsilon(run.releases, 1e-3).upper == report["epsilon"].upper
+    for poisson in (lambda: run.dpsgd, lambda: run.each_phase, lambda: run.with_noise(2.0)):
+        with pytest.raises(risk.SettingError, match="sampler must be 'poisson'.*got 'fixed'"):
+            poisson()
+    # 256 at this rate are of 60,952 records; nothing is said of Poisson samples
+    (warning,) = report.warnings
+    assert "delta = 0.001 is not below 1/n" in warning and "60,952" in warning
+    known = risk.from_guarantee({"epsilon": 1.0}).as_dict()
+    assert known["sampler"] is None

@@ -25,7 +25,13 @@ from reconrisk.privacy._phases import (
     composed_success,
     grouped_runs,
 )
-from reconrisk.privacy._releases import Laplace, part_of
+from reconrisk.privacy._releases import (
+    Group,
+    Laplace,
+    TooManyMembers,
+    full_batch_shift,
+    part_of,
+)
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
@@ -226,7 +232,10 @@ def _enclose(
     """Enclose ``log gamma`` for an array of ``log kappa``."""
     if not isinstance(run, DPSGD):
         low, high = _outer(run, log_kappa)
-        return _narrowed(low, high, log_kappa, tolerance, partial(composed_success, run))
+        try:
+            return _narrowed(low, high, log_kappa, tolerance, partial(composed_success, run))
+        except TooManyMembers:
+            return low, high
     full = _closed(run, run.steps, 1.0, log_kappa)
     one = _closed(run, 1, float(run.sampling_rate), log_kappa)
     if run.sampling_rate == 1.0:
@@ -289,10 +298,9 @@ def _outer(releases: list[Release], log_kappa: np.ndarray) -> tuple[np.ndarray, 
     runs = [r for r in releases if isinstance(r, DPSGD)]
     for run in grouped_runs(runs, False):
         low = np.maximum(low, _closed(run, 1, float(run.sampling_rate), log_kappa)[0])
-    if len(runs) == len(releases):
-        shifts = [math.sqrt(float(r.steps)) / float(r.noise_multiplier) for r in runs]
-        whole = DPSGD(1.0 / (math.hypot(*shifts) * (1.0 + 1e-14)))
-        high = _closed(whole, 1, 1.0, log_kappa)[1]
+    shift = full_batch_shift(releases)
+    if shift < math.inf:
+        high = _closed(DPSGD(1.0 / shift), 1, 1.0, log_kappa)[1]
     if len(releases) == 1 and isinstance(releases[0], Laplace) and releases[0].steps == 1:
         one, q = releases[0], float(releases[0].sampling_rate)
         full = np.array([_laplace(float(v), 1.0 / float(one.noise_multiplier)) for v in log_kappa])
@@ -300,6 +308,8 @@ def _outer(releases: list[Release], log_kappa: np.ndarray) -> tuple[np.ndarray, 
             full = np.logaddexp(np.log1p(-q) + log_kappa, np.log(q) + full)
         error = _ULP * (64.0 + 8.0 * np.where(full > -np.inf, np.abs(full), 0.0))
         return np.maximum(full - error, log_kappa), np.minimum(full + error, 0.0)
+    if any(isinstance(r, Group) for r in releases):
+        return low, high  # no bound on their losses; some are refused as parts
     most = math.fsum(p.steps * p.highest for p in map(part_of, releases))
     if most < math.inf:
         high = np.minimum(high, np.minimum(log_kappa + most * (1.0 + 1e-12) + 1e-12, 0.0))

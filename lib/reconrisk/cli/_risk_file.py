@@ -33,7 +33,8 @@ max_grad_norm: 1.0
 # epsilon is given at this delta.
 delta: 1e-5
 # sampler: shuffle      # or fixed, random-allocation, cyclic; by default poisson
-# correlation: {encoder: square-root, bands: 8}   # or tree: noise correlated between steps
+# correlation: {encoder: square-root, bands: 8}   # or tree: noise correlated between steps; period
+#                       # (steps of an epoch) and order (any, same) may stand there, too
 # group_size: 3         # records of one person, protected together
 
 # If noise or batch size change during training: each phase, in any order. What a phase leaves out
@@ -162,8 +163,12 @@ def _read_text(path: str | Path) -> str:
     file = Path(path)
     if file.is_dir():
         raise ValueError(f"{path} must be a file of settings; it is a folder")
-    with file.open("rb") as handle:
-        data = handle.read(_LARGEST + 1)
+    try:
+        with file.open("rb") as handle:
+            data = handle.read(_LARGEST + 1)
+    except OSError as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        raise OSError(f"{path} cannot be read: {why}") from None
     if len(data) > _LARGEST:
         raise ValueError(
             f"{path} must be at most {_LARGEST:,} bytes, as a file of settings is; it is larger"

@@ -6,13 +6,15 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reconrisk import risk
+from reconrisk.arguments import shown
 from reconrisk.cli._risk_file import read_json, read_mapping, scalar
 from reconrisk.risk import Questions, Record, SettingError, TrainingRun, TwoLayerModel
+from reconrisk.risk._settings import number, whole
 
 __all__ = ["FIELDS", "MODEL_FIELDS", "CliInputs", "read_inputs", "values_of_flags"]
 
@@ -48,13 +50,26 @@ _OVERRIDES = {
     "data": ("dimension", "image", "data_norm", "contrast"),
     "data_norm": ("data",),
     "opacus_history": (
-        "noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs", "phases", "sampler",
-        "guarantee",
+        "noise_multiplier", "sampling_rate", "batch_size", "steps", "epochs", "phases", "guarantee",
     ),
     "guarantee": (
         "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size", "steps",
         "epochs", "max_grad_norm", "parameters", "layers", "sampler", "phases", "opacus_history",
     ),
+}  # fmt: skip
+#: fields of a phase that come before a flag, whose value would not be read
+_OF_A_PHASE = {
+    "noise_multiplier": ("noise_multiplier",),
+    "sampling_rate": ("sampling_rate", "batch_size"),
+    "batch_size": ("sampling_rate", "batch_size"),
+    "dataset_size": ("dataset_size",),
+    "steps": ("steps", "epochs"),
+    "epochs": ("steps", "epochs"),
+}
+#: fields by the names of flags that are not theirs
+_OTHER_NAMES = {
+    "sigma": "noise_multiplier", "s": "noise_multiplier", "q": "sampling_rate", "t": "steps",
+    "log_prior_success": "log_priors", "log_prior": "log_priors",
 }  # fmt: skip
 
 
@@ -117,6 +132,7 @@ def read_inputs(
             if name in flags:
                 for other in overridden:
                     fields.pop(other, None)
+        _check_phases(file, fields.get("phases"), flags)
     model = _model_fields(file, fields.pop("model", None), model_flags)
     in_file = {name for name in fields if name not in flags}
     in_file |= {f"model {name}" for name in model if name not in model_flags}
@@ -170,9 +186,22 @@ def _check_known(where: str, given: Mapping[str, Any], valid: Sequence[str]) -> 
     for name in given:
         if name in valid:
             continue
-        near = difflib.get_close_matches(str(name), valid, n=1)
+        other = _OTHER_NAMES.get(str(name))
+        near = [other] if other in valid else difflib.get_close_matches(str(name), valid, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ValueError(f"{where}: unknown field {name!r}{hint}; there are {', '.join(valid)}")
+
+
+def _check_phases(file: Path, phases: Any, flags: Mapping[str, Any]) -> None:
+    """Refuse a flag whose quantity a phase in the file gives itself."""
+    for i, phase in enumerate(phases if isinstance(phases, list) else []):
+        for name, own in _OF_A_PHASE.items():
+            given = [field for field in own if isinstance(phase, dict) and field in phase]
+            if name in flags and given:
+                raise ValueError(
+                    f"{name} must be left out beside the phases of {file}: phases[{i}] gives its "
+                    f"own {given[0]}; got {shown(flags[name])}"
+                )
 
 
 def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,6 +214,15 @@ def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any])
 
 
 def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
+    run = _described(fields, folder)
+    if run.dataset_size is not None and run.group_size > run.dataset_size:
+        raise SettingError(
+            "group_size", run.group_size, f"at most dataset_size, {run.dataset_size}"
+        )
+    return run
+
+
+def _described(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     given = {name: fields[name] for name in RUN if name in fields}
     if "guarantee" in fields:
         return risk.from_guarantee(_guarantee(fields["guarantee"]), **given)
@@ -193,32 +231,98 @@ def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     if "opacus_history" not in fields:
         return risk.training_run(**given)
     path = folder / _path("opacus_history", fields["opacus_history"])
-    twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "batch_size", "steps",
-                    "epochs", "mechanism", "sampler", "phases"} & set(given))  # fmt: skip
+    twice = sorted({"noise_multiplier", "concentration", "sampling_rate", "steps", "epochs",
+                    "mechanism", "phases"} & set(given))  # fmt: skip
     if twice:
         raise SettingError(
             twice[0], given[twice[0]], "left out beside opacus_history, which gives it"
         )
     history = read_json(path)
+    batch = given.pop("batch_size", None)
     try:
-        return risk.from_opacus(history, **given)
+        run = risk.from_opacus(history, **given)
     except TypeError as error:
         raise ValueError(f"{path}: {error}") from None
+    return run if batch is None else _with_batch(run, batch)
+
+
+def _with_batch(run: TrainingRun, batch_size: Any) -> TrainingRun:
+    """Return a recorded run with the size of its batches, which its history does not hold."""
+    size = whole("batch_size", batch_size, 1, 1e12)
+    if run.phases:
+        raise SettingError("batch_size", batch_size, "left out beside a history of several phases")
+    if run.dataset_size is not None:
+        # the rate that Opacus records is one over the batches of an epoch, the last of them smaller
+        batches, exact = 1.0 / run.sampling_rate, run.dataset_size / size
+        if not math.floor(exact) * (1.0 - 1e-6) <= batches <= math.ceil(exact) * (1.0 + 1e-6):
+            raise SettingError(
+                "batch_size", batch_size, "dataset_size times the history's sampling rate, "
+                f"{run.dataset_size * run.sampling_rate:g}, or left out",
+            )  # fmt: skip
+    return replace(run, batch_size=size)
 
 
 def _correlated(value: Any, given: Mapping[str, Any]) -> TrainingRun:
     """Return a run whose noise is correlated between steps."""
     found = _parts("correlation", value, "fields such as encoder=square-root, bands=8, period=234")
     for name in found:
-        if name not in ("encoder", "bands", "period"):
-            raise SettingError(f"correlation {name}", found[name], "one of encoder, bands, period")
-    must = {name: given.get(name) for name in ("noise_multiplier", "steps")}
-    for name, part in must.items():
-        if part is None:
-            raise SettingError(name, None, "given with correlation")
+        if name not in _OF_CORRELATION:
+            raise SettingError(
+                f"correlation {name}", found[name], f"one of {', '.join(_OF_CORRELATION)}"
+            )
     if "encoder" not in found:
         raise SettingError("correlation encoder", None, "given: tree or square-root")
-    return risk.correlated_run(**{**given, **found})
+    if "noise_multiplier" not in given:
+        raise SettingError("noise_multiplier", None, "given with correlation")
+    settings = {**given, **found}
+    if "sampling_rate" not in settings:  # with it batches are drawn in secret, without epochs
+        settings = _by_epochs(settings)
+    if "steps" not in settings:
+        raise SettingError(
+            "steps", None, "given with correlation, or epochs with batch_size and dataset_size"
+        )
+    return risk.correlated_run(**settings)
+
+
+_OF_CORRELATION = ("encoder", "bands", "period", "order")
+
+
+def _by_epochs(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of correlated noise with steps and period for epochs and size of batches.
+
+    An epoch is taken to have as many steps as there are whole batches: a record that comes back
+    sooner is the greater risk.
+    """
+    found = dict(settings)
+    batch, epochs = found.pop("batch_size", None), found.pop("epochs", None)
+    period, steps = found.get("period"), found.get("steps")
+    if batch is not None:
+        b = whole("batch_size", batch, 1, 1e12)
+        n = whole("dataset_size", found.get("dataset_size"), 1, 1e12)
+        if b > n:
+            raise SettingError("batch_size", batch, f"at most dataset_size, {n}")
+        if period is None:
+            period = n // b
+        elif not n // b <= whole("correlation period", period, 1, 1e12) <= -(-n // b):
+            raise SettingError(
+                "correlation period", period, f"dataset_size/batch_size = {n / b:g}, rounded, or "
+                "left out",
+            )  # fmt: skip
+    if epochs is not None:
+        passes = number("epochs", epochs, 0, 1e9, low_open=True)
+        if period is None:
+            raise SettingError(
+                "correlation period", None, "given with epochs, or batch_size and dataset_size"
+            )
+        length = whole("correlation period", period, 1, 1e12)
+        least, most = passes * length, passes * (length + 1)
+        if steps is None:
+            found["steps"] = steps = max(1, math.ceil(least * (1.0 - 1e-12)))
+        elif not least - 1.0 < whole("steps", steps, 1, 1e9) < most + 1.0:
+            raise SettingError("steps", steps, f"epochs times period = {least:g}, or left out")
+    if "period" not in found and period is not None and steps is not None:
+        found["period"] = min(period, whole("steps", steps, 1, 1e9))
+    return found
 
 
 def _guarantee(value: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ __all__ = ["at_least_noise", "targets"]
 
 #: common names for kinds of entries
 _COMMON_NAMES = {"success": "rero"}
+#: the note on a run that was given in phases
+_PHASES = re.compile(r"[0-9,]+ phases: ")
 
 
 def targets() -> dict[str, Kind]:
@@ -46,6 +49,7 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
         If the target is malformed, or no noise meets it.
     """
     from reconrisk import risk
+    from reconrisk.risk._correlated import CorrelatedRun
 
     kind, limit = _parse_target(target)
     point = _point(kind, setting, at)
@@ -53,23 +57,48 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
         kind.name, limit, setting.run, setting.record, at=point, model=setting.model
     )
     run, value = _rounded(found.run)
-    name = "noise multiplier" if run.gaussian else "concentration"
-    word = "least" if run.gaussian else "largest"
+    noisy = run.noise_multiplier is not None
+    name = "noise multiplier" if noisy else "concentration"
+    word = "least" if noisy else "largest"
     side = "at most" if kind.riskier == "larger" else "at least"
     kept = f"keeps '{found.entry.title}' {side} {limit:g}"
-    answer = f"{name.capitalize()} {value}: the {word} that {kept}."
+    noise = f"{name.capitalize()} {value}"
+    if isinstance(run, CorrelatedRun):
+        noise += " before it is decoded"
+    answer = f"{noise}: the {word} that {kept}."
     if found.any_noise:
-        answer = f"{name.capitalize()} {value}: any noise {kept}, and this is the least searched."
+        answer = f"{noise}: any noise {kept}, and this is the least searched."
+    if any(_PHASES.match(note) for note in run.notes):
+        answer += _of_phases(setting.run, run)
+        notes = (f"As given: {n}" if _PHASES.match(n) else n for n in run.notes)
+        run = replace(run, notes=tuple(notes))
     return replace(
         setting, run=run, questions=_with_point(setting.questions, found.entry.at), answer=answer
     )
 
 
+def _of_phases(given: TrainingRun, found: TrainingRun) -> str:
+    """Say which noise of several phases was found."""
+    if found.phases:
+        return " It is that of the phase with the least; those of all phases are in proportion."
+    # on the full batch, phases say as much as equal steps, and are reported as these
+    assert given.noise_multiplier is not None and found.noise_multiplier is not None
+    factor = _digits(found.noise_multiplier / given.noise_multiplier, ROUND_CEILING)
+    return (
+        f" It is the same in all {found.steps:,} steps; phases as they were given do as well with "
+        f"{factor} times their noise."
+    )
+
+
 def _rounded(run: TrainingRun) -> tuple[TrainingRun, str]:
     """Return the run with its noise rounded to six digits on the safe side, and the digits."""
-    if run.noise_multiplier is not None:
-        value = _digits(run.noise_multiplier, ROUND_CEILING)
-        return run.with_noise(float(value)), value
+    from reconrisk.risk._correlated import given_noise
+    from reconrisk.risk._least_noise import with_given_noise
+
+    noise = given_noise(run)
+    if noise is not None:
+        value = _digits(noise, ROUND_CEILING)
+        return with_given_noise(run, float(value)), value
     assert run.concentration is not None
     value = _digits(run.concentration, ROUND_FLOOR)
     return replace(run, concentration=float(value)), value

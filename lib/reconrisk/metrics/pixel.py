@@ -177,7 +177,8 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     Raises
     ------
     ValueError
-        If the shapes differ, both images are constant, or ``bins`` is out of its range.
+        If the shapes differ, there is no value or one that is not finite, both images are constant,
+        or ``bins`` is out of its range.
 
     Notes
     -----
@@ -197,6 +198,12 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
     if x.shape != y.shape:
         raise ValueError(f"target and reconstruction must share a shape; got {x.shape}, {y.shape}")
+    if x.size == 0:
+        raise ValueError(f"target and reconstruction must hold values; got shape {x.shape}")
+    for name, values in (("target", x), ("reconstruction", y)):
+        if not np.all(np.isfinite(values)):
+            wrong = values[~np.isfinite(values)].item(0)
+            raise ValueError(f"{name} must be finite; got {wrong!r}")
     cell = _bin_of(x.ravel(), bins) * bins + _bin_of(y.ravel(), bins)
     joint = np.bincount(cell, minlength=bins * bins).reshape(bins, bins) / x.size
     joint_entropy = _entropy(joint)

@@ -9,6 +9,7 @@ of prefix sums.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -108,7 +109,9 @@ class MatrixMechanism:
         Standard deviation of a coordinate of ``Z`` over the clipping norm, > 0.
     period : int, optional
         Steps of an epoch, 1 to ``steps``: a record that takes part in step j does so in j + period,
-        j + 2 period, ... and in no other. By default ``steps``: once.
+        j + 2 period, ... and in no other: the order is the same in every epoch. By default
+        ``steps``: once. A loader that shuffles anew for every epoch is covered by
+        :attr:`sensitivity_in_any_order` alone.
 
     Raises
     ------
@@ -117,10 +120,10 @@ class MatrixMechanism:
 
     Notes
     -----
-    Nothing is assumed of the order in which records come: the attacker may know it. Also if a
-    gradient depends on what was released before, a record's part in the release is that of one
-    Gaussian mechanism (Denisov et al., 2022, Theorem 2.1), whose sensitivity is the largest norm of
-    a sum of columns that belong to one record (the book's page *Beyond the papers*).
+    The order in which records come may be known to the attacker; in every epoch it is the same.
+    Also if a gradient depends on what was released before, a record's part in the release is that
+    of one Gaussian mechanism (Denisov et al., 2022, Theorem 2.1), whose sensitivity is the largest
+    norm of a sum of columns that belong to one record (the book's page *Beyond the papers*).
 
     Examples
     --------
@@ -178,6 +181,35 @@ class MatrixMechanism:
         """The most that a record moves the release, over the clipping norm."""
         return float(np.linalg.norm(self.shifts, axis=0).max())
 
+    @property
+    def sensitivity_in_any_order(self) -> float:
+        """No less than a record moves the release, if its step is any one of each epoch.
+
+        Epochs are of ``period`` steps, and may be shuffled anew each. Over the clipping norm. It is
+        the most that a record moves the release if there are one or two epochs, or if columns of
+        steps that are more than ``period`` apart have no row in common.
+        """
+        products = self.encoder.T @ self.encoder
+        squares = np.diag(products).copy()
+        starts = np.arange(0, self.steps, self.period or self.steps)
+        if len(starts) == 1:
+            return float(np.sqrt(squares.max()))
+        products *= 2.0
+        # The squared norm of a sum of one column an epoch: squares, and a product for each pair of
+        # epochs. One bound takes the best chain of steps for squares and neighbouring epochs, and
+        # for other pairs the largest product.
+        chain = squares[: starts[1]]
+        for before, start in itertools.pairwise(starts):
+            own = slice(start, start + starts[1])
+            chain = squares[own] + (chain[:, None] + products[before:start, own]).max(axis=0)
+        by_chain = chain.max() + np.triu(_largest(products, starts), 2).sum()
+        # The other shares each square out among its pairs, and takes for each pair the largest sum.
+        squares /= len(starts) - 1
+        products += squares[:, None]
+        products += squares
+        by_pairs = np.triu(_largest(products, starts), 1).sum()
+        return float(np.sqrt(min(by_chain, by_pairs)))
+
     def gaussian(self, position: int | None = None) -> DPSGD:
         """Return the one full-batch release that says as much about a record as the whole run.
 
@@ -206,12 +238,13 @@ class MatrixMechanism:
 
         The records are split into as many parts as the encoder has bands, and step i takes a
         Poisson sample of part i modulo their number: a record's steps then share no row of noise
-        (Choquette-Choo et al., 2023, Theorem 4).
+        (Choquette-Choo et al., 2023, Theorem 4). ``period`` plays no part.
 
         Parameters
         ----------
         sampling_rate : float
-            q in (0, 1], with which a record of the part is in the batch.
+            q in (0, 1], with which a record of the part is in the batch: batches hold ``q/bands``
+            of all records on average.
 
         Raises
         ------
@@ -280,6 +313,11 @@ class MatrixMechanism:
         arguments.integer("position", position, 0, (self.period or self.steps) - 1)
         shift = self.shifts[:, position]
         return np.einsum("r,...rd->...d", shift, released) / (shift @ shift)
+
+
+def _largest(products: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the largest entry of every block, of those that begin at rows and columns given."""
+    return np.maximum.reduceat(np.maximum.reduceat(products, starts, axis=0), starts, axis=1)
 
 
 def _factor(products: np.ndarray) -> np.ndarray | None:

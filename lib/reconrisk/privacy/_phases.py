@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft
 
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, check_not_described
 from reconrisk.privacy._compose import (
     LONGEST,
     Sum,
@@ -138,6 +138,7 @@ def as_run_or_releases(run: DPSGD | Iterable[Release]) -> DPSGD | list[Release]:
     """
     if isinstance(run, DPSGD):
         return run
+    check_not_described(run)
     if not isinstance(run, Iterable) or isinstance(run, (str, bytes)):
         raise TypeError(f"run must be a DPSGD, or a list of releases; got {run!r}")
     if isinstance(run, tuple) and len(run) > MOST_PARTS and isinstance(run[0], DPSGD):

@@ -9,6 +9,7 @@ intervals of the loss in closed form, from which :func:`_step_of` makes the same
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +31,10 @@ _POINTS = 600
 _MOST_MEMBERS = 10_000
 #: probability in all steps with which more of them than can be composed may be in a batch
 _RARE = 1e-15
+#: most numbers of members times cells of one step, and times losses computed at once
+_MOST_TERMS, _BLOCK = 1 << 25, 1 << 21
+#: gap between the least loss and that of the lowest output from which on it is left empty
+_FAR = 1.0
 
 
 # What is released --------------------------------------------------------------------------------
@@ -172,6 +177,12 @@ class Group:
     TypeError, ValueError
         If an argument has the wrong type or is out of its range.
 
+    Notes
+    -----
+    Below sampling rate one a group is composed, or refused by what composes it, if hardly ever
+    more of it than 35 times the noise multiplier are in one batch. At sampling rate one the same
+    group shows more, and has a closed form.
+
     Examples
     --------
     >>> from reconrisk import DPSGD, privacy
@@ -187,6 +198,7 @@ class Group:
     def __post_init__(self) -> None:
         if not isinstance(self.run, DPSGD):
             raise TypeError(f"run must be a DPSGD; got {self.run!r}")
+        arguments.single("size", self.size)
         arguments.integer("size", self.size, 1, _MOST_MEMBERS)
 
 
@@ -266,6 +278,24 @@ def _check_shift(shift: float) -> None:
         )
 
 
+class TooManyMembers(ValueError):
+    """A group is too large for its noise to be composed."""
+
+
+def full_batch_shift(releases: Iterable[Release]) -> float:
+    """Return the shift, in deviations, of the one release that says no less than Gaussian ones.
+
+    It is that of their steps without sub-sampling; infinite if another release is among them.
+    """
+    shifts = []
+    for release in releases:
+        run, size = (release.run, release.size) if isinstance(release, Group) else (release, 1)
+        if not isinstance(run, DPSGD):
+            return math.inf
+        shifts.append(size * math.sqrt(float(run.steps)) / float(run.noise_multiplier))
+    return math.hypot(*shifts) * (1.0 + 1e-14)
+
+
 class Gaussian:
     """Steps of DP-SGD."""
 
@@ -299,25 +329,37 @@ def _outputs(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
 class _MixturePart:
     """A group's steps: ``mu`` is a binomial mixture of normal laws, ``size`` of them at most."""
 
-    cells = MOST_CELLS
     highest = math.inf
 
     def __init__(self, shift: float, rate: float, size: int, steps: int) -> None:
         self.steps, self._a = steps, shift
         j = np.arange(size + 1.0)
-        self._log_weight = log_binomial_pmf(j, float(size), rate)
+        log_weight = log_binomial_pmf(j, float(size), rate)
         # more members in one batch than likelihood ratios allow for count as certain
-        kept = max(int(np.sum((shift * j <= STEEPEST) & (self._log_weight > -750.0))), 1)
-        self._certain = float(np.exp(self._log_weight[kept:]).sum())
+        within = shift * j <= STEEPEST
+        self._certain = float(np.exp(log_weight[~within]).sum())
         if steps * self._certain > _RARE:
-            _check_shift(shift * kept)
-        self._log_weight, self._j = self._log_weight[:kept], j[:kept]
+            sigma = 1.0 / shift
+            raise TooManyMembers(
+                "size of a group must be so small that hardly ever more than "
+                f"{math.floor(STEEPEST * sigma):,} of its records, {STEEPEST:g} times "
+                f"noise_multiplier, are in one batch, to be composed; got {size:,} at "
+                f"noise_multiplier {sigma:g} and sampling_rate {rate:g}"
+            )
+        kept = within & (log_weight > -750.0)
+        self._log_weight, self._j = log_weight[kept], j[kept]
+        self.cells = min(MOST_CELLS, _MOST_TERMS // self._j.size)
         self.lowest = size * math.log1p(-rate)
 
     def _loss(self, x: np.ndarray) -> np.ndarray:
         return self._loss_and_slope(x)[0]
 
     def _loss_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        blocks = np.array_split(x, max(self._j.size * x.size // _BLOCK, 1))
+        found = [self._of_block(block) for block in blocks]
+        return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+
+    def _of_block(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         a = self._a * self._j
         exponent = self._log_weight[:, None] + a[:, None] * (x - 0.5 * a[:, None])
         top = exponent.max(axis=0)
@@ -338,22 +380,25 @@ class _MixturePart:
 
     def step(self, width: float, spill: float) -> Step:
         low, high = self._reach(spill)
-        top = float(self._loss(np.array([high]))[0]) - self.lowest
-        halves = 2 * max(math.ceil(top / width), 1)
-        at = self.lowest + 0.5 * width * np.arange(1.0, halves)
+        base, top = (float(v) for v in self._loss(np.array([low, high])))
+        # rare outputs whose losses are far below the others' are lost: cells end above them
+        apart = base > self.lowest + _FAR
+        base, start = (base, low) if apart else (self.lowest, -math.inf)
+        halves = 2 * max(math.ceil((top - base) / width), 1)
+        at = base + 0.5 * width * np.arange(1.0, halves)
         edges, miss = self._inverse(at, low, high)
-        edges = np.concatenate([[-np.inf], edges, [high]])
-        weight = np.exp(self._log_weight)
+        edges = np.concatenate([[start], edges, [high]])
+        weight, a = np.exp(self._log_weight), self._a * self._j
         nu, error = _normal_masses(edges, 0.0)
-        mu, slip = weight[0] * nu, weight[0] * nu * error
-        for w, j in zip(weight[1:], self._j[1:], strict=True):
-            mass, relative = _normal_masses(edges, self._a * j)
+        mu, slip = np.zeros((2, nu.size))
+        for w, mean in zip(weight, a, strict=True):
+            mass, relative = _normal_masses(edges, mean)
             mu, slip = mu + w * mass, slip + w * mass * relative
         # the weights have errors of their logarithms, sums of a few log factorials
         error = np.maximum(error, slip / np.maximum(mu, 1e-300)) + UNIT * 400.0 + miss
-        beyond = float(np.sum(weight * sc.ndtr(self._a * self._j - high))) + self._certain
-        ends = float(sc.ndtr(-high)), beyond
-        return _step_of(self.lowest, width, nu, mu, error, ends)
+        ends = float(sc.ndtr(-high)), float(np.sum(weight * sc.ndtr(a - high)))
+        lost = float(sc.ndtr(start)), float(np.sum(weight * sc.ndtr(start - a))) + self._certain
+        return _step_of(base, width, nu, mu, error, ends, lost=lost[0], certain=lost[1])
 
     def _inverse(self, loss: np.ndarray, low: float, high: float) -> tuple[np.ndarray, float]:
         """Return increasing outputs near those of some losses, and by how much they miss them."""
@@ -484,6 +529,7 @@ def _step_of(
     ends: tuple[float, float],
     *,
     lost: float = 0.0,
+    certain: float = 0.0,
 ) -> Step:
     """Return a step from the masses of half cells under both laws.
 
@@ -501,6 +547,8 @@ def _step_of(
         Masses of both laws beyond the last cell.
     lost : float
         Mass of ``nu`` at a loss of minus infinity.
+    certain : float
+        Mass of ``mu`` that counts as certain from above, and from below as in the first cell.
     """
     h, cells = width, nu.size // 2
     whole_nu, whole_mu = (mass.reshape(-1, 2).sum(axis=1) for mass in (nu, mu))
@@ -519,7 +567,7 @@ def _step_of(
     relative = float(error[used].max(initial=0.0)) + UNIT * 16.0
     errors = np.full(cells + 1, relative)
     laws = []
-    for mass, beyond, start in ((nu, ends[0], lost), (mu, ends[1], 0.0)):
+    for mass, beyond, start in ((nu, ends[0], lost), (mu, ends[1], certain)):
         rounded = np.bincount(label, mass, minlength=cells + 1)
         rounded[-1] += beyond
         rounded[0] += start
@@ -532,6 +580,6 @@ def _step_of(
         nu=laws[0],
         mu=laws[1],
         ratio_error=2.0 * relative + UNIT * (32.0 + 8.0 * top),
-        at_infinity=(ends[1] + missed) * (1.0 + 1e-9),
+        at_infinity=(ends[1] + missed + certain) * (1.0 + 1e-9),
         at_minus_infinity=lost * (1.0 + 1e-9),
     )

@@ -71,7 +71,9 @@ class SampledRun:
     Notes
     -----
     An epoch has ``batches`` steps, the whole part of ``1/sampling_rate``; a last epoch may be cut
-    short. Proofs are on the book's page *Beyond the papers*.
+    short. If ``1/sampling_rate`` is not whole, ``E`` epochs are ``E * batches`` steps: with
+    ``E/sampling_rate`` steps a further epoch begins. Proofs are on the book's page *Beyond the
+    papers*.
 
     - *random allocation*: exact. One epoch is dominated by a mixture of normal laws (Chua et al.,
       2025), and there are data that attain it.
@@ -127,7 +129,7 @@ class SampledRun:
         what = SAMPLERS[self.sampler]
         text = what[0].upper() + what[1:]
         if self.sampler not in ("poisson", "fixed"):
-            text += f"; an epoch has {self.batches:,} batches"
+            text += f"; an epoch has {self.batches:,} batches, and {self.epochs:,} begin"
         instead = {
             "zero-out": "a record of gradient zero",
             "replace": "any other record",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from reconrisk import arguments, special
-from reconrisk._types import DPSGD, Enclosure, check_run
+from reconrisk._types import DPSGD, Enclosure, check_not_described, check_run
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
 from reconrisk.privacy._phases import (
     Release,
@@ -19,7 +19,7 @@ from reconrisk.privacy._phases import (
     composed_epsilon,
 )
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
-from reconrisk.privacy._releases import STEEPEST
+from reconrisk.privacy._releases import STEEPEST, TooManyMembers, full_batch_shift
 from reconrisk.privacy._saddle import Mechanism
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
@@ -102,6 +102,8 @@ def epsilon(
     >>> f"{found.lower:.2f} {found.upper:.2f}"
     '10.40 10.40'
     """
+    check_not_described(run)
+    arguments.single("delta", delta)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     arguments.real("tolerance", tolerance, 1e-12, 1)
     if isinstance(run, SampledRun):
@@ -109,7 +111,9 @@ def epsilon(
     one = as_run_or_releases(run)
     if not isinstance(one, DPSGD):
         arguments.real("delta", delta, 1e-100, 1)
-        return composed_epsilon(one, float(delta), float(tolerance))
+        shift = full_batch_shift(one)
+        most = _full_batch_epsilon(shift, delta).upper if shift < math.inf else math.inf
+        return _at_most(most, lambda: composed_epsilon(one, float(delta), float(tolerance)))
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
@@ -119,6 +123,15 @@ def epsilon(
         lower, upper = epsilon_enclosure(mechanism, float(delta), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
     return _full_batch_epsilon(math.sqrt(mechanism.steps) * mechanism.inverse_noise, delta)
+
+
+def _at_most(most: float, composed: Callable[[], Enclosure]) -> Enclosure:
+    """Return an enclosure cut at a bound, which is all that is known where composing is refused."""
+    try:
+        found = composed()
+    except TooManyMembers:
+        return Enclosure(0.0, most)
+    return Enclosure(min(found.lower, most), min(found.upper, most))
 
 
 def _full_batch_epsilon(shift: float, delta: float) -> Enclosure:
@@ -199,13 +212,17 @@ def delta(
     >>> f"{found.lower:.5f} {found.upper:.5f}"
     '0.12694 0.12694'
     """
+    check_not_described(run)
+    arguments.single("epsilon", epsilon)
     arguments.real("epsilon", epsilon, 0, 500)
     arguments.real("tolerance", tolerance, 1e-12, 1)
     if isinstance(run, SampledRun):
         return run.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
     one = as_run_or_releases(run)
     if not isinstance(one, DPSGD):
-        return composed_delta(one, float(epsilon), float(tolerance))
+        shift = full_batch_shift(one)
+        most = _full_batch_delta(shift, float(epsilon)).upper if shift < math.inf else 1.0
+        return _at_most(most, lambda: composed_delta(one, float(epsilon), float(tolerance)))
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))

@@ -55,6 +55,8 @@ def small_losses_delta(mechanism: Mechanism, epsilon: float) -> tuple[float, flo
     long: a second at T = 1e7, milliseconds at T = 1e4.
     """
     a, q, steps = mechanism.inverse_noise, mechanism.sampling_rate, mechanism.steps
+    if a * a > 700.0:  # such losses are not small, and their mean square overflows
+        return None
     chi_square = q * q * math.expm1(a * a)
     spread = math.sqrt(steps * chi_square)
     rounded = math.sqrt(steps / chi_square) >= _ROUNDED

@@ -1,11 +1,11 @@
 """A run's epsilon, its total variation and its blow-up function, at every legal setting.
 
 Sub-sampled runs of several steps are composed numerically by :mod:`reconrisk.privacy` and
-:mod:`reconrisk.bounds`, under Gaussian noise always. Under von Mises-Fisher noise very little
-noise, very rare participation or very many steps take minutes. There, and at prior successes too
-small for the numerical composition, closed forms enclose the value: the probability of taking part
-at all and the Renyi divergences give the upper end. They also narrow what rounding errors or memory
-leave wide.
+:mod:`reconrisk.bounds`, under Gaussian noise from a multiplier of 1/35 on at every sampling rate
+and number of steps. Under von Mises-Fisher noise very little noise, very rare participation or very
+many steps take minutes. There, with less Gaussian noise, and at prior successes too small for the
+numerical composition, closed forms enclose the value: the probability of taking part at all and the
+Renyi divergences give the upper end. They also narrow what rounding errors or memory leave wide.
 """
 
 from __future__ import annotations

@@ -61,7 +61,16 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     >>> risk.from_dp_event(dp.SelfComposedDpEvent(step, 1000)).steps  # doctest: +SKIP
     1000
     """
-    taken = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size"} & set(settings)
+    read = {
+        "noise_multiplier",
+        "sampling_rate",
+        "steps",
+        "epochs",
+        "batch_size",
+        "phases",
+        "sampler",
+    }
+    taken = read & set(settings)
     if taken:
         raise TypeError(f"from_dp_event reads {', '.join(sorted(taken))} from the event")
     found = list(_releases(event, 0))

@@ -9,7 +9,7 @@ from typing import Any
 from reconrisk import bounds, privacy
 from reconrisk._types import Enclosure
 from reconrisk.bounds import Guarantee
-from reconrisk.risk._settings import SettingError, TrainingRun, number, only, whole
+from reconrisk.risk._settings import SettingError, TrainingRun, number, only, remarks, whole
 
 __all__ = ["FORMS", "from_guarantee"]
 
@@ -92,7 +92,10 @@ def from_guarantee(
         dataset_size=None if size is None else whole("dataset_size", size, 1, 1e12),
         epochs=None,
         delta=number("delta", settings.get("delta", delta), 1e-100, 1, high_open=True),
-        notes=(f"Of the mechanism only {found.words} is known.", *settings.get("notes", ())),
+        notes=(
+            f"Of the mechanism only {found.words} is known.",
+            *remarks(settings.get("notes", ())),
+        ),
         group_size=together,
         guarantee=found,
     )

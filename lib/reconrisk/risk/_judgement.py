@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scipy import special as sc
 
 from reconrisk.risk._assess import KINDS
+from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._kinds import Point, Setting, compute_entry
 from reconrisk.risk._least_noise import least_noise
 from reconrisk.risk._numbers import chance, number
@@ -339,10 +340,11 @@ def _halving(asked: _Asked) -> Judgement:
         found = least_noise("rero", goal, run, asked.report.record, at=10).run
     except (ValueError, TypeError, ArithmeticError) as error:
         return Judgement("halving", question, "not judged", f"Not computed: {error}.", ("rero",))
-    name = "noise_multiplier" if run.gaussian else "concentration"
-    here, there = float(getattr(run, name)), float(getattr(found, name))
+    words = "noise multiplier" if run.gaussian else "concentration"
+    here, there = (given_noise(r) if run.gaussian else r.concentration for r in (run, found))
+    assert here is not None and there is not None
     factor = there / here if run.gaussian else here / there
-    words, more = name.replace("_", " "), number(factor, "up")
+    more = number(factor, "up")
     text = (
         f"A {words} of {number(there, 'up' if run.gaussian else 'down')} instead of "
         f"{number(here)} halves what an attacker with ten candidates gains over a blind guess "
@@ -365,6 +367,8 @@ def _halving(asked: _Asked) -> Judgement:
 def _steps_for(asked: _Asked, goal: float) -> int | None:
     """Most steps, to a few per cent, at which ten candidates give no more than ``goal``."""
     if asked.run.phases:  # there is more than one way to have fewer
+        return None
+    if isinstance(asked.run, CorrelatedRun):  # its steps are not those of the training
         return None
     report, low, high = asked.report, 0, asked.run.steps
     while high - low > max(1, low // 20):

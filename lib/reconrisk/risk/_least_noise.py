@@ -12,7 +12,9 @@ from scipy import optimize
 
 from reconrisk._types import DPSGD
 from reconrisk.privacy._phases import grouped_runs
+from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE
 from reconrisk.risk._assess import KINDS, setting_of
+from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, compute_entry
 from reconrisk.risk._report import Entry
 from reconrisk.risk._settings import (
@@ -26,9 +28,10 @@ from reconrisk.risk._settings import (
     TwoLayerModel,
     number,
     questions,
+    training_run,
 )
 
-__all__ = ["LeastNoise", "least_noise"]
+__all__ = ["LeastNoise", "least_noise", "with_given_noise"]
 
 #: relative accuracy of the noise found
 _ACCURACY = 1e-7
@@ -51,8 +54,8 @@ class LeastNoise:
     entry : Entry
         The kind's entry for that run; it meets the limit.
     any_noise : bool
-        Whether even the least noise multiplier searched, 1e-6, or the largest concentration, 1e5,
-        meets the limit.
+        Whether even the least noise multiplier searched, 1e-6 (0.05 with a sampler other than
+        Poisson's), or the largest concentration, 1e5, meets the limit.
     """
 
     kind: str
@@ -63,8 +66,12 @@ class LeastNoise:
 
     @property
     def noise_multiplier(self) -> float | None:
-        """The noise multiplier found; None under von Mises-Fisher noise."""
-        return self.run.noise_multiplier
+        """The noise multiplier found; None under von Mises-Fisher noise.
+
+        Of several phases the least. Of correlated noise that before it is decoded, as
+        :func:`correlated_run` takes it: that of ``run`` is of the run of DP-SGD that says as much.
+        """
+        return given_noise(self.run)
 
     @property
     def concentration(self) -> float | None:
@@ -92,7 +99,7 @@ def least_noise(
         The largest (where risk grows as the value falls, the smallest) accepted value, in the unit
         of the kind.
     run : TrainingRun or DPSGD
-        The run; its noise is ignored, its delta is used.
+        The run; its noise is ignored, its delta is used. A guarantee alone has no noise to search.
     record : Record, optional
         As in :func:`assess`.
     at : float, optional
@@ -116,7 +123,7 @@ def least_noise(
     Notes
     -----
     Cost: ten to twenty entries of the kind, which is milliseconds for closed forms and about a
-    second where sub-sampled runs are composed numerically.
+    second where sub-sampled runs are composed numerically, or some with other samplers.
 
     Examples
     --------
@@ -128,7 +135,7 @@ def least_noise(
     """
     setting = setting_of(run, record, None, model)
     chosen = _kind(kind)
-    if setting.run.guarantee is not None:
+    if setting.run.guarantee is not None and not setting.run.guarantee_of_noise:
         raise SettingError(
             "run", setting.run.guarantee.words, "a mechanism with noise, not a guarantee alone"
         )
@@ -181,8 +188,29 @@ def _with_noise(run: TrainingRun, log_noise: float) -> TrainingRun:
     """The run with another noise multiplier, or another inverse concentration."""
     if run.gaussian:
         return run.with_noise(min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE))
+    if run.guarantee_of_noise:
+        least = LEAST_SAMPLED_NOISE * run.sensitivity
+        return with_given_noise(run, min(max(math.exp(log_noise), least), MOST_NOISE))
     kappa = min(max(math.exp(-log_noise), LEAST_NOISE), MOST_CONCENTRATION)
     return replace(run, concentration=kappa)
+
+
+def with_given_noise(run: TrainingRun, noise_multiplier: float) -> TrainingRun:
+    """Return a run with another noise multiplier, as it is given to describe the run."""
+    if isinstance(run, CorrelatedRun):
+        return run.with_noise(noise_multiplier / run.length)
+    if not run.guarantee_of_noise:
+        return run.with_noise(noise_multiplier)
+    # of another sampler than Poisson's, what is proven has to be found anew
+    again = training_run(
+        noise_multiplier=noise_multiplier,
+        sampling_rate=run.sampling_rate,
+        steps=run.steps,
+        epochs=run.epochs,
+        layers=run.layers,
+        sampler=run.sampler,
+    )
+    return replace(run, noise_multiplier=noise_multiplier, guarantee=again.guarantee)
 
 
 def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> LeastNoise:
@@ -195,7 +223,10 @@ def _search(kind: Kind, limit: float, setting: Setting, point: Point | None) -> 
         return compute_entry(kind, replace(setting, run=run), point)
 
     least = math.log(LEAST_NOISE if setting.run.gaussian else 1.0 / MOST_CONCENTRATION)
-    most = math.log(MOST_NOISE if setting.run.gaussian else 1.0 / LEAST_NOISE)
+    if setting.run.guarantee_of_noise:
+        least = math.log(LEAST_SAMPLED_NOISE * setting.run.sensitivity)
+    noisy = setting.run.noise_multiplier is not None
+    most = math.log(MOST_NOISE if noisy else 1.0 / LEAST_NOISE)
     found = _root(lambda x: _excess(entry_at(x), limit), least, most, _accuracy(kind, setting))
     if found is None:
         end = entry_at(most)
@@ -251,6 +282,13 @@ def _root(
     else:
         return least
     found = float(optimize.brentq(excess, low, high, xtol=0.1 * accuracy, rtol=1e-14, maxiter=60))
+    if excess(found) == 0.0 and excess(max(found - accuracy, low)) <= 0.0:
+        # less noise meets the limit exactly, too: find where that begins
+        high = found
+        while high - low > accuracy:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+        return high
     step = accuracy
     while found < high and excess(found) > 0.0:
         found, step = min(found + step, high), 2.0 * step

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, in_phases
+from reconrisk.risk._settings import TrainingRun, in_phases, remarks
 
 __all__ = ["from_opacus"]
 
@@ -23,14 +23,15 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
         certified bounds.
     **settings
         What the accountant does not hold, as :func:`training_run` takes it: ``max_grad_norm``,
-        ``parameters``, ``layers``, ``delta``, ``dataset_size``.
+        ``parameters``, ``layers``, ``delta``, ``dataset_size``, ``sampler``, ``notes``.
 
     Returns
     -------
     TrainingRun
         All steps taken. If the noise or the sampling rate changed during training, its phases,
         which compose by their own losses; thousands of entries are grouped. The history does not
-        distinguish Poisson sampling from shuffled batches; Poisson sampling is assumed.
+        distinguish Poisson sampling from shuffled batches; Poisson sampling is assumed unless
+        ``sampler`` says otherwise, which needs one noise multiplier and one sampling rate.
 
     Raises
     ------
@@ -48,14 +49,18 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     >>> round(risk.assess(run)["epsilon"].value, 3)
     0.974
     """
-    taken = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size"} & set(settings)
+    read = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size", "phases"}
+    taken = read & set(settings)
     if taken:
         raise TypeError(f"from_opacus reads {', '.join(sorted(taken))} from the history")
     history = _history(source)
     phases = [phase_of_history(f"history[{i}]", entry) for i, entry in enumerate(history)]
     if not phases:
         raise ValueError("history must hold at least one step of training; it is empty")
-    notes = ("recorded by Opacus; Poisson sampling is assumed",)
+    note = "recorded by Opacus"
+    if settings.get("sampler", "poisson") == "poisson":
+        note += "; Poisson sampling is assumed"
+    notes = (note, *remarks(settings.pop("notes", ())))
     return in_phases(phases, notes=notes, **settings)
 
 

@@ -377,8 +377,9 @@ class Report:
     def __repr__(self) -> str:
         run = self.run
         noise = run.noise_multiplier if run.gaussian else run.concentration
+        known = "" if noise is None else f" noise {noise:g}"
         return (
-            f"<Report: {run.mechanism} noise {noise:g}, sampling rate {run.sampling_rate:g}, "
+            f"<Report: {run.mechanism}{known}, sampling rate {run.sampling_rate:g}, "
             f"{run.steps:,} steps, {len(self.entries)} entries>"
         )
 

@@ -48,6 +48,8 @@ MOST_CONCENTRATION = 1e5
 _MOST_VALUES = 100
 #: relative difference up to which two values of one quantity agree
 _TOLERANCE = 1e-9
+#: samplers that put a record into one step an epoch
+_BY_EPOCHS = ("random-allocation", "shuffle", "cyclic")
 
 
 class SettingError(ValueError):
@@ -141,6 +143,17 @@ def _wholes(field: str, values: object, low: float, high: float) -> tuple[int, .
     return tuple(dict.fromkeys(whole(field, v, low, high) for v in found))
 
 
+def remarks(notes: object) -> tuple[str, ...]:
+    """Return the remarks for a report; a single text, whose letters would be taken, is refused."""
+    expected = "a list of sentences"
+    if isinstance(notes, (str, bytes)) or not isinstance(notes, Iterable):
+        raise SettingError("notes", notes, expected)
+    found = tuple(notes)
+    if not all(isinstance(note, str) for note in found):
+        raise SettingError("notes", found, expected)
+    return found
+
+
 def _agree(one: float, other: float) -> bool:
     return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other))
 
@@ -155,7 +168,8 @@ class TrainingRun:
     Attributes
     ----------
     mechanism : str
-        "gaussian", "vmf", or "guarantee" where nothing but a guarantee is known.
+        "gaussian", "vmf", or "guarantee" where nothing but a guarantee is known, or is proven of
+        the sampler.
     noise_multiplier : float or None
         Standard deviation of the noise over the clipping norm; None without Gaussian noise. Of
         several phases, the least.
@@ -182,7 +196,9 @@ class TrainingRun:
     group_size : int
         Records that are protected together, such as those of one person.
     guarantee : Guarantee or None
-        Where nothing else is known of the mechanism.
+        Where nothing else is known of the mechanism, or is proven of the sampler.
+    sampler : str
+        How batches are drawn; without meaning where nothing but a guarantee is known.
     """
 
     mechanism: str
@@ -201,6 +217,7 @@ class TrainingRun:
     phases: tuple[DPSGD, ...] = ()
     group_size: int = 1
     guarantee: Guarantee | None = None
+    sampler: str = "poisson"
 
     @property
     def gaussian(self) -> bool:
@@ -233,11 +250,20 @@ class TrainingRun:
         """The run as the privacy accountant sees it; one phase of Gaussian noise only."""
         if self.phases:
             raise SettingError("phases", None, "one phase: this has no form for several")
+        self._need_poisson()
         return DPSGD(self.effective_noise, self.sampling_rate, self.steps, self.max_grad_norm)
 
+    def _need_poisson(self) -> None:
+        # the same noise and rate mean less privacy with other batches
+        if self.sampler != "poisson":
+            raise SettingError("sampler", self.sampler, "'poisson': this has no form for others")
+
     @cached_property
-    def releases(self) -> DPSGD | tuple[DPSGD | Group, ...]:
+    def releases(self) -> DPSGD | tuple[DPSGD | Group, ...] | SampledRun:
         """What composes, as :func:`reconrisk.privacy.epsilon` takes it; Gaussian noise only."""
+        if self.sampler != "poisson":
+            rate, passes = self.sampling_rate, self.epochs
+            return _sampled_run(self.effective_noise, rate, self.steps, passes, self.sampler)
         if not self.phases and (self.group_size == 1 or self.sampling_rate == 1.0):
             return self.dpsgd
         if self.group_size == 1:
@@ -247,6 +273,7 @@ class TrainingRun:
     @cached_property
     def each_phase(self) -> tuple[DPSGD, ...]:
         """The phases, or the one, with noise multipliers for one record's whole gradient."""
+        self._need_poisson()
         assert self.noise_multiplier is not None
         parts = math.sqrt(self.layers)
         phases = self.phases or (DPSGD(self.noise_multiplier, self.sampling_rate, self.steps),)
@@ -254,6 +281,7 @@ class TrainingRun:
 
     def with_noise(self, noise_multiplier: float) -> TrainingRun:
         """Return the run with another noise multiplier, those of all phases in proportion."""
+        self._need_poisson()
         assert self.noise_multiplier is not None
         scale = noise_multiplier / self.noise_multiplier
         return replace(
@@ -273,6 +301,8 @@ class TrainingRun:
             for p in self.phases
         ]
         plain["guarantee"] = None if self.guarantee is None else self.guarantee.words
+        if self.guarantee is not None and not self.guarantee_of_noise:
+            plain["sampler"] = None
         return plain
 
 
@@ -328,12 +358,16 @@ def training_run(
     sampler : {"poisson", "fixed", "random-allocation", "shuffle", "cyclic"}
         How batches are drawn, as in :class:`~reconrisk.privacy.SampledRun`, a neighbouring data set
         having a record of gradient zero. With other batches than Poisson's the report answers what
-        follows from the trade-off curve: one Gaussian phase, single records.
+        follows from the trade-off curve: one Gaussian phase, single records. An epoch of
+        "random-allocation", "shuffle" and "cyclic" has ``floor(1/q)`` batches; with ``epochs`` the
+        run has so many whole epochs, with ``steps`` alone all epochs that so many steps begin.
     phases : iterable of mapping or DPSGD, optional
         If noise, sampling rate or batch size change during training: for each phase its own
         ``noise_multiplier``, ``sampling_rate`` or ``batch_size``, and ``steps`` or ``epochs``. What
         a phase leaves out is what is given for all. Phases compose by their own losses, in any
-        order; the noise of adaptive clipping is a phase like any other.
+        order. A DPSGD also has a clipping norm, which must be the same in all. The noisy count of
+        adaptive clipping is no phase, as it is released of the same batch as the gradient: both
+        equal one release with noise multiplier ``1/sqrt(1/sigma**2 + 1/sigma_count**2)``.
     notes : iterable of str
         Remarks for the report, as :func:`from_opacus` adds them.
 
@@ -379,6 +413,9 @@ def training_run(
         }  # fmt: skip
         if concentration is not None or mechanism not in (None, "gaussian"):
             raise SettingError("phases", "given", "left out for mechanism 'vmf'")
+        if isinstance(phases, Iterable) and not isinstance(phases, (str, bytes, Mapping)):
+            phases = list(phases)
+        max_grad_norm = _clipping_norm(phases, max_grad_norm)
         return in_phases(
             _phases_of(phases, everywhere),
             batch_size=batch_size,
@@ -406,65 +443,83 @@ def training_run(
     together = whole("group_size", group_size, 1, 1e4)
     if together > 1 and name == "vmf":
         raise SettingError("group_size", group_size, "1 for mechanism 'vmf'")
-    count, at = _steps(steps, passes, rate), number("delta", delta, 1e-100, 1, high_open=True)
-    if sampler != "poisson":
-        if name == "vmf" or together > 1:
-            raise SettingError("sampler", sampler, "'poisson' for vmf noise and for groups")
-        assert noise is not None  # the mechanism is Gaussian
-        return _otherwise_sampled(noise / math.sqrt(parts), rate, count, sampler, at, size, notes)
-    return TrainingRun(
+    if not isinstance(sampler, str) or sampler not in SAMPLERS:
+        raise SettingError("sampler", sampler, f"one of {', '.join(SAMPLERS)}")
+    if sampler != "poisson" and (name == "vmf" or together > 1):
+        raise SettingError("sampler", sampler, "'poisson' for vmf noise and for groups")
+    run = TrainingRun(
         mechanism=name,
         noise_multiplier=noise,
         concentration=kappa,
         sampling_rate=rate,
-        steps=count,
+        steps=_steps(steps, passes, rate, sampler),
         max_grad_norm=number("max_grad_norm", max_grad_norm, 1e-9, 1e9),
         parameters=p,
         layers=parts,
         batch_size=batch,
         dataset_size=size,
         epochs=passes,
-        delta=at,
-        notes=tuple(notes),
+        delta=number("delta", delta, 1e-100, 1, high_open=True),
+        notes=remarks(notes),
         group_size=together,
+        sampler=sampler,
     )
+    return run if sampler == "poisson" else _otherwise_sampled(run)
 
 
-def _otherwise_sampled(
-    noise: float,
-    rate: float,
-    steps: int,
-    sampler: str,
-    delta: float,
-    size: int | None,
-    notes: Iterable[str],
-) -> TrainingRun:
+def _otherwise_sampled(run: TrainingRun) -> TrainingRun:
     """Return a run whose batches are no Poisson samples: what its trade-off curve says."""
-    if sampler not in SAMPLERS:
-        raise SettingError("sampler", sampler, f"one of {', '.join(SAMPLERS)}")
-    run = SampledRun(
-        number("noise_multiplier", noise, LEAST_SAMPLED_NOISE, 1e6), rate, steps, sampler
-    )
+    least = LEAST_SAMPLED_NOISE * run.sensitivity
+    sigma = number("noise_multiplier", run.noise_multiplier, least, MOST_NOISE)
+    found = run.releases
+    assert isinstance(found, SampledRun)
+    length = f"{run.steps:,} steps"
+    if run.sampler in _BY_EPOCHS:
+        length += f", {found.epochs:,} epochs"
     words = (
-        f"what is proven of a run with sampler {sampler} (sigma {noise:g}, q {rate:g}, "
-        f"{steps:,} steps)"
+        f"what is proven of a run with sampler {run.sampler} (sigma {sigma:g}, "
+        f"q {run.sampling_rate:g}, {length})"
     )
-    return TrainingRun(
+    return replace(
+        run,
         mechanism="guarantee",
-        noise_multiplier=None,
-        concentration=None,
-        sampling_rate=1.0,
-        steps=1,
-        max_grad_norm=1.0,
-        parameters=None,
-        layers=1,
-        batch_size=None,
-        dataset_size=size,
-        epochs=None,
-        delta=delta,
-        notes=(run.assumption, *notes),
-        guarantee=Releases(run, words),
+        notes=(found.assumption, *run.notes),
+        guarantee=Releases(found, words),
     )
+
+
+def _sampled_run(
+    noise: float, rate: float, steps: int, epochs: float | None, sampler: str
+) -> SampledRun:
+    """Return a run as the accountant of samplers sees it: given epochs decide on its length.
+
+    An epoch has a whole number of batches, so that ``epochs/q`` steps begin one epoch too many.
+    """
+    run = SampledRun(noise, rate, steps, sampler)
+    if epochs is None or sampler not in _BY_EPOCHS:
+        return run
+    return replace(run, steps=_of_epochs(epochs * run.batches))
+
+
+def _of_epochs(steps: float) -> int:
+    return max(1, math.ceil(steps * (1.0 - 1e-12)))
+
+
+def _clipping_norm(phases: object, everywhere: float) -> float:
+    """Return the one clipping norm of phases, of which the report has one."""
+    everywhere = number("max_grad_norm", everywhere, 1e-9, 1e9)
+    given = phases if isinstance(phases, list) else []
+    norms = [float(phase.max_grad_norm) for phase in given if isinstance(phase, DPSGD)]
+    if everywhere != 1.0:  # a norm of one may be a default, here or there
+        norms = [everywhere, *(norm for norm in norms if norm != 1.0)]
+    for norm in norms:
+        if norm != norms[0]:
+            raise SettingError(
+                "phases max_grad_norm", norm,
+                f"the same in all phases, {norms[0]:g} (noise multipliers are relative to it, so "
+                "that epsilon does not depend on it)",
+            )  # fmt: skip
+    return norms[0] if norms else everywhere
 
 
 def _phases_of(phases: object, everywhere: Mapping[str, object]) -> list[tuple[float, float, int]]:
@@ -518,7 +573,10 @@ def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> Tr
     """
     known = gathered(phases)
     one = one_run(known)
-    notes = tuple(settings.pop("notes", ()))
+    sampler = settings.get("sampler", "poisson")
+    if one is None and sampler != "poisson":
+        raise SettingError("sampler", sampler, "'poisson' for several phases")
+    notes = remarks(settings.pop("notes", ()))
     if len(known) > 1:
         notes = (f"{len(known):,} phases: {listed(known)}.", *notes)
     batch = settings.pop("batch_size", None)
@@ -579,7 +637,7 @@ def _sampling_rate(rate: object, batch: int | None, size: int | None) -> float:
     return given
 
 
-def _steps(steps: object, epochs: float | None, rate: float) -> int:
+def _steps(steps: object, epochs: float | None, rate: float, sampler: str) -> int:
     given = None if steps is None else whole("steps", steps, 1, 1e9)
     if epochs is None:
         if given is None:
@@ -591,11 +649,16 @@ def _steps(steps: object, epochs: float | None, rate: float) -> int:
     exact = epochs / rate
     if exact > 1e9:
         raise SettingError("epochs", epochs, f"at most {1e9 * rate:g} at this sampling rate")
-    if given is not None:
-        if abs(given - exact) >= 1.0:
-            raise SettingError("steps", steps, f"epochs/sampling_rate = {exact:g}, or left out")
-        return given
-    return max(1, math.ceil(exact * (1.0 - 1e-12)))
+    least = most = exact
+    if sampler in _BY_EPOCHS:
+        # loaders drop what does not fill a batch, or make a smaller one of it
+        least = epochs * math.floor(1.0 / rate * (1.0 + 1e-12))
+        most = epochs * math.ceil(1.0 / rate * (1.0 - 1e-12))
+    if given is None:
+        return _of_epochs(least)
+    if not least - 1.0 < given < most + 1.0:
+        raise SettingError("steps", steps, f"epochs/sampling_rate = {exact:g}, or left out")
+    return given
 
 
 def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
