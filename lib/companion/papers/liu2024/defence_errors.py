@@ -169,8 +169,9 @@ def check_strengths(tables: Tables, target: str) -> Iterator[Verdict]:
         "how much gets through the same noise depends on the network"
         if rises
         else "",
-        decided_by="more pictures: under the strongest noise and pruning the errors are the mean "
-        f"image's within their own ({below})",
+        decided_by="more pictures: under the strongest noise and pruning the lowest errors are "
+        f"{', '.join(f'{e:.2f} in batches of {n}' for n, e in ends.items())}, the mean image's "
+        f"{limit:.2f}",
     )
     plain = {n: float(of_setting(ours, n, Setting("None")).iloc[0]) for n in sizes}
     few = sizes[:2]
