@@ -224,7 +224,7 @@ study.judge(run_floors, tables)
 # the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, a fifth are nearest to
 # their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right.
 #
-# One question stays open: the printed threshold of 0.024. The record above has 50 digits at three learning
+# One question stays open: the line itself, 0.024. The record above has 50 digits at three learning
 # rates: where all gradients are clipped, equation (1) leaves 0.039 (rate 2) and 0.036 (rate 0.1) at
 # $\varepsilon=1{,}000$, the squared distance 0.028 and 0.026. A longer search does not help: after twice
 # the iterations {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` is no better. An attack that knows

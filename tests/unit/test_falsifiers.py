@@ -52,7 +52,6 @@ LATE = {
     "liu2024/table4": {"E-020"},
     # nor how far one is ahead, nor what matching features gains under noise
     "liu2024/table3": {"E-017"},
-    "liu2024/table7": {"E-034"},
     "liu2024/table8": {"E-030"},
     "hayes2023/fig1": {
         *("hayes2023/fig1a", "hayes2023/fig1b"),
@@ -71,8 +70,11 @@ LATE = {
 OPEN = {
     "liu2024/fig2": {"E-018"},
     "liu2024/fig3": {"E-025"},
-    "liu2024/table4": {"E-021"},
-    "liu2024/table6": {"E-028", "E-029"},
+    "liu2024/alg_reweight": {"E-027"},
+    "liu2024/table4": {"liu2024/table4", "E-021"},
+    "liu2024/table6": {"liu2024/table6", "E-028", "E-029"},
+    "liu2024/table7": {"liu2024/table7", "E-034"},  # the record decides the first: it differs
+    "liu2024/table8": {"liu2024/table8"},
     "hayes2023/fig1": {"C-002"},
     "hayes2023/fig5": {"C-026"},
 }
@@ -119,7 +121,8 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     record = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
     for tables in (stored(exhibit), record):
         before = statuses(module, World(tables))
-        assert {before[target] for target in OPEN[exhibit]} == {"not decided"}
+        still = {"not decided"} if tables is not record else {"not decided", "differs"}
+        assert {before[target] for target in OPEN[exhibit]} <= still
         for falsifier in falsifiers_of(module):
             after = statuses(module, falsifier.altered(tables))
             for target in OPEN[exhibit].intersection(falsifier.targets):

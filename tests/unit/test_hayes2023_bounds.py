@@ -278,11 +278,11 @@ def test_figure_5_is_told_with_the_records_numbers():
     assert f"{told} {success['likelihood', 0.2]:.3f}." in text
     errors = tables["attack"].set_index(["score", "q"])["error"]
     measured = (
-        f"we get {success['top', 0.99]:.3f} with a standard error of {errors['top', 0.99]:.3f};"
+        f"we get {success['top', 0.99]:.3f} with a standard error of {errors['top', 0.99]:.3f}."
     )
-    assert f"about 0.32 for it, {measured}" in text
+    assert f"about 0.32 for it, and {measured}" in text
     best = tables["bound"].set_index("q")["best attack"][0.99]
-    assert f"best attack {best:.3f}." in text
+    assert f"candidates would reach {best:.3f}." in text
     assert f"learning rate, {tables.parameters.learning_rate:g}, keeps" in text
 
 
