@@ -221,7 +221,7 @@ study.judge(run_floors, tables)
 # clipped; we had taken 20, at which many are not (table above), and a short gradient is a weak signal in
 # the same noise. A bound for unbiased attacks had been read as one for all. And the nearest neighbours'
 # error marks, in the paper's words, a *near-perfect* reconstruction, not the beginning of good ones: of
-# the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, a fifth are nearest to
+# the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, 19 in a hundred are nearest to
 # their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right.
 #
 # One question stays open: the line itself, 0.024. The record above has 50 digits at three learning
