@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 from companion.papers.hayes2023 import (
     algorithm1_estimates,
@@ -406,3 +406,19 @@ def test_the_alternative_text_follows_the_tables():
     tables = tables_for("fig15")
     lower = times("gamma to", 0.5)(times("gamma from", 0.5)(tables["bound"]))
     assert "to 0.31 at epsilon 32" in fig15.alt(with_table(tables, "bound", lower))
+
+
+@pytest.mark.parametrize(("n", "signal"), [(10, 1.125), (512, 2.565), (2048, 3.0)])
+def test_the_error_of_the_mean_is_that_of_ratios_below_a_threshold(n, signal):
+    row = prop5.error_of_the_mean([n]).iloc[0]
+    assert row["at sqrt(T)/sigma"] == pytest.approx(signal)
+    z = stats.norm.isf(1 / n)
+
+    def moment(power):
+        def integrand(x):
+            return math.exp(power * (signal * x - signal**2 / 2)) * stats.norm.pdf(x)
+
+        return integrate.quad(integrand, -np.inf, z, epsabs=1e-12, limit=200)[0]
+
+    error = math.sqrt((moment(2) - moment(1) ** 2) / 1e6)
+    assert row["99.9% below"] == pytest.approx(stats.norm.isf(0.0005) * error, rel=1e-6)

@@ -302,6 +302,11 @@ def test_groups_are_no_larger_than_the_data():
     assert read_inputs(None, {**flags, "group_size": 10}, {}).run.group_size == 10
     with pytest.raises(ValueError, match="group_size must be at most dataset_size, 10; got 11"):
         read_inputs(None, {**flags, "group_size": 11}, {})
+    settings = {"noise_multiplier": 9, "batch_size": 5, "steps": 2, "group_size": 11}
+    with pytest.raises(ValueError, match="group_size must be at most dataset_size, 10; got 11"):
+        risk.training_run(**settings, dataset_size=10)
+    with pytest.raises(ValueError, match="group_size must be at most dataset_size, 10; got 11"):
+        risk.from_guarantee({"mu": 1.0}, group_size=11, dataset_size=10)
 
 
 def test_correlation_takes_steps_and_period_from_epochs(tmp_path):

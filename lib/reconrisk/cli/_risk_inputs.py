@@ -214,15 +214,6 @@ def _model_fields(file: Path | None, given: Any, model_flags: Mapping[str, Any])
 
 
 def _run(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
-    run = _described(fields, folder)
-    if run.dataset_size is not None and run.group_size > run.dataset_size:
-        raise SettingError(
-            "group_size", run.group_size, f"at most dataset_size, {run.dataset_size}"
-        )
-    return run
-
-
-def _described(fields: Mapping[str, Any], folder: Path) -> TrainingRun:
     given = {name: fields[name] for name in RUN if name in fields}
     if "guarantee" in fields:
         return risk.from_guarantee(_guarantee(fields["guarantee"]), **given)

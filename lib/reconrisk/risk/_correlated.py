@@ -50,9 +50,7 @@ class CorrelatedRun(TrainingRun):
     def with_noise(self, noise_multiplier: float) -> CorrelatedRun:
         """Return the run with another noise multiplier, as that of DP-SGD."""
         own = _note(self.words, noise_multiplier * self.length)
-        start = own[: own.index(self.words) + len(self.words)]
-        notes = tuple(own if note.startswith(start) else note for note in self.notes)
-        return replace(self, noise_multiplier=noise_multiplier, notes=notes)
+        return replace(self, noise_multiplier=noise_multiplier, notes=(own, *self.notes[1:]))
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of a :class:`TrainingRun` as JSON values; the notes hold the rest."""

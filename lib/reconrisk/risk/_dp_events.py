@@ -14,7 +14,7 @@ from reconrisk._types import DPSGD
 from reconrisk.privacy import Atoms, Group, Laplace
 from reconrisk.risk._guarantees import from_guarantee
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, in_phases
+from reconrisk.risk._settings import TrainingRun, in_phases, refuse_read
 
 __all__ = ["from_dp_event"]
 
@@ -61,18 +61,7 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     >>> risk.from_dp_event(dp.SelfComposedDpEvent(step, 1000)).steps  # doctest: +SKIP
     1000
     """
-    read = {
-        "noise_multiplier",
-        "sampling_rate",
-        "steps",
-        "epochs",
-        "batch_size",
-        "phases",
-        "sampler",
-    }
-    taken = read & set(settings)
-    if taken:
-        raise TypeError(f"from_dp_event reads {', '.join(sorted(taken))} from the event")
+    refuse_read(settings, "from_dp_event", "event", "sampler")
     found = list(_releases(event, 0))
     if not found:
         raise ValueError("event must release something; it is empty")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, in_phases, remarks
+from reconrisk.risk._settings import TrainingRun, in_phases, refuse_read, remarks
 
 __all__ = ["from_opacus"]
 
@@ -49,10 +49,7 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     >>> round(risk.assess(run)["epsilon"].value, 3)
     0.974
     """
-    read = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size", "phases"}
-    taken = read & set(settings)
-    if taken:
-        raise TypeError(f"from_opacus reads {', '.join(sorted(taken))} from the history")
+    refuse_read(settings, "from_opacus", "history")
     history = _history(source)
     phases = [phase_of_history(f"history[{i}]", entry) for i, entry in enumerate(history)]
     if not phases:

@@ -79,6 +79,14 @@ def only(settings: Mapping[str, object], named: Iterable[str], beside: str) -> N
         raise SettingError(name, settings[name], f"left out {beside}")
 
 
+def refuse_read(settings: Mapping[str, object], reader: str, source: str, *more: str) -> None:
+    """Refuse a setting that a reader of other libraries' runs takes from its source."""
+    read = {"noise_multiplier", "sampling_rate", "steps", "epochs", "batch_size", "phases", *more}
+    taken = sorted(read & set(settings))
+    if taken:
+        raise TypeError(f"{reader} reads {', '.join(taken)} from the {source}")
+
+
 # Values ------------------------------------------------------------------------------------------
 
 
@@ -218,6 +226,12 @@ class TrainingRun:
     group_size: int = 1
     guarantee: Guarantee | None = None
     sampler: str = "poisson"
+
+    def __post_init__(self) -> None:
+        if self.dataset_size is not None and self.group_size > self.dataset_size:
+            raise SettingError(
+                "group_size", self.group_size, f"at most dataset_size, {self.dataset_size}"
+            )
 
     @property
     def gaussian(self) -> bool:

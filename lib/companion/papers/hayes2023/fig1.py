@@ -19,7 +19,7 @@ from companion.papers.hayes2023.gradient_reconstructions import (
 from companion.papers.hayes2023.shadow_models import SHADOW_PARAMETERS, baseline_errors, shadowed
 from companion.study import Context, Origin, Tables, Verdict, check, measurement
 from companion.study.falsifiers import World, column, frame, graded, together, world
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.study.verdicts import STANDARD_ERRORS, clearly, rounded
 from companion.style import (
     BLUE,
     BOUND,
@@ -280,11 +280,7 @@ def _ratios(attack: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
 
 def _above(ratios: pd.DataFrame, least: float) -> bool | None:
     """Whether all ratios are above a number; None where their errors do not tell."""
-    over = np.log(ratios["ratio"] / least)
-    room = STANDARD_ERRORS * ratios["log error"]
-    if (over > room).all():
-        return True
-    return False if (over < -room).any() else None
+    return clearly((np.log(ratios["ratio"] / least), ratios["log error"]))
 
 
 def _times(world: World, factor: float, where: str) -> World:
@@ -388,21 +384,13 @@ def _model_based_fails(
         )
         for largest, line in ((10, "mean image"), (1000, "nearest neighbour"))
     )
-    held = [
-        _above(
-            pd.DataFrame(
-                {
-                    "ratio": over["model-based"],
-                    "log error": over["standard error"] / over["model-based"],
-                }
-            ),
-            least,
-        )
+    gaps = (
+        (np.log(over["model-based"] / least), over["standard error"] / over["model-based"])
         for over, least in ((over_mean, MEAN_IMAGE), (over_nearest, FAR))
-    ]
+    )
     return check(
         "C-006",
-        False if False in held else None if None in held else True,
+        clearly(*gaps),
         "up to epsilon = 10 the model-based attack's error is at least nine tenths of the mean "
         f"image's, up to 1,000 over {FAR:g} times the nearest neighbours'",
         ours=f"at least {over_mean['model-based'].min():.2f} times the mean image's error and "

@@ -13,12 +13,11 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import jointly
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, STARTS
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import Falsifier, column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS
+from companion.study.verdicts import STANDARD_ERRORS, clearly
 from companion.style import drawing, picture
 
 PARAMETERS = {
@@ -157,14 +156,10 @@ def _starts(tables: Tables, which: str, claim: str) -> Verdict:
     found = tables["found"]
     nearest = found[found["data"] == which].set_index("epsilon")["target is nearest"]
     low, high = STARTS[which]
-    room = STANDARD_ERRORS * WELL / math.sqrt(tables.parameters[f"{which}_targets"])
-    held = (
-        None if abs(gap) <= room else bool(gap > 0)
-        for gap in (WELL - nearest[low], nearest[high] - WELL)
-    )
+    error = WELL / math.sqrt(tables.parameters[f"{which}_targets"])
     return check(
         claim,
-        jointly(*held),
+        clearly(([WELL - nearest[low], nearest[high] - WELL], error)),
         f"at epsilon = {low:g} less than half of the reconstructions are nearer to their target "
         f"than to any other image, at {high:g} more than half",
         ours=f"{nearest[low]:.0%} and {nearest[high]:.0%}",

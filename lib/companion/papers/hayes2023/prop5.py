@@ -147,7 +147,7 @@ def measure(study: Context) -> Tables:
         {
             "errors": errors,
             "root mean square errors": _shown(errors),
-            "error of the mean": _error_of_the_mean(p.prior_sizes),
+            "error of the mean": error_of_the_mean(p.prior_sizes),
             "levels": pd.DataFrame({"99.9% below": [stats.kstwo.isf(RISK, MILLION)]}),
             "epsilon 100": pd.DataFrame(
                 {
@@ -191,7 +191,7 @@ def _shown(errors: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _error_of_the_mean(prior_sizes: Sequence[int]) -> pd.DataFrame:
+def error_of_the_mean(prior_sizes: Sequence[int]) -> pd.DataFrame:
     """The 99.9% quantile of the complement's error from a million samples, to first order.
 
     Full batch; that of its mean for a given threshold, of which Section 3.3 speaks: the largest

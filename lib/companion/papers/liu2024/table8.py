@@ -27,7 +27,7 @@ from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import NOTABLE, by_size, printed_cells
 from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
 from companion.study.falsifiers import World, column, frame, graded, printed, world
-from companion.study.verdicts import STANDARD_ERRORS, rounded
+from companion.study.verdicts import clearly, rounded
 from companion.style import drawing
 
 PARAMETERS = GRID_AND_SIZES
@@ -168,12 +168,6 @@ def _same_numbers(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-def _notable(gains: pd.DataFrame) -> bool | None:
-    """Whether all gains in decibels are notable, beyond four standard errors; None if not sure."""
-    beyond, room = gains["PSNR"] - NOTABLE, STANDARD_ERRORS * gains["PSNR error"]
-    return True if (beyond > room).all() else False if (beyond < -room).any() else None
-
-
 def _gains(tables: Tables) -> Iterator[Verdict]:
     """Gains of feature matching under light noise, heavy defences and clipping."""
     (light, heavy, clipped), (our_light, our_heavy, our_clipped) = (
@@ -195,7 +189,7 @@ def _gains(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-030",
-        _notable(best),
+        clearly((best["PSNR"] - NOTABLE, best["PSNR error"])),
         f"on our runs it raises the PSNR by more than {NOTABLE:g} dB at every batch size under the "
         "noise at which it helps most",
         ours="; ".join(
