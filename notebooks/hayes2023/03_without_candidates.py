@@ -125,7 +125,7 @@ study.judge(alg_model_based, tables)
 #
 # The gradient-based attack is far better at large $\varepsilon$. By orders of magnitude? A run of a
 # few targets does not decide that. In the recorded run the errors on MNIST at $\varepsilon=100{,}000$
-# are 55-fold apart, two orders when rounded; on CIFAR-10, through random features in the place of a
+# are 56-fold apart, two orders when rounded; on CIFAR-10, through random features in the place of a
 # pretrained network's, 15-fold. Two controls: under the most noise neither attack may beat the mean
 # image, and neither does; without much noise both must, and do, the model-based one on CIFAR-10 by
 # 8%. Where does the gradient-based attack begin to work? In the paper between $\varepsilon = 100$ and $1{,}000$ on MNIST.
