@@ -428,6 +428,11 @@ def test_least_noise_is_enough_and_no_more(kind: str, limit: float, at: float | 
     assert entry.value > limit if larger else entry.value < limit
 
 
+def test_the_command_line_s_name_of_a_kind_is_that_of_the_library() -> None:
+    run = RUNS["sampled"]
+    assert risk.least_noise("success", 0.2, run, at=10) == risk.least_noise("rero", 0.2, run, at=10)
+
+
 def test_least_noise_agrees_with_the_accountants() -> None:
     run = RUNS["sampled"]
     plan = dict(sampling_rate=run.sampling_rate, steps=run.steps)
@@ -663,6 +668,10 @@ REFUSED = (
     (dict(noise_multiplier=1.0, batch_size=10), "dataset_size"),
     (dict(noise_multiplier=1.0, batch_size=10, dataset_size=5), "batch_size"),
     (dict(noise_multiplier=1.0, batch_size=1, dataset_size=4, sampling_rate=0.2), "sampling_rate"),
+    (
+        dict(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, sampling_rate=0.0042666),
+        "sampling_rate",
+    ),
     (dict(noise_multiplier=1.0, batch_size=1.5, dataset_size=4), "batch_size"),
     (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=0), "steps"),
     (dict(noise_multiplier=1.0, sampling_rate=1.0, steps=1.5), "steps"),
@@ -707,6 +716,12 @@ def test_other_settings_are_refused_by_name() -> None:
         with pytest.raises(risk.SettingError) as error:
             call()
         assert error.value.field == field
+
+
+def test_a_sampling_rate_as_printed_agrees_with_the_batch_size() -> None:
+    sizes = dict(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, steps=10)
+    exact = risk.training_run(**sizes)
+    assert risk.training_run(**sizes, sampling_rate=float(f"{exact.sampling_rate:g}")) == exact
 
 
 def test_settings_fill_in_what_follows() -> None:

@@ -110,11 +110,11 @@ def photographs_read(settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many photographs a run reads, and the parameters that decide it."""
     if "picture" in settings:
         return int(settings["picture"]) + 1, f"picture = {settings['picture']}, counted from 0"
-    names = [name for name in ("pictures", "others") if name in settings]
-    names = names or [name for name in ("records",) if name in settings]
-    counts = [int(settings[name]) for name in names]
-    words = [f"{name} = {count:,}" for name, count in zip(names, counts, strict=True)]
-    return sum(counts) or 1, " and ".join(words) or "one"
+    counts = {name: int(settings[name]) for name in ("pictures", "others") if name in settings}
+    if not counts and "records" in settings:
+        counts["records"] = int(settings["records"])
+    words = " and ".join(f"{name} = {count:,}" for name, count in counts.items())
+    return sum(counts.values()) or 1, words or "one"
 
 
 def _of_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:

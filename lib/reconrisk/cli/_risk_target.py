@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["at_least_noise", "targets"]
 
-#: common names for kinds of entries
-_COMMON_NAMES = {"success": "rero"}
 #: the note on a run that was given in phases
 _PHASES = re.compile(r"[0-9,]+ phases: ")
 
@@ -26,9 +24,10 @@ _PHASES = re.compile(r"[0-9,]+ phases: ")
 def targets() -> dict[str, Kind]:
     """Return the kinds of entries that a target may name, by name and by common name."""
     from reconrisk import risk
+    from reconrisk.risk._least_noise import COMMON_NAMES
 
     kinds = {name: kind for name, kind in risk.KINDS.items() if kind.reversible}
-    return {**{word: kinds[name] for word, name in _COMMON_NAMES.items()}, **kinds}
+    return {**{word: kinds[name] for word, name in COMMON_NAMES.items()}, **kinds}
 
 
 def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs:

@@ -31,8 +31,10 @@ from reconrisk.risk._settings import (
     training_run,
 )
 
-__all__ = ["LeastNoise", "least_noise", "with_given_noise"]
+__all__ = ["COMMON_NAMES", "LeastNoise", "least_noise", "with_given_noise"]
 
+#: common names for kinds of entries
+COMMON_NAMES = {"success": "rero"}
 #: relative accuracy of the noise found
 _ACCURACY = 1e-7
 _ACCURACY_NUMERIC = 1e-5
@@ -93,8 +95,8 @@ def least_noise(
     Parameters
     ----------
     kind : str
-        A key of :data:`KINDS` whose ``reversible`` is true: "epsilon", "rero", "mse_tail", "mse",
-        "psnr_tail" and so on.
+        A key of :data:`KINDS` whose ``reversible`` is true: "epsilon", "rero" (or "success"),
+        "mse_tail", "mse", "psnr_tail" and so on.
     limit : float
         The largest (where risk grows as the value falls, the smallest) accepted value, in the unit
         of the kind.
@@ -157,9 +159,10 @@ def least_noise(
 
 def _kind(name: str) -> Kind:
     reversible = [k.name for k in KINDS.values() if k.reversible]
-    if not isinstance(name, str) or name not in reversible:
+    known = {word: word for word in reversible} | COMMON_NAMES
+    if not isinstance(name, str) or name not in known:
         raise SettingError("kind", name, f"one of {', '.join(reversible)}")
-    return KINDS[name]
+    return KINDS[known[name]]
 
 
 def _point(kind: Kind, at: float | None) -> Point | None:

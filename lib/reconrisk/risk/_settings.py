@@ -46,8 +46,8 @@ LEAST_NOISE, MOST_NOISE = 1e-6, 1e6
 MOST_CONCENTRATION = 1e5
 #: most values of a question
 _MOST_VALUES = 100
-#: relative difference up to which two values of one quantity agree
-_TOLERANCE = 1e-9
+#: relative difference up to which a sampling rate agrees with a batch size: six printed digits
+_SIX_DIGITS = 5e-6
 #: samplers that put a record into one step an epoch
 _BY_EPOCHS = ("random-allocation", "shuffle", "cyclic")
 
@@ -160,10 +160,6 @@ def remarks(notes: object) -> tuple[str, ...]:
     if not all(isinstance(note, str) for note in found):
         raise SettingError("notes", found, expected)
     return found
-
-
-def _agree(one: float, other: float) -> bool:
-    return abs(one - other) <= _TOLERANCE * max(abs(one), abs(other))
 
 
 # The run -----------------------------------------------------------------------------------------
@@ -350,8 +346,8 @@ def training_run(
     mechanism : {"gaussian", "vmf"}, optional
         By default derived from which of the two is given.
     sampling_rate : float, optional
-        q in [1e-9, 1]. By default ``batch_size/dataset_size``; one of
-        the two must be given: 1 is the full batch.
+        q in [1e-9, 1]. By default ``batch_size/dataset_size``; one of the two must be given, or
+        both if they agree to six digits. 1 is the full batch.
     batch_size, dataset_size : int, optional
         Expected size of a batch and number of records: ``q = batch_size/dataset_size``.
     steps : int, optional
@@ -636,7 +632,7 @@ def _sampling_rate(rate: object, batch: int | None, size: int | None) -> float:
         share = batch / size
         if share < 1e-9:
             raise SettingError("batch_size", batch, f"at least 1e-9 of dataset_size, {size}")
-        if given is not None and not _agree(given, share):
+        if given is not None and not math.isclose(given, share, rel_tol=_SIX_DIGITS):
             raise SettingError(
                 "sampling_rate", rate, f"batch_size/dataset_size = {share:g}, or left out"
             )
