@@ -340,6 +340,20 @@ def test_correlation_takes_steps_and_period_from_epochs(tmp_path):
             read_inputs(None, {**flags, **more}, {})
 
 
+def test_a_report_s_json_holds_correlated_noise_as_given():
+    # a tree over 3,516 leaves has 12 levels above the root: sensitivity sqrt(12)
+    run = risk.correlated_run("tree", noise_multiplier=4.0, steps=3516)
+    plain = risk.assess(run).as_dict()
+    jsonschema.validate(plain, schema())
+    held = plain["run"]["correlation"]
+    assert held["noise_multiplier"] == pytest.approx(4, rel=1e-14)
+    assert held["sensitivity"] == pytest.approx(12**0.5, rel=1e-12)
+    assert plain["run"]["noise_multiplier"] == pytest.approx(4 / 12**0.5, rel=1e-12)
+    found = risk.least_noise("epsilon", 1.0, run)
+    assert found.run.as_dict()["correlation"]["noise_multiplier"] == found.noise_multiplier
+    assert risk.assess(RUN).as_dict()["run"]["correlation"] is None
+
+
 def test_a_history_s_batches_are_described_by_flags(tmp_path):
     history = tmp_path / "history.json"
     history.write_text(json.dumps([[1.1, 1 / 235, 3525]]))

@@ -53,8 +53,12 @@ class CorrelatedRun(TrainingRun):
         return replace(self, noise_multiplier=noise_multiplier, notes=(own, *self.notes[1:]))
 
     def as_dict(self) -> dict[str, object]:
-        """Return the fields of a :class:`TrainingRun` as JSON values; the notes hold the rest."""
+        """Return the fields of a :class:`TrainingRun` as JSON values, and the noise as given."""
         plain = super().as_dict()
+        plain["correlation"] = {
+            "noise_multiplier": given_noise(self),
+            "sensitivity": self.length,
+        }
         return {name: plain[name] for name in plain if name not in ("length", "words")}
 
 

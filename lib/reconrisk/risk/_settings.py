@@ -313,6 +313,7 @@ class TrainingRun:
         plain["guarantee"] = None if self.guarantee is None else self.guarantee.words
         if self.guarantee is not None and not self.guarantee_of_noise:
             plain["sampler"] = None
+        plain["correlation"] = None
         return plain
 
 
