@@ -53,15 +53,18 @@ study = Study(
 # {prf:ref}`The attack <prf-hayes2023-alg_gradient_based>`: subtract the known records' clipped gradients
 # from each privatised one, and search for the image whose clipped gradients fit the residuals of all
 # steps. Equation (1) measures the fit by minus the inner product plus the L1 distance; the paper calls
-# it the best of all losses it tried. That does not come out here: the noise is Gaussian, the squared
-# distance is its likelihood, and it ends with less error. The L1 term also costs time, because it
-# alone needs every entry of every gradient. The paper does not say which losses it compared, or with
-# which optimiser, which may explain the difference.
+# it the best of all losses it tried. As it is printed it is not the best here: the noise is Gaussian, the
+# squared distance is its likelihood, and ends with less error. But the two terms of equation (1) scale
+# differently with the gradients, so that their unit matters. With gradients divided by $C$, as
+# implementations that clip to unit norm have them, equation (1) comes closer; with its L1 distance
+# averaged over coordinates, as libraries of losses do, it leaves the same error as the squared distance. Which
+# of them the paper's code has decides the claim; the text does not say. The L1 term also costs time, because
+# it alone needs every entry of every gradient.
 #
 # Nor does the attack need a million iterations. A few hundred of Adam suffice, and without
 # noise none is needed: the first layer's gradients at all steps are multiples of the image
 # with a one appended, so that their leading singular vector is the image. With little noise, at
-# $\varepsilon = 10{,}000$, this start alone is as good as the search by equation (1).
+# $\varepsilon = 10{,}000$, this start alone is better than the search by equation (1).
 
 # %%
 import torch

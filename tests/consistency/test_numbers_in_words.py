@@ -40,14 +40,6 @@ def hundredths(*values):
 # --- paper C -----------------------------------------------------------------------------------
 
 
-def losses_where_all_are_clipped():
-    errors = recorded("beyond/run_floors", "errors").pivot(
-        index=["rate", "epsilon"], columns="attacker", values="MSE"
-    )
-    ratio = (errors["eq. (1)"] / errors["squared distance"]).loc[2.0]
-    return hundredths(ratio.loc[10], ratio.loc[1000])
-
-
 def error_of_the_mean():
     table = quick("hayes2023/prop5", "error-of-the-mean").set_index("n")
     part = table["99.9% below"]
@@ -59,12 +51,6 @@ def errors_of_the_mean_defended():
     table = quick("hayes2023/prop5", "error-of-the-mean").set_index("n")
     part = table["99.9% below"]
     return [f"{part[10]:.4f}", f"{part[512]:.4f}"]
-
-
-def losses_in_the_record():
-    errors = recorded("hayes2023/alg_gradient_based", "errors").set_index(["loss", "epsilon"])
-    ratios = errors.loc["eq. (1)", "mean"] / errors.loc["squared distance", "mean"]
-    return hundredths(ratios.min(), ratios.max())
 
 
 def with_and_without_candidates():
@@ -201,8 +187,6 @@ def blank_picture():
 
 
 SAID = (
-    (DEFENCES, "{} times at epsilon = 10 and {} times at 1,000", losses_where_all_are_clipped),
-    (DEFENCES, "{} to {} times less in the recorded run", losses_in_the_record),
     (
         "book/papers/hayes2023.md",
         r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
