@@ -184,6 +184,21 @@ def test_figure_1_is_told_with_the_records_numbers():
     assert attack["grey", 1e3] / models["grey", 1e3] == pytest.approx(0.75, abs=0.02)
 
 
+def test_the_best_loss_is_decided_where_a_reading_leads_every_other_loss_visibly():
+    def status(shift: float, rows: str = "") -> str:
+        tables = tables_of("alg_gradient_based")
+        shifted = altered(tables, "log ratio", rows, mean=lambda ratio: ratio["mean"] + shift)
+        return statuses(shifted)["C-007"]
+
+    averaged = f"reading == '{alg_gradient_based.AVERAGED}'"
+    assert status(0.0) == "not decided"
+    assert status(-0.02, averaged) == "reproduced"  # one reading suffices
+    assert status(-0.005, averaged) == "not decided"  # no figure shows half a per cent
+    assert status(-0.02, f"{averaged} and rival != 'cosine'") == "not decided"
+    assert status(0.02, averaged) == "differs"  # the others are behind already
+    assert status(-0.5, "reading == 'eq. (1)'") == "reproduced"
+
+
 # The pictures ------------------------------------------------------------------------------------
 
 
