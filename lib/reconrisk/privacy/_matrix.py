@@ -85,14 +85,12 @@ def tree_encoder(steps: int) -> np.ndarray:
         If ``steps`` is not an integer of at least 1.
     """
     arguments.integer("steps", steps, 1)
-    rows, width = [], 1
-    while width <= steps:
-        for start in range(0, steps - width + 1, width):
-            row = np.zeros(steps)
-            row[start : start + width] = 1.0
-            rows.append(row)
-        width *= 2
-    return np.array(rows)
+    widths = [2**level for level in range(steps.bit_length())]
+    nodes = [(start, w) for w in widths for start in range(0, steps - w + 1, w)]
+    encoder = np.zeros((len(nodes), steps))
+    for row, (start, width) in zip(encoder, nodes, strict=True):
+        row[start : start + width] = 1.0
+    return encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +187,11 @@ class MatrixMechanism:
         the most that a record moves the release if there are one or two epochs, or if columns of
         steps that are more than ``period`` apart have no row in common.
         """
-        products = self.encoder.T @ self.encoder
-        squares = np.diag(products).copy()
         starts = np.arange(0, self.steps, self.period or self.steps)
         if len(starts) == 1:
-            return float(np.sqrt(squares.max()))
+            return self.sensitivity
+        products = self.encoder.T @ self.encoder
+        squares = np.diag(products).copy()
         products *= 2.0
         # The squared norm of a sum of one column an epoch: squares, and a product for each pair of
         # epochs. One bound takes the best chain of steps for squares and neighbouring epochs, and
