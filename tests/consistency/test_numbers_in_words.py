@@ -58,7 +58,7 @@ def averaged_beside_half_of_the_model_based():
     averaged = losses.loc["eq. (1), averaged L1 distance", 1e3]
     models = recorded("hayes2023/fig1", "model-based").set_index(["data", "epsilon"])["model-based"]
     half = models["grey", 1e3] / 2
-    assert averaged["mean"] > half
+    assert abs(averaged["mean"] - half) < 4 * averaged["sem"]
     return [f"{averaged['mean']:.3f}", f"{averaged['sem']:.3f}", f"{half:.3f}"]
 
 
@@ -198,8 +198,7 @@ def blank_picture():
 SAID = (
     (
         DEFENCES,
-        "averaged over coordinates it leaves {} +- {} at 1,000 (fifty digits), where half of the "
-        "model-based error is {}",
+        "it leaves {} +- {} at 1,000, half is {}, and fifty digits do not tell them apart",
         averaged_beside_half_of_the_model_based,
     ),
     (

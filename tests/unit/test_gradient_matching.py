@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from companion.papers.hayes2023 import alg_gradient_based as exhibit
 from reconrisk import DPSGD, feature_maps
 from reconrisk.attacks import gradient_matching as matching
 from reconrisk.models import Classifier
@@ -60,7 +61,8 @@ def test_losses_equal_those_of_plain_gradients(hidden: int | None):
     labels = torch.randint(5, (4, 3), generator=generator)
     one_hot = torch.nn.functional.one_hot(labels, 5).double().mT[:, None]
     evidence = matching._Evidence(stored.weights, stored.residuals, CLIP)
-    values = {n: loss(evidence.fit(candidates, one_hot)) for n, loss in matching.LOSSES.items()}
+    losses = exhibit.readings(stored.residuals, CLIP) | matching.LOSSES
+    values = {n: loss(evidence.fit(candidates, one_hot)) for n, loss in losses.items()}
     for k, r in ((0, 0), (2, 1), (3, 2)):
         pairs = _plain(classifier, stored, k, candidates[k, r], int(labels[k, r]))
         inner = sum(float(g @ s) for g, s in pairs)
@@ -69,11 +71,14 @@ def test_losses_equal_those_of_plain_gradients(hidden: int | None):
         cosine = np.mean([1 - float(g @ s / (g.norm() * s.norm())) for g, s in pairs])
         expected = {
             "eq. (1)": absolute / CLIP - inner,
+            exhibit.OVER_C: absolute - inner,
+            exhibit.AVERAGED: absolute / CLIP / len(pairs[0][0]) - inner,
             "squared distance": squared,
             "cosine": cosine,
             "L1 distance": absolute,
             "inner product": -inner,
         }
+        assert expected.keys() == values.keys() == exhibit.LOOKS.keys()
         for name, value in expected.items():
             assert float(values[name][k, r]) == pytest.approx(value, rel=1e-9), name
 

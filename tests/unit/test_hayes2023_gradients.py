@@ -199,6 +199,21 @@ def test_the_best_loss_is_decided_where_a_reading_leads_every_other_loss_visibly
     assert status(-0.5, "reading == 'eq. (1)'") == "reproduced"
 
 
+def test_losses_are_told_as_the_record_has_them():
+    wide = recorded(f"{KEY}/alg_gradient_based")["errors"].pivot(
+        index="epsilon", columns="loss", values="mean"
+    )
+    over = wide.div(wide["squared distance"], axis=0)
+    averaged, over_c = over[alg_gradient_based.AVERAGED], over[alg_gradient_based.OVER_C]
+    # the prose of the notebook, in its order
+    assert (over["eq. (1)"] > 1.05).all() and (over_c < over["eq. (1)"]).all()
+    assert (averaged - 1).abs().max() < 0.002
+    assert wide.loc[1e4, "rank-one start"] < 0.8 * wide.loc[1e4, "eq. (1)"]
+    log = (project_root() / "CHANGELOG.md").read_text(encoding="utf-8")
+    for told in (over["eq. (1)"], over_c):
+        assert f"{told.min():.2f} to {told.max():.2f} times" in log
+
+
 # The pictures ------------------------------------------------------------------------------------
 
 

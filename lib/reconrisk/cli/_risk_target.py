@@ -15,19 +15,10 @@ if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
     from reconrisk.risk import Kind, Questions, TrainingRun
 
-__all__ = ["at_least_noise", "targets"]
+__all__ = ["at_least_noise"]
 
 #: the note on a run that was given in phases
 _PHASES = re.compile(r"[0-9,]+ phases: ")
-
-
-def targets() -> dict[str, Kind]:
-    """Return the kinds of entries that a target may name, by name and by common name."""
-    from reconrisk import risk
-    from reconrisk.risk._least_noise import COMMON_NAMES
-
-    kinds = {name: kind for name, kind in risk.KINDS.items() if kind.reversible}
-    return {**{word: kinds[name] for word, name in COMMON_NAMES.items()}, **kinds}
 
 
 def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs:
@@ -121,7 +112,9 @@ def _with_point(questions: Questions, at: tuple[tuple[str, float], ...]) -> Ques
 
 
 def _parse_target(target: str) -> tuple[Kind, float]:
-    known = targets()
+    from reconrisk.risk._least_noise import reversible_kinds
+
+    known = reversible_kinds()
     name, equals, text = target.partition("=")
     name = name.strip()
     if not equals:

@@ -31,10 +31,10 @@ from reconrisk.risk._settings import (
     training_run,
 )
 
-__all__ = ["COMMON_NAMES", "LeastNoise", "least_noise", "with_given_noise"]
+__all__ = ["LeastNoise", "least_noise", "reversible_kinds", "with_given_noise"]
 
 #: common names for kinds of entries
-COMMON_NAMES = {"success": "rero"}
+_COMMON_NAMES = {"success": "rero"}
 #: relative accuracy of the noise found
 _ACCURACY = 1e-7
 _ACCURACY_NUMERIC = 1e-5
@@ -157,12 +157,18 @@ def least_noise(
     return _search(chosen, value, setting, point)
 
 
+def reversible_kinds() -> dict[str, Kind]:
+    """Return the kinds that a noise can be found for, by name and by common name."""
+    kinds = {name: kind for name, kind in KINDS.items() if kind.reversible}
+    return {word: kinds[name] for word, name in _COMMON_NAMES.items()} | kinds
+
+
 def _kind(name: str) -> Kind:
-    reversible = [k.name for k in KINDS.values() if k.reversible]
-    known = {word: word for word in reversible} | COMMON_NAMES
-    if not isinstance(name, str) or name not in known:
-        raise SettingError("kind", name, f"one of {', '.join(reversible)}")
-    return KINDS[known[name]]
+    kinds = reversible_kinds()
+    if not isinstance(name, str) or name not in kinds:
+        own = [word for word, kind in kinds.items() if word == kind.name]
+        raise SettingError("kind", name, f"one of {', '.join(own)}")
+    return kinds[name]
 
 
 def _point(kind: Kind, at: float | None) -> Point | None:

@@ -1,8 +1,8 @@
-"""The gradient-based attack: five losses on the same gradients, and the search for the label."""
+"""The gradient-based attack: losses on the same gradients, and the search for the label."""
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,8 +158,9 @@ def measure(study: Context) -> Tables:
     )
 
 
-def readings(max_grad_norm: float, coordinates: int) -> dict[str, Loss]:
-    """Losses that eq. (1) may mean, of gradients with some coordinates."""
+def readings(residuals: Mapping[str, torch.Tensor], max_grad_norm: float) -> dict[str, Loss]:
+    """Losses that eq. (1) may mean, by name; of residuals as trajectories hold them."""
+    coordinates = sum(part[0, 0].numel() for part in residuals.values())
     return {
         "eq. (1)": LOSSES["eq. (1)"],
         OVER_C: lambda fit: fit.combined(1.0, -1.0),
@@ -176,9 +177,7 @@ def compare_losses(task: dict[str, Any]) -> list[dict[str, Any]]:
     def errors_of(rebuilt: torch.Tensor, targets: Any = slice(None)) -> list[float]:
         return as_numpy((rebuilt - truth[targets]).square().mean(dim=1)).tolist()
 
-    coordinates = sum(part[0, 0].numel() for part in stored.residuals.values())
-    losses = readings(scene.run.max_grad_norm, coordinates)
-    losses |= {name: LOSSES[name] for name in RIVALS}
+    losses = readings(stored.residuals, scene.run.max_grad_norm) | LOSSES
     for name, loss in losses.items():
         trace: dict[int, list[float]] = {}
 
@@ -285,7 +284,7 @@ def _best_loss(tables: Tables, wide: pd.DataFrame) -> Verdict:
     over = wide[list(READINGS)].div(wide["squared distance"], axis=0)
     found = "; ".join(
         f"{name.partition(', ')[2] or 'as printed'} "
-        + ", ".join(f"{ratio:.2f}" for ratio in over[name])
+        + ", ".join(f"{times:.2f}" for times in over[name])
         for name in READINGS
     )
     found += f" (epsilon = {', '.join(f'{e:g}' for e in over.index)})"
