@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from companion.kernels import SAME_KERNELS
+from companion.kernels import set_kernels
 
 ROOT = Path(__file__).parent
 
-# kernels compute as those did whose outputs are stored; a folder's conftest.py may import NumPy
-for _name, _value in SAME_KERNELS.items():
-    os.environ.setdefault(_name, _value)
+#: the set of kernels that notebooks and tests run with
+KERNELS = os.environ.get("RECONRISK_KERNELS", "fixed")
+# before a folder's conftest.py imports NumPy
+STAYING = set_kernels(KERNELS)
 
 #: part of nbval's comparison that is left out. The HTML of a table is the same object as its plain
 #: text and, for results, as the JSON beside it; both of those are compared, and HTML differs with

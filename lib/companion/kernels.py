@@ -1,44 +1,102 @@
-"""Kernels with which results are the same on every x86 processor with AVX2.
+"""Kernels with which results are nearly the same on every x86 processor with AVX2.
 
 Otherwise sums differ in their last bit, and so do attacks of many steps in their tables. PyTorch,
 NumPy and their libraries read the environment variables once, when they are imported; so nothing is
-imported here. The only kernels of MKL that are the same everywhere are those of SSE2, a quarter as
-fast as others. So NumPy makes PyTorch's products of matrices: its OpenBLAS computes as on the
-processor that it is told.
+imported here.
+
+Of PyTorch's operations some take another path on another processor whatever is asked of them: MKL's
+square roots, and its logarithms in double precision, are rounded otherwise by AMD's and by Intel's,
+and the only products of MKL that are the same everywhere are those of SSE2, a quarter as fast as
+others. NumPy, whose OpenBLAS computes as on the processor that it is told, makes these in the place
+of PyTorch. What remains is Cholesky's factor in single precision, which nothing here uses, and
+``torch.linalg.lstsq``, which differs from run to run. Nobody has compared all operations on all
+processors, and another number of threads changes sums: so tables are compared within the spread
+that other kernels give them (:mod:`companion.study.spread`), never to the last bit.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["SAME_KERNELS", "take_products"]
+__all__ = ["KERNELS", "SAME_KERNELS", "kernels_in_use", "set_kernels", "take_products"]
 
-_PRODUCTS = "RECONRISK_PRODUCTS"
+_NUMPY = "RECONRISK_PRODUCTS"
+#: the variables with which outputs are stored: the machine code that all such processors have
 SAME_KERNELS = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_CBWR": "COMPATIBLE",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
-    _PRODUCTS: "numpy",
+    _NUMPY: "numpy",
+}
+#: further sets: what each library chooses for this processor, and an old one with two threads
+KERNELS: Mapping[str, Mapping[str, str]] = {
+    "fixed": SAME_KERNELS,
+    "own": {},
+    "plain": {
+        "ATEN_CPU_CAPABILITY": "default",
+        "MKL_CBWR": "COMPATIBLE",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "OMP_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "2",
+    },
 }
 
-#: what holds the registered products: they are PyTorch's own again when it goes
+#: what holds the registered operations: they are PyTorch's own again when it goes
 _registered: list[Any] = []
 
 
+def set_kernels(name: str) -> dict[str, str]:
+    """Have the libraries that this process and its children import take a set of kernels.
+
+    Variables that choose kernels and are set already stay: whoever runs a machine may know that
+    its libraries compute wrong results without them.
+
+    Parameters
+    ----------
+    name : str
+        One of ``KERNELS``.
+
+    Returns
+    -------
+    dict
+        The variables that stay although the set has other values for them.
+
+    Raises
+    ------
+    ValueError
+        If there is no such set.
+    """
+    if name not in KERNELS:
+        raise ValueError(f"kernels must be one of {', '.join(KERNELS)}; got {name!r}")
+    wanted = KERNELS[name]
+    for variable, value in wanted.items():
+        if variable in SAME_KERNELS:
+            os.environ.setdefault(variable, value)
+        else:
+            os.environ[variable] = value  # a number of threads, which hosts set for other reasons
+    return {v: value for v, value in kernels_in_use().items() if value != wanted.get(v)}
+
+
+def kernels_in_use() -> dict[str, str]:
+    """Return the variables that choose kernels in this process, for a provenance."""
+    return {name: os.environ[name] for name in SAME_KERNELS if name in os.environ}
+
+
 def take_products() -> None:
-    """Have NumPy make this process's products of matrices, if the environment asks for it.
+    """Have NumPy make this process's products of matrices, square roots and logarithms.
 
     It does where ``RECONRISK_PRODUCTS`` is ``numpy``. Derivatives and ``torch.func`` work as
-    before: both are made of these products.
+    before: they are made of these operations.
     """
-    if _registered or os.environ.get(_PRODUCTS) != "numpy":
+    if _registered or os.environ.get(_NUMPY) != "numpy":
         return
     try:
         import torch
@@ -53,7 +111,40 @@ def take_products() -> None:
             library.impl(added, _added, "CPU")
             library.impl(f"{added}_", _added_to, "CPU")
             library.impl(f"{added}.out", _added_into, "CPU")
+        for name in ("sqrt", "log"):
+            function = _elementwise(name)
+            library.impl(name, function, "CPU")
+            library.impl(f"{name}_", _in_place(function), "CPU")
+            library.impl(f"{name}.out", _into(function), "CPU")
     _registered.append(library)
+
+
+def _elementwise(name: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return NumPy's function of double precision, rounded to the tensor's own."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        import numpy as np
+        import torch
+
+        real = x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
+        with np.errstate(all="ignore"):  # as PyTorch does
+            wide = x.to(torch.promote_types(real.dtype, torch.float64)).numpy(force=True)
+            values = torch.from_numpy(np.asarray(getattr(np, name)(wide)))
+        return torch.empty_like(real).copy_(values)
+
+    return function
+
+
+def _in_place(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda x: x.copy_(function(x))
+
+
+def _into(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def into(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+        result = function(x)
+        return out.resize_(result.shape).copy_(result)
+
+    return into
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from companion.kernels import kernels_in_use
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.inputs import checksums
@@ -162,6 +163,9 @@ class Provenance:
         Git commit of the checkout and whether files differed from it; empty and None outside one.
     packages : mapping of str to str
         Versions, Python's included.
+    kernels : mapping of str to str
+        Environment variables that chose the libraries' machine code, see
+        :mod:`companion.kernels`.
     inputs : mapping of str to str
         sha256 of every data set read, see :func:`companion.study.inputs.checksums`.
     peak_memory_gb : float or None
@@ -184,6 +188,7 @@ class Provenance:
     commit: str = ""
     dirty: bool | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    kernels: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     peak_memory_gb: float | None = None
     platform: str = ""
@@ -233,6 +238,7 @@ def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
         commit=commit,
         dirty=dirty,
         packages=_versions(),
+        kernels=kernels_in_use(),
         inputs=checksums(exhibit, context),
         peak_memory_gb=_peak_memory(context.workers),
         platform=f"{platform.system()} {platform.machine()}",
