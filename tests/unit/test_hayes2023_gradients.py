@@ -86,9 +86,9 @@ def test_labels_of_those_mistaken_for_the_target_are_told_pair_by_pair():
         if other != k:
             own, far = (np.linalg.norm(rebuilt[k] - images[pool[i]]) for i in (k, other))
             farther[labels[pool[other]] == labels[pool[k]]].append(far > own)
-    told = fig8.labels_of_neighbours(attacked)
-    assert f"same label {np.mean(farther[True]):.0%} of the time" in told
-    assert f"another label {np.mean(farther[False]):.0%}" in told
+    (shares,) = fig8.compare_labels(attacked).to_dict("records")
+    expected = {"same label": np.mean(farther[True]), "another label": np.mean(farther[False])}
+    assert shares == pytest.approx({"epsilon": 1.0, **expected})
 
 
 def test_the_attack_passes_a_level_between_two_epsilons():
