@@ -14,6 +14,8 @@ WITHIN ?=
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# fixed, own or plain: see lib/companion/kernels.py
+KERNELS ?= fixed
 
 ifdef PY
 READY :=
@@ -34,7 +36,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
     tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
     tests/unit/test_records.py tests/property/test_verdicts.py
 
-.PHONY: book html pdf refresh test check lint mutants links package release archive clean help
+.PHONY: book html pdf refresh spread test check lint mutants links package release archive clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER WITHIN
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -49,11 +51,14 @@ pdf: $(READY) ## compile the book from the stored outputs and print it, and slid
 refresh: $(READY) ## run every notebook with its own parameters and store the outputs
 	@$(BOOK) refresh --jobs "$(JOBS)" $(CLUSTER) $(ARGS)
 
+spread: $(READY) ## run every notebook with other kernels and store how far its tables are off
+	@$(BOOK) spread --jobs "$(JOBS)" $(ARGS)
+
 # nbval runs the notebooks in this very environment and compares all they store; each file and
 # notebook runs whole on one worker (conftest.py), with one thread, so that workers do not compete;
 # --whole-suite fails the run if any group of tests ran nothing.
-test: $(READY) ## run every test: unit, property, notebook, consistency, book, docstrings; JOBS workers
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk lib/companion \
+test: $(READY) ## run every test, with JOBS workers; KERNELS=own or plain: as another machine would
+	@RECONRISK_KERNELS="$(KERNELS)" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk lib/companion \
 	    -n "$(JOBS)" --doctest-modules --whole-suite \
 	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
 

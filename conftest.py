@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ ROOT = Path(__file__).parent
 KERNELS = os.environ.get("RECONRISK_KERNELS", "fixed")
 # before a folder's conftest.py imports NumPy
 STAYING = set_kernels(KERNELS)
+
+#: where notebooks' kernels keep the tables that they judge
+_TABLES = tempfile.TemporaryDirectory(prefix="companion-tables-")
 
 #: part of nbval's comparison that is left out. The HTML of a table is the same object as its plain
 #: text and, for results, as the JSON beside it; both of those are compared, and HTML differs with
@@ -71,6 +75,11 @@ def data_root(pytestconfig: pytest.Config) -> str:
     return pytestconfig.getoption("--data-root")
 
 
+def pytest_report_header() -> list[str]:
+    stays = ", ".join(f"{name}={value}" for name, value in STAYING.items())
+    return [f"kernels: {KERNELS}" + (f", but the environment has {stays}" if stays else "")]
+
+
 def pytest_collectstart(collector: pytest.Collector) -> None:
     if getattr(collector, "path", ROOT).suffix == ".ipynb" and hasattr(collector, "skip_compare"):
         collector.skip_compare += NOT_COMPARED
@@ -81,24 +90,30 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.compare_outputs = functools.partial(_compare, item.compare_outputs)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let notebooks' kernels keep the tables that they judge, to be compared number by number."""
+    if not hasattr(item, "compare_outputs"):
+        return (yield)
+    from companion.study.stored_tables import VARIABLE
+
+    os.environ[VARIABLE] = _TABLES.name
+    try:
+        return (yield)
+    finally:
+        del os.environ[VARIABLE]
+
+
 def _compare(compare: Callable[..., bool], test: Any, ref: Any, **options: Any) -> bool:
-    """Compare outputs as nbval does, but what exhibits measured as another processor may have it.
+    """Compare outputs as nbval does, up to what other kernels do to what exhibits measure."""
+    from companion.study.outputs import accept_other_kernels
 
-    Results are compared by :func:`companion.study.results.agree`, their tables by
-    :func:`companion.study.results.alike`; of exact tables, results hold the digests.
-    """
-    from companion.study.results import RESULT_MIME, TABLES, agree, alike, is_text_of
-
-    pairs = [[o["data"] for o in outs if "text/plain" in o.get("data", {})] for outs in (test, ref)]
-    if len(pairs[0]) == len(pairs[1]) and any(RESULT_MIME in stored for stored in pairs[1]):
-        for fresh, stored in zip(*pairs, strict=True):
-            text, result = stored["text/plain"], stored.get(RESULT_MIME)
-            if result is None:
-                if alike(text, fresh["text/plain"], TABLES):
-                    fresh["text/plain"] = text
-            elif RESULT_MIME in fresh and is_text_of(text, result):
-                if agree(result, fresh[RESULT_MIME]):
-                    fresh |= {RESULT_MIME: result, "text/plain": text}
+    fresh, stored = (
+        [o["data"] for o in outs if "text/plain" in o.get("data", {})] for outs in (test, ref)
+    )
+    faults = accept_other_kernels(fresh, stored, Path(_TABLES.name))
+    if faults:  # nbval prints both sides where they differ
+        fresh[-1]["text/plain"] += "\n" + "\n".join(faults)
     return compare(test, ref, **options)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from companion.study import Result, Study, Tables, Verdict, check, registry, shared_by
-from companion.study.results import RESULT_MIME, agree, alike, digest
+from companion.study.results import RESULT_MIME, digest
 
 FIG1 = Tables({}, exhibit="ziller2024/fig1")
 TABLE = pd.DataFrame({"name": ["a", "b"], "n": [1, 2], "value": [0.1, -1e-300]})
@@ -89,68 +89,6 @@ def test_texts_cannot_break_the_page(project):
     assert "a &lt; b &amp; c" in page
     assert "<script>" not in page
     assert "<i>" not in page
-
-
-STORED = {
-    "exhibit": "p/fig1",
-    "ran": "20 images",
-    "alt": "It gains 2.4 dB.",
-    "digests": {"law": "ab12"},
-    "verdicts": [
-        {"target": "p/fig1", "status": "reproduced", "statement": "at 0.01 it gains",
-         "ours": "2.44 +- 0.30, at most 1,900 steps", "notices": "gains of 4 dB"},
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("part", "before", "after", "same"),
-    [
-        ("ours", "2.44", "2.41", True),  # three units of the last digit
-        ("ours", "2.44", "2.2", True),  # a tenth
-        ("ours", "2.44", "2.19", False),
-        ("ours", "2.44", "-2.44", False),
-        ("ours", "0.30", "0.34", False),
-        ("ours", "1,900", "1,800", True),
-        ("ours", "at most", "at least", False),
-        ("ours", "1,900 steps", "1,900 steps, 3 lost", False),
-        ("notices", "4 dB", "3.4 dB", True),  # as coarse as the coarser of both
-        ("notices", "4 dB", "2.1 dB", True),  # within three units of the last digit
-        ("notices", "4 dB", "0.4 dB", False),
-        ("statement", "0.01", "0.011", False),
-        ("status", "reproduced", "differs", False),
-    ],
-)
-def test_results_agree_but_for_another_processors_noise(part, before, after, same):
-    (verdict,) = STORED["verdicts"]
-    assert before in verdict[part]
-    fresh = STORED | {"verdicts": [verdict | {part: verdict[part].replace(before, after)}]}
-    assert agree(STORED, STORED) and agree(STORED, fresh) is same
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        ("attack    mse\n-------  ----\n ours  0.143", True),  # blanks and rules
-        ("attack  mse\nours 0.145", True),
-        ("attack  mse\nours 0.129", True),
-        ("attack  mse\nours 0.128", False),
-        ("attack  mse\ntheirs 0.143", False),
-        ("attack  mse\nours 0.143 0.143", False),
-    ],
-)
-def test_tables_look_alike_but_for_another_processors_noise(other, same):
-    assert alike("attack  mse\n--  --\nours 0.143", other) is same
-
-
-def test_rounding_errors_are_alike():
-    assert alike("below 6e-15", "below 2e-16") and not alike("below 6e-13", "below 2e-14")
-
-
-def test_results_of_other_settings_or_laws_do_not_agree():
-    assert agree(STORED, STORED | {"alt": "It gains 2.2 dB."})
-    for change in ({"ran": "21 images"}, {"digests": {"law": "cd34"}}, {"verdicts": []}):
-        assert not agree(STORED, STORED | change)
 
 
 def test_the_status_is_that_of_the_exhibit_itself(project):

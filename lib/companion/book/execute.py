@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from companion.kernels import SAME_KERNELS
+from companion.kernels import KERNELS
 from companion.study.progress import duration, pace
 from companion.study.stored import EXHIBIT_TAG
 
@@ -272,10 +272,10 @@ papermill_engines.register(ENGINE, _Engine)
 
 
 @contextlib.contextmanager
-def _environment(jobs: int) -> Iterator[None]:
+def _environment(jobs: int, kernels: str) -> Iterator[None]:
     """Share the cores among the kernels, and start kernels from this Python environment."""
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
-    wanted = dict.fromkeys(_THREADS, threads) | SAME_KERNELS
+    wanted = dict.fromkeys(_THREADS, threads) | KERNELS[kernels]
     wanted |= {"JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     added = {k: v for k, v in wanted.items() if k not in os.environ}
     os.environ.update(added)
@@ -292,6 +292,7 @@ def execute(
     parameters: Mapping[str, Any] | None = None,
     *,
     jobs: int = 1,
+    kernels: str = "fixed",
     console: Console | None = None,
     expected: Mapping[str, float] | None = None,
     finished: Callable[[Outcome], None] = lambda outcome: None,
@@ -309,6 +310,8 @@ def execute(
         Values of parameters; each notebook gets those that it declares.
     jobs : int
         How many to run at a time, at least 1.
+    kernels : str
+        The set of the libraries' machine code, of :data:`companion.kernels.KERNELS`.
     console : Console, optional
         Where progress is shown.
     expected : mapping
@@ -325,7 +328,7 @@ def execute(
     clients: list[PapermillNotebookClient] = []
     outcomes: dict[str, Outcome] = {}
     with (
-        _environment(jobs),
+        _environment(jobs, kernels),
         Progress(console, len(notebooks), expected or {}, jobs) as progress,
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):

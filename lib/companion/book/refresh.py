@@ -15,12 +15,24 @@ from nbformat import NotebookNode
 from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
+from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
 from companion.study.records import provenance
 from companion.study.session import Study
+from companion.study.spread import read_spread, spread_of, write_spread
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
-from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE
+from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE, read_tables
 
-__all__ = ["clean", "refresh_notebooks", "source_of", "tables_kept"]
+__all__ = [
+    "clean",
+    "measure_spread",
+    "refresh_notebooks",
+    "source_of",
+    "store_spread",
+    "tables_kept",
+]
+
+#: the sets of kernels whose tables are compared with the stored ones
+OTHERS = tuple(name for name in KERNELS if KERNELS[name] is not SAME_KERNELS)
 
 #: entries of a provenance that may differ between two equal runs.
 CIRCUMSTANCES = {"commit", "dirty", "platform", "seconds", "time"}
@@ -99,15 +111,20 @@ def refresh_notebooks(
         former ones.
     changed : list of str
         Names of the notebooks whose file changed.
+
+    Raises
+    ------
+    ValueError
+        If the environment has other kernels than those with which outputs are stored.
     """
+    if others := {v: k for v, k in kernels_in_use().items() if k != SAME_KERNELS[v]}:
+        raise ValueError(
+            "outputs are stored with the kernels of companion.kernels.SAME_KERNELS; the "
+            f"environment has {', '.join(f'{name}={value}' for name, value in others.items())}"
+        )
     folder = project / "_build" / "refresh"
-    sources = {}
-    for name in names:
-        sources[name] = source_of(project / "notebooks" / f"{name}.py")
-        path = folder / "source" / f"{name}.ipynb"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(sources[name], path)
-    paths = [(name, folder / "source" / f"{name}.ipynb") for name in names]
+    paths = _written(project, names, folder / "source")
+    sources = {name: nbformat.read(path, as_version=4) for name, path in paths}
     tables = folder / "tables"
     changed: set[str] = set()
     faults: dict[str, Failure] = {}
@@ -127,6 +144,60 @@ def refresh_notebooks(
     return outcomes, [name for name in names if name in changed]
 
 
+def measure_spread(
+    project: Path, names: Sequence[str], *, jobs: int, console: Console
+) -> tuple[list[Outcome], list[str]]:
+    """Run notebooks with every other set of kernels and store how far their tables are off.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Notebooks, as ``paper/NN_topic``.
+
+    Returns
+    -------
+    outcomes : list of Outcome
+        One for each notebook and set of kernels. A notebook that fails under one has a verdict that
+        turns with the kernels, or tables of no fixed shape.
+    moved : list of str
+        Ids of the exhibits whose tables differ.
+    """
+    folder = project / "_build" / "spread"
+    paths = _written(project, names, folder / "source")
+    outcomes = []
+    for kernels in OTHERS:
+        console.print(f"With kernels {kernels}")
+        with tables_kept(folder / kernels / "tables"):
+            outcomes += execute(
+                paths, folder / kernels, jobs=jobs, kernels=kernels, console=console
+            )
+    ran = [o.name for o in outcomes if o.failure is None]
+    whole = [path for name, path in paths if ran.count(name) == len(OTHERS)]
+    exhibits = [e for path in whole for e in exhibit_cells(nbformat.read(path, as_version=4))]
+    folders = {kernels: folder / kernels / "tables" for kernels in OTHERS}
+    return outcomes, [e for e in exhibits if store_spread(project, e, folders)]
+
+
+def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) -> bool:
+    """Store how far an exhibit's tables in some folders are off; return whether they are."""
+    stored = project / FOLDER / exhibit_id
+    others = {k: read_tables(path / exhibit_id, exhibit_id) for k, path in folders.items()}
+    spread = spread_of(read_tables(stored, exhibit_id), others)
+    write_spread(spread, stored)
+    return bool(spread)
+
+
+def _written(project: Path, names: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
+    """Write notebooks without outputs, of their sources; return them with their names."""
+    paths = []
+    for name in names:
+        path = folder / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(source_of(project / "notebooks" / f"{name}.py"), path)
+        paths.append((name, path))
+    return paths
+
+
 def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path) -> bool:
     """Store one notebook's outputs and tables; return whether its file changed."""
     executed = nbformat.read(outcome.path, as_version=4)
@@ -138,10 +209,12 @@ def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path)
     for folder in (str(project), str(Path.home()) + "/"):
         if folder in text:
             raise ValueError(f"{outcome.name}: its outputs name a folder here, {folder}")
-    tables_alone = shutil.ignore_patterns(PICTURES)
     for exhibit_id in exhibit_cells(executed):
-        shutil.rmtree(project / FOLDER / exhibit_id, ignore_errors=True)
-        shutil.copytree(tables / exhibit_id, project / FOLDER / exhibit_id, ignore=tables_alone)
+        kept = project / FOLDER / exhibit_id
+        spread = read_spread(kept)  # of the run before, until it is measured again
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(tables / exhibit_id, kept, ignore=shutil.ignore_patterns(PICTURES))
+        write_spread(spread, kept)
     if former is not None and stored.read_text(encoding="utf-8") == text:
         return False
     stored.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from companion.book.execute import Outcome, check_parameters, execute, notebooks_of
-from companion.book.refresh import refresh_notebooks, tables_kept
+from companion.book.refresh import measure_spread, refresh_notebooks, tables_kept
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
@@ -162,10 +162,27 @@ def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> N
     except (KeyError, ValueError) as error:
         _give_up(console, error.args[0])
     with _served(cluster, console):
-        outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
+        try:
+            outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
+        except ValueError as error:
+            _give_up(console, str(error))
     failed = _report_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
     _closing(console, what, failed)
+
+
+@app.command()
+def spread(only: Only = None, jobs: Jobs = 2) -> None:
+    """Run the notebooks with other kernels and store how far their tables are off."""
+    project = registry.project_root()
+    console = Console()
+    try:
+        names = [name for name, _ in _chosen(project, only, suffix=".py")]
+    except KeyError as error:
+        _give_up(console, error.args[0])
+    outcomes, moved = measure_spread(project, names, jobs=jobs, console=console)
+    failed = _report_failures(console, outcomes)
+    _closing(console, f"Other kernels move the tables of {len(moved)} exhibits.", failed)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 import hashlib
 import html
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,10 +18,7 @@ from companion.study.verdicts import Verdict, overall
 
 __all__ = [
     "RESULT_MIME",
-    "TABLES",
     "Result",
-    "agree",
-    "alike",
     "digest",
     "is_text_of",
     "verdict_table",
@@ -30,16 +26,6 @@ __all__ = [
 
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
-
-#: how far measured numbers may be apart on another processor: an attack of hundreds of steps
-#: turns the last bit of a sum into another draw. In units of the last printed digit, or relative
-_UNITS, _SHARE = 3.0, 0.1
-#: the relative one for tables beside a result, whose numbers have more digits
-TABLES = 0.01
-#: what is smaller is the rounding error of numbers about one
-_ROUNDOFF = 1e-14
-_NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
-_RULES = re.compile("[-─]{2,}")
 
 
 def digest(table: pd.DataFrame, digits: int = 6) -> str:
@@ -160,54 +146,6 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 def is_text_of(text: str, result: Mapping[str, Any]) -> bool:
     """Whether a text says what a result, as a dictionary, holds; a notebook sorts its digests."""
     return sorted(text.splitlines()) == sorted("\n".join(_lines(result)).splitlines())
-
-
-def agree(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
-    """Whether two results, as dictionaries, are the same but for the processor they ran on.
-
-    Everything must be equal, digests of exact tables and every verdict's status among it. Only
-    measured numbers, in what is ours, what would have been noticed, caption and alternative text,
-    may differ by three units of their last printed digit, or a tenth.
-    """
-    (words, texts), (others, found) = map(_apart, (stored, fresh))
-    return words == others and all(map(alike, texts, found))
-
-
-def _apart(result: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a result without the texts that hold measured numbers, and these texts."""
-    rest = dict(result)
-    rest["verdicts"] = [dict(verdict) for verdict in result["verdicts"]]
-    texts = [verdict.pop(key) for verdict in rest["verdicts"] for key in ("ours", "notices")]
-    return rest, texts + [rest.pop(key, "") for key in ("caption", "alt")]
-
-
-def alike(text: str, other: str, share: float = _SHARE) -> bool:
-    """Whether two texts differ in blanks, in rules, and in numbers that are near, and in no more.
-
-    Near is within three units of the last printed digit, or the share of the larger.
-    """
-    return _words(text) == _words(other) and all(
-        _near(one, found, share)
-        for one, found in zip(_NUMBER.findall(text), _NUMBER.findall(other), strict=True)
-    )
-
-
-def _words(text: str) -> list[str]:
-    return _RULES.sub(" ", _NUMBER.sub("#", text)).split()
-
-
-def _near(one: str, other: str, share: float) -> bool:
-    a, b = (float(text.replace(",", "")) for text in (one, other))
-    larger = max(abs(a), abs(b))
-    units = _UNITS * max(map(_unit, (one, other)))
-    return larger < _ROUNDOFF or abs(a - b) <= max(1.001 * units, share * larger)
-
-
-def _unit(number: str) -> float:
-    """The value of one in the last digit of a number's text."""
-    digits, _, power = number.partition("e")
-    decimals = len(digits.partition(".")[2])
-    return 10.0 ** (int(power or 0) - decimals)
 
 
 def _row(targets: Iterable[str], verdict: Verdict) -> str:

@@ -230,10 +230,10 @@ def caption(tables: Tables) -> str:
         "The value of knowing the candidates: probability of picking the target out of a prior of "
         "n images. The gradient-based attack reconstructs first, without the prior, and takes the "
         "nearest candidate; the prior-aware attack (Algorithm 2) scores the candidates. The paper "
-        "reports an order of magnitude of success for all three; with two candidates no attack can "
-        "be right ten times as often as a guess, and what differs is epsilon. Added: the likelihood "
-        "score, which loses nothing where gradients are not clipped, the bound, and the best "
-        "success for orthogonal gradients. 95% intervals over the targets."
+        "reports an order of magnitude of success for all three; with two candidates no attack "
+        "can be right ten times as often as a guess, and what differs is epsilon. Added: the "
+        "likelihood score, which loses nothing where gradients are not clipped, the bound, and "
+        "the best success for orthogonal gradients. 95% intervals over the targets."
     )
     if "neighbours" not in tables:
         return words

@@ -1,0 +1,72 @@
+"""What other kernels move: no verdict, and no digit more than a text shows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from companion.study import Tables, registry
+from companion.study.exhibits import described, find_exhibit, judged
+from companion.study.spread import SPREAD, TIMES, read_spread
+from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.tables import file_stem
+from companion.study.verdicts import failures_kept
+
+ROOT = registry.project_root() / FOLDER
+MOVED = sorted(p.parent.relative_to(ROOT).as_posix() for p in ROOT.glob(f"*/*/{SPREAD}"))
+_NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def largest(by_kernels: dict[str, list[float]]) -> float:
+    """The largest absolute difference that any kernels made."""
+    return max(absolute for absolute, _ in by_kernels.values())
+
+
+def moved_tables(exhibit: str, seed: int) -> Tables:
+    """The stored tables with every number moved up or down by what other kernels do to it."""
+    stored, spread = read_tables(ROOT / exhibit, exhibit), read_spread(ROOT / exhibit)
+    rng, frames = np.random.default_rng(seed), {}
+    for name, table in stored.items():
+        frames[name] = table = table.copy()
+        for column, by_kernels in spread.get(file_stem(name), {}).items():
+            if not pd.api.types.is_float_dtype(table[column].dtype):
+                continue
+            absolute, relative = (max(sizes) for sizes in zip(*by_kernels.values(), strict=True))
+            values = table[column].to_numpy()
+            size = np.minimum(absolute, min(relative, 1.0) * np.abs(values))
+            table[column] = values + np.where(np.isfinite(values), size, 0) * rng.uniform(
+                -1, 1, len(values)
+            )
+    return replace(stored, frames=frames)
+
+
+def test_some_exhibits_are_moved():
+    assert len(MOVED) > 10
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("exhibit", MOVED)
+def test_no_verdict_turns_with_the_kernels(exhibit, seed):
+    module = find_exhibit(exhibit).file
+    with failures_kept():
+        was = judged(module, read_tables(ROOT / exhibit, exhibit))
+        now = judged(module, moved_tables(exhibit, seed))
+    assert [(v.target, v.status) for v in now] == [(v.target, v.status) for v in was]
+
+
+def test_kernels_left_out_are_within_the_tolerance_of_the_others():
+    """The tolerance is fit for kernels that nobody has measured: each measured set is one."""
+    outside = []
+    for exhibit in MOVED:
+        for table, columns in read_spread(ROOT / exhibit).items():
+            for column, by_kernels in columns.items():
+                for kernels, sizes in by_kernels.items():
+                    others = [other for k, other in by_kernels.items() if k != kernels]
+                    limits = [TIMES * max(by) for by in zip(*others, strict=True)] or [0.0, 0.0]
+                    if any(s > limit for s, limit in zip(sizes, limits, strict=True)):
+                        outside.append(f"{exhibit}, {table}, {column}: {kernels}")
+    assert not outside
