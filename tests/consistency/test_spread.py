@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from companion.study import Tables, registry
-from companion.study.exhibits import described, find_exhibit, judged
+from companion.study.exhibits import find_exhibit, judged
 from companion.study.spread import SPREAD, TIMES, read_spread
 from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.tables import file_stem
