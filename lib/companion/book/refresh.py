@@ -16,11 +16,13 @@ from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
+from companion.study.exhibits import find_exhibit, judged
 from companion.study.records import provenance
 from companion.study.session import Study
 from companion.study.spread import read_spread, spread_of, write_spread
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE, read_tables
+from companion.study.verdicts import failures_kept
 
 __all__ = [
     "clean",
@@ -179,11 +181,28 @@ def measure_spread(
 
 
 def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) -> bool:
-    """Store how far an exhibit's tables in some folders are off; return whether they are."""
-    stored = project / FOLDER / exhibit_id
+    """Store how far an exhibit's tables in some folders are off; return whether they are.
+
+    Raises
+    ------
+    ValueError
+        If a verdict turns with the kernels: it must be *not decided*.
+    """
+    folder, module = project / FOLDER / exhibit_id, find_exhibit(exhibit_id).file
+    stored = read_tables(folder, exhibit_id)
     others = {k: read_tables(path / exhibit_id, exhibit_id) for k, path in folders.items()}
-    spread = spread_of(read_tables(stored, exhibit_id), others)
-    write_spread(spread, stored)
+    with failures_kept():
+        was = judged(module, stored)
+        for kernels, tables in others.items():
+            now = judged(module, tables)
+            turned = [v for v, old in zip(now, was, strict=True) if v.status != old.status]
+            if turned:
+                raise ValueError(
+                    f"{exhibit_id}: with kernels {kernels}, "
+                    + ", ".join(f"{v.target} is {v.status}" for v in turned)
+                )
+    spread = spread_of(stored, others)
+    write_spread(spread, folder)
     return bool(spread)
 
 
