@@ -63,7 +63,7 @@ def test_no_digit_is_printed_that_kernels_decide(exhibit):
 
 
 def unit(number: str) -> float:
-    """The value of one in the last digit of a number's text; zeros that end whole ones do not count."""
+    """The value of one in the last digit of a number's text; no zeros that end a whole one."""
     digits, _, power = number.replace(",", "").partition("e")
     whole, _, decimals = digits.partition(".")
     zeros = len(whole) - len(whole.rstrip("0")) if not decimals else 0

@@ -12,7 +12,7 @@ import pandas as pd
 
 from companion.study import registry
 from companion.study.parameters import plain
-from companion.study.tables import Tables
+from companion.study.tables import Tables, file_stem
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
@@ -37,6 +37,15 @@ def digest(table: pd.DataFrame, digits: int = 6) -> str:
     for row in table.itertuples(index=False):
         lines.append(",".join(_canonical(entry, digits) for entry in row))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _digest_of_files(tables: Tables) -> str:
+    """Return one hash of the tables that are not exact, as their files hold them."""
+    measured = {file_stem(n): t for n, t in tables.items() if n not in tables.exact}
+    files = (
+        f"{n}\n{measured[n].to_csv(index=False, float_format='%.5e')}" for n in sorted(measured)
+    )
+    return hashlib.sha256("".join(files).encode()).hexdigest()[:16]
 
 
 def _canonical(entry: Any, digits: int) -> str:
@@ -78,7 +87,7 @@ class Result:
         return (v for v in self.verdicts if v.target == target)
 
     def as_dict(self) -> dict[str, Any]:
-        """The part that is stored and compared: no array, no table, only digests of exact ones."""
+        """The part that is stored and compared: no array, no table, only digests of them."""
         tables = self.tables
         return {
             "exhibit": self.exhibit,
@@ -89,6 +98,7 @@ class Result:
             "status": self.status,
             "verdicts": [v.as_dict() for v in self.verdicts],
             "digests": {name: digest(tables[name]) for name in tables.exact},
+            "measured": _digest_of_files(tables),
             **self.description,
             "stand_ins": list(tables.stand_ins),
             "subsets": list(tables.subsets),
