@@ -36,9 +36,11 @@ SAME_KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
     _NUMPY: "numpy",
 }
-#: further sets: what each library chooses for this processor, and an old one with two threads
+#: further sets: square roots and logarithms by MKL, what each library chooses for this processor,
+#: and an old one with two threads
 KERNELS: Mapping[str, Mapping[str, str]] = {
     "fixed": SAME_KERNELS,
+    "mkl": {**SAME_KERNELS, _NUMPY: "products"},
     "own": {},
     "plain": {
         "ATEN_CPU_CAPABILITY": "default",
@@ -93,10 +95,11 @@ def kernels_in_use() -> dict[str, str]:
 def take_products() -> None:
     """Have NumPy make this process's products of matrices, square roots and logarithms.
 
-    It does where ``RECONRISK_PRODUCTS`` is ``numpy``. Derivatives and ``torch.func`` work as
-    before: they are made of these operations.
+    It does where ``RECONRISK_PRODUCTS`` is ``numpy``, and products alone where it is ``products``.
+    Derivatives and ``torch.func`` work as before: they are made of these operations.
     """
-    if _registered or os.environ.get(_NUMPY) != "numpy":
+    asked = os.environ.get(_NUMPY)
+    if _registered or asked not in ("numpy", "products"):
         return
     try:
         import torch
@@ -111,7 +114,7 @@ def take_products() -> None:
             library.impl(added, _added, "CPU")
             library.impl(f"{added}_", _added_to, "CPU")
             library.impl(f"{added}.out", _added_into, "CPU")
-        for name in ("sqrt", "log"):
+        for name in ("sqrt", "log") if asked == "numpy" else ():
             function = _elementwise(name)
             library.impl(name, function, "CPU")
             library.impl(f"{name}_", _in_place(function), "CPU")

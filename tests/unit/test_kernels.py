@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from companion.kernels import SAME_KERNELS, take_products
+from companion.kernels import SAME_KERNELS, kernels_in_use, set_kernels, take_products
 
 
 def _printed(code: str, **changed: str) -> str:
@@ -136,3 +136,56 @@ def test_overflow_is_infinite_and_silent(products):
     """As in PyTorch's own products, which a diverging training relies on."""
     large = torch.full((2, 2), 1e30)
     assert torch.isinf(large @ large).all()
+
+
+# Square roots and logarithms ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_roots_and_logarithms_are_the_nearest_numbers(products, name, dtype):
+    """As from higher precision, and so the same on every processor; MKL's are one bit off."""
+    x = torch.rand(1000, generator=torch.Generator().manual_seed(0), dtype=dtype) + 1e-3
+    exact = getattr(np, name)(x.numpy().astype(np.longdouble)).astype(x.numpy().dtype)
+    assert np.abs(getattr(torch, name)(x).numpy() - exact).max() <= np.spacing(np.abs(exact)).max()
+    if dtype is torch.float32:
+        assert np.array_equal(getattr(torch, name)(x).numpy(), exact)
+
+
+def test_roots_and_logarithms_keep_what_pytorch_promises(products):
+    x = torch.tensor([[4.0, -1.0], [0.0, 9.0]])
+    torch.testing.assert_close(
+        x.sqrt(), torch.tensor([[2.0, torch.nan], [0.0, 3.0]]), equal_nan=True
+    )
+    assert x.T.sqrt().stride() == x.T.stride() and x[0, 0].sqrt().shape == ()
+    assert torch.tensor([4]).sqrt().dtype == torch.get_default_dtype()
+    assert x.log()[1, 0] == -torch.inf and x[0, 0].exp().log().item() == 4
+    into, held = torch.empty(0), x.clone()
+    assert torch.sqrt(x[1], out=into) is into and held.log_() is held
+    torch.testing.assert_close(held, x.log(), equal_nan=True)
+    y = torch.tensor([0.25, 4.0], dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(y.sqrt().sum() + y.log().sum(), y, create_graph=True)
+    torch.testing.assert_close(first.detach(), 0.5 / y.detach().sqrt() + 1 / y.detach())
+    z = torch.view_as_complex(torch.tensor([[-1.0, 0.0]]))
+    torch.testing.assert_close(torch.view_as_real(z.sqrt()), torch.tensor([[0.0, 1.0]]))
+
+
+# Which set ---------------------------------------------------------------------------------------
+
+
+def test_what_the_environment_has_stays_and_is_named(monkeypatch):
+    for name in SAME_KERNELS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
+    assert set_kernels("fixed") == {"OPENBLAS_CORETYPE": "Zen"}
+    assert kernels_in_use() == SAME_KERNELS | {"OPENBLAS_CORETYPE": "Zen"}
+    with pytest.raises(ValueError, match="kernels must be one of fixed, mkl, own, plain; got 'x'"):
+        set_kernels("x")
+
+
+def test_own_kernels_set_nothing_and_plain_ones_set_threads(monkeypatch):
+    for name in (*SAME_KERNELS, "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert set_kernels("own") == {} and kernels_in_use() == {}
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert set_kernels("plain") == {} and os.environ["OMP_NUM_THREADS"] == "2"
