@@ -2,6 +2,7 @@
 
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 
+from companion.describe import describe
 from companion.study.typeset import typeset
 from reconrisk.plotting import (
     BLACK,
@@ -145,14 +147,27 @@ def _spell(figure: Figure) -> None:
 
 
 def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once."""
+    """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once.
+
+    ``draw.describe(tables)`` returns the figure's alternative text; it draws the figure only if
+    these tables were not the last drawn.
+    """
+    last: tuple[Any, str] | None = None
 
     @functools.wraps(function)
     def draw(tables: Any) -> Figure:
+        nonlocal last
         with styled():
             figure = function(tables)
+            last = (weakref.ref(tables), describe(figure))
             _spell(figure)
         plt.close(figure)
         return figure
 
+    def describe_drawn(tables: Any) -> str:
+        if last is None or last[0]() is not tables:
+            draw(tables)
+        return last[1]
+
+    draw.describe = describe_drawn
     return draw
