@@ -281,7 +281,13 @@ def _read(axes: Axes, key: _Key) -> _Panel:
 
 
 def _title(axes: Axes) -> str:
-    return _plain(" ".join(filter(None, map(axes.get_title, ("left", "center", "right")))))
+    return _plain(
+        " ".join(
+            filter(
+                None, (axes.get_title(loc="left"), axes.get_title(), axes.get_title(loc="right"))
+            )
+        )
+    )
 
 
 def _axis_label(axes: Axes, which: str) -> str:
@@ -481,12 +487,12 @@ def _describe_references(name: str, artists: list[Any], axes: Axes) -> _Series |
     for line in artists:
         if isinstance(line, AxLine):
             stand.setdefault("a straight line", [])
-        elif isinstance(line, Line2D) and len(line.get_xdata()):
+        elif isinstance(line, Line2D) and len(points := np.asarray(line.get_xydata(), float)):
             in_data = line.get_transform().contains_branch_seperately(axes.transData)
             if in_data == (False, True):
-                stand.setdefault("horizontal line", []).append(float(line.get_ydata()[0]))
+                stand.setdefault("horizontal line", []).append(float(points[0, 1]))
             elif in_data == (True, False):
-                stand.setdefault("vertical line", []).append(float(line.get_xdata()[0]))
+                stand.setdefault("vertical line", []).append(float(points[0, 0]))
             else:
                 return None
         else:
@@ -543,8 +549,8 @@ def _tell_turns(place: np.ndarray, value: np.ndarray, scaled: np.ndarray, places
 
 def _describe_image(axes: Axes) -> _Series:
     """Return the size and the range of a heat map."""
-    values = np.ma.compressed(np.ma.masked_invalid(axes.images[0].get_array()))
-    rows, columns = axes.images[0].get_array().shape[:2]
+    image = np.ma.masked_invalid(np.ma.asarray(axes.images[0].get_array()))
+    values, (rows, columns) = np.ma.compressed(image), image.shape[:2]
     words = [_enumerate(_categories(axes, which).values()) for which in "yx"]
     by = " by ".join(filter(None, words)) or f"{rows} rows by {columns} columns"
     text = f"of {by}, values {_between(values)}"

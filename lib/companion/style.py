@@ -146,28 +146,29 @@ def _spell(figure: Figure) -> None:
                 axis.set_ticklabels(spelled)
 
 
-def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
+class drawing:  # noqa: N801 (a decorator)
     """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once.
 
     ``draw.describe(tables)`` returns the figure's alternative text; it draws the figure only if
     these tables were not the last drawn.
     """
-    last: tuple[Any, str] | None = None
 
-    @functools.wraps(function)
-    def draw(tables: Any) -> Figure:
-        nonlocal last
+    def __init__(self, function: Callable[..., Figure]) -> None:
+        self._function = function
+        self._last: tuple[weakref.ref, str] | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, tables: Any) -> Figure:
         with styled():
-            figure = function(tables)
-            last = (weakref.ref(tables), describe(figure))
+            figure = self._function(tables)
+            self._last = weakref.ref(tables), describe(figure)
             _spell(figure)
         plt.close(figure)
         return figure
 
-    def describe_drawn(tables: Any) -> str:
-        if last is None or last[0]() is not tables:
-            draw(tables)
-        return last[1]
-
-    draw.describe = describe_drawn
-    return draw
+    def describe(self, tables: Any) -> str:
+        """Return the alternative text of these tables' figure."""
+        if self._last is None or self._last[0]() is not tables:
+            self(tables)
+        assert self._last is not None
+        return self._last[1]
