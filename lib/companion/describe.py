@@ -168,7 +168,7 @@ class _Key:
         if label := _label(artist):
             return label
         look = _look(artist)
-        alike = [("colour", "dash", "marker")]
+        alike: list[tuple[str, ...]] = [("colour", "dash", "marker")]
         alike += [("colour", "marker")] * bool(look.marker)
         alike += [("colour", "dash")] * bool(look.dash)
         for parts in alike:
@@ -549,7 +549,7 @@ def _tell_turns(place: np.ndarray, value: np.ndarray, scaled: np.ndarray, places
 
 def _describe_image(axes: Axes) -> _Series:
     """Return the size and the range of a heat map."""
-    image = np.ma.masked_invalid(np.ma.asarray(axes.images[0].get_array()))
+    image: Any = np.ma.masked_invalid(np.ma.asarray(axes.images[0].get_array()))
     values, (rows, columns) = np.ma.compressed(image), image.shape[:2]
     words = [_enumerate(_categories(axes, which).values()) for which in "yx"]
     by = " by ".join(filter(None, words)) or f"{rows} rows by {columns} columns"
