@@ -2,6 +2,7 @@
 
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 
+from companion.describe import describe
 from companion.study.typeset import typeset
 from reconrisk.plotting import (
     BLACK,
@@ -144,15 +146,29 @@ def _spell(figure: Figure) -> None:
                 axis.set_ticklabels(spelled)
 
 
-def drawing(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once."""
+class drawing:  # noqa: N801 (a decorator)
+    """Decorate an exhibit's ``draw``: one style and spelling, closed so that it is shown once.
 
-    @functools.wraps(function)
-    def draw(tables: Any) -> Figure:
+    ``draw.describe(tables)`` returns the figure's alternative text; it draws the figure only if
+    these tables were not the last drawn.
+    """
+
+    def __init__(self, function: Callable[..., Figure]) -> None:
+        self._function = function
+        self._last: tuple[weakref.ref, str] | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, tables: Any) -> Figure:
         with styled():
-            figure = function(tables)
+            figure = self._function(tables)
+            self._last = weakref.ref(tables), describe(figure)
             _spell(figure)
         plt.close(figure)
         return figure
 
-    return draw
+    def describe(self, tables: Any) -> str:
+        """Return the alternative text of these tables' figure."""
+        if self._last is None or self._last[0]() is not tables:
+            self(tables)
+        assert self._last is not None
+        return self._last[1]

@@ -93,14 +93,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    share = tables["shares"]["share"]
-    return (
-        f"A line rises from {share.iloc[0]:.2f} to {share.iloc[-1]:.2f}; at each of "
-        f"{len(share)} epsilons a mark lies on it."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     shares, simulated = tables["shares"], tables["simulated"]

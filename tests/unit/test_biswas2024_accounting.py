@@ -228,11 +228,7 @@ def test_table_4_is_reproduced_and_refuted():
     assert "1.6 to 3.5 times" in erratum.ours
 
 
-@pytest.mark.parametrize(
-    ("module", "says"),
-    [(prop1, "at 180 degrees"), (thm1, "3 curves"), (alg_accounting2, "cross near 103 and 422")],
-)
-def test_pictures_are_drawn_and_described(module, says):
+@pytest.mark.parametrize("module", [prop1, thm1, alg_accounting2])
+def test_pictures_are_drawn(module):
     tables = measured(module.__name__.rpartition(".")[2])
     assert len(module.draw(tables).axes) == 2
-    assert says in module.alt(tables)

@@ -358,7 +358,6 @@ def test_recorded_tables_are_judged_as_they_are(module):
     assert not failed(module, tables)
     assert "holds on stand-in data" not in statuses(module, tables).values()
     assert "holds on stand-in data" in statuses(module, tables, stand_in=True).values()
-    assert module.alt(tables)
 
 
 def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, other=0.5):
@@ -436,15 +435,6 @@ def test_no_printed_number_is_drawn_over_other_data(module):
     digits, garments = module.draw(tables).axes[:2]
     assert not tables.origin_of("digits") and hollow_marks([digits]) > 0
     assert tables.origin_of("garments") and hollow_marks([garments]) == 0
-
-
-def test_alternative_texts_follow_the_tables():
-    tables = recorded(fig1)
-    level = tables["ours"].assign(MSE=2.0)
-    changed = dataclasses.replace(tables, frames={"ours": level})
-    assert "the larger MSE at 9 of 9 epsilons" in fig1.alt(tables)
-    assert "the larger MSE at 0 of 9 epsilons" in fig1.alt(changed)
-    assert "ends at below 1e-5 for 1, 0.8 for 128 records" in alg_iga.alt(an_attack())
 
 
 def test_the_attack_is_drawn_beside_print_on_the_papers_data_only():

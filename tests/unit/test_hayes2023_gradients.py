@@ -22,6 +22,7 @@ from companion.papers.hayes2023 import (
 )
 from companion.papers.hayes2023.gradient_reconstructions import stands_in
 from companion.study import Study, Tables
+from companion.study.exhibits import described
 from companion.study.registry import project_root
 from companion.study.stored_tables import FOLDER, read_tables
 from reconrisk.attacks import nearer_records
@@ -221,7 +222,7 @@ def test_losses_are_told_as_the_record_has_them():
     ("module", "axes", "table", "column"),
     [
         (fig1, 2, "attack", "MSE"),
-        (fig8, 3, "half-way", "prior-aware"),
+        (fig8, 3, "bound", "bound"),
         (fig12, 24, "success", "success"),
         (alg_gradient_based, 4, "errors", "mean"),
         (alg_model_based, 2, "model-based", "model-based"),
@@ -232,7 +233,7 @@ def test_pictures_are_drawn_of_tables_and_described_by_them(module, axes, table,
     tables = tables_of(name_of(module))
     assert len(module.draw(tables).axes) == axes
     lower = altered(tables, table, **{column: times(0.3, column)})
-    assert module.alt(lower) != module.alt(tables)
+    assert described(module, lower) != described(module, tables)
 
 
 def test_pictures_of_reconstructions_stand_in_rows():

@@ -6,6 +6,7 @@ import pytest
 
 from companion.papers.hayes2023 import alg2, alg3, appG_attack, fig3, fig4
 from companion.papers.hayes2023.prior_aware_trials import split_records
+from companion.study.exhibits import described
 from recorded_tables import altered, recorded, statuses
 
 KEY = "hayes2023"
@@ -30,7 +31,7 @@ def test_pictures_are_drawn_of_recorded_tables_and_described_by_them(exhibit, ax
         "fig4": ("curve", "bound"),
     }[exhibit]  # fmt: skip
     lower = altered(tables, name, **{column: lambda rows: rows[column] / 2})
-    assert module.alt(lower) != module.alt(tables)
+    assert described(module, lower) != described(module, tables)
 
 
 def test_known_records_and_candidates_are_distinct_and_drawn_by_the_seed():

@@ -33,9 +33,10 @@ def test_the_attack_at_work(at_work):
 
 def test_the_attack_at_work_is_drawn(at_work):
     images = {name: strip(np.zeros((4, 8, 8, 3))) for name in ("original", "Ours")}
-    figure = alg_proposed.draw(altered(at_work, {}, images=images))
+    pictured = altered(at_work, {}, images=images)
+    figure = alg_proposed.draw(pictured)
     assert sum(len(part.axes) for part in figure.subfigs) == 3 + len(images)
-    assert "if it is minimised" in described(alg_proposed, at_work)["alt"]
+    assert "share inside" in described(alg_proposed, pictured)["alt"]
 
 
 # Greedy matching ---------------------------------------------------------------------------------

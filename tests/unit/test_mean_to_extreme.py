@@ -31,7 +31,7 @@ from companion.papers.mean_to_extreme import (
     thm2,
 )
 from companion.study import registry
-from companion.study.exhibits import id_of, judged
+from companion.study.exhibits import described, id_of, judged
 from companion.study.stored_tables import FOLDER, read_tables
 
 KEY = "mean_to_extreme"
@@ -110,7 +110,8 @@ def test_another_size_than_the_papers_differs_and_does_not_fail(measured) -> Non
 def test_pictures_are_drawn_and_told(measured, exhibit) -> None:
     tables = measured(exhibit)
     assert exhibit.draw(tables).axes
-    assert 60 < len(exhibit.alt(tables)) < 700 and exhibit.alt(tables).endswith(".")
+    words = described(exhibit, tables)["alt"]
+    assert 60 < len(words) < 1000 and words.endswith(".")
 
 
 @pytest.mark.parametrize(("like", "status"), [("ncc", "reproduced"), ("psnr", "differs")])

@@ -1,7 +1,8 @@
 """An exhibit is one file: ``companion/papers/<paper>/<name>.py``.
 
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
-there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``) and ``alt(tables)``.
+there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``); and ``alt(tables)`` where
+words say what the alternative text read off the figure cannot.
 ``FALSIFIERS`` are altered tables on which verdicts must come out otherwise
 (:mod:`~companion.study.falsifiers`). ``SHOWN`` names the tables that a page prints,
 ``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
@@ -306,7 +307,8 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
     if not hasattr(module, "draw"):
         return {}
     caption = module.CAPTION if hasattr(module, "CAPTION") else module.caption(tables)
-    return {"caption": caption, "alt": module.alt(tables)}
+    words = module.alt(tables) if hasattr(module, "alt") else module.draw.describe(tables)
+    return {"caption": caption, "alt": words}
 
 
 def with_notices(

@@ -332,21 +332,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    floors, digits = tables["floors"], tables["digits"]
-    own = floors["one layer"].iloc[-1] / floors["every network"].iloc[-1]
-    zero = digits.loc[digits["set"] < 1e-9, "nats"].min()
-    return (
-        "Left: nats fall with the noise multiplier; the linear layer's curve bends away below the "
-        f"straight line of every network, down to {own:.2f} of it on the left, and both lines for "
-        "sub-sampling lie lower. Middle: over the nats per value the floors fall ever faster to "
-        f"{floors['floor'].iloc[-1]:.1g}, paper C's along it, while the linear layer's error "
-        f"falls slowly to {floors['linear layer'].iloc[-1]:.2g}. Right: the floor of the set "
-        f"starts at {digits['set'].iloc[0]:.3f} and is zero from {zero:.1f} nats on; the Gaussian "
-        f"one falls from {digits['Gaussian'].iloc[0]:.3f} to {digits['Gaussian'].iloc[-1]:.3f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     floors, digits, n = tables["floors"], tables["digits"], tables.parameters.dimension

@@ -426,20 +426,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    one, many, broken = tables["one_run"], tables["many_runs"], tables["broken"]
-    single = one[one["game"] == PRESENCE]
-    wrong = broken[broken["run"] != AS_CLAIMED].sort_values("p-value")["p-value"]
-    return (
-        "Left: all points lie below the diagonal; one run reaches "
-        f"{_between(single['mu, audited'] / single['mu, certified'])} of mu, many runs "
-        f"{_between(many['mu, audited'] / many['mu, certified'])}. Middle: lower limits just below "
-        f"the certified curve, from {many['success, audited'].iloc[0]:.2f} to "
-        f"{many['success, audited'].iloc[-1]:.2f}. Right: dots at one for correct runs; broken "
-        f"ones between {wrong.iloc[0]:.0e} and {wrong.iloc[-1]:.2g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     one, many, opacus = tables["one_run"], tables["many_runs"], tables["opacus"]

@@ -224,16 +224,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    gain = tables["gains by defence"].set_index("defence")["gain"]
-    gained = ", ".join(f"{max(value, 0):.0f} dB ({name})" for name, value in gain.items())
-    return (
-        "Rows of small pictures reconstructed by oblivious and aware attackers, above dot plots "
-        "that join the two results under each defence by a line. Gains of aware attackers, on "
-        f"average over the strengths of a defence: {gained}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     gains, batches = tables["gains"], tables["gains by batch"]

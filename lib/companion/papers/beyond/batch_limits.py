@@ -442,25 +442,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    errors, counts = tables["errors"], tables["counts"]
-    clean = errors[errors["noise"] == 0].set_index(["attack", "n"])["least"]
-    span, published, leakage = (_exact_up_to(clean[a]) for a in (_SPAN, _PUBLISHED, _LEAKAGE))
-    enough = int(counts["equations"].iloc[0] / (counts["unknowns"] / counts["n"]).iloc[0])
-    return (
-        "Left: without noise, least squares in the span recover batches of up to "
-        f"{span} of {int(clean[_SPAN].index.max())} tried exactly; deep leakage does "
-        f"{_up_to(leakage)}, inverting gradients {_up_to(published)}, and their errors rise "
-        "towards the class means'. Middle: with noise no attack is exact. Right: the number of "
-        f"pixels passes the {counts['equations'].iloc[0]:,} equations beyond a batch of {enough}; "
-        f"unknowns in the span stay below theirs up to {NETWORK.widths[1]}."
-    )
-
-
-def _up_to(size: int) -> str:
-    return f"up to {size}" if size else "at no size"
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     errors, counts = tables["errors"], tables["counts"]

@@ -303,27 +303,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    gaps = tables["largest gaps"]
-    sizes = ", ".join(f"{n:,}" for n in tables["curves"]["n"].unique())
-    shapes: dict[str, list[str]] = {}
-    for epsilon, own in _gaps_by_size(tables).groupby("epsilon")["gap"]:
-        step = np.diff(own)
-        shape = "vanish" if own.max() < 1e-3 else "fall steadily" if (step < 0).all() else ""
-        shape = shape or ("rise" if (step > 0).all() else "rise and fall")
-        shapes.setdefault(shape, []).append(f"{epsilon:g}")
-    trends = "; ".join(f"{shape} at epsilon {', '.join(at)}" for shape, at in shapes.items())
-    tops = {name: gaps.loc[gaps[name].idxmax()] for name in ("orthogonal", "simplex")}
-    return (
-        f"Left: groups of S-shaped curves for {sizes} candidates; in each the bound is on top, the "
-        "simplex close below (on it for two candidates) and orthogonal candidates below that. "
-        f"Middle: gaps against the number of candidates; they {trends}. Right: the largest gap of "
-        f"orthogonal candidates peaks at {tops['orthogonal']['n']:.0f} candidates at "
-        f"{tops['orthogonal']['orthogonal']:.3f} and falls slowly; the simplex starts at zero, "
-        f"peaks at {tops['simplex']['simplex']:.3f} and joins it."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, (row,) = panels(1, 3, 2.8, 3.9)

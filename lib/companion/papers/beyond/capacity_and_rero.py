@@ -134,19 +134,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    crossings = tables["crossings"]
-    own = (crossings["crossing"] / crossings["p"]).groupby(crossings["p"]).max()
-    over = (crossings["crossing"] / crossings["limit"] - 1).max()
-    return (
-        "Left: gains of the best attack grow slowly with n, ReRo lies a little above, and the "
-        "horizontal capacity lines lie far above both or beyond the dashed diagonal. Right: minus "
-        f"the logarithm of the prior success, over p, falls from at most {own.iloc[0]:.2f} at p = "
-        f"{own.index[0]:,} to {own.iloc[-1]:.2f} at p = {own.index[-1]:,}; the points lie above "
-        f"the lines by at most {over:.0%}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     gains, crossings = tables["gains"], tables["crossings"]

@@ -234,19 +234,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves, vmf = tables["curves"], tables["VMF"]["log capacity"]
-    reach = {size: own[list(_DOMAINS)] for size, own in curves.groupby("batch size")}
-    one, many = reach[1], reach[tables.parameters.batch_size]
-    return (
-        "Two panels of three falling curves in the same order, the ball of Theorem 5 highest and "
-        f"the unit ball lowest. On the left all lie between {many.min(axis=None):,.0f} and "
-        f"{many.max(axis=None):,.0f} nats, far above the orange squares between {vmf.min():.0f} "
-        f"and {vmf.max():.0f}; on the right between {one.min(axis=None):.0f} and "
-        f"{one.max(axis=None):,.0f}, with the squares below all three at the same noise."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, marks, vmf = tables["curves"], tables["marks"], tables["VMF"]["log capacity"]

@@ -236,21 +236,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, below = tables["enclosures"], _below(tables["other libraries"])
-    fails = (
-        f"and to both sides of it at small kappa, below it from kappa = {below['kappa'].max():g}"
-        if len(below)
-        else "and nowhere below"
-    )
-    return (
-        "Left: three curves rising with kappa, all above the dotted "
-        f"diagonal. Middle: widths of at most {_width(table).max():.1g}, with the distances of the "
-        "independent values below them. Right: relative errors just above zero for large kappa "
-        f"{fails}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, others = tables["enclosures"], tables["other libraries"]

@@ -168,16 +168,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    at = _example(tables)
-    return (
-        "One panel per dimension and noise. The curve of X-hat rises late and lies far below the "
-        "sphere bound, on which the simulated scaled-direction points lie; the ReRo curve is "
-        f"highest. At N = {at['N']:.0f} and a threshold of {at['relative']:.2f} they stand at "
-        f"{at['X_hat']:.1g}, {at['sphere bound']:.2f} and {at['ReRo']:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, simulated = tables["curves"], tables["simulated"]

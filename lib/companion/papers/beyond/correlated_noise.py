@@ -328,22 +328,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["success"]
-    errors = sorted(table["error"].unique())
-    first = table[(table["error"] == errors[0]) & ~table["sampled"]].set_index("mechanism")
-    attack = tables["attack"]
-    ratio = (attack["error, one step"] / attack["law"]).groupby(attack["mechanism"]).mean()
-    words = ", ".join(f"{name} {value:.2f}" for name, value in first["success"].items())
-    return (
-        f"Falling curves. Without sampling at noise {errors[0]:g}: {words}. Dashed curves of "
-        "sampled runs fall faster. Points lie on the solid curves or just below, squares on the "
-        "dashed ones. Right: bars of "
-        + ", ".join(f"{ratio[name]:.1f} ({name})" for name in first.index)
-        + "."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, attack = tables["success"], tables["attack"]

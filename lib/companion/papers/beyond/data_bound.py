@@ -220,18 +220,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    at = _tightest(tables)
-    return (
-        "One panel for each kind of candidates, over epsilon. In each the ReRo bound is on top, "
-        "the bound from the data below it, and the success of the likelihood and of the plain "
-        f"sum, with error bars, at or below that. At epsilon {at['epsilon']:g} the {at['n']} "
-        f"candidates of {at['candidates']} have a ReRo bound of {at['bound']:.2f}, "
-        f"{at['orthogonal']:.2f} if they were orthogonal, a data bound of {at['data bound']:.1f} "
-        f"and a success of {at['likelihood']:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     kinds = list(tables["success"].groupby("candidates", sort=False))

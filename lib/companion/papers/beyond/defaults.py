@@ -186,17 +186,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    settings = tables["settings"]
-    least, most = settings["one of ten, to"].min(), settings["one of ten, to"].max()
-    million = settings["one of a million, to"]
-    return (
-        f"{len(settings)} settings, one a row, ordered by risk. The success with ten candidates "
-        f"goes from {least:.2f} to {most:.2f}; with a million from {million.min():.1e} to "
-        f"{million.max():.2g}. Two defaults of examples stand at one in both panels."
-    )
-
-
 _KINDS = {
     "example": ("s", ORANGE, "example's default"),
     "tutorial": ("o", BLUE, "tutorial"),

@@ -232,24 +232,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    table, last = tables["ratios"], _largest(tables, "shrunken").iloc[-1]
-    offset = table[table["reconstruction"] == "offset 1/2"].groupby("data")["theory"].max()
-    others = table["reconstruction"].isin(["shrunken", "James-Stein", "clipped to [0, 1]"])
-    highest = table.loc[others, "ratio"].max()
-    above = "".join(
-        f", but above it ({offset[name]:.1f}) on {name}" for name in offset[offset > 1].index
-    )
-    return (
-        f"{table['data'].nunique()} log-log panels over the noise multiplier. Shrunken, "
-        "James-Stein and clipped reconstructions lie on or near the line at one "
-        f"(at most {highest:.2f}) and fall as the noise grows; the offset one is constant, below "
-        f"the line{above}. They fall most in many dimensions: on photographs of {last['N']:,} "
-        f"values the shrunken one is at 1e{math.log10(last['ratio']):.0f} at sigma = "
-        f"{last['sigma']:g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["ratios"]

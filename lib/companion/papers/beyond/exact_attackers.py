@@ -298,17 +298,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    widths = tables["widths"].groupby("neurons")[list(_LOOK)].mean()
-    words = [f"{name} {widths[name].iloc[0]:.1g} to {widths[name].iloc[-1]:.1g}" for name in _LOOK]
-    refused = tables["noise"].query("certified == 0")["noise multiplier"].min()
-    return (
-        f"Two plots of errors. Left, by neurons: {'; '.join(words)}. Right, by noise: least "
-        f"squares on a rising line, sparse directions with them until refused from {refused:g}, "
-        "the tensor attack far above."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     widths, noise = tables["widths"], tables["noise"]

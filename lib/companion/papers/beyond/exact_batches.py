@@ -558,21 +558,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    means = tables["batches"].groupby(["method", "size"])["rmse"].mean()
-    words = []
-    for name in _LOOK:
-        last = means[name].index.max()
-        words.append(f"{name} {means[name, last]:.1g} at {last}")
-    widths = tables["widths"]
-    return (
-        "Three plots. Left: errors by batch size, " + ", ".join(words) + ". Middle: rising shares, "
-        f"from {widths['exact'].iloc[0]:.0%} at {widths['width'].iloc[0]} units to "
-        f"{widths['exact'].iloc[-1]:.0%} at {widths['width'].iloc[-1]}. Right: points on a rising "
-        f"line up to {EASY:g}, refused batches from {HOPELESS:g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     batches, widths, noise = (tables[name] for name in ("batches", "widths", "noise"))

@@ -150,19 +150,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["pairs"]
-    ratio = table["printed kappa"] / table["fair kappa"]
-    dearer = table["epsilon of printed kappa"] / table["epsilon of sigma"]
-    return (
-        "Left: dots on a straight falling line on log-log axes; the printed marks lie "
-        f"{ratio.min():.1f} to {ratio.max():.1f} times above it and below a dashed parallel. "
-        "Right: two rows of dots on log-log axes, those of the concentrations above the dashed "
-        f"diagonal, those of the noise multipliers below it, {dearer.min():.1f} to "
-        f"{dearer.max():.1f} times lower."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["pairs"]

@@ -218,20 +218,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["accuracy"]
-    fair = table[table["pairing"] == FAIR].set_index("mechanism")["mean"]
-    gaps = tables["gaps"].groupby("pairing")["gap"].mean()
-    return (
-        f"Left: the blue Gaussian curve runs from {fair['Gaussian'].min():.1f} to "
-        f"{fair['Gaussian'].max():.1f}, below the line of training without noise at "
-        f"{fair['none'].mean():.1f}; the orange VMF curve rises with epsilon from "
-        f"{fair['VMF'].min():.1f} to {fair['VMF'].max():.1f}, below both. Right: gaps over the "
-        f"paper's labels; with the same clipping the gap is {gaps[FAIR]:.2f} on average at equal "
-        f"epsilon and {gaps[WHOLE]:.2f} at the paper's pairs."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, width=4.2, height=4.0)

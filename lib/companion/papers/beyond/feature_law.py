@@ -272,18 +272,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    cells = tables["cells"]
-    gains = cells.groupby("noise")["gain"].mean()
-    return (
-        "Two panels over the noise. Left, in logarithms: the loss of the cosine by the fit lies "
-        "orders of magnitude below that by moments, and below that of rebuilt pictures wherever "
-        "there is noise. Right: gains in decibels, on average "
-        + ", ".join(f"{gain:+.0f} at {noise:g}" for noise, gain in gains.items())
-        + "."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, 4.4, 3.2)

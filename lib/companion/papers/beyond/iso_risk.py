@@ -147,19 +147,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    factors, ratios = _spreads(tables)
-    steps = sorted(tables["equal epsilon"]["T"].unique())
-    return (
-        "Left: noise multipliers rise with the sampling rate and with T; solid and dashed curves "
-        "are nearly parallel at large q and diverge at small q. Middle: gamma rises with q to the "
-        f"full batch's value, from far below it at T = {steps[0]:,} and hardly below it at "
-        f"T = {steps[-1]:,}; its excess over kappa varies by a factor of up to "
-        f"{factors.max():.1f}. Right: epsilon falls with q to a common limit, from up to "
-        f"{ratios.max():.1f} times it where a record takes part about once."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     equal, risk = tables["equal epsilon"], tables["equal risk"]

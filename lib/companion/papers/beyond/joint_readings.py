@@ -321,24 +321,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    table = fits(tables["errors"])
-    constant = table[table.index.get_level_values("start") == CONSTANT]
-    drawn = table.drop(constant.index)
-    ends = [f"{math.exp(v):.2f}" for t in (drawn, constant) for v in _ends(t["undefended"])]
-    return (
-        f"Left: from random candidates the undefended error is {ends[0]} to {ends[1]} of print, "
-        f"from constant ones {ends[2]} to {ends[3]}, where the farthest other row is off by "
-        f"{math.expm1(constant['others'].min()):.0%} or more. Right: the "
-        f"noise from random candidates is {drawn['noise'].min():.2f} to "
-        f"{drawn['noise'].max():.2f} of the printed one."
-    )
-
-
-def _ends(values: pd.Series) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = fits(tables["errors"]).reset_index()

@@ -201,24 +201,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves = tables["curves"]
-    words = []
-    for n, own in curves.groupby("N"):
-        gain = (own["shrunken"] / own[BEST]).max()
-        words.append(f"{gain - 1:.0%} at N = {n}")
-    last = curves[curves["N"] == curves["N"].min()].iloc[-1]
-    return (
-        f"{curves['N'].nunique()} panels over the noise multiplier. The posterior mean lies lowest "
-        "and the shrunken estimate above it, by at most "
-        + ", ".join(words)
-        + ". The best unbiased "
-        "one starts near the posterior mean and rises to the line at one, "
-        f"{last[UNBIASED]:.2f} at sigma = {last['sigma']:g} for the smallest N. Points lie on the "
-        "lines; James-Stein's have none."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, errors = tables["curves"], tables["errors"]

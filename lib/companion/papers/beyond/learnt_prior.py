@@ -341,20 +341,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    mse = tables["errors"].pivot_table(index=["data", "sigma"], columns="attacker", values="MSE")
-    parts = []
-    for data in (DIGITS, GARMENTS):
-        own = mse.loc[data]
-        better = own.index[own[LEARNT] < own[WIENER]]
-        noises = ", ".join(f"{s:g}" for s in better) or "no noise"
-        parts.append(f"on {data} the denoiser errs less than the filter at sigma = {noises}")
-    return (
-        f"Two grids of pictures, six attackers by {mse.index.get_level_values('sigma').nunique()} "
-        f"noises, and a panel of errors below each: {'; '.join(parts)}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     sigmas = sorted(tables["errors"]["sigma"].unique())

@@ -145,18 +145,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["mixture"]
-    last = table[table["T"] == table["T"].max()].set_index("|D|")["P(MSE <= eta)"]
-    ends = ", ".join(f"{value:.2g} for {size:,} records" for size, value in last.items())
-    return (
-        "Left: success probabilities rise with the number of steps, later for larger data sets, "
-        f"all below the grey curve of certain hits; after {table['T'].max():,} steps they "
-        f"are {ends}. Right: the expected MSE stays flat until the record is drawn several times, "
-        "and then falls as one over T."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["curves"]

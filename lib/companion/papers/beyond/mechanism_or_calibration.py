@@ -583,19 +583,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    attack, marks = tables["attack"], tables["printed pairs"]
-    ratio, laws = marks["ratio"], tables["laws of the direction"]
-    return (
-        "Rows of three panels, one row a batch size. In accuracy, error and similarity the blue "
-        f"and orange curves lie on each other from a cosine of {attack['cosine'].min():.3f} to "
-        f"{attack['cosine'].max():.4f}. Orange ticks of the printed pairs sit together at the far "
-        f"left, at most at {marks['VMF'].max():.2f}, blue ones {ratio.min():.0f} to "
-        f"{ratio.max():.0f} times further right. The laws of the released direction differ "
-        f"by at most {laws['distance'].max():.3f} in total variation, at any cosine."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     attack, marks, utility = tables["attack"], tables["printed pairs"], tables["utility"]

@@ -167,22 +167,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, needed = tables["estimates"], tables["samples needed"]
-    share = table["median"] / table["gamma"]
-    follows = table.loc[(share - 1).abs() < 0.1, "signal"]
-    last, first, most = table.iloc[-1], needed.iloc[0], needed.iloc[-1]
-    return (
-        "Left: the truth rises to one and stays. The median of Algorithm 1 follows up to a signal "
-        f"of {follows.max():g}, then falls steadily, at {last['signal']:g} to about "
-        f"1e{math.log10(last['median']):.0f}, with a wide band. The self-normalised estimate, "
-        "the complement and the two-sample interval stay on the truth. Right: the samples needed "
-        "rise from about "
-        f"{first['samples']:.0e} at {first['signal']:g} to {most['samples']:.0e} at "
-        f"{most['signal']:g}, as the exponential of the squared signal."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, needed = tables["estimates"], tables["samples needed"]

@@ -105,16 +105,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["exceedance"]
-    share, ratio = table["share above"], table["expected NCC"] / table["bound"]
-    return (
-        f"Left: shares between {share.min():.2f} and {share.max():.2f} that tend to one half as "
-        f"the dimension grows. Right: the expected NCC is up to {ratio.max():.2f} times the bound, "
-        "at small dimensions and large noise, and tends to it from above."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["exceedance"]

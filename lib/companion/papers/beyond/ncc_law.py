@@ -135,18 +135,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    widths = []
-    for dimension, own in tables["curves"].groupby("N"):
-        between = own.loc[own["exact"].between(0.1, 0.9), "threshold"]
-        widths.append(f"{np.ptp(between):.1f} at N = {dimension:g}")
-    return (
-        "One panel per dimension. Simulated points lie on the exact survival curve of the NCC; the "
-        "dashed data-free curve lies above it. With growing dimension the curves drop more "
-        f"steeply: from 0.9 to 0.1 within {', '.join(widths)}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     groups = list(tables["curves"].groupby("N", sort=False))

@@ -200,16 +200,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    scale = _shown_scale(tables["exponents"])
-    shares = ", ".join(f"{limit(scale):.2g}" for _, limit in LAWS.values())
-    return (
-        f"Left, at a = {scale:g}: four rising curves that reach zero at shares of {shares}, in the "
-        "order of the legend. Right: limits against the noise scale, marks on them; paper C's lies "
-        "lowest, paper A's highest, and the middle two share a line."
-    )
-
-
 def _shown_scale(table: pd.DataFrame) -> float:
     scales = sorted(table["scale"].unique())
     return float(scales[len(scales) // 2])

@@ -628,19 +628,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    chances, errors = _chances(tables["rows"]), _errors(tables)
-    below = int((chances["measured"] <= chances["bound"]).sum())
-    guess = tables["guesses"].set_index("guess")["RMSE"]["mean picture"]
-    worse = sum(value > guess for value in errors.values())
-    return (
-        "Left: rows for the membership test, for each number of candidates and for a near miss; in "
-        f"{below} of {len(chances)} the dot lies left of the square. Right: {worse} of "
-        f"{len(errors)} errors, of the analytic attack, its shrunken version, gradient matching "
-        f"and the bound for unbiased attacks, reach beyond the mean picture's, {guess:.2f}."
-    )
-
-
 def _chances(rows: pd.DataFrame) -> pd.DataFrame:
     """The probabilities that were attacked."""
     asked = rows["question"].str.startswith(("advantage", "success with")) & rows["attack"].ne("")

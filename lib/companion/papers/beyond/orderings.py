@@ -144,22 +144,6 @@ CAPTION = (
     "all runs; one means the same order. Right: each run by epsilon and by the noise left to an "
     "attacker without a prior; lines join runs of one sampling rate and number of steps."
 )
-#: notions that give credit for sampling
-_CREDITING = ["epsilon", "advantage", "ReRo, 10", "ReRo, 1e-6"]
-
-
-def alt(tables: Tables) -> str:
-    tau = rank_correlations(tables["runs"])
-    within = tau.loc[_CREDITING, _CREDITING].min(axis=None)
-    between = tau.drop(index=_CREDITING)[_CREDITING]
-    families = tables["runs"].groupby(["q", "T"]).ngroups
-    return (
-        f"Left: a matrix with values of {within:.1f} or more among epsilon, the membership "
-        f"advantage and the two success bounds, and of {between.min(axis=None):.1f} to "
-        f"{between.max(axis=None):.1f} between these and the prior-free error, the bounds without "
-        f"sampling and capacity. Right: falling lines of {families} families of runs; those of "
-        "full-batch runs share one, the others lie far apart."
-    )
 
 
 @drawing

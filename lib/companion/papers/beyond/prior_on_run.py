@@ -357,20 +357,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    mse = tables["errors"].pivot_table(index="epsilon", columns="attacker", values="MSE")
-    # of a long list, four from end to end
-    some = np.unique(np.linspace(0, len(mse) - 1, 4).round().astype(int))
-    words = "; ".join(
-        f"at epsilon = {epsilon:g} search {row[SEARCH]:.2g}, denoiser {row[LEARNT]:.2g}, "
-        f"list {row[LISTED] if row[LISTED] > 1e-6 else 0:.2g}"
-        for epsilon, row in mse.iloc[some].iterrows()
-    )
-    grid = f"A grid of pictures, six attackers by {len(mse)} epsilons, and errors"
-    shown = grid if pictures_at_hand(tables) else "Errors of six attackers over epsilon"
-    return f"{shown}: {words}; the mean image {mse[MEAN].iloc[0]:.2g}."
-
-
 def _pictures(figure: SubFigure, tables: Tables, epsilons: Sequence[float]) -> None:
     axes = figure.subplots(len(_LOOKS), len(epsilons))
     for row, attacker in zip(axes, _LOOKS, strict=True):

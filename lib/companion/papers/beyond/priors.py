@@ -280,21 +280,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    errors = tables["errors"].pivot_table(index="sigma", columns="attacker", values="MSE")
-    named, lines = tables["named"], tables["lines"].set_index("guess")["MSE"]
-    below = {a: errors.index[errors[a] < lines[MEAN]] for a in (COPY, WIENER)}
-    half = named.loc[named[ALONE] >= 0.5, "sigma"]
-    last = f"up to sigma = {half.max():g}" if len(half) else "at no noise"
-    ends = {a: f"{v.max():g}" if len(v) else "none" for a, v in below.items()}
-    return (
-        f"A grid of pictures, five attackers by {len(errors)} noises, and two panels below. The "
-        f"row mean is nearer than the mean image up to sigma = {ends[COPY]}, the filter that "
-        f"knows mean and covariance up to {ends[WIENER]}. The list names the record in most "
-        f"releases {last}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     named = tables["named"]

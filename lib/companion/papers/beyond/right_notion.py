@@ -424,22 +424,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    kinds = tables["kinds"]
-    at = kinds[kinds["mu"] == _shown(kinds)].set_index("knowledge")
-    words = "; ".join(
-        f"{name}: {row['old bound']:.2f}, {row['survives']:.2f}, {row['success']:.2f}"
-        for name, row in at.iterrows()
-    )
-    return (
-        "Left: old bound, bound that survives, attack. "
-        + words
-        + ". Middle: attackers who know more lie above the dashed curve where there is much noise, "
-        "and all below their solid curves. Right: the weighted bound lies between the attack and "
-        "the other bound."
-    )
-
-
 def _shown(kinds: pd.DataFrame) -> float:
     """The mu that is shown on the left: 1 or the nearest."""
     mus = kinds["mu"].unique()

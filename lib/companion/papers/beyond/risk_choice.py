@@ -172,18 +172,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, best = tables["choices"], _best(tables)
-    low, high = table["of full batch"].min(), table["of full batch"].max()
-    return (
-        f"{table['kappa'].nunique()} panels, one for each prior success. In each, curves for "
-        f"{table['epsilon'].nunique()} epsilons and {table['share'].nunique()} shares lie between "
-        f"{low:.2f} and {high:.2f} and rise with the number of steps from thirty on; the least is "
-        f"at {', '.join(map(str, best))} steps. Curves of a larger share lie above those of a "
-        "smaller."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, styles = tables["choices"], ("-", "--", ":")

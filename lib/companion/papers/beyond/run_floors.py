@@ -382,20 +382,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    words = []
-    for rate, errors in tables["errors"].groupby("rate", sort=False):
-        mse = errors.pivot_table(index="epsilon", columns="attacker", values="MSE")
-        own = tables["floors"].query("rate == @rate").set_index("epsilon")
-        words.append(
-            f"at rate {rate:g} eq. (1) falls from {mse[PRINTED].iloc[0]:.2g} to "
-            f"{mse[PRINTED].iloc[-1]:.2g}, the floor of a list from {own[LISTED].iloc[0]:.2g} to "
-            f"{max(own[LISTED].iloc[-1], 0):.1g}, van Trees' from {own[NORMAL].iloc[0]:.2g} to "
-            f"{own[NORMAL].iloc[-1]:.2g}"
-        )
-    return "Panels with logarithmic axes, a rate each: " + "; ".join(words) + "."
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     errors, floors, runs = tables["errors"], tables["floors"], tables["runs"]

@@ -306,18 +306,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["settings"]
-    by = table.pivot(index="setting", columns="sampler", values="epsilon, from")
-    return (
-        f"{by.shape[0]} settings, one a row. Dots of Poisson sampling and of random allocation "
-        f"nearly coincide, at epsilons from {by[POISSON].min():.2f} to {by[POISSON].max():.0f}. "
-        "Bars of shuffling and of fixed sizes lie to the right of them in every row, from "
-        f"{(by[SHUFFLED] / by[POISSON]).min():.1f} to {(by[SHUFFLED] / by[POISSON]).max():.1f} "
-        "times as large an epsilon at their left ends; shuffling's bars are the long ones."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["settings"]

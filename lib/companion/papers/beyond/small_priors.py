@@ -176,17 +176,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    behind = _blind_guesses(tables)["behind"]
-    dimensions = " and ".join(f"{d:,}" for d in tables["curves"]["d"].unique())
-    return (
-        f"One panel for each number of values, {dimensions}. For a share of one both curves "
-        f"coincide. For smaller shares the dashed curves start {behind.min():.0f} to "
-        f"{behind.max():.0f} decades below the blind guess and the solid ones, and reach one at "
-        "much larger epsilon."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     groups = list(tables["curves"].groupby("d", sort=False))

@@ -271,17 +271,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    mse = tables["steps"].set_index("step")["MSE"]
-    named = tables["named"].set_index("step")
-    return (
-        f"Eight pictures, the original and seven reconstructions, over a staircase that falls "
-        f"from {mse[NOTHING]:.1f} for whoever knows nothing to {mse[FEW]:.3f} for whoever has a "
-        f"short list. The long list names the record in {named.loc[LISTED, 'share']:.0%} of the "
-        f"releases, the short one in {named.loc[FEW, 'share']:.0%}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     p, steps = tables.parameters, tables["steps"]

@@ -419,20 +419,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, kept = tables["fits"], tables["ranks"].query("defence == 'GradPrune'")
-    quiet = table[table["noise"] == 0]
-    recovered = int((quiet["largest"] < RECOVERED).sum())
-    whole = kept.loc[kept["determined"] == 1, "share"].max()
-    last = kept.loc[kept["share"] == kept["share"].max(), "determined"].max()
-    return (
-        "Dot plot of errors by defence with floors: least squares lie at the left, below "
-        f"{RECOVERED:g}, in {recovered} of {len(quiet)} settings without noise, inversion right of "
-        f"them. Beside it curves of the determined share that stay at one until {whole:.0%} of an "
-        f"update is pruned, and end at {last:.1f} or less."
-    )
-
-
 #: lower end of the axis of errors, where those that are zero stand
 _ZERO = 1e-6
 

@@ -200,21 +200,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, share = tables["success"], _recovered(tables)
-    best, second, third = (share[name] for name in _SCORES)
-    ahead = table.loc[table["Algorithm 2"] > table["Algorithm 3"], "epsilon"]
-    crossing = f"up to epsilon {ahead.max():g} Algorithm 2 is above it. " if len(ahead) else ""
-    return (
-        f"Left: four rising curves over epsilon from {table['epsilon'].min():g} to "
-        f"{table['epsilon'].max():g}; the bound on top, the likelihood below it, then Algorithm 3; "
-        f"{crossing}Algorithm 2 flattens at {table['Algorithm 2'].max():.1f}. Right: the "
-        f"likelihood recovers between {best.min():.2f} and {best.max():.2f} throughout, Algorithm "
-        f"3 climbs from {third.iloc[0]:.1f} to {third.iloc[-1]:.1f}, Algorithm 2 falls from "
-        f"{second.iloc[0]:.1f} to {second.iloc[-1]:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, share = tables["success"], _recovered(tables)

@@ -141,20 +141,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    by = tables["exponents"].set_index(["defence", "quantity"])["exponent"]
-    alone, clipped = by["noise"], by["clipping and noise"]
-    # + 0.0: no "-0.0"
-    level = [round(clipped[name], 1) + 0.0 for name in ("floor", "least squares")]
-    return (
-        "Left: under noise alone all curves fall, least squares on the black bound with a slope of "
-        f"{alone['floor']:.1f}. Middle: under clipping with noise bound and least squares are "
-        "level, the tensor attacks fall towards them. Right: in the clipped case the exponents of "
-        f"bound and least squares are {level[0]:.1f} and {level[1]:.1f}, that of the norm is "
-        f"{clipped['norm']:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     errors = tables["errors"]

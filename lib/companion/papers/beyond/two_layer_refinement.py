@@ -255,22 +255,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = _drawn(tables["summary"])
-    quiet = table[table["family"].isin(["no defence", "without noise"])]
-    noisy = table[table["family"] == "noise"]
-    over = (noisy["least squares"] / noisy["floor"]).median()
-    infinite = table[np.isinf(table["unit floor"])]["defence"]
-    return (
-        f"Rows of {len(table)} defences in groups. Without noise the orange dots of least "
-        f"squares sit below {quiet['least squares'].max():.0e} in all rows, blue and green ones of "
-        f"the tensor attacks between {quiet['orders removed'].min():.1g} and "
-        f"{quiet['tensor'].max():.0f}. In the rows with noise orange lies at {over:.1f} times the "
-        f"black bound. The bound is infinite for {', '.join(infinite) or 'none'}; there bars are "
-        "hatched."
-    )
-
-
 _LEAST = 1e-17
 #: one or two defences of each family are drawn, the strongest
 _SHOWN = (

@@ -140,19 +140,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["errors"]
-    ends = [table[table["sigma"] == end] for end in (table["sigma"].min(), table["sigma"].max())]
-    pixel = [(own["one pixel"] / own["bound"]).iloc[0] for own in ends]
-    mean = (ends[1]["row mean"] / ends[1]["bound"]).agg(["min", "max"])
-    return (
-        "Over the noise multiplier the bound rises from "
-        f"{pixel[0]:,.0f} times below the one-pixel line to meet it under heavy noise "
-        f"(ratio {pixel[1]:.2f}). Lines of the row mean run parallel above, {mean['min']:.0f} to "
-        f"{mean['max']:,.0f} times the bound; shrunken ones level off and end below it."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["errors"]

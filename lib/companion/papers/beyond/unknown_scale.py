@@ -146,19 +146,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["price"]
-    low, _ = _cheapest(table)
-    best = table[table["a ||X||"] == low["a ||X||"]]
-    fails = best.loc[best["share above four times"] > 0.05, "sigma"]
-    return (
-        f"Left: points for {table['a ||X||'].nunique()} input scales lie near or below horizontal "
-        f"lines, the lowest at {low['first order']:.2f}. Right: at that scale the share of failed "
-        "reconstructions is zero at small noise and exceeds one in twenty from a noise multiplier "
-        f"of {fails.min():g} on; at a larger scale it rises earlier."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, (row,) = panels(1, 2, 4.4, 3.2)

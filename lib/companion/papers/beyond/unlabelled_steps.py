@@ -170,18 +170,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    mean = _means(tables)
-    halves = ", ".join(f"{_half(own.droplevel('T')):.2f}" for _, own in mean.groupby("T"))
-    return (
-        "Two panels over the noise divided by its limit. Left: curves for "
-        f"{len(tables.parameters.steps)} numbers of steps lie on each other, at one for light "
-        f"noise, half way down at {halves} and at chance from the limit on. Right, in logarithms: "
-        "the error of matched averages follows that with labels, leaves it as the share falls, and "
-        "crosses the error of the mean of all releases."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     mean = _means(tables)

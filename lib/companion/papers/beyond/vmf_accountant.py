@@ -11,7 +11,6 @@ from companion.experiments import federated
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.beyond.certified_vmf import certified_epsilon
-from companion.papers.beyond.rounding import significant
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, within
@@ -216,18 +215,6 @@ CAPTION = (
     "the same marks. They lie above what 3 compositions cost and below what 1,407 do; at 1,407 "
     "both approaches are useless beyond a concentration of 200."
 )
-
-
-def alt(tables: Tables) -> str:
-    curves = tables["curves"]
-    last = curves[curves["T"] == STEPS].iloc[-1]
-    least = last[list(_APPROACHES)].min()
-    return (
-        "Two panels on logarithmic scales. Left: three rising curves, the certified one lowest, "
-        "the printed marks along the lower of the two others. Right: the certified curve rises to "
-        f"{last['certified to']:.0f} and passes above these marks; the two approaches leave it and "
-        f"reach {significant(least, 1):,.0f} and more."
-    )
 
 
 @drawing

@@ -247,22 +247,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    by = {
-        held: own.set_index("signal") for held, own in tables["closed forms"].groupby("held equal")
-    }
-    cosines = by["cosine"]["VMF cosine"]
-    apart = (by["epsilon"]["VMF error"] - by["epsilon"]["Gaussian error"]).max()
-    ratio = (by["cosine"]["Gaussian noise"] / by["epsilon"]["Gaussian noise"]).median()
-    return (
-        f"Left: cosines rise from {cosines.min():.2f} to {cosines.max():.2f}; marks of both "
-        "mechanisms lie on the line. Middle: errors fall with the signal; Gaussian noise at equal "
-        "capacity and at equal cosine lies on the line of von Mises-Fisher noise, at equal epsilon "
-        f"below it, by up to {apart:.2f}. Right: three falling straight lines, that of equal "
-        f"epsilon lower than that of equal cosine by a factor of {ratio:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     closed, measured = tables["closed forms"], tables["measured"]

@@ -317,21 +317,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    real = tables["real"]
-    own = real[real["held equal"] == "epsilon"].sort_values("batch size")
-    most = own.iloc[-1]
-    apart = real.loc[real["held equal"] == "cosine", "difference"].abs().max()
-    return (
-        "Left: success rises with the signal; the marks of opposite, simplex and orthogonal "
-        "candidates lie on the lines of Gaussian noise, and opposite ones on their bound. Middle: "
-        f"at equal epsilon success under Gaussian noise stays near {own['Gaussian'].min():.1f} "
-        f"while under von Mises-Fisher noise it falls to {most['VMF']:.1f} at batches of "
-        f"{most['batch size']:.0f}, where a guess has {1 / tables.parameters.prior_size:g}. Right: "
-        f"at equal mean cosine the two mechanisms are at most {max(apart, 0.005):.2f} apart."
-    )
-
-
 #: marker and name of the synthetic candidates
 GEOMETRIES = {
     "opposite": ("o", "two opposite"),

@@ -262,20 +262,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves, single = tables["curves"], tables["one release"]
-    fair = 100 * (curves["VMF, fair"] / curves["Gaussian"] - 1).abs().max()
-    below = (single["VMF, opposite pair"] - single["VMF, uniform law"]).max()
-    return (
-        "Two rows of panels, one for each noise multiplier, with curves above the diagonal. Top: "
-        "as printed, the curve of von Mises-Fisher noise runs above that of Gaussian noise, by up "
-        f"to {_largest_gap(curves):.2f}; at equal epsilon they coincide to {math.ceil(fair)}%. "
-        "Below: "
-        "the bound against the opposite direction coincides with the Gaussian one; the bound "
-        f"against the uniform law lies below both, by up to {below:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, single = tables["curves"], tables["one release"]

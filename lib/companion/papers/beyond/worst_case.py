@@ -188,18 +188,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, tests = tables["bounds"], tables["tests"]
-    first = table[table["q"] == table["q"].min()]
-    below = (first["closed form"] / first["upper"]).max()
-    apart = (tests["power"] - tests["closed form"]).abs().max()
-    return (
-        "Rising curves that end, at a sampling rate of one, on dotted horizontal lines; at a rate "
-        f"of {table['q'].min():g} they lie below them by a factor of up to {below:.0f}. In the "
-        f"right panel all marks lie on the diagonal, to {max(apart, 0.001):.1g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, tests = tables["bounds"], tables["tests"]

@@ -141,20 +141,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    printed, crossings = tables["printed"], tables["crossings"]["kappa"]
-    ratio = printed["printed"] / printed["best"]
-    below = printed[ratio < 0.99]
-    lower = ", ".join(
-        f"{ratio[i]:.2f} at a concentration of {kappa:g}" for i, kappa in below["kappa"].items()
-    )
-    return (
-        f"Left: two rising curves that cross near {' and '.join(f'{k:.0f}' for k in crossings)}; "
-        f"{len(printed)} printed marks lie along the lower one. Right: {len(printed) - len(below)} "
-        f"of them in a narrow band from one to {ratio.max():.2f}; below it {lower}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, printed = tables["curves"], tables["printed"]

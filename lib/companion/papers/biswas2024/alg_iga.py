@@ -358,24 +358,6 @@ def caption(tables: Tables) -> str:
 MARKERS = ("s", "s", "o", "o", "^", "^")
 
 
-def alt(tables: Tables) -> str:
-    clean, noisy = (_at_the_end(tables, release) for release in (prints.NONE, LIGHTEST))
-    below = 10.0 ** math.ceil(math.log10(clean["distance"].max() + 1e-12))
-    reached = ", ".join(
-        f"{'below 1e-5' if mse < 1e-5 else f'{mse:.1g}'} for {n}" for n, mse in clean["MSE"].items()
-    )
-    readings = tables["readings"].pivot(index=["data", "row"], columns="reading", values="MSE")
-    moved = np.abs(np.log(readings.div(readings[AS_USED], axis=0))).max() > np.log(1.5)
-    others = [name for name in dict.fromkeys(tables["readings"]["reading"]) if moved[name]]
-    return (
-        f"Top left: error over iterations; without noise it ends at {reached} records. Top right: "
-        f"the distance from the released gradient ends below {below:g} without "
-        f"noise and as high as {noisy['distance'].max():.1g} with it. Below: six coloured dots "
-        f"in each of {len(moved)} lines of settings; dots move by more than half of the error "
-        f"with {', '.join(others) or 'none of them'}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     trace = tables["trace"]

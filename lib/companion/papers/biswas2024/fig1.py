@@ -234,23 +234,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    ours = tables["ours"]
-    at = ours.set_index(["data", "mechanism", "pair"])["MSE"]
-    last = ours["pair"].max()
-    gaps = prints.ahead(ours)
-    parts = [
-        f"{drawn.title(tables, which)}: the blue Gaussian points fall from an MSE of "
-        f"{at[which, 'Gaussian', 0]:.1f} to {at[which, 'Gaussian', last]:.1f}, the orange VMF "
-        f"points go from {at[which, 'VMF', 0]:.1f} to {at[which, 'VMF', last]:.1f} and have the "
-        f"larger MSE at {(own['MSE'] > 0).sum()} of {len(own)} epsilons, the smaller SSIM at "
-        f"{(own['SSIM'] > 0).sum()}."
-        for which, own in gaps.groupby("data")
-    ]
-    low, high = ours["epsilon"].min(), ours["epsilon"].max()
-    return " ".join([f"Four panels over epsilon from {low:g} to {high:g}.", *parts])
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     size = int(tables["ours"]["batch size"].iloc[0])

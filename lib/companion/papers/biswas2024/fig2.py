@@ -439,20 +439,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    panels_ = []
-    for name, own in tables["accuracy"].groupby("name", sort=False):
-        none, gaussian, vmf = (own[own["mechanism"] == m] for m in ("none", "Gaussian", "VMF"))
-        ends = vmf.sort_values("epsilon")["mean"].iloc[[0, -1]]
-        panels_.append(
-            f"{name}: the blue Gaussian points lie at {gaussian['mean'].mean():.1f} on average, "
-            f"the dashed line of training without noise at {none['mean'].iloc[0]:.1f}; the orange "
-            f"VMF points go from {ends.iloc[0]:.1f} at the smallest epsilon to {ends.iloc[1]:.1f} "
-            "at the largest."
-        )
-    return " ".join(["Accuracy in two panels over a logarithmic epsilon axis.", *panels_])
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, 2, width=4.3, height=3.5)

@@ -222,25 +222,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    ours = tables["ours"]
-    shown = ours[ours["batch size"] == ours["batch size"].max()].groupby("mechanism")
-    capacity = {m: f"{v.min():,.0f} to {v.max():,.0f} nats" for m, v in shown["log capacity"]}
-    mse = {m: f"{v.min():.1f} to {v.max():.1f}" for m, v in shown["MSE"]}
-    ranks = tables["rank correlations"].query("source == 'ours'")
-    single = ranks[ranks["batch size"] != ALL].groupby("against")["rank correlation"]
-    least, most = single.min(), single.max()
-    together = ranks[(ranks["batch size"] == ALL) & (ranks["against"] == "capacity")]
-    return (
-        f"Top: two panels. Orange VMF points at capacities of {capacity['VMF']} have MSEs of "
-        f"{mse['VMF']}, blue Gaussian points at {capacity['Gaussian']} of {mse['Gaussian']}. "
-        "Below: our rank correlations with capacity, between "
-        f"{least['capacity']:.1f} and {most['capacity']:.1f} at single batch sizes and up to "
-        f"{together['rank correlation'].max():.1f} over all; those with epsilon at single batch "
-        f"sizes between {least['epsilon']:.1f} and {most['epsilon']:.1f}."
-    )
-
-
 #: where the smallest and the largest epsilon stand, beside points and intervals
 _EPSILONS = {
     "Gaussian": ((0, (-9, -3), "right"), (-1, (0, -14), "right")),

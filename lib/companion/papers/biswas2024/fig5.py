@@ -169,22 +169,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    points, equal = tables["points"], tables["equal epsilon"]
-    off = (2 * equal["VMF"] / equal["Gaussian, one record"] - 1).abs().max()
-    right = (points["certified epsilon, VMF"] > points["certified epsilon, Gaussian"]).mean()
-    lean = "to the right" if right == 1 else f"to the right for {right:.0%}"
-    return (
-        f"Left and middle: on a log axis all Gaussian points lie between "
-        f"{points['Gaussian'].min():,.0f} and {points['Gaussian'].max():,.0f} nats, above a dashed "
-        f"line at {points['all batches'][0]:.0f}, and all VMF points between "
-        f"{points['VMF'].min():.0f} and {points['VMF'].max():.0f}, below it; in the middle grey "
-        f"lines lean {lean} from the Gaussian point of each pair to its VMF point. Right: two "
-        f"rising curves, the Gaussian one above; {len(equal)} plus signs of twice VMF's values lie "
-        f"on it, within {100 * off:.1g} per cent."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     points, equal = tables["points"], tables["equal epsilon"]

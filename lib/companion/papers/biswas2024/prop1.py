@@ -216,20 +216,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    angles, orders = tables["by angle"], tables["by order"]
-    count = orders["kappa"].nunique()
-    largest = orders[orders["kappa"] == orders["kappa"].max()].iloc[-1]
-    top = angles.loc[angles.groupby("kappa")["divergence"].idxmax(), "angle"] * 180 / math.pi
-    return (
-        f"Left: {count} rising lines on log-log axes, one above the other by concentration, each "
-        "on a dotted straight line that it leaves at the right, the highest first: at order "
-        f"{largest['order']:g} it has {largest['divergence'] / largest['Gaussian']:.0%} of the "
-        f"dotted line's value. Right: {count} curves on a logarithmic scale that rise with the "
-        f"angle to their largest value at {top.min():.0f} degrees."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((over_order, over_angle),) = panels(1, 2, 4.4, 3.3)

@@ -318,23 +318,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    guesses = tables["guesses"].query("guess == 'class means'").set_index("data")["MSE"]
-    parts = [
-        "Four panels of six rows each, MSE on top and SSIM below, digits left, garments right."
-    ]
-    for which, own in tables["rows"].groupby("data"):
-        ordered = own.sort_values("MSE")
-        least, most = ordered.iloc[0], ordered.iloc[-1]
-        parts.append(
-            f"{drawn.title(tables, which)}: the MSE grows from {least['MSE']:.1f} ({least['row']}) "
-            f"to {most['MSE']:.1f} ({most['row']}), in print from {own['MSE printed'].min():.1f} "
-            f"to {own['MSE printed'].max():.1f}; the mean pictures of the labels are at "
-            f"{guesses[which]:.1f}."
-        )
-    return " ".join(parts)
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, guesses = tables["rows"], tables["guesses"]

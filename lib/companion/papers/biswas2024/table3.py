@@ -320,23 +320,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["leakage"]
-    clean = table["row"] == label(LEAKED[0])
-    small, large = table["batch size"].min(), table["batch size"].max()
-    parts = ["Four panels over the batch size, MSE on top, SSIM below."]
-    for which, uniform in tables["uniform"].set_index("data")["MSE"].items():
-        own = table["data"] == which
-        at = table[own & clean].set_index("batch size")["median SSIM"]
-        parts.append(
-            f"{title(tables, which)}: without defence the median SSIM goes from "
-            f"{at[small]:.1f} for a batch of {small} to {at[large]:.1f} for {large}, under noise "
-            f"the SSIM is at most {table.loc[own & ~clean, 'SSIM'].max():.1f} and the MSE at least "
-            f"{table.loc[own & ~clean, 'MSE'].min():.1f}, where uniform noise has {uniform:.1f}."
-        )
-    return " ".join(parts)
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, printed = tables["leakage"], tables["printed"]

@@ -133,20 +133,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves = tables["curves"]
-    falling = curves[curves["over"] == "dimension"]
-    first = falling.loc[falling["at"] == falling["at"].min(), "divergence"]
-    last = falling.loc[falling["at"] == falling["at"].max(), "divergence"]
-    count = curves["order"].nunique()
-    return (
-        f"Left: {count} curves that rise with the concentration on log-log axes, higher for higher "
-        f"orders. Right: {count} curves, flat near {first.max():.0f} in few dimensions, then "
-        f"falling along straight lines to {last.max():.1g} and less; a dashed vertical line at "
-        f"{DIMENSION:,}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves = tables["curves"]

@@ -271,20 +271,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shared, law = tables["shared trajectory"], tables["law"]
-    worst = shared.loc[(shared["bound"] - shared["success"]).idxmax()]
-    return (
-        f"Left: success over epsilon from {shared['epsilon'].min():g} to "
-        f"{shared['epsilon'].max():g}. The bound rises from {shared['bound'].iloc[0]:.2f} to "
-        f"{shared['bound'].iloc[-1]:.2g}; the curve for orthogonal gradients and the measured "
-        f"points lie below it, furthest at epsilon = {worst['epsilon']:g}: {worst['success']:.1f} "
-        f"against {worst['bound']:.2f}. Right: two wide, nearly equal histograms, each on its "
-        "normal density; the target's mean is one, the other candidate's "
-        f"{round(law['cosine'].mean(), 1) + 0.0:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, [[left, right]] = panels(1, 2, width=4.4, height=3.2)

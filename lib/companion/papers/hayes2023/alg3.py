@@ -98,20 +98,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    rows = runs.score_rows(tables["trained"])
-    first, last = rows["sum"].index.min(), rows["sum"].index.max()
-
-    def shares(epsilon: float) -> str:
-        return ", ".join(f"{rows[name].loc[epsilon, 'success']:.1f}" for name in rows)
-
-    return (
-        "Success of Algorithm 2, Algorithm 3 and the likelihood, side by side at each epsilon, "
-        f"below the bars of the bound: {shares(first)} at epsilon = {first:g}, {shares(last)} at "
-        f"epsilon = {last:g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     rows = runs.score_rows(tables["trained"])

@@ -341,19 +341,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    wide = tables["errors"].pivot(index="epsilon", columns="loss", values="mean")
-    ends = "; ".join(
-        f"at epsilon = {epsilon:g} eq. (1) ends at {row['eq. (1)']:.2g}, the squared distance at "
-        f"{row['squared distance']:.2g}"
-        for epsilon, row in wide.iterrows()
-    )
-    return (
-        f"One panel for each epsilon with falling curves for {tables['trace']['loss'].nunique()} "
-        f"losses, logarithmic axes, which level off within some hundreds of iterations: {ends}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     trace = tables["trace"]

@@ -91,17 +91,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["model-based"]
-    first, last = table.iloc[0], table.iloc[-1]
-    return (
-        "Error over epsilon, the rightmost point without noise. The reconstructor falls from "
-        f"{first['model-based']:.2f} to {last['model-based']:.2f} and the ridge regression from "
-        f"{first['ridge']:.2f} to {last['ridge']:.2f}; the mean image's line is at "
-        f"{first['mean image']:.2f}, the nearest neighbours' at {first['nearest neighbour']:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     whole = tables["model-based"]

@@ -87,15 +87,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["conversion"]
-    return (
-        f"Success over epsilon from {table['exact'].iloc[0]:.2f} at epsilon = "
-        f"{table['epsilon'].iloc[0]:g} to {table['exact'].iloc[-1]:.2f} at "
-        f"{table['epsilon'].iloc[-1]:,g}; the points lie on the line."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["conversion"]

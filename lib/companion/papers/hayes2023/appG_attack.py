@@ -187,19 +187,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shares = tables["scores"].set_index(["run", "score"])["success"]
-    sampled, free, prior = (shares[run] for run in ("sub-sampled", "unclipped", "with a prior"))
-    return (
-        f"Three panels of horizontal points. Sub-sampled: likelihood {sampled['likelihood']:.1f}, "
-        f"top qT {sampled['top']:.1f}, sum {sampled['sum']:.1f}, the printed formula "
-        f"{sampled['as printed']:.1f}. Unclipped: likelihood {free['likelihood']:.1f}, the other "
-        f"two {free['sum']:.1f}. With a prior: score plus log prior {prior['likelihood']:.1f} at "
-        f"the dotted line of {tables.parameters.likeliest:g}, score times prior "
-        f"{prior['times prior']:.1f}, the likelihood alone {prior['without prior']:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     names = {

@@ -366,19 +366,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves, tolerated = tables["success"], tables["tolerated"]
-    epsilon = tolerated["Corollary 4"]
-    return (
-        f"Left: {2 * curves['n'].nunique()} S-shaped curves over epsilon from "
-        f"{curves['epsilon'].min():g} to {curves['epsilon'].max():g}; each dashed one lies above "
-        "the solid one of the same colour, and the curves move right as the prior grows. Right: "
-        f"two almost straight, nearly equal lines on log-log axes, the bound's from an epsilon of "
-        f"{epsilon.iloc[0]:.1f} for two candidates to {epsilon.iloc[-1]:,.0f} at a prior success "
-        f"of 1e-{tolerated['log10(1/kappa)'].iloc[-1]:.0f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, 4.4, 3.3)

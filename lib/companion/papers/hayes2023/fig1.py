@@ -416,30 +416,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    lines = tables["baselines"].set_index("data")
-
-    def course(which: str) -> str:
-        attack, models = (
-            tables[name][tables[name]["data"] == which].set_index("epsilon")
-            for name in ("attack", "model-based")
-        )
-        crossing = crossing_epsilon(attack["MSE"], lines.loc[which, "nearest neighbour"])
-        return (
-            f"{which} images from {attack['MSE'].iloc[0]:.1g} to {attack['MSE'].iloc[-1]:.1g}, "
-            f"crossing the nearest neighbours' line near epsilon = {float(f'{crossing:.1g}'):g}, "
-            f"where the model-based attack ends at {models['model-based'].iloc[-1]:.1g}"
-        )
-
-    return (
-        "Two panels with logarithmic axes. Blue points of the gradient-based attack fall as "
-        f"epsilon grows: on {course(GREY)}; on {course(COLOUR)}. Orange squares of the model-based "
-        "attack begin near the mean image's line. Two curves of Guo's bound leave the panel at "
-        "small epsilon. A dotted line, of unbiased attacks, crosses the blue points; floors of all "
-        "attacks run below them."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, [axes] = panels(1, 2, width=4.5, height=3.6)

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -134,26 +133,6 @@ CAPTION = (
     "An attacker who cannot subtract the known records' gradients loses a little among few "
     "records and almost everything among many, at every epsilon. " + threat.POINTS_NOTE
 )
-
-
-def alt(tables: Tables) -> str:
-    rows = threat.select(tables["success"], method="own model")
-    sizes = sorted(set(rows["known"]))
-    last = rows[rows["epsilon"] == rows["epsilon"].max()]
-    ends = "; ".join(
-        f"{size} others, {threat.one(last, known=size, subtract=True)['success']:.2f} with "
-        f"subtraction and {threat.one(last, known=size, subtract=False)['success']:.2f} without"
-        for size in sizes
-    )
-    best = np.interp(rows["epsilon"], tables["curves"]["epsilon"], tables["curves"]["orthogonal"])
-    below = (best - rows["success"])[rows["subtract"]].groupby(rows["known"]).max()
-    short = ", ".join(f"{max(gap, 0):.2f} with {size} others" for size, gap in below.items())
-    return (
-        "Success against epsilon. With subtraction the points lie below the dashed curve by at "
-        f"most {short}. Without it they lie a little lower where few others were trained on, and "
-        f"stay flat just above chance where many were. At epsilon = {last['epsilon'].iloc[0]:g}: "
-        f"{ends}."
-    )
 
 
 @drawing

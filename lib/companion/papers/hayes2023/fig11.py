@@ -94,19 +94,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves = tables["curves"]
-    first, last = curves[OURS].iloc[[0, -1]]
-    return (
-        f"Left: three falling curves; that of Corollary 4 is lowest and falls from {first:.2f} at "
-        f"a noise multiplier of {curves['sigma'].iloc[0]:g} to {last:.2f} at "
-        f"{curves['sigma'].iloc[-1]:g}, the closed Fano bound is highest, and a dashed curve of "
-        "the best attack lies just below the lowest. Printed marks lie on the three curves. Right: "
-        "the distances from the attack; the two lower curves cross near a noise multiplier of "
-        f"{tables['crossing']['sigma'][0]:.2f}."
-    )
-
-
 LINES = {
     GUO: (ORANGE, "Fano, closed bound on the information"),
     GUO_MC: (GREEN, "Fano, information of orthogonal candidates"),

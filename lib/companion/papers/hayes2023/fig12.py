@@ -427,27 +427,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["success"]
-    shares = sorted(set(table["rho"]))
-
-    def begins(which: str, share: float) -> str:
-        own = table[(table["data"] == which) & (table["rho"] == share) & (table["success"] > 0.5)]
-        return f"epsilon = {own['epsilon'].min():,g}" if len(own) else "no epsilon here"
-
-    starts = "; ".join(
-        f"on {which} images from {begins(which, shares[0])} for rho = {shares[0]:g} and from "
-        f"{begins(which, shares[-1])} for rho = {shares[-1]:g}"
-        for which in (GREY, COLOUR)
-    )
-    return (
-        "Two rows of panels over epsilon, one for each rho. A solid bound rises from zero to one, "
-        "its dashed printed counterpart later, and the attack's points later still: they are above "
-        f"one half {starts}. At rho = 1 solid and dashed almost coincide. Below, where a run keeps "
-        "pictures: targets and reconstructions, which are more alike for larger rho."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     shares = sorted(tables["success"]["rho"].unique())

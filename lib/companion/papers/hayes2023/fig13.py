@@ -337,22 +337,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    norms = dict(list(tables["norms"].groupby("series", sort=False)["mean norm"]))
-    unclipped, clipped, _ = norms
-    success = tables["success"]
-    last = success[success["epsilon"] == success["epsilon"].max()]
-    shares = threat.select(last, method="shared").set_index(["series", "score"])["success"]
-    falling = norms[unclipped]
-    return (
-        f"Left: the mean norm stays at {norms[clipped].mean():.1f} for {clipped}; for {unclipped} "
-        f"it falls from {falling.iloc[0]:.2f} to {falling.iloc[-1]:.2f} with the chosen rates and "
-        f"less at a fixed one. Right: at epsilon = {last['epsilon'].iloc[0]:g} the points for "
-        f"{clipped} are at {shares[clipped, 'sum']:.2f}; for {unclipped} the plain sum reaches "
-        f"{shares[unclipped, 'sum']:.2f} and the likelihood {shares[unclipped, 'likelihood']:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, [[left, right]] = panels(1, 2, width=4.4, height=3.9)

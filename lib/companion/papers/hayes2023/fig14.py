@@ -150,20 +150,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    change = _change(tables["bound"])
-    least = change.iloc[0]
-    sizes = " and ".join(", ".join(map(str, change.columns)).rsplit(", ", 1))
-    return (
-        f"{len(least)} panels of prior sizes {sizes} with one solid curve for each of "
-        f"{len(curves.shades(tables['bound']))} epsilons. Every bound rises with q, steeply at "
-        "small q; measured points scatter with their bars about or below the dashed curve under "
-        f"it. At epsilon {change.index[0]:g} the bounds are nearly flat, they rise by "
-        f"{least.min():.2f} to {least.max():.2f}; the largest rise, of {change.max().max():.2f}, "
-        f"is at epsilon {change.max(axis=1).idxmax():g} and {change.max().idxmax()} candidates."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     bound, attack = curves.middle(tables["bound"]), tables["attack"]

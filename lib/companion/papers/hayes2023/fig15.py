@@ -130,18 +130,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    gamma = curves.middle(tables["bound"]).groupby(["epsilon", "n"])["gamma"]
-    spans = gamma.max() - gamma.min()
-    (small, few), (large, many) = spans.idxmin(), spans.idxmax()
-    return (
-        "Four panels over q with one curve for each epsilon. The noise rises ever faster with q. "
-        "The success, in a panel for each prior size, rises steeply at small q and levels off; its "
-        f"rises go from {spans.min():.2f} at epsilon {small:g} and {few} candidates to "
-        f"{spans.max():.2f} at epsilon {large:g} and {many} candidates."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     bound = curves.middle(tables["bound"])

@@ -343,24 +343,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    points, success = tables["bounds"], tables["success"]
-
-    def listed(values: pd.Series, digits: int) -> str:
-        return ", ".join(f"{v:.{digits}f}" for v in values)
-
-    attacks = success.set_index("method")["success"]
-    widest = points.loc[(points["bound"] - points["simplex"]).idxmax()]
-    return (
-        f"Bars at epsilon = {', '.join(f'{e:g}' for e in points['epsilon'])}. RDP bound "
-        f"{listed(points['RDP bound'], 2)}; new bound {listed(points['bound'], 2)}; prior-aware "
-        f"attack {listed(attacks[['shared']], 1)}; gradient-based attack "
-        f"{listed(attacks[['gradient-based']], 1)}. Short lines mark what is attainable: at "
-        f"epsilon = {widest['epsilon']:g} {widest['orthogonal']:.2f} with orthogonal candidates "
-        f"and {widest['simplex']:.2f} with a simplex."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     success, points = tables["success"], tables["bounds"]

@@ -352,22 +352,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shared = _with_gap(tables)
-    ends = shared.groupby("epsilon")["gap"].agg(["first", "last"])
-    gaps = ", ".join(
-        f"from {e['first']:.2f} to {e['last']:.2f} for {epsilon:g}"
-        for epsilon, e in ends.iterrows()
-    )
-    return (
-        f"Left: {len(ends)} falling curves over prior sizes from {shared['n'].min()} to "
-        f"{shared['n'].max()} on a logarithmic axis, one for each epsilon, each with a dashed "
-        "curve and points below it. "
-        f"Right: the gap between bound and attack goes {gaps}; the dashed gap of orthogonal "
-        f"gradients stays below {math.ceil(100 * tables['curve']['gap'].max()) / 100:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curve, trained, shared = tables["curve"], tables["trained"], _with_gap(tables)

@@ -199,22 +199,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    model = tables["curve"].merge(tables["simulated"], on="epsilon")
-    first, last = model.iloc[0], model.iloc[-1]
-    above = model.loc[model["top"] > model["sum"], "epsilon"]
-    crossing = ""
-    if 0 < len(above) < len(model):
-        crossing = f"is above it from epsilon = {above.iloc[0]:g} on and "
-    return (
-        f"Success over epsilon from {first['epsilon']:g} to {last['epsilon']:g}. The bound rises "
-        f"from {first['bound']:.2f} to {last['bound']:.2f}, the likelihood runs below it, to "
-        f"{last['likelihood']:.2f}. Algorithm 3 starts at {first['top']:.2f}, Algorithm 2 at "
-        f"{first['sum']:.2f}; Algorithm 3 {crossing}reaches {last['top']:.2f}, Algorithm 2 "
-        f"{last['sum']:.2f}. The points of trained models lie near their curves or below them."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curve, simulated, trained = tables["curve"], tables["simulated"], tables["trained"]

@@ -293,19 +293,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    bound, _, top = _tables(tables)
-    (low, high), (few, many) = _ends(bound), _ends(top)
-    return (
-        "Two nearly straight rising curves of noise over q, coloured from dark at small q to "
-        f"bright at large q. Below left: the bound rises from {low['gamma']:.2f} at q = "
-        f"{low['q']:g} to {high['gamma']:.2f} at q = {high['q']:g}; the best attack lies below "
-        f"it and the measured points, from about {few['success']:.2f} to {many['success']:.2f}, "
-        "about or below that, printed marks at both ends. Below right: curves of the bound for "
-        "more steps lie higher and are flatter; all approach one value at q = 1."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     bound, attack, top = _tables(tables)

@@ -190,15 +190,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shared = threat.select(tables["success"], method="shared").groupby("epsilon")["success"]
-    shares = ", ".join(f"{share:.1f} at epsilon = {e:g}" for e, share in shared.mean().items())
-    return (
-        f"Success against epsilon. Points of {tables['success']['width'].nunique()} widths lie "
-        f"together, below the bound: {shares}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     widths = dict.fromkeys(tables["success"]["width"])

@@ -245,30 +245,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    halves, success = tables["half-way"], tables["success"]
-    last = success[success["epsilon"] == success["epsilon"].max()]
-    ends = last.set_index(["attack", "prior size"])["success"]
-
-    def rounded(epsilon: float) -> str:
-        return f"{float(f'{epsilon:.1g}'):,g}"
-
-    epsilons = ", ".join(
-        f"{rounded(row['prior-aware'])} and {rounded(row['gradient-based'])} for "
-        f"{row['prior size']:g}"
-        for _, row in halves.iterrows()
-    )
-    largest = halves["prior size"].max()
-    return (
-        f"{len(halves)} panels, one for each prior size, over epsilon. All curves rise, that of "
-        "the prior-aware attack first: half-way to certainty near epsilon = "
-        f"{epsilons} candidates with and without knowing them. At the largest epsilon and "
-        f"{largest} candidates Algorithm 2 is at {ends['prior-aware', largest]:.2f}, the "
-        f"likelihood score at {ends['prior-aware, likelihood', largest]:.2f} and the "
-        f"gradient-based attack at {ends['gradient-based', largest]:.2f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     success, theory = tables["success"], tables["bound"]

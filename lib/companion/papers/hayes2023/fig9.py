@@ -134,19 +134,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shared = threat.select(tables["success"], method="shared")
-    wide = shared.pivot(index="epsilon", columns="prior", values="success")
-    first, last = wide.iloc[0], wide.iloc[-1]
-    return (
-        "Success against epsilon. Points for data and noise lie together, at most "
-        f"{(wide['noise'] - wide['data']).abs().max():.2f} apart, below the dashed curve of "
-        "orthogonal candidates or near it, which is below the bound. They rise from "
-        f"{first['data']:.2f} and {first['noise']:.2f} at epsilon = {first.name:g} to "
-        f"{last['data']:.2f} and {last['noise']:.2f} at {last.name:g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     data = ({"prior": "data"}, "candidates from the data", BLUE, "o", 0.98)

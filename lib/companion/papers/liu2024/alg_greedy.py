@@ -127,19 +127,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["matchings"]
-    share = (table["greedy"] / table["best"]).groupby(table["noise"]).min()
-    most = table[table["noise"] == table["noise"].max()]
-    return (
-        f"Two panels over the noise for {table['size'].min()} to {table['size'].max()} features. "
-        f"Left: ratios at {share[share.index <= 1].min():.2f} or above up to noise one, then "
-        f"falling to about {share.iloc[-1]:.2f}. Right: shares of right pairs fall from one beyond "
-        f"noise one, to {most['greedy right'].min():.1f} for the most features; the solid greedy "
-        "curves lie a little below the dashed best ones."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["matchings"]

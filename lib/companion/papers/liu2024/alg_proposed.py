@@ -322,23 +322,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    last = tables["course"].groupby("method", sort=False)["PSNR"].last()
-    cosines = tables["features"].groupby("how", sort=False)["cosine"].mean()
-    inside, outside = _ends(tables)
-    return (
-        "Three parts. Curves of PSNR over the iterations end at "
-        + ", ".join(
-            f"{value:.0f} dB ({attack_label(name)})" for name, value in last.items()
-        ).replace("w/o", "without")
-        + ". Cosines with the true features are on average "
-        + ", ".join(f"{value:.1f} ({how})" for how, value in cosines.items())
-        + f"; below, the share inside the span goes to {inside['last']:.1f} if it is "
-        f"minimised, and to {outside['last']:.1f} if the share outside is. At the right, rows "
-        "of small pictures."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure = plt.figure(figsize=(8.4, 4.6), layout="constrained")

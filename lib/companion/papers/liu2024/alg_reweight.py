@@ -148,20 +148,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    shares = tables["weights"].set_index("layer")
-    means = by_size(tables["cells"], "PSNR").mean()
-    return (
-        f"Left: four groups of bars for the readings; the head holds {shares['joint']['head']:.0%} "
-        f"of the joint cosine, the wide layer {shares['norm']['wide layer']:.0%} of the norms and "
-        f"{shares['entries']['wide layer']:.0%} of the entries; the convolutions "
-        f"{shares['entries']['convolutions']:.0%} of the entries. Right: PSNR at "
-        f"{len(tables.parameters.batch_sizes)} batch sizes, on average "
-        + ", ".join(f"{means[name]:.0f} dB ({name})" for name in READINGS)
-        + "."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, width=4.4, height=3.2)

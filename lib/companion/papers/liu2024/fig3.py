@@ -547,22 +547,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    ours, printed = tables["ours"], tables["printed"]
-    dear, dear_in_print = (
-        t[t["defence"] == "GradNoise"].groupby("strength")["loss"].mean().iloc[-1]
-        / t[t["defence"] != "GradNoise"]["loss"].replace(math.inf, math.nan).mean()
-        for t in (ours, printed)
-    )
-    top = printed.groupby("defence")["RMSE"].max().idxmax()
-    return (
-        "Three rows of scatter plots of lowest reconstruction error over training loss, by batch "
-        f"size. The strongest noise lies far to the right, at {dear_in_print:.0f} times the mean "
-        f"loss of the other defences in print and {dear:.0f} times here. In the printed panel "
-        f"{top} is highest; lines join the points on the upper left front."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     kinds = {"printed": "printed", "ours": "run here", "aware": "run here, attackers aware"}

@@ -283,21 +283,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    gains, printed = tables["gains"]["PSNR"], tables["printed gains"]
-    best = printed.loc[printed["PSNR gain"].idxmax()]
-    own = tables["gains"].loc[gains.idxmax()]
-    most = (
-        f" The highest is at {own['PSNR']:.0f}, under {own['setting']}." if gains.max() > 1 else ""
-    )
-    return (
-        f"Rows of dots over {tables['gains']['setting'].nunique()} settings, one row for each "
-        f"batch size. The dots are below zero in {how_many((gains < 0).sum(), len(gains))} of the "
-        f"settings, at {round(gains.mean())} decibels on average.{most} In print the gain is up to "
-        f"{best['PSNR gain']:.0f} decibels, under {best['setting']}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     ours, printed = tables["gains"], tables["printed gains"]

@@ -206,17 +206,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    most = tables["estimators"].iloc[-1]
-    share = {name: f"{most[name] / most['printed bound']:.0%}" for name in ESTIMATORS}
-    return (
-        "One panel on logarithmic axes. Blue circles lie on the dashed diagonal at small noise and "
-        "above it at large noise; green squares and purple triangles fall below it, to "
-        f"{share['shrunk']} and {share['on the sphere']} of the bound at the right end; orange "
-        "diamonds stay at one throughout, below the diagonal on the right."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["estimators"]

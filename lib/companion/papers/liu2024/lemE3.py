@@ -234,23 +234,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["bounds"]
-    finite = table.groupby("point")["exact"].transform(lambda v: np.isfinite(v).all())
-    last = table[table["point"] == table.loc[finite, "point"].max()]
-    exact, trace = (
-        " to ".join(f"{float(f'{end:.1g}'):g}" for end in (last[name].min(), last[name].max()))
-        for name in ("exact", "trace")
-    )
-    return (
-        "Left: all lines lie at one until a dotted vertical line at "
-        f"{1 - _edge(tables.parameters.dimension):.2f}, then bend upwards. Right: the same lines "
-        f"spread out; with {last['outer pruned'].max():.0%} of the output weights' entries gone "
-        f"the exact ones are at about {exact} times their value without defence, the dashed ones "
-        f"at {trace}. The exact line of elu with labels of one sign rises most."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, edge = tables["bounds"], _edge(tables.parameters.dimension)

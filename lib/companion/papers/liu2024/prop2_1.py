@@ -286,18 +286,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    noise, price = tables["noise"], tables["price"]
-    excess = (noise["by moments"] / noise["needed"]).max()
-    more = (price["variance, epsilon = 1"] / price["variance that hides"]).min()
-    return (
-        "Left: four falling lines on logarithmic axes; the moments' line lies above the least one "
-        f"by a factor of {excess:.1f} at the most, and the dotted line of the first power crosses "
-        "both. Right: three parallel rising lines; the variance for privacy at epsilon one is at "
-        f"least {more:.0f} times the one that hides. The gradient's size is flat."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, 4.3, 3.4)

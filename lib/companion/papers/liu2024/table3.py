@@ -29,7 +29,7 @@ from companion.papers.liu2024.proposed_runs import (
 from companion.study import Context, Tables, Verdict, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import clearly
-from companion.style import attack_label, drawing
+from companion.style import drawing
 
 PARAMETERS = {**BENCH, **SPACE, **LARGE}
 SETTLES = ("E-017",)
@@ -141,20 +141,6 @@ CAPTION = (
     "decoder trained on other pictures of the data set stands in for Jeon et al.'s pretrained "
     "generator. Right: the first pictures of a batch and their reconstructions by each attack."
 )
-
-
-def alt(tables: Tables) -> str:
-    mine, theirs = (by_size(tables[name], "LPIPS").mean() for name in ("cells", "printed"))
-    mine, theirs = mine / mine["Geiping"], theirs / theirs["Geiping"]
-    distances = " and ".join(
-        f"{mine[name]:.1f} for {attack_label(name)} (printed {theirs[name]:.1f})"
-        for name in ("Jeon", "Ours")
-    )
-    return (
-        "Left: points of three methods by batch size; perceptual "
-        f"distances over Geiping's are {distances}. Right: four rows of small pictures, the "
-        "originals first."
-    )
 
 
 @drawing

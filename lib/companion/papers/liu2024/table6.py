@@ -299,19 +299,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    gains = []
-    for name in ("cells", "printed"):
-        means = by_size(tables[name], "PSNR").mean()
-        gains += [means["w/o FM"] - means["w/o GR and FM"], means["Ours"] - means["w/o FM"]]
-    best = ", ".join(f"{symbol} = {value:g}" for symbol, value in _best_weights(tables).items())
-    return (
-        "Six panels. Top: three metrics by batch size; on average reweighting changes the PSNR by "
-        f"{gains[0]:+.0f} dB and matching by {gains[1]:+.0f} dB here, by {gains[2]:+.0f} and "
-        f"{gains[3]:+.0f} dB in print. Below: PSNR over each weight, highest at {best}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     cells, sweep, printed = tables["cells"], tables["sweep"], printed_beside(tables)

@@ -173,20 +173,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    ours, both = tables["ours"], tables["both errors"]
-    means = ours.groupby("setting")["RMSE"].mean()
-    above = both["PSNR"] - both["least PSNR"]
-    return (
-        f"Two scatters of hollow dots that float up to {above.max():.0f} decibels above a falling "
-        f"curve; {(~both['possible']).sum()} of {len(both)} are marked impossible. Below, dots "
-        f"with long bars over {len(means)} settings, a row for each of "
-        f"{ours['batch size'].nunique()} batch sizes. Run here, errors rise from "
-        f"{means['GradNoise sigma0=0.001']:.1f} to {means['GradNoise sigma0=0.1']:.1f} with noise "
-        f"and from {means['GradPrune p=0.3']:.1f} to {means['GradPrune p=0.99']:.1f} with pruning."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, (below,) = draw_spread(tables, MATCHED, extra=[3.2], first=True)

@@ -263,17 +263,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    ours, theirs = (tables[name].groupby("setting")["RMSE"].mean() for name in ("ours", "printed"))
-    light, heavy = "GradNoise sigma0=0.001", "GradNoise sigma0=0.1"
-    return (
-        f"Dots with long bars over {len(ours)} settings, a row for each of "
-        f"{tables['ours']['batch size'].nunique()} batch sizes. From noise of .001 to .1 errors "
-        f"run here rise from {ours[light]:.1f} to {ours[heavy]:.1f}; the printed ones, at "
-        f"{theirs[light]:.1f} and {theirs[heavy]:.1f}, are high from the lightest noise on."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     return draw_spread(tables, UNMATCHED)[0]

@@ -101,17 +101,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    found = {name: f"{law.exponent:.1f}" for name, law in laws_of(tables["fits"]).items()}
-    return (
-        "Three panels with logarithmic axes. Left: error and span error fall with the width, with "
-        f"slopes of {found['none m']} and {found['span m']}. Middle: both rise with the dimension, "
-        f"with {found['none d']} and {found['span d']}. Right: the error rises with the batch "
-        f"size, with {found['random B']} for random and {found['equal B']} for equal labels, below "
-        "dotted lines of slope one."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, middle, right),) = panels(1, 3, width=3.3, height=2.9)

@@ -112,17 +112,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table = tables["bounds"]
-    found, ratios = exponents(table, "exact"), _slack_by_batch(table)
-    return (
-        f"Four panels on logarithmic axes. Over width all lines fall with slope "
-        f"{found['width']:.1f}; over dimension they rise with {found['dimension']:.1f}; over the "
-        f"batch size the orange line is flat and the exact ones rise to {ratios.iloc[-1]:.1f} "
-        "times its height; over the share removed all rise, pruning and dropout nearly alike."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["bounds"]

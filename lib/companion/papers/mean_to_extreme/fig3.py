@@ -218,16 +218,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    p, widths = tables.parameters, np.exp(_widths(tables))
-    return (
-        "Six panels of risk curves. More noise and a larger norm shift the MSE curves right and "
-        "the PSNR curves left; a larger dimension makes both steeper around their mean: from "
-        f"N = {min(p.dimensions)} to {max(p.dimensions)} the rise of the MSE's curve from 10% to "
-        f"90% narrows from a factor of {widths[0]:.0f} to one of {widths[-1]:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, axes = panels(3, 2, 3.9, 2.5)

@@ -243,19 +243,6 @@ def caption(tables: Tables) -> str:
     )
 
 
-def alt(tables: Tables) -> str:
-    means = tables["metrics"].groupby("sigma")[list(LARGER_IS_BETTER)].mean()
-    first, last = means.iloc[0], means.iloc[-1]
-    return (
-        "Six panels over a logarithmic noise multiplier. MSE rises steadily and PSNR falls "
-        f"linearly, from {first['psnr']:.0f} to {last['psnr']:.0f} dB; NCC ({first['ncc']:.1f} to "
-        f"{last['ncc']:.1f}), NMI ({first['nmi']:.1f} to {last['nmi']:.1f}) and SSIM "
-        f"({first['ssim']:.1f} to {last['ssim']:.1f}) fall: the NMI from the least noise on, the "
-        "SSIM in an S-shape, the NCC in one at larger noise. The perceptual loss rises and levels "
-        "off."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, fine = tables["metrics"], _expectations(tables)

@@ -178,18 +178,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    p = tables.parameters
-    ssim = tables["metrics"].pivot_table(index="sigma", columns="scenario", values="ssim")
-    sigma = (ssim[3] - ssim[1]).idxmax()
-    return (
-        f"Three rows of reconstructions from clear to pure noise; the {p.small_size}-pixel row "
-        f"stays recognisable for longer: at sigma = {sigma:g} its SSIM is {ssim[3][sigma]:.1f}, "
-        f"that of the {p.size}-pixel rows {ssim[1][sigma]:.1f}. Below, the first two scenarios "
-        "share their curves of PSNR, NCC and SSIM but not of the MSE; the third has others."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["metrics"]

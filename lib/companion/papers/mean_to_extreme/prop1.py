@@ -122,17 +122,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    clipping, theory = tables.parameters.max_grad_norm, tables["theory"].set_index("rows M")
-    printed, corrected = math.ceil(clipping), math.ceil(clipping**2)
-    ratio = theory.loc[printed, "theory"] / theory["theory"].min()
-    return (
-        "Log-log plot of variance over the least variance against the number of rows. Measured "
-        f"points follow a line falling as one over M to 1 at M = {corrected}; the printed "
-        f"threshold M = {printed} has a ratio of {ratio:.3g}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table = tables["variance"]

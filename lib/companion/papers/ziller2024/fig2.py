@@ -200,21 +200,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    medians = {
-        name: np.interp(0.5, curve["CDF"], curve["eta"])
-        for name, curve in tables["curves"].groupby("metric")
-    }
-    bound = tables["expectations"].set_index("metric")["bound"] + 0.0
-    return (
-        "Three S-shaped curves from zero to one with simulated points on them. The MSE's passes "
-        f"one half near {medians['MSE']:.2f}, the PSNR's near {medians['PSNR']:.1f} dB, the NCC's "
-        f"near {medians['NCC']:.2f}. Dashed bounds are at {bound['MSE']:.3g}, "
-        f"{bound['PSNR']:.3g} dB and {bound['NCC']:.3f}; the exact expectations of PSNR and NCC "
-        "are just to their right."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curves, points = tables["curves"], tables["points"]

@@ -115,15 +115,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    first, last = (tables["excess"].iloc[i] for i in (0, -1))
-    return (
-        "Excess over the bound in decibel against the dimension, both logarithmic: measured points "
-        f"on a curve that falls from {first['excess']:.1f} dB at dimension {first['N']:.0f} to "
-        f"{last['excess']:.3f} dB at {last['N']:.0f}, always positive."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curve, free = tables["excess"], tables["psnr"].query("`norm over C` < 1")

@@ -254,17 +254,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    curves = tables["curves"]
-    excess = (curves["exact"] / curves["eq. (8)"] - 1).groupby(curves["N"]).max()
-    return (
-        f"Expected NCC against the dimension for {curves['sigma'].nunique()} noise multipliers. "
-        "Measured points lie on the exact curves, which stay above the dashed printed bounds, by "
-        f"up to {excess.iloc[0]:.0%} at N = {excess.index[0]}, and approach them as the dimension "
-        "grows."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     table, curves = tables["ncc"], tables["curves"]

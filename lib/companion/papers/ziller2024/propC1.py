@@ -232,16 +232,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    histograms = tables["nmi"]["NMI of histograms"]
-    return (
-        "NMI against the noise over the data's standard deviation. The curve of differential "
-        f"entropies is negative for little noise, falls to minus infinity at {POLE:.3f}, comes "
-        "back from plus infinity and settles at one; the histogram points fall smoothly from "
-        f"{histograms.iloc[0]:.1f} to {histograms.iloc[-1]:.1f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     curve, points = tables["densities"], tables["nmi"]
