@@ -16,8 +16,9 @@ from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
-from companion.study.exhibits import find_exhibit, judged
+from companion.study.exhibits import find_exhibit, judge, judged
 from companion.study.records import provenance
+from companion.study.results import RESULT_MIME
 from companion.study.session import Study
 from companion.study.spread import read_spread, spread_of, write_spread
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
@@ -26,6 +27,7 @@ from companion.study.verdicts import failures_kept
 
 __all__ = [
     "clean",
+    "judge_again",
     "measure_spread",
     "refresh_notebooks",
     "source_of",
@@ -144,6 +146,39 @@ def refresh_notebooks(
         outcomes = execute(paths, folder / "notebooks", jobs=jobs, console=console, finished=keep)
     outcomes = [replace(o, failure=faults.get(o.name, o.failure)) for o in outcomes]
     return outcomes, [name for name in names if name in changed]
+
+
+def judge_again(project: Path, names: Sequence[str]) -> list[str]:
+    """Judge the stored tables of notebooks again and store the results; run nothing.
+
+    For what judges, falsifies or describes: as long as ``measure`` is the same, so are the tables.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Notebooks, as ``paper/NN_topic``.
+
+    Returns
+    -------
+    list of str
+        Names of the notebooks whose file changed.
+    """
+    changed = []
+    for name in names:
+        path = project / "notebooks" / f"{name}.ipynb"
+        before = path.read_text(encoding="utf-8")
+        notebook = nbformat.reads(before, as_version=4)
+        for exhibit_id, cell in exhibit_cells(notebook).items():
+            tables = read_tables(project / FOLDER / exhibit_id, exhibit_id)
+            data = judge(find_exhibit(exhibit_id).file, tables)._repr_mimebundle_()
+            for output in cell["outputs"]:
+                if RESULT_MIME in output.get("data", {}):
+                    output["data"] = nbformat.from_dict(data)
+        after = nbformat.writes(notebook) + "\n"
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            changed.append(name)
+    return changed
 
 
 def measure_spread(

@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from companion.book.execute import Outcome, check_parameters, execute, notebooks_of
-from companion.book.refresh import measure_spread, refresh_notebooks, tables_kept
+from companion.book.refresh import judge_again, measure_spread, refresh_notebooks, tables_kept
 from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
@@ -152,7 +152,14 @@ def pdf(
 
 
 @app.command()
-def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> None:
+def refresh(
+    only: Only = None,
+    jobs: Jobs = 2,
+    scheduler: Scheduler = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Judge stored tables; run nothing.")
+    ] = False,
+) -> None:
     """Run the notebooks with their own parameters and store the outputs in them."""
     project = registry.project_root()
     console = Console()
@@ -161,6 +168,10 @@ def refresh(only: Only = None, jobs: Jobs = 2, scheduler: Scheduler = None) -> N
         cluster = Study(scheduler=scheduler).cluster
     except (KeyError, ValueError) as error:
         _give_up(console, error.args[0])
+    if judge:
+        changed = judge_again(project, names)
+        _closing(console, f"{len(changed)} of {len(names)} notebooks changed.", failed=False)
+        return
     with _served(cluster, console):
         try:
             outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
