@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 
+from companion.exhibit import at_least
 from companion.experiments.tools import data_folder
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
@@ -160,9 +161,7 @@ def gain(attack: pd.DataFrame) -> tuple[float, float]:
 def gains(attack: pd.DataFrame) -> bool | None:
     """Whether Algorithm 3 succeeds more often at larger q; None where the errors do not tell."""
     rise, error = gain(attack)
-    if rise > STANDARD_ERRORS * error:
-        return True
-    return False if rise + STANDARD_ERRORS * error < RISE else None
+    return at_least(rise, RISE, error, room=RISE)
 
 
 def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:
