@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         clearly,
         every,
         negate,
+        not_above,
         settle,
         within,
     )

@@ -15,6 +15,7 @@ __all__ = [
     "clearly",
     "every",
     "negate",
+    "not_above",
     "settle",
     "within",
 ]
@@ -119,48 +120,59 @@ def clearly(*gaps: tuple[ArrayLike, ArrayLike]) -> bool | None:
     return settle(surely, not any(np.any(gap < -error) for gap, error in pairs))
 
 
-def at_most(
-    value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike, room: ArrayLike = 0.0
-) -> bool | None:
-    """Return whether estimates are at most a limit.
+def at_most(value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike) -> bool | None:
+    """Return whether estimates are at most a limit, clearly (:func:`clearly`).
 
     Parameters
     ----------
     value, limit, standard_error : array_like
         Broadcast; ``standard_error`` is the Monte Carlo error of ``value - limit``.
-    room : array_like
-        How well a value near the limit must be known, for a limit that may be attained: with
-        ``STANDARD_ERRORS`` of its error it may lie so far above the limit. Zero for a value that
-        must be clearly below the limit.
-
-    Returns
-    -------
-    bool or None
-        False if an estimate lies above the limit by more than that error, else True if every one
-        with that error lies below the limit and the room, else None.
 
     Examples
     --------
     >>> at_most(0.9, 1.0, 0.01), at_most(1.1, 1.0, 0.01), at_most(1.0, 1.0, 0.01)
     (True, False, None)
-    >>> at_most(1.0, 1.0, 0.01, room=0.05), at_most(1.1, 1.0, 0.01, room=0.05)
-    (True, False)
     """
-    off = np.asarray(value, float) - np.asarray(limit, float)
-    error = STANDARD_ERRORS * np.asarray(standard_error, float)
-    if np.any(off > error):
-        return False
-    return True if np.all(off + error <= room) else None
+    return clearly((np.asarray(limit, float) - np.asarray(value, float), standard_error))
 
 
-def at_least(
-    value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike, room: ArrayLike = 0.0
-) -> bool | None:
-    """Return whether estimates are at least a limit; as :func:`at_most`.
+def at_least(value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike) -> bool | None:
+    """Return whether estimates are at least a limit, clearly; as :func:`at_most`.
 
     Examples
     --------
-    >>> at_least(0.9, 1.0, 0.01), at_least(1.1, 1.0, 0.01), at_least(0.99, 1.0, 0.01, room=0.1)
-    (False, True, True)
+    >>> at_least(0.9, 1.0, 0.01), at_least(1.1, 1.0, 0.01), at_least(1.0, 1.0, 0.01)
+    (False, True, None)
     """
-    return at_most(np.negative(value), np.negative(limit), standard_error, room)
+    return at_most(np.negative(value), np.negative(limit), standard_error)
+
+
+def not_above(
+    value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike, known_to: ArrayLike
+) -> bool | None:
+    """Return whether no estimate is clearly above a limit that may be attained.
+
+    Parameters
+    ----------
+    value, limit, standard_error : array_like
+        As of :func:`at_most`.
+    known_to : array_like
+        How far above the limit an estimate may lie *with* ``STANDARD_ERRORS`` of its error.
+
+    Returns
+    -------
+    bool or None
+        False if an estimate lies above the limit by more than that error; True if none does and
+        all are known so well; else None.
+
+    Examples
+    --------
+    >>> [not_above(1.0, 1.0, error, known_to=0.05) for error in (0.01, 0.1)]
+    [True, None]
+    >>> not_above(1.1, 1.0, 0.01, known_to=0.5)
+    False
+    """
+    if at_most(value, limit, standard_error) is False:
+        return False
+    known = at_most(value, np.asarray(limit, float) + known_to, standard_error)
+    return settle(known, possibly=True)

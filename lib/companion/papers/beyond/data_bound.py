@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.exhibit import at_most, every
+from companion.exhibit import every, not_above
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
@@ -196,7 +196,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         every(
             (similar["data bound"] < BELOW * similar["bound"]).all(),
             (table["data bound"] <= table["bound"]).all(),
-            at_most(above, 0, error, room=MARGIN),
+            not_above(above, 0, error, known_to=MARGIN),
         ),
         "the attacks stay below the bound from the candidates' distances, which is never above "
         f"the ReRo bound and below {BELOW:g} of it for candidates of one class",

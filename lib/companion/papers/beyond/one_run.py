@@ -18,7 +18,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.exhibit import at_least, at_most
+from companion.exhibit import not_above
 from companion.experiments.tools import (
     as_numpy,
     attack_repeatedly,
@@ -604,8 +604,8 @@ def _holds(row: pd.Series) -> bool | None:
     measured, bound, error = row["measured"], row["bound"], row["standard error"]
     if row["holds"] == "equal":
         return within(measured, bound, error, max(EXACT_MARGIN * abs(bound), LEAST_MARGIN))
-    compare = at_most if row["holds"] == "at most" else at_least
-    return compare(measured, bound, error, room=BOUND_MARGIN * abs(bound))
+    sign = 1 if row["holds"] == "at most" else -1
+    return not_above(sign * measured, sign * bound, error, known_to=BOUND_MARGIN * abs(bound))
 
 
 def report_agrees(report: pd.DataFrame) -> pd.Series:
