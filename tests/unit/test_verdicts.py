@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
@@ -14,7 +13,6 @@ from companion.study.verdicts import (
     Verdict,
     VerdictError,
     check,
-    clearly,
     compare,
     failures_kept,
     half_unit,
@@ -24,7 +22,6 @@ from companion.study.verdicts import (
     raise_failed,
     refute,
     rounded,
-    within,
 )
 
 
@@ -280,24 +277,6 @@ def test_the_worst_of_all_is_a_failure():
     verdicts = [Verdict("A-001", status, "") for status in ("failed", "refuted")]
     assert overall(verdicts) == "failed"
     assert overall([]) == "pending"
-
-
-def test_an_estimate_is_inside_a_margin_with_its_error_or_outside_or_neither():
-    assert within([1.0, 1.02], 1.0, [0.005, 0.005], 0.05) is True
-    assert within([1.0, 1.2], 1.0, 0.005, 0.05) is False
-    # a larger error decides less, and never turns a false claim into a true one
-    assert [within(1.2, 1.0, error, 0.05) for error in (0.01, 0.1, 10.0)] == [False, None, None]
-    assert [within(1.0, 1.0, error, 0.05) for error in (0.01, 0.1)] == [True, None]
-
-
-def test_a_gap_is_clear_by_its_error_or_not_at_all():
-    assert [clearly((1.0, error)) for error in (0.2, 0.3, 3.0)] == [True, None, None]
-    assert [clearly((-1.0, error)) for error in (0.2, 0.3, 3.0)] == [False, None, None]
-    assert clearly(([1.0, -1.0], [10.0, 0.1]), (5.0, 0.1)) is False  # one below is enough
-    assert clearly((1.0, 0.1), ([2.0, 0.3], 0.1)) is None
-    assert clearly((0.0, 0.0)) is True  # printed numbers that tie
-    for gap, error in ((math.nan, 0.1), (1.0, math.nan)):
-        assert clearly((gap, error)) is None
 
 
 def test_what_the_error_does_not_decide_says_what_would():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from companion.study.logic import every as jointly
 from companion.study.session import Context
 from reconrisk import DPSGD, arguments, datasets
 
@@ -122,11 +123,6 @@ def distance_to_law(values: np.ndarray, cdf) -> tuple[float, float]:
     steps = np.arange(at.size + 1) / at.size
     distance = max((steps[1:] - at).max(), (at - steps[:-1]).max())
     return float(distance), 0.5 / float(np.sqrt(at.size))
-
-
-def jointly(*holds: bool | None) -> bool | None:
-    """Whether all hold: False if one does not, None if none fails and one is not decided."""
-    return False if False in holds else None if None in holds else True
 
 
 #: what :func:`mnist` reads, for the tables' ``subsets``

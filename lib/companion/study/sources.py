@@ -33,7 +33,7 @@ PACKAGES = ("reconrisk", "companion")
 #: invalidate finished tasks. It acts on a result when that is assembled from them, and parameter
 #: values are in the tasks themselves.
 _IN_TASKS = ("reconrisk.datasets",)
-_NOT_IN_TASKS = ("companion.study", "companion.style", "companion.book", "companion.cli")
+_NOT_IN_TASKS = tuple(f"companion.{room}" for room in ("study", "style", "exhibit", "book", "cli"))
 
 
 def source_files(module: str) -> dict[str, Path]:

@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from companion.study import registry
+from companion.study.logic import STANDARD_ERRORS, clearly, within
 from companion.study.tables import Origin
 
 __all__ = [
@@ -55,9 +55,6 @@ STATUSES = (
 
 #: those that say nothing of the paper
 UNJUDGED = ("not run here", "not decided")
-
-#: Monte Carlo standard errors allowed on top of the printed precision (two-sided 6e-5).
-STANDARD_ERRORS = 4.0
 
 
 class VerdictError(AssertionError):
@@ -360,51 +357,6 @@ def refute(
         erratum=row.id if row else "",
         on=_part(stand_in),
     )
-
-
-def within(
-    value: ArrayLike, expected: ArrayLike, standard_error: ArrayLike, margin: ArrayLike
-) -> bool | None:
-    """Return whether estimates equal expected values up to a margin stated before the run.
-
-    Parameters
-    ----------
-    value, expected, standard_error, margin : array_like
-        Broadcast; ``standard_error`` is the Monte Carlo error of ``value - expected``.
-
-    Returns
-    -------
-    bool or None
-        True if every estimate lies inside the margin *with* ``STANDARD_ERRORS`` of its error, False
-        if one lies outside of it with that error, None if neither: a larger error decides less.
-
-    Examples
-    --------
-    >>> within(1.02, 1.0, 0.001, 0.05), within(1.2, 1.0, 0.001, 0.05), within(1.02, 1.0, 0.02, 0.05)
-    (True, False, None)
-    """
-    off = np.abs(np.asarray(value, float) - np.asarray(expected, float))
-    error = STANDARD_ERRORS * np.asarray(standard_error, float)
-    if np.all(off + error <= margin):
-        return True
-    return False if np.any(off - error > margin) else None
-
-
-def clearly(*gaps: tuple[ArrayLike, ArrayLike]) -> bool | None:
-    """Whether all gaps are above zero, of pairs of gaps and their standard errors.
-
-    True if each is by ``STANDARD_ERRORS`` of its error, False if one is below zero by more than as
-    many, else None: a larger error decides less.
-
-    Examples
-    --------
-    >>> clearly((1.0, 0.2)), clearly((-1.0, 0.2)), clearly(([1.0, 0.1], 0.2))
-    (True, False, None)
-    """
-    pairs = [(np.asarray(g, float), STANDARD_ERRORS * np.asarray(e, float)) for g, e in gaps]
-    if any(np.any(gap < -error) for gap, error in pairs):
-        return False
-    return True if all(np.all(gap >= error) for gap, error in pairs) else None
 
 
 def _printed_statement(target: str, erratum: str) -> str:

@@ -32,165 +32,171 @@
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
 """
 
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
 from reconrisk._extras import require
 
 require("torch", "reconrisk.attacks")
 
-from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
-from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
-from reconrisk.attacks._levenberg_marquardt import minimise_squares
-from reconrisk.attacks.analytic import (
-    Observation,
-    known_scale,
-    observe,
-    ratio_by_row,
-    rows_for_least_noise,
-    unscaled,
-    with_estimated_scale,
-)
-from reconrisk.attacks.analytic_inversion import analytic_attack, layer_ratio
-from reconrisk.attacks.baselines import (
-    conversion_success,
-    mean_record_mse,
-    nearer_records,
-    nearest_neighbour_mse,
-)
-from reconrisk.attacks.bit_layer import (
-    BitLayer,
-    binary_mmse,
-    bit_amplitudes,
-    bit_energies,
-    bits_attack,
-    coded_attack,
-    expected_mse_of_bits,
-    pixel_bits,
-    pixels_from_bits,
-    send_coded,
-)
-from reconrisk.attacks.deep_inversion import (
-    Objective,
-    best_objective,
-    greedy_matching,
-    invert_updates,
-    total_variation,
-)
-from reconrisk.attacks.deep_least_squares import NormalLaw, refine_updates
-from reconrisk.attacks.estimators import (
-    clip_to_range,
-    james_stein,
-    posterior_on_sphere,
-    scaled_direction,
-    shrink,
-    unbiased_on_sphere,
-)
-from reconrisk.attacks.feature_least_squares import FittedFeatures, fit_features
-from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
-from reconrisk.attacks.first_layer import first_layer_release, match_with_prior
-from reconrisk.attacks.gradient_inversion import (
-    Inversion,
-    deep_leakage,
-    invert_gradients,
-)
-from reconrisk.attacks.gradient_matching import (
-    LOSSES,
-    infer_labels,
-    linearised_information,
-    linearised_variance,
-    match_gradients,
-    rank_one_start,
-)
-from reconrisk.attacks.image_priors import (
-    LatentSpace,
-    TunedSpace,
-    UntrainedSpace,
-    generative_attack,
-)
-from reconrisk.attacks.imprint import (
-    Imprints,
-    imprint_attack,
-    imprint_thresholds,
-    isolated_share,
-    read_imprints,
-)
-from reconrisk.attacks.independent_components import (
-    Components,
-    component_attack,
-    row_space,
-    stretch,
-    unmix,
-)
-from reconrisk.attacks.learnt_prior import denoise, noise_of, posterior_sample
-from reconrisk.attacks.least_squares_inversion import (
-    class_means,
-    gaussian_prior_attack,
-    span_attack,
-)
-from reconrisk.attacks.model_based import train_linear_reconstructor, train_reconstructor
-from reconrisk.attacks.polar_codes import (
-    PolarCode,
-    bhattacharyya,
-    polar_code,
-    polar_decode,
-    polar_encode,
-)
-from reconrisk.attacks.prior_aware import (
-    SCORES,
-    Guesses,
-    StepScores,
-    StepScoresObserver,
-    draw_priors,
-    likelihood_score,
-    printed_likelihood_score,
-    prior_aware_attack,
-    shared_trajectory_attack,
-    success_by_prior_size,
-    success_interval,
-    sum_score,
-    top_score,
-)
-from reconrisk.attacks.prior_estimators import (
-    SecondMoments,
-    list_posterior,
-    second_moments,
-    wiener_filter,
-)
-from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
-from reconrisk.attacks.sparse_batches import (
-    SparseBatch,
-    determined_by_zeros,
-    expected_sparse_trials,
-    sparse_batch_attack,
-    sparse_hit_probability,
-)
-from reconrisk.attacks.step_matching import average_matched, match_steps, matching_limit
-from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
-from reconrisk.attacks.transform_layer import (
-    TransformPrior,
-    allocate_bits,
-    laplace_cells,
-    transform_attack,
-    transform_prior,
-)
-from reconrisk.attacks.two_layer_masks import refine_with_masks
-from reconrisk.attacks.two_layer_moments import (
-    GradientMoments,
-    TensorReconstruction,
-    gradient_moments,
-    project_tensor,
-    tensor_attack,
-)
-from reconrisk.attacks.two_layer_refinement import (
-    Refinement,
-    refine_in_span,
-    refine_records,
-)
-from reconrisk.attacks.vmf_analytic import (
-    candidate_directions,
-    draw_vmf_scores,
-    observe_vmf,
-    vmf_attack_success,
-    vmf_likelihood_score,
-)
+if TYPE_CHECKING:
+    from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
+    from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
+    from reconrisk.attacks._levenberg_marquardt import minimise_squares
+    from reconrisk.attacks.analytic import (
+        Observation,
+        known_scale,
+        observe,
+        ratio_by_row,
+        rows_for_least_noise,
+        unscaled,
+        with_estimated_scale,
+    )
+    from reconrisk.attacks.analytic_inversion import analytic_attack, layer_ratio
+    from reconrisk.attacks.baselines import (
+        conversion_success,
+        mean_record_mse,
+        nearer_records,
+        nearest_neighbour_mse,
+    )
+    from reconrisk.attacks.bit_layer import (
+        BitLayer,
+        binary_mmse,
+        bit_amplitudes,
+        bit_energies,
+        bits_attack,
+        coded_attack,
+        expected_mse_of_bits,
+        pixel_bits,
+        pixels_from_bits,
+        send_coded,
+    )
+    from reconrisk.attacks.deep_inversion import (
+        Objective,
+        best_objective,
+        greedy_matching,
+        invert_updates,
+        total_variation,
+    )
+    from reconrisk.attacks.deep_least_squares import NormalLaw, refine_updates
+    from reconrisk.attacks.estimators import (
+        clip_to_range,
+        james_stein,
+        posterior_on_sphere,
+        scaled_direction,
+        shrink,
+        unbiased_on_sphere,
+    )
+    from reconrisk.attacks.feature_least_squares import FittedFeatures, fit_features
+    from reconrisk.attacks.feature_moments import recover_feature_span, recover_features
+    from reconrisk.attacks.first_layer import first_layer_release, match_with_prior
+    from reconrisk.attacks.gradient_inversion import (
+        Inversion,
+        deep_leakage,
+        invert_gradients,
+    )
+    from reconrisk.attacks.gradient_matching import (
+        LOSSES,
+        infer_labels,
+        linearised_information,
+        linearised_variance,
+        match_gradients,
+        rank_one_start,
+    )
+    from reconrisk.attacks.image_priors import (
+        LatentSpace,
+        TunedSpace,
+        UntrainedSpace,
+        generative_attack,
+    )
+    from reconrisk.attacks.imprint import (
+        Imprints,
+        imprint_attack,
+        imprint_thresholds,
+        isolated_share,
+        read_imprints,
+    )
+    from reconrisk.attacks.independent_components import (
+        Components,
+        component_attack,
+        row_space,
+        stretch,
+        unmix,
+    )
+    from reconrisk.attacks.learnt_prior import denoise, noise_of, posterior_sample
+    from reconrisk.attacks.least_squares_inversion import (
+        class_means,
+        gaussian_prior_attack,
+        span_attack,
+    )
+    from reconrisk.attacks.model_based import train_linear_reconstructor, train_reconstructor
+    from reconrisk.attacks.polar_codes import (
+        PolarCode,
+        bhattacharyya,
+        polar_code,
+        polar_decode,
+        polar_encode,
+    )
+    from reconrisk.attacks.prior_aware import (
+        SCORES,
+        Guesses,
+        StepScores,
+        StepScoresObserver,
+        draw_priors,
+        likelihood_score,
+        printed_likelihood_score,
+        prior_aware_attack,
+        shared_trajectory_attack,
+        success_by_prior_size,
+        success_interval,
+        sum_score,
+        top_score,
+    )
+    from reconrisk.attacks.prior_estimators import (
+        SecondMoments,
+        list_posterior,
+        second_moments,
+        wiener_filter,
+    )
+    from reconrisk.attacks.proposed import PROPOSED, feature_match, proposed_attack
+    from reconrisk.attacks.sparse_batches import (
+        SparseBatch,
+        determined_by_zeros,
+        expected_sparse_trials,
+        sparse_batch_attack,
+        sparse_hit_probability,
+    )
+    from reconrisk.attacks.step_matching import average_matched, match_steps, matching_limit
+    from reconrisk.attacks.threat_models import THREAT_MODELS, ThreatModel
+    from reconrisk.attacks.transform_layer import (
+        TransformPrior,
+        allocate_bits,
+        laplace_cells,
+        transform_attack,
+        transform_prior,
+    )
+    from reconrisk.attacks.two_layer_masks import refine_with_masks
+    from reconrisk.attacks.two_layer_moments import (
+        GradientMoments,
+        TensorReconstruction,
+        gradient_moments,
+        project_tensor,
+        tensor_attack,
+    )
+    from reconrisk.attacks.two_layer_refinement import (
+        Refinement,
+        refine_in_span,
+        refine_records,
+    )
+    from reconrisk.attacks.vmf_analytic import (
+        candidate_directions,
+        draw_vmf_scores,
+        observe_vmf,
+        vmf_attack_success,
+        vmf_likelihood_score,
+    )
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "LOSSES",

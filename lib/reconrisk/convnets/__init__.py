@@ -12,21 +12,27 @@ pretrained generator of Jeon et al. (2021). :class:`Denoiser` is a learnt prior 
 All weights are drawn from a random generator: nothing is pretrained.
 """
 
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
 from reconrisk._extras import require
 
 require("torch", "reconrisk.convnets")
 
-from reconrisk.convnets._classifiers import (
-    BatchNorm,
-    ConvNet,
-    ImprintNetwork,
-    ResNet18,
-    Trace,
-    WideHead,
-    randomise_neurons,
-)
-from reconrisk.convnets._denoisers import Denoiser, train_denoiser
-from reconrisk.convnets._painters import Decoder, ImagePrior, train_decoder
+if TYPE_CHECKING:
+    from reconrisk.convnets._classifiers import (
+        BatchNorm,
+        ConvNet,
+        ImprintNetwork,
+        ResNet18,
+        Trace,
+        WideHead,
+        randomise_neurons,
+    )
+    from reconrisk.convnets._denoisers import Denoiser, train_denoiser
+    from reconrisk.convnets._painters import Decoder, ImagePrior, train_decoder
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "BatchNorm",

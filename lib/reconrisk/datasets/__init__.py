@@ -9,15 +9,22 @@ checksums before they are parsed (``DATA_SETS``). A missing, damaged or wrong fi
 and what was expected.
 """
 
-from reconrisk.datasets._bundled import PHOTOGRAPHS, digits
-from reconrisk.datasets._classified import BUNDLED, CLASSIFIED, classified
-from reconrisk.datasets._decode import EXTENSIONS
-from reconrisk.datasets._features import WEIGHTS_FILE, feature_map, features
-from reconrisk.datasets._known import DATA_SETS, DataSet, KnownFile
-from reconrisk.datasets._labelled import LabelledFeatures, LabelledImages, grey_at
-from reconrisk.datasets._own import HALVES, MOST_OUTPUTS, OWN, SMALL, own_images, own_listing
-from reconrisk.datasets._photographs import folder_photographs, is_imagenet, pictures
-from reconrisk.datasets._samples import IMAGENET_SAMPLE, SAMPLES, Sample
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
+
+if TYPE_CHECKING:
+    from reconrisk.datasets._bundled import PHOTOGRAPHS, digits
+    from reconrisk.datasets._classified import BUNDLED, CLASSIFIED, classified
+    from reconrisk.datasets._decode import EXTENSIONS
+    from reconrisk.datasets._features import WEIGHTS_FILE, feature_map, features
+    from reconrisk.datasets._known import DATA_SETS, DataSet, KnownFile
+    from reconrisk.datasets._labelled import LabelledFeatures, LabelledImages, grey_at
+    from reconrisk.datasets._own import HALVES, MOST_OUTPUTS, OWN, SMALL, own_images, own_listing
+    from reconrisk.datasets._photographs import folder_photographs, is_imagenet, pictures
+    from reconrisk.datasets._samples import IMAGENET_SAMPLE, SAMPLES, Sample
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "BUNDLED",

@@ -5,17 +5,17 @@ pair of images; :func:`match` assigns an unordered set of reconstructions to its
 perceptual distance needs PyTorch and is imported on first use.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-from reconrisk._extras import require
-from reconrisk.metrics.matching import Matching, match
-from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
-from reconrisk.metrics.subspace import projection_error
+from reconrisk import lazy
 
 if TYPE_CHECKING:
+    from reconrisk.metrics.matching import Matching, match
     from reconrisk.metrics.perceptual import PerceptualMetric, load_perceptual
+    from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
+    from reconrisk.metrics.subspace import projection_error
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "Matching",
@@ -30,12 +30,3 @@ __all__ = [
     "rmse",
     "ssim",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in {"PerceptualMetric", "load_perceptual"}:
-        require("lpips", f"reconrisk.metrics.{name}")
-        from reconrisk.metrics import perceptual
-
-        return getattr(perceptual, name)
-    raise AttributeError(f"module 'reconrisk.metrics' has no attribute {name!r}")

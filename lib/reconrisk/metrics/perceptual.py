@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments
+from reconrisk._extras import require
 from reconrisk.metrics._backbones import BACKBONES
+
+require("lpips", "reconrisk.metrics.perceptual")
+
+import torch
 
 __all__ = ["PerceptualMetric", "backbone_file", "load_perceptual"]
 

@@ -5,37 +5,44 @@ and raises ``ValueError`` if one is outside the range that its docstring states.
 activations of neural networks and their Hermite coefficients.
 """
 
-from reconrisk.special._bessel import (
-    bessel_ratio,
-    bessel_ratio_inverse,
-    log_iv,
-    log_iv_reduced,
-)
-from reconrisk.special._blocks import log1mexp
-from reconrisk.special._cosine import log_cap_tail, log_cosine_tail
-from reconrisk.special._cosine_quantile import log_cosine_quantile
-from reconrisk.special._gamma import (
-    log_gamma_density,
-    log_gamma_lower,
-    log_gamma_quantile,
-    log_gamma_upper,
-)
-from reconrisk.special._hermite import (
-    ACTIVATIONS,
-    Activation,
-    activation,
-    hermite_coefficient,
-    normal_mean,
-    tensor_orders,
-)
-from reconrisk.special._noncentral_chi2 import log_noncentral_chi2_cdf
-from reconrisk.special._normal import (
-    log_normal_cdf,
-    log_normal_cdf_shifted,
-    log_normal_quantile,
-)
-from reconrisk.special._quadrature import log_integral
-from reconrisk.special._stirling import log_binomial_pmf
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
+
+if TYPE_CHECKING:
+    from reconrisk.special._bessel import (
+        bessel_ratio,
+        bessel_ratio_inverse,
+        log_iv,
+        log_iv_reduced,
+    )
+    from reconrisk.special._blocks import log1mexp
+    from reconrisk.special._cosine import log_cap_tail, log_cosine_tail
+    from reconrisk.special._cosine_quantile import log_cosine_quantile
+    from reconrisk.special._gamma import (
+        log_gamma_density,
+        log_gamma_lower,
+        log_gamma_quantile,
+        log_gamma_upper,
+    )
+    from reconrisk.special._hermite import (
+        ACTIVATIONS,
+        Activation,
+        activation,
+        hermite_coefficient,
+        normal_mean,
+        tensor_orders,
+    )
+    from reconrisk.special._noncentral_chi2 import log_noncentral_chi2_cdf
+    from reconrisk.special._normal import (
+        log_normal_cdf,
+        log_normal_cdf_shifted,
+        log_normal_quantile,
+    )
+    from reconrisk.special._quadrature import log_integral
+    from reconrisk.special._stirling import log_binomial_pmf
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "ACTIVATIONS",

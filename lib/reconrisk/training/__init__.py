@@ -10,33 +10,39 @@
 - ``_jacobians``: the derivatives of client updates in the images.
 """
 
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
 from reconrisk._extras import require
 
 require("torch", "reconrisk.training")
 
-from reconrisk.training._autograd import per_example_gradients, single_record_steps
-from reconrisk.training._backpropagation import (
-    backward_pass,
-    mean_gradient,
-    network_accuracy,
-    one_hot,
-)
-from reconrisk.training._bulk import (
-    Observer,
-    Trajectories,
-    record_trajectories,
-    train_many,
-)
-from reconrisk.training._clients import client_updates, update_function
-from reconrisk.training._defended import DefendedTraining, train_under_defences
-from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
-from reconrisk.training._jacobians import update_jacobian
-from reconrisk.training._mini_batches import (
-    Release,
-    poisson_batches,
-    release_gradients,
-    train_mini_batches,
-)
+if TYPE_CHECKING:
+    from reconrisk.training._autograd import per_example_gradients, single_record_steps
+    from reconrisk.training._backpropagation import (
+        backward_pass,
+        mean_gradient,
+        network_accuracy,
+        one_hot,
+    )
+    from reconrisk.training._bulk import (
+        Observer,
+        Trajectories,
+        record_trajectories,
+        train_many,
+    )
+    from reconrisk.training._clients import client_updates, update_function
+    from reconrisk.training._defended import DefendedTraining, train_under_defences
+    from reconrisk.training._factors import Factors, Weights, accuracy, gradient_factors
+    from reconrisk.training._jacobians import update_jacobian
+    from reconrisk.training._mini_batches import (
+        Release,
+        poisson_batches,
+        release_gradients,
+        train_mini_batches,
+    )
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "DefendedTraining",

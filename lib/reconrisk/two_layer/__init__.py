@@ -12,14 +12,21 @@ The weights are not stored: neurons are generated in chunks from counter-based s
 of the chunk size. NumPy only; double precision, from single-precision weights.
 """
 
-from reconrisk.two_layer._jacobians import gradient_jacobians, inner_gradient_jacobians
-from reconrisk.two_layer._network import Neurons, TwoLayer
-from reconrisk.two_layer._release import (
-    OutputGradient,
-    aggregate_gradients,
-    release_output_gradient,
-)
-from reconrisk.two_layer._steps import LocalSteps, Simulation, simulate
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
+
+if TYPE_CHECKING:
+    from reconrisk.two_layer._jacobians import gradient_jacobians, inner_gradient_jacobians
+    from reconrisk.two_layer._network import Neurons, TwoLayer
+    from reconrisk.two_layer._release import (
+        OutputGradient,
+        aggregate_gradients,
+        release_output_gradient,
+    )
+    from reconrisk.two_layer._steps import LocalSteps, Simulation, simulate
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
     "LocalSteps",

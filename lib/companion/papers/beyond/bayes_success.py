@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special as sc
 
+from companion.exhibit import at_most, every
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, within
@@ -245,11 +246,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     opposite, planar, simplex = tables["extremes"].iloc[0]
     off = (simulated["simulated"] - simulated["exact"]).abs()
     excess = geometries["success"] - geometries["simplex"]
-    error = STANDARD_ERRORS * geometries["standard error"]
-    beaten = True if (excess - error > ABOVE).any() else None
-    beaten = False if (excess + error < ABOVE).all() else beaten
     proved = opposite < 1e-12 and simplex > 0 and planar < 1e-9
-    attained = None if proved and beaten is None else proved and not beaten
+    attained = every(proved, at_most(excess, ABOVE, geometries["standard error"]))
     top = gaps.loc[gaps["orthogonal"].idxmax()]
     largest = top["n"] == 4 and abs(top["orthogonal"] - 0.094) < 5e-4
     small = _gaps_by_size(tables).query("epsilon <= 4").groupby("epsilon")["gap"]

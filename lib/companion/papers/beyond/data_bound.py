@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from companion.exhibit import every, not_above
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import STANDARD_ERRORS, rounded
@@ -187,15 +188,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["success"]
     scores = table[["sum", "likelihood"]]
     above = scores.sub(table["data bound"], axis=0)
-    error = STANDARD_ERRORS * (scores * (1 - scores)).div(table["trials"], axis=0) ** 0.5
-    below = True if (above + error < MARGIN).all(axis=None) else None
-    below = False if (above - error > 0).any(axis=None) else below
+    error = (scores * (1 - scores)).div(table["trials"], axis=0) ** 0.5
     similar = table[table["candidates"] == "one class"]
-    never_above = (table["data bound"] <= table["bound"]).all()
     most = _tightest(tables)
     verdict = check(
         "beyond/data_bound",
-        (similar["data bound"] < BELOW * similar["bound"]).all() and never_above and below,
+        every(
+            (similar["data bound"] < BELOW * similar["bound"]).all(),
+            (table["data bound"] <= table["bound"]).all(),
+            not_above(above, 0, error, known_to=MARGIN),
+        ),
         "the attacks stay below the bound from the candidates' distances, which is never above "
         f"the ReRo bound and below {BELOW:g} of it for candidates of one class",
         ours=f"{len(table)} settings; most at epsilon = {most['epsilon']:g}, n = {most['n']:g}: "

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS
 from companion.experiments.tools import MNIST, as_numpy, jointly, mnist, photographs, tensor
 from companion.papers.beyond.reconstruction_styles import STYLES
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -106,7 +107,7 @@ def measure(study: Context) -> Tables:
                         "ratio": ratio,
                         "theory": (expected * variance).sum() / variance.sum(),
                         "standard error": _error(residual) / variance.mean(),
-                        "not worse": change.mean() < 4 * _error(change),
+                        "not worse": change.mean() < STANDARD_ERRORS * _error(change),
                     }
                 )
     return Tables(

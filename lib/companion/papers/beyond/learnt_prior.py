@@ -12,11 +12,13 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS, every
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.beyond.record_errors import (
     MARGIN,
-    at_most,
     ratio_of_means,
+    ratios_at_least,
+    ratios_at_most,
     standard_error,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -264,7 +266,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     learnt = paying.query(_of(LEARNT, WIENER))
     yield check(
         "beyond/learnt_prior",
-        at_most(learnt, 1.0) if len(learnt) else False,
+        every(len(learnt), ratios_at_most(learnt, 1.0)),
         f"from sigma = {low:g} to {high:g} the denoiser errs less on digits that it has not seen "
         "than the filter that knows their mean and covariance",
         ours="its error over the filter's: " + _listing(learnt),
@@ -274,7 +276,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     floor = pairs.query(_of(LISTED, LEARNT))
     yield check(
         "O-116",
-        at_most(floor) if len(floor) else False,
+        every(len(floor), ratios_at_most(floor)),
         "at no noise does the denoiser err less than the posterior mean over a list that holds "
         "the record",
         ours="the list's error over the denoiser's: " + _listing(floor),
@@ -284,12 +286,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     paying = paying[paying["sigma"] <= UP_TO * 1.001]
     drawn = paying.query(_of(DRAWN, LEARNT))
     least, most = DRAWS
-    ratio, chance = drawn["ratio"], 4 * drawn["standard error"]
-    inside = bool(len(drawn)) and (ratio - chance > least).all() and (ratio + chance < most).all()
-    outside = (ratio + chance < least).any() or (ratio - chance > most).any()
     yield check(
         "O-117",
-        True if inside else False if outside or not len(drawn) else None,
+        every(len(drawn), ratios_at_least(drawn, least), ratios_at_most(drawn, most)),
         f"a draw of the diffusion model errs by {least:g} times the denoiser's mean squared error "
         f"or more, and by less than {most:g} times, from sigma = {low:g} to {UP_TO:g}: an exact "
         "draw from the posterior has twice",
@@ -305,7 +304,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     chance = ratio * np.hypot(*(t["standard error"] / t["ratio"] for t in (digits, garments)))
     yield check(
         "O-118",
-        bool(len(ratio)) and (ratio - 4 * chance > COSTS).all(),
+        bool(len(ratio)) and (ratio - STANDARD_ERRORS * chance > COSTS).all(),
         "on garments, which it has not learnt, the denoiser of digits gains less: its error over "
         f"that of the shrunken copy, which needs no prior, is more than {COSTS:g} times as large "
         f"as on digits, from sigma = {low:g} to {UP_TO:g}",

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from companion.exhibit import every
 from companion.experiments.batch_attacks import (
     Attacked,
     attack_task,
@@ -459,9 +460,7 @@ def _agreement(tables: Tables) -> bool | None:
     apart, trained = tables["differences"], tables["differences in accuracy"]
     rebuilt = within(apart["equal cosine"], 0.0, apart["error"], _SAME)
     useful = within(trained["equal cosine"], 0.0, trained["error"], _SAME_ACCURACY)
-    return (
-        None if None in (rebuilt, useful) and False not in (rebuilt, useful) else rebuilt and useful
-    )
+    return every(rebuilt, useful)
 
 
 def _left_open(differences: pd.DataFrame) -> pd.Series:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import negate
 from companion.experiments.tools import MNIST, attack_repeatedly, distance_to_law, jointly, mnist
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, graded
@@ -122,7 +123,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield refute(
         "E-A-06",
-        holds=None if exact is None else not exact,
+        holds=negate(exact),
         corrected_holds=exact,
         ours=largest,
     )

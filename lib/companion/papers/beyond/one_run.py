@@ -18,6 +18,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
+from companion.exhibit import not_above
 from companion.experiments.tools import (
     as_numpy,
     attack_repeatedly,
@@ -31,7 +32,7 @@ from companion.papers.beyond.run_parameters import HAYES, OURS, RUN
 from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
+from companion.study.verdicts import within
 from companion.style import BOUND, COLOURS, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, Enclosure, bounds, datasets, metrics, privacy, risk
 from reconrisk.attacks import (
@@ -600,14 +601,11 @@ def bounds_hold(rows: pd.DataFrame) -> list[bool | None]:
 
 
 def _holds(row: pd.Series) -> bool | None:
-    over, room = row["measured"] - row["bound"], STANDARD_ERRORS * row["standard error"]
+    measured, bound, error = row["measured"], row["bound"], row["standard error"]
     if row["holds"] == "equal":
-        margin = max(EXACT_MARGIN * abs(row["bound"]), LEAST_MARGIN)
-        return within(row["measured"], row["bound"], row["standard error"], margin)
-    beyond = over if row["holds"] == "at most" else -over
-    if beyond > room:
-        return False
-    return True if beyond + room <= BOUND_MARGIN * abs(row["bound"]) else None
+        return within(measured, bound, error, max(EXACT_MARGIN * abs(bound), LEAST_MARGIN))
+    sign = 1 if row["holds"] == "at most" else -1
+    return not_above(sign * measured, sign * bound, error, known_to=BOUND_MARGIN * abs(bound))
 
 
 def report_agrees(report: pd.DataFrame) -> pd.Series:

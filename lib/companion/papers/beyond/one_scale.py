@@ -6,6 +6,7 @@ attack that it bounds is carried out on the same records. Defences without noise
 the same records: what one record's defended gradient still reveals.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.exhibit import at_most, every
 from companion.experiments.informed_adversary import scene_of
 from companion.experiments.tools import attack_repeatedly, data_folder, mean_and_error
 from companion.papers.beyond.defended_records import defended_records
@@ -374,16 +376,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{guesses['nearest neighbour']:.2f}, mean image {guesses['mean image']:.2f}",
     )
     kept = bounds_kept(table, tables.parameters)
-    surely = [sure.all() for sure, _ in kept.values()]
-    broken = any(wrong.any() for _, wrong in kept.values())
     ratio = table.loc[table["Cramer-Rao"] <= SMALL, "least squares over bound"]
     yield check(
         "O-051",
-        False if broken or not len(ratio) else (True if all(surely) else None),
+        every(len(ratio), *itertools.chain(*kept.values())),
         "at every noise level every bound holds for its attack: ReRo, epsilon and "
         "Bayes' capacity for the prior-aware attack, ReRo of a near miss for gradient matching, "
         "the prior-free tail for the analytic attack, Cramer-Rao for least squares at small noise",
-        ours=", ".join(f"{name} {sure.sum()} of {len(sure)}" for name, (sure, _) in kept.items())
+        ours=", ".join(f"{name} {held.count(True)} of {len(held)}" for name, held in kept.items())
         + f"; least squares over Cramer-Rao {ratio.min():.1f} to {ratio.max():.1f}; ReRo is up to "
         f"{(table['ReRo'] - table['prior-aware']).max():.1f} above the prior-aware attack",
         tolerance=f"{SUCCESS:g} of success, {NEAR:g} of near misses, {EXPECTED:.0%} of the "
@@ -417,11 +417,8 @@ def _above(notions: pd.DataFrame, attack: str, bound: str, by: float) -> pd.Data
     return notions
 
 
-def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, tuple[pd.Series, pd.Series]]:
-    """For each bound, whether it holds for its attack, and whether not, at every noise level.
-
-    Neither, where the Monte Carlo error is too large to tell.
-    """
+def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, list[bool | None]]:
+    """For each bound, whether it holds for its attack, at every noise level."""
     n = p.prior_size
     aware, by_sum = (
         (table[name], table[f"{name} error"]) for name in ("prior-aware", "prior-aware, sum")
@@ -453,10 +450,11 @@ def bounds_kept(table: pd.DataFrame, p: Settings) -> dict[str, tuple[pd.Series, 
 
 def _at_most(
     value: pd.Series, error: pd.Series, bound: pd.Series | float, margin: pd.Series | float
-) -> tuple[pd.Series, pd.Series]:
-    """Where a value is surely at most a bound and a margin, and where surely above."""
-    room, most = STANDARD_ERRORS * error, bound + margin
-    return value + room <= most, value - room > most
+) -> list[bool | None]:
+    """Whether each value is at most a bound and a margin."""
+    return [
+        at_most(*row) for row in np.transpose(np.broadcast_arrays(value, bound + margin, error))
+    ]
 
 
 CAPTION = (
@@ -503,7 +501,7 @@ def _marks(
     axis: Axes, table: pd.DataFrame, name: str, colour: str, marker: str, label: str
 ) -> None:
     look: dict[str, Any] = {"color": colour, "fmt": marker, "ms": 5, "capsize": 2, "label": label}
-    room = 4 * table[f"{name} error"] if f"{name} error" in table else None
+    room = STANDARD_ERRORS * table[f"{name} error"] if f"{name} error" in table else None
     axis.errorbar(table["sigma"], table[name], yerr=room, **look)
 
 

@@ -10,13 +10,14 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure, SubFigure
 
+from companion.exhibit import every
 from companion.experiments.informed_adversary import replayed
 from companion.experiments.tools import as_numpy, jointly
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
-    at_least,
-    at_most,
     ratio_of_means,
+    ratios_at_least,
+    ratios_at_most,
     standard_error,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
@@ -288,9 +289,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     paying = pairs[pairs["epsilon"].between(PAYS[0] / 1.001, PAYS[1] * 1.001)]
     over = {(one, other): paying.query("one == @one and other == @other") for one, other in PAIRS}
     parts = [
-        at_most(over[LEARNT, SEARCH], OF_SEARCH),
-        at_most(over[LEARNT, MEAN], OF_MEAN),
-        at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
+        ratios_at_most(over[LEARNT, SEARCH], OF_SEARCH),
+        ratios_at_most(over[LEARNT, MEAN], OF_MEAN),
+        ratios_at_least(over[SEARCH, MEAN].query("epsilon == @PAYS[0]"), 1.0),
     ]
     both = set(PAYS) <= set(pairs["epsilon"])
     yield from shared_by(
@@ -311,7 +312,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     hidden = pairs.query("one == @LEARNT and other == @MEAN and epsilon <= @NOTHING")
     yield check(
         "O-122",
-        at_least(hidden, HIDDEN) if len(hidden) else False,
+        every(len(hidden), ratios_at_least(hidden, HIDDEN)),
         f"up to epsilon = {NOTHING:g} the learnt prior is not worth much either: more than "
         f"{HIDDEN:.0%} of the mean image's error is left",
         ours=_listing(hidden),
@@ -329,9 +330,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-143",
         jointly(
             len(few) > 0 and len(rest) > 0,
-            at_most(listed.query("other == @LEARNT"), 1.0),
-            at_least(few, LIST_HIDDEN),
-            at_most(rest, LIST_TELLS),
+            ratios_at_most(listed.query("other == @LEARNT"), 1.0),
+            ratios_at_least(few, LIST_HIDDEN),
+            ratios_at_most(rest, LIST_TELLS),
         ),
         "who has the record on a list, and its label, errs no more than the denoiser at any "
         f"epsilon; to epsilon = {NOTHING:g} even that leaves {LIST_HIDDEN:.0%} of the mean image's "

@@ -10,11 +10,12 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS, at_least, at_most
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.beyond.record_errors import (
     MARGIN,
-    at_most,
     ratio_of_means,
+    ratios_at_most,
     share_of_hits,
     standard_error,
 )
@@ -199,7 +200,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     ladder = pairs[list(map(_on_the_ladder, pairs["one"], pairs["other"]))]
     yield check(
         "beyond/priors",
-        at_most(ladder),
+        ratios_at_most(ladder),
         "at every noise knowledge lowers the error: of the noise, of the mean and covariance of "
         "such images, of a list with the record",
         ours=f"at sigma = {at:g}: " + ", ".join(f"{mse.loc[at, a]:.3f}" for a in LADDER),
@@ -208,8 +209,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "O-080",
-        mse.loc[at, COPY] - 4 * sem.loc[at, COPY] > lines[MEAN]
-        and mse.loc[at, WIENER] + 4 * sem.loc[at, WIENER] < lines[NEAREST],
+        mse.loc[at, COPY] - STANDARD_ERRORS * sem.loc[at, COPY] > lines[MEAN]
+        and mse.loc[at, WIENER] + STANDARD_ERRORS * sem.loc[at, WIENER] < lines[NEAREST],
         f"at sigma = {at:g} the row mean errs by more than the mean image, the filter that knows "
         "mean and covariance by less than the nearest other image",
         ours=f"row mean {text[COPY]}, mean image {lines[MEAN]:.3f}, nearest {lines[NEAREST]:.3f}, "
@@ -223,7 +224,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-081",
         len(low) > 0
         and (low[ALONE] >= NEARLY).all()
-        and (named[ALONE] - 4 * named[f"error, {ALONE}"] <= named["bound"]).all(),
+        and at_most(named[ALONE], named["bound"], named[f"error, {ALONE}"]) is not False,
         f"from the release alone whoever has the list names the record in {NEARLY:.0%} of the "
         f"releases or more up to sigma = {NOISE:g}, and nowhere more often than the bound allows",
         ours=f"named (bound): {shares}",
@@ -234,7 +235,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     excess = last[SCALED] - last["bound"]
     yield check(
         "O-083",
-        None if abs(excess) <= 4 * last[f"error, {SCALED}"] else excess > 0,
+        at_least(excess, 0, last[f"error, {SCALED}"]),
         "with the scale, which DP-SGD does not release, the list names the record at sigma = "
         f"{last['sigma']:g} more often than any attack can without it",
         ours=f"{rounded(last[SCALED], last[f'error, {SCALED}'])} with the scale, "
@@ -246,7 +247,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     floor = pairs[pairs["one"] == LISTED]
     yield check(
         "O-082",
-        at_most(floor),
+        ratios_at_most(floor),
         "no attacker errs less than the one whose list holds the record, at any noise",
         ours=f"its error is at most {floor['ratio'].max():.3f} of another's",
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",

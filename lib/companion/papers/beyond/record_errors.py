@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import at_least, at_most
+
 #: how far below the best attacker's error another may come, relative, errors included
 MARGIN = 0.02
 
@@ -28,7 +30,7 @@ def share_of_hits(hits: np.ndarray) -> tuple[float, float]:
     return float(hits.mean()), max(standard_error(hits.mean(axis=0)), 1 / hits.size)
 
 
-def at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
+def ratios_at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
     """Whether ratios are at most a number; None where four standard errors do not tell.
 
     Parameters
@@ -36,15 +38,9 @@ def at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None:
     pairs : DataFrame
         With columns ``ratio`` and ``standard error``.
     """
-    spread = 4 * pairs["standard error"]
-    if (pairs["ratio"] - spread > most).any():
-        return False
-    return True if (pairs["ratio"] + spread <= most).all() else None
+    return at_most(pairs["ratio"], most, pairs["standard error"])
 
 
-def at_least(pairs: pd.DataFrame, least: float) -> bool | None:
-    """Whether ratios are at least a number; as :func:`at_most`."""
-    spread = 4 * pairs["standard error"]
-    if (pairs["ratio"] + spread < least).any():
-        return False
-    return True if (pairs["ratio"] - spread >= least).all() else None
+def ratios_at_least(pairs: pd.DataFrame, least: float) -> bool | None:
+    """Whether ratios are at least a number; as :func:`ratios_at_most`."""
+    return at_least(pairs["ratio"], least, pairs["standard error"])

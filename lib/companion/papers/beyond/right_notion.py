@@ -11,6 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import special as sc
 
+from companion.exhibit import at_most, settle
 from companion.experiments.tools import data_folder, jointly, mean_and_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
@@ -329,10 +330,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 def _below(table: pd.DataFrame, value: pd.Series, bound: pd.Series) -> bool | None:
     """Whether values lie below bounds, up to the margin with their errors; None if undecided."""
-    error = STANDARD_ERRORS * table["standard error"]
-    if (value + error <= bound + MARGIN).all():
-        return True
-    return False if (value - error > bound).any() else None
+    error = table["standard error"]
+    kept, exceeded = at_most(value, bound + MARGIN, error), at_most(value, bound, error) is False
+    return settle(kept, not exceeded)
 
 
 def _broken(tables: Tables) -> Verdict:

@@ -18,9 +18,9 @@ from companion.experiments.informed_adversary import (
 )
 from companion.experiments.tools import as_numpy, data_folder, jointly
 from companion.papers.beyond.record_errors import (
-    at_least,
-    at_most,
     ratio_of_means,
+    ratios_at_least,
+    ratios_at_most,
     standard_error,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
@@ -301,9 +301,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     late = floors[floors["epsilon"] >= NAMED / 1.001]
     both = len(early) > 0 and len(late) > 0
     parts = [
-        at_most(listed, MOST),
-        both and at_least(_of_mean(early, mean), MUCH_LEFT),
-        both and at_most(_of_mean(late, mean), LITTLE_LEFT),
+        ratios_at_most(listed, MOST),
+        both and ratios_at_least(_of_mean(early, mean), MUCH_LEFT),
+        both and ratios_at_most(_of_mean(late, mean), LITTLE_LEFT),
     ]
     yield from shared_by(
         check(
@@ -323,7 +323,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     normal = pairs[pairs["one"] == NORMAL]
     noisy = normal[normal["epsilon"] <= NOTHING * 1.001]
-    parts = [at_most(normal, MOST), len(noisy) > 0 and at_least(noisy, CLOSE)]
+    parts = [ratios_at_most(normal, MOST), len(noisy) > 0 and ratios_at_least(noisy, CLOSE)]
     yield check(
         "O-131",
         jointly(*parts),
@@ -354,7 +354,7 @@ def _rates(tables: Tables) -> Verdict:
     clipped = len(shares) > 1 and slow >= ALL and fast < FEWER
     return check(
         "O-132",
-        at_least(ratio, WORSE) if clipped else False,
+        ratios_at_least(ratio, WORSE) if clipped else False,
         f"at epsilon = {COMPARED:g} the smaller rate has {ALL:.0%} of the targets' gradients "
         f"clipped, the larger one less than {FEWER:.0%}, and eq. (1) errs more at the larger one, "
         f"at least {WORSE:g} times as much",

@@ -13,6 +13,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import special as sc
 
+from companion.exhibit import STANDARD_ERRORS
 from companion.experiments.tools import jointly
 from companion.papers.beyond.power import power_at_level
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
@@ -229,7 +230,9 @@ def _of_largest(z: np.ndarray, batches: int, a: float) -> np.ndarray:
 def judge(tables: Tables) -> Iterator[Verdict]:
     attack = tables["attack"]
     reached = within(attack["success"] - attack["from"], 0, attack["standard error"], CHANCE)
-    kept = bool((attack["success"] - 4 * attack["standard error"] <= attack["to"]).all())
+    kept = bool(
+        (attack["success"] - STANDARD_ERRORS * attack["standard error"] <= attack["to"]).all()
+    )
     for target in ("beyond/samplers", "O-090"):
         yield check(
             target,

@@ -10,6 +10,7 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS
 from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.beyond.record_errors import (
     ratio_of_means,
@@ -205,7 +206,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     steps, stairs, named = (tables[name] for name in ("steps", "stairs", "named"))
     mse = dict(zip(steps["step"], steps["MSE"], strict=True))
     spread = dict(zip(steps["step"], steps["standard error"], strict=True))
-    fall = stairs["ratio"] + 4 * stairs["standard error"] < 1
+    fall = stairs["ratio"] + STANDARD_ERRORS * stairs["standard error"] < 1
     for target in ("beyond/staircase", "O-087"):
         yield check(
             target,
@@ -233,8 +234,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     long, few = (named[named["step"] == s].iloc[0] for s in (LISTED, FEW))
     yield check(
         "O-089",
-        (named["share"] - 4 * named["standard error"] <= named["bound"]).all()
-        and few["share"] - 4 * few["standard error"] > long["share"] + 4 * long["standard error"],
+        (named["share"] - STANDARD_ERRORS * named["standard error"] <= named["bound"]).all()
+        and few["share"] - STANDARD_ERRORS * few["standard error"]
+        > long["share"] + STANDARD_ERRORS * long["standard error"],
         "from the release alone a short list names the record more often than a long one, and "
         "neither more often than paper C's bound for its length allows",
         ours=", ".join(

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS
 from companion.experiments.tools import as_numpy, mean_and_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
@@ -149,7 +150,7 @@ def draw(tables: Tables) -> Figure:
     axis.plot(one["sigma"], one["bound"], color=BOUND, lw=2.2, label="bound of Guo et al.")
     axis.plot(one["sigma"], one["one pixel"], color=PURPLE, label="one pixel")
     look = {"color": PURPLE, "fmt": "o", "ms": 4, "capsize": 2}
-    room = 4 * one["standard error"]
+    room = STANDARD_ERRORS * one["standard error"]
     axis.errorbar(one["sigma"], one["one pixel, measured"], yerr=room, **look)
     for square, width in zip(squares, (0.9, 1.5, 2.1), strict=False):
         own, last = table[table["mean square"] == square], square == squares[-1]

@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import settle
 from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE, SIDE, pairs, standardised, studied_pairs
 from companion.experiments.tools import as_numpy, data_folder, jointly
@@ -134,9 +135,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     rows = rows[rows["data"].isin(sets)].set_index(["row", "data"])
     seen = rows["recognised"]
     hidden = rows.loc[[(prints.label(prints.release_of(pair, "VMF")), "digits") for pair in _ENDS]]
-    barely = bool(hidden["recognised"].max() < BARELY)
     # a share that is larger by chance decides nothing
     surely = hidden["recognised"] - STANDARD_ERRORS * hidden["recognised error"]
+    barely = settle(hidden["recognised"].max() < BARELY, surely.max() < BARELY)
     # the controls: what takes no noise, and what shows nothing
     bare = seen[prints.label(prints.NONE)]["digits"]
     light, strong = (
@@ -156,7 +157,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 bool((light["Gaussian"] > 2 * light["VMF"]).all()),
                 bool(min(bare, shown["clipping"], shown["light Gaussian"]) > EASILY),
                 bool(shown["strong Gaussian"] < EASILY),
-                True if barely else None if surely.max() < BARELY else False,
+                barely,
             ),
             "digits are most like their label's mean picture in more than three of four cases "
             "without defence, with clipping alone and under the lightest Gaussian noise, in fewer "

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import settle
 from companion.experiments import federated
 from companion.experiments.federated import KEY, Pair
 from companion.experiments.tools import data_folder, shown_name
@@ -137,10 +138,9 @@ def gaussian_ahead(gaps: pd.DataFrame) -> bool | None:
     """
     means = [mean_gap(own) for _, own in gaps.groupby(["data", "batch_size"], sort=False)]
     room = CROSSING * gaps["error"]
-    if any(mean <= 0 for mean, _ in means) or (gaps["gap"] + room < -CROSSED).any():
-        return False
     ahead = all(mean > CROSSING * error for mean, error in means)
-    return True if ahead and (gaps["gap"] - room > -CROSSED).all() else None
+    behind = any(mean <= 0 for mean, _ in means) or (gaps["gap"] + room < -CROSSED).any()
+    return settle(ahead and (gaps["gap"] - room > -CROSSED).all(), not behind)
 
 
 def trained_without_noise(table: pd.DataFrame) -> bool:

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from companion.exhibit import settle
 from companion.experiments.batch_attacks import (
     attack_task,
     draw_batches,
@@ -229,9 +230,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     many = clean.drop(few.index)
     # one that misses by chance decides nothing
     chance = STANDARD_ERRORS * (cells["median MSE error"] / cells["start"])[label(LEAKED[0])]
-    works = bool((few < WORKS).all() and len(many) and (many > FAILS).all())
+    works = (few < WORKS).all() and (many > FAILS).all()
     nearly = (few - chance[few.index] < WORKS).all() and (many + chance[many.index] > FAILS).all()
-    decided = works or not (nearly and len(many))
     fails = all(
         (left[label(release)] > 1).all() and (cells["median SSIM"][label(release)] < WORKS).all()
         for release in LEAKED[1:]
@@ -247,7 +247,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(
         check(
             "biswas2024/table3",
-            jointly(works if decided else None, bool(fails), bool(in_print)),
+            jointly(settle(works, nearly), len(many), fails, in_print),
             f"without noise deep leakage leaves less than a fifth of its start's median error up "
             f"to {LARGEST_LEAKED} records and more than a quarter beyond; under the lightest noise "
             "of either mechanism it ends no nearer than the uniform noise it starts from, its "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import at_most
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import (
     KAPPA,
@@ -276,14 +277,11 @@ def _judge_spread(tables: Tables) -> Verdict:
     printed = text[text["metric"] == "gamma_deviation_below"]["value"].astype(float).to_numpy()
     # only the first is measured
     error = 1 / math.sqrt(2 * (tables.parameters.spread_repeats - 1))
-    allowance = np.array([STANDARD_ERRORS * error, 0.0])
     normalised, complement = (other.to_numpy() for other in others)
     largest = np.maximum(normalised, complement)
-    below = True if (largest * (1 + allowance) < printed).all() else None
-    below = False if (largest * (1 - allowance) >= printed).any() else below
     return check(
         "C-033",
-        below,
+        at_most(largest, printed, largest * np.array([error, 0.0])),
         "the standard deviation is below both printed numbers for the two estimates that use that "
         "the ratios' mean is one; for the plain factor 1/N it is about four times them",
         ours=f"with 10,000 samples {complement[0]:.4f} by the complement, {normalised[0]:.3f} "

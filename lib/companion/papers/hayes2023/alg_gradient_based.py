@@ -11,6 +11,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import settle
 from companion.experiments.informed_adversary import images_of, scene_of, train_targets
 from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import gradient_reconstructions as informed
@@ -296,7 +297,7 @@ def _best_loss(tables: Tables, wide: pd.DataFrame) -> Verdict:
         )
     return check(
         "C-007",
-        best if best or worst else None,
+        settle(best, not worst),
         "of the losses tried eq. (1), as printed, with gradients over C or with the L1 distance "
         f"averaged, has the least error at some epsilon, by more than {VISIBLE:.0%}",
         ours=f"error over that of the squared distance: {found}",

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import settle
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import (
     COLOUR,
@@ -330,10 +331,9 @@ def _crossing(
     crossing = crossing_epsilon(attack["MSE"], nearest)
     spread = np.exp(STANDARD_ERRORS * _relative_error(attack))
     first, last = (crossing_epsilon(attack["MSE"] * f, nearest) for f in (1 / spread, spread))
-    inside, outside = low <= first and last <= high, last < low or high < first
     return check(
         target,
-        True if inside else False if outside else None,
+        settle(low <= first and last <= high, not (last < low or high < first)),
         "the attack's mean error falls below the nearest neighbours' between epsilon = "
         f"{low:g} and {high:g}",
         ours=f"near epsilon = {float(rounded(crossing, digits=2)):g}",

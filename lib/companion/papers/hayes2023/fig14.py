@@ -1,12 +1,13 @@
 """Figure 14: bound and improved attack over q, for several epsilons and prior sizes."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import every
 from companion.experiments.tools import data_name
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.papers.hayes2023 import subsampled_attack as subsampled
@@ -119,18 +120,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "C-053",
-        _all(gained.values()),
+        every(*gained.values()),
         "the attack succeeds less often at the smallest q, on average over epsilon",
         ours="; ".join(f"n = {n}: by {rounded(*gain)}" for n, gain in gains.items()),
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         stand_in=tables.stand_in,
     )
-
-
-def _all(found: Iterable[bool | None]) -> bool | None:
-    """False if one is, else None if one is not decided."""
-    found = list(found)
-    return False if False in found else None if None in found else True
 
 
 def _change(bound: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special
 
+from companion.exhibit import at_least
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
@@ -176,7 +177,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{row['likelihood']:.3f}, bound {row['bound']:.3f}"
         for _, row in model[model["epsilon"].isin([1, 4, 8, 32])].iterrows()
     )
-    improves = bool(better.all()) if better.all() or worse.any() else None
+    improves = at_least(top, plain, model["error"])
     corrected = crosses and best.all() and not_behind
     ours = f"orthogonal gradients, Algorithm 2, Algorithm 3, likelihood: {ours}"
     yield check(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import STANDARD_ERRORS
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import Attacked
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -158,7 +159,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     halves = tables["half-way"].set_index("prior size")
     apart = halves["gradient-based"] / halves["prior-aware"]
     ratio = most_often(table)
-    below = table["success"] - 4 * table["standard error"] <= table["bound"] + 1e-9
+    below = table["success"] - STANDARD_ERRORS * table["standard error"] <= table["bound"] + 1e-9
     room = table[table["bound"] < 0.9]
     on_average = (room["success"] - room["bound"]).groupby(room["attack"]).mean() <= 0
     small = table[table["epsilon"].between(10, 100)]

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import at_least
 from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import bounds
 
 #: level at which the bound is solved for kappa
@@ -161,7 +161,4 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 def _at_least(coverage: pd.Series, level: pd.Series | float, repeats: int) -> bool | None:
     """Whether coverages are at their level; None if the number of samples does not tell."""
-    error = STANDARD_ERRORS * np.sqrt(level * (1 - level) / repeats)
-    if (coverage - error >= level - MARGIN).all():
-        return True
-    return False if (coverage + error < level - MARGIN).any() else None
+    return at_least(coverage, level - MARGIN, np.sqrt(level * (1 - level) / repeats))

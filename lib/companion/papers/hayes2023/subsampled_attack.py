@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 
+from companion.exhibit import every, settle
 from companion.experiments.tools import data_folder
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
@@ -133,13 +134,13 @@ def never_above(attack: pd.DataFrame) -> bool | None:
     where even the average is not known to ``ABOUT``.
     """
     over = attack["success"] - attack["bound"]
-    if (over - STANDARD_ERRORS * attack["error"] >= 0).any():
-        return False
     scores = attack.assign(over=over, square=attack["error"] ** 2).groupby(["score", "n"])
     mean, error = scores["over"].mean(), np.sqrt(scores["square"].sum()) / scores.size()
-    if (mean > STANDARD_ERRORS * error).any():
-        return False
-    return True if (error < ABOUT).all() else None
+    return every(
+        not (over >= STANDARD_ERRORS * attack["error"]).any(),
+        not (mean > STANDARD_ERRORS * error).any(),
+        settle((error < ABOUT).all(), possibly=True),
+    )
 
 
 def gain(attack: pd.DataFrame) -> tuple[float, float]:
@@ -160,9 +161,7 @@ def gain(attack: pd.DataFrame) -> tuple[float, float]:
 def gains(attack: pd.DataFrame) -> bool | None:
     """Whether Algorithm 3 succeeds more often at larger q; None where the errors do not tell."""
     rise, error = gain(attack)
-    if rise > STANDARD_ERRORS * error:
-        return True
-    return False if rise + STANDARD_ERRORS * error < RISE else None
+    return settle(rise > STANDARD_ERRORS * error, not rise + STANDARD_ERRORS * error < RISE)
 
 
 def draw_over_rates(axes: Axes, bound: pd.DataFrame, attack: pd.DataFrame) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import settle
 from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
 from companion.experiments.clients import Setting, printed_rows, printed_settings
 from companion.experiments.tools import jointly, mean_and_error, shown_name
@@ -201,9 +202,7 @@ def _clipping_changes_nothing(errors: pd.DataFrame) -> bool | None:
     beside = plain.loc[clipped.index]
     change = (clipped["RMSE"] / beside["RMSE"] - 1).abs()
     room = STANDARD_ERRORS * np.hypot(clipped["RMSE error"], beside["RMSE error"]) / beside["RMSE"]
-    if (change < SCALED).all():
-        return True
-    return False if (change > np.maximum(SCALED, room)).any() else None
+    return settle((change < SCALED).all(), not (change > np.maximum(SCALED, room)).any())
 
 
 def strength_falsifiers() -> tuple[Falsifier, ...]:

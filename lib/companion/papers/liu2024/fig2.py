@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
+from companion.exhibit import at_least, clearly
 from companion.experiments.client_grid import GRID, Grid, originals, rebuilt, run_grid
 from companion.experiments.clients import Setting
 from companion.experiments.tools import mean_and_error
@@ -24,7 +25,6 @@ from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import by_size, printed_cells
 from companion.study import Context, Parameter, Tables, Verdict, measurement, shared_by
 from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import ATTACKS, GREY, attack_label, drawing, panels, picture
 
 #: one batch of CIFAR-10's own images; at 32 pixels the grid's network and 80 iterations recover
@@ -112,12 +112,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     errors = tables["errors"]
     by_attack = errors.pivot(index="setting", columns="attack", values="RMSE")
     pruned = errors[errors["setting"] == SETTINGS[-1].title].set_index("attack")
-    beyond = STANDARD_ERRORS * pruned["RMSE error"]
-    worse = (pruned["RMSE"] - beyond > limit).all()
     yield check_run(
         tables,
         "E-018",
-        True if worse else False if (pruned["RMSE"] + beyond < limit).any() else None,
+        at_least(pruned["RMSE"], limit, pruned["RMSE error"]),
         "pruned to one entry of a hundred, both methods do worse than the mean image",
         ours=" and ".join(f"{e:.2f}" for e in pruned["RMSE"]) + f"; mean image {limit:.2f}",
         elsewhere="one of them does not",
@@ -143,16 +141,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     pairs = tables["undefended"]
     better, error = mean_and_error(pairs["GradientInversion"] - pairs[MATCHED])
     printed_gain = printed.iloc[0] - printed.iloc[1]
-    # worse, or better, beyond doubt; by the printed gain of .01 many pictures would be needed
-    clearly_less, clearly_more = (better + s * STANDARD_ERRORS * error for s in (1, -1))
+    # by the printed gain of .01 many pictures would be needed
+    improves = clearly((better, error))
     yield check_run(
         tables,
         "E-019",
-        True if clearly_more > 0 else False if clearly_less < 0 else None,
+        improves,
         f"and the proposed attack's error is smaller (printed: by {printed_gain:.2f})",
         differs="Without a defence the gradient alone determines the features, and the weight "
         "on them costs a little of the pictures."
-        if clearly_less < 0
+        if improves is False
         else "",
         decided_by="several hundred pictures",
     )

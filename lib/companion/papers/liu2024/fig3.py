@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from companion.exhibit import settle
 from companion.experiments.client_grid import (
     Grid,
     attack_network,
@@ -409,16 +410,13 @@ def _strong_pruning_is_cheaper(points: pd.DataFrame, loss: str = "loss") -> bool
     both = pruned.merge(noisy, on="batch size", suffixes=("", " noise"))
     more = both[loss] - both[f"{loss} noise"]
     error = np.hypot(both["error"], both["error noise"]) if "error" in both else 0 * more
-    if (more < 0).all():
-        return True
-    return False if (more > STANDARD_ERRORS * error).any() else None
+    return settle((more < 0).all(), not (more > STANDARD_ERRORS * error).any())
 
 
 def _mostly(few: int, many: int) -> bool | None:
     """Whether most of the pairs are meant; None where they are too few to be sure of a half."""
-    if few >= MOST * max(1, many):
-        return True
-    return None if few / max(1, many) + STANDARD_ERRORS * 0.5 / max(1, many) ** 0.5 > 0.5 else False
+    share, error = few / max(1, many), 0.5 / max(1, many) ** 0.5
+    return settle(share >= MOST, share + STANDARD_ERRORS * error > 0.5)
 
 
 def _after_training(tables: Tables) -> Verdict:
@@ -432,7 +430,7 @@ def _after_training(tables: Tables) -> Verdict:
     return check_run(
         tables,
         "E-033",
-        True if rises else False if rise + error < in_print else None,
+        settle(rises, not rise + error < in_print),
         "the attack's error rises with every epoch of training before it; from the first to the "
         f"third by {in_print:.2f} in print",
         ours=", ".join(map(rounded, trained["RMSE"], trained["RMSE error"])),

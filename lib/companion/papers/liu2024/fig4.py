@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn import functional
 
+from companion.exhibit import settle
 from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
 from companion.experiments.clients import Setting, printed_settings, seeded
 from companion.experiments.tools import as_numpy, jointly, mean_and_error
@@ -248,14 +249,13 @@ def _judge_control(tables: Tables) -> Verdict:
     control = tables["control"].set_index("matched")
     right = control.loc[[RECOVERED, TRUE]]
     above, room = right["gain"] - GAINS, STANDARD_ERRORS * right["standard error"]
-    gained: bool | None = bool((above > room).all())
-    if not gained and tables.profile != "quick" and (above > -room).all():
-        gained = None  # the quick run decides; others may have too few pictures
+    # the quick run decides; others may have too few pictures
+    gained = settle((above > room).all(), tables.profile != "quick" and (above > -room).all())
     wrong = control.loc[[PUBLISHED, EXCHANGED, RANDOM], "gain"]
     mine, left = control.loc[RECOVERED, "cosine"], control.loc[NOTHING, "reached"]
     return check(
         "liu2024/fig4",
-        jointly(gained, bool(wrong.max() < 0), bool(mine > left)),
+        jointly(gained, wrong.max() < 0, mine > left),
         f"controls: under noise of {CONTROL_NOISE:g} and in batches of {CONTROL_SIZE}, on a "
         "network with more features, the fitted features are nearer to the true ones than those "
         "of pictures rebuilt without them, and matching raises the PSNR with them as with the true "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import every, settle
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.sweep import as_table
@@ -112,12 +113,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     enough = (table["count"] >= table["needed"]).all()
     ends = [_interval(table[name], table["trials"]) for name in ("twice", "exceeded")]
     (low, high), (once, _) = ends
-    holds: bool | None = bool(enough and (high <= allowed).all() and (once > allowed).any())
-    if enough and not holds and (low <= allowed).all() and (high > allowed).any():
-        holds = None
+    surely = (high <= allowed).all() and (once > allowed).any()
+    possibly = (low <= allowed).all() and (high > allowed).any()
     yield check(
         "liu2024/lemB2",
-        holds,
+        every(enough, settle(surely, possibly)),
         "the mean of m random matrices is within twice the printed deviation with probability "
         "1 - delta_1 - delta_0. (With a constant of one it is not.)",
         ours=f"beyond it: {table['twice'].max():.0%} at most; beyond once the deviation: up to "

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.exhibit import every
 from companion.papers.liu2024.floor_orders import (
     ORDER,
     SWEPT,
@@ -176,7 +177,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "E-E-10",
         holds=not (below.any() and len(over_one)),
-        corrected_holds=all(attained) or (None if False not in attained else False),
+        corrected_holds=every(*attained),
         ours=f"error at a printed bound of {worst['printed bound']:.2f}: least squares "
         f"{errors['least squares']}, shrunk {errors['shrunk']}, projected "
         f"{errors['on the sphere']}; zero has 1 at a bound of {over_one.max():.1f}, too",

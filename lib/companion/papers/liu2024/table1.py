@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import every
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     CLIPPED_NOISE,
@@ -308,7 +309,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     orders = all(laws["dropout 1-p"].near(-0.5, NEAR) for laws in both)
     yield check(
         "E-011",
-        orders and (all(close) or (None if False not in close else False)),
+        every(orders, *close),
         "dropping a share p of the neurons is having (1 - p) m: errors and bounds are those of "
         "narrower networks, and grow as (1 - p)^-1/2",
         ours=f"exponents of 1 - p: {slopes(upper, 'dropout 1-p')} (attack), "

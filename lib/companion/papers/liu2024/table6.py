@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import settle
 from companion.experiments.tools import jointly, mean_and_error, perceptual
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_panels import draw_metric, method_entries, printed_beside
@@ -227,7 +228,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-036",
-        None if not as_printed and not beaten else as_printed,
+        settle(as_printed, not beaten),
         "of the weights tried, one at a time, the paper's are best: alpha_TV = 0.01, "
         "alpha_BN = 0.001, alpha_f = 0.1",
         ours=", ".join(beaten) or ("" if as_printed else "others as good, within errors"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import every, settle
 from companion.papers.liu2024.power_laws import (
     NEAR,
     PowerLaw,
@@ -120,12 +121,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     laws = laws_of(tables["exponents"])
     linear = all(laws[name].near(1.0, LINEAR) for name in ("matrix", "tensor"))
     bounds = ((laws["matrix pi"], 1 + NEAR), (laws["tensor pi"], 2 + NEAR))
-    bounded: bool | None = all(law.exponent <= most for law, most in bounds)
-    if linear and not bounded and all(law.low <= most for law, most in bounds):
-        bounded = None
+    bounded = all(law.exponent <= most for law, most in bounds)
+    possibly = all(law.low <= most for law, most in bounds)
     yield check(
         "liu2024/thmB1",
-        bounded and linear,
+        every(linear, settle(bounded, possibly)),
         "the records' error is linear in the perturbation of P and in that of T(V, V, V), with "
         "factors of at most 1/pi_min and 1/pi_min^2",
         ours=f"exponents {slopes(laws, 'matrix', 'tensor')}; of 1/pi_min "

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import at_least, at_most, every
 from companion.experiments.tools import as_numpy, attack_repeatedly, jointly, tensor
 from companion.papers.mean_to_extreme.synthetic_records import (
     RECORDS,
@@ -204,13 +205,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     matching = tables["matching"].iloc[0]
     success = matching["success"]
     error = math.sqrt(success * (1 - success) / matching["trials"])
-    off, ceiling = STANDARD_ERRORS * error, matching["ReRo bound"]
-    surely = 1 / p.candidates < success - off and success + off <= ceiling
-    excluded = success - off > ceiling or success + off <= 1 / p.candidates
-    decided = False if excluded else True if surely else None
     yield check(
         "A-005",
-        decided,
+        every(
+            at_least(success, 1 / p.candidates, error),
+            at_most(success, matching["ReRo bound"], error),
+        ),
         "matching against a prior set succeeds or fails, and (0, gamma)-ReRo bounds it",
         ours=f"success {rounded(success, error)}",
         paper=f"at most {matching['ReRo bound']:.4f}",

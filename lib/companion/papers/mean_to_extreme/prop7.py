@@ -136,12 +136,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "the printed probability overstates the binomial one by (1 - 1/|D|)^-(K - k)",
         ours=f"k = 1: printed {printed:.4f}, exact {exact:.4f}",
     )
-    every, mixture = tables["tails"].iloc[0][["every step a hit", "exact mixture"]]
+    always, mixture = tables["tails"].iloc[0][["every step a hit", "exact mixture"]]
     yield check(
         "A-046",
-        every > mixture,
+        always > mixture,
         "assuming that every step selects the record is conservative",
-        ours=f"all {p.steps} steps: {every:.4g}; exact mixture: {mixture:.4g}",
+        ours=f"all {p.steps} steps: {always:.4g}; exact mixture: {mixture:.4g}",
     )
     total = tables["totals"].iloc[0]
     simulated = tables["simulated selection"].iloc[0]

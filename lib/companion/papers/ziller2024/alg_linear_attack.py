@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 from torch.func import grad, jacrev
 
+from companion.exhibit import every
 from companion.experiments.tools import MNIST, as_numpy, mean_and_error, mnist, tensor
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
@@ -190,9 +191,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     margin = projection.SHARE_MARGIN
     yield check(
         "ziller2024/alg_linear_attack",
-        projection.every(
-            (difference == 0).all(), within(law["distance"], 0, law["standard error"], margin)
-        ),
+        every((difference == 0).all(), within(law["distance"], 0, law["standard error"], margin)),
         "the weight gradient is the record; clipped and noised it is beta X + N(0, C^2 sigma^2 I)",
         ours=f"distribution functions at most {law['distance'].max():.4f} apart for C = 0.5 and 2 "
         "norms",
@@ -221,7 +220,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     lost = (alone - batch["every"]).mean()
     yield check(
         "B-005",
-        projection.every(within(own, alone, error, NCC_MARGIN), lost > 10 * NCC_MARGIN),
+        every(within(own, alone, error, NCC_MARGIN), lost > 10 * NCC_MARGIN),
         "a batch whose records use a block of the B N weights each is rebuilt as well as its "
         "records one at a time; with gradients in all weights it is not",
         ours=f"mean NCCs at most {(own - alone).abs().max():.4f} apart; with gradients in all "
@@ -240,7 +239,7 @@ def _norm_and_noise(table: pd.DataFrame) -> Verdict:
     last = times.iloc[-1]
     return check(
         "B-004",
-        projection.every(
+        every(
             np.allclose(times["norm"], root, rtol=1e-9),
             within(times["noise"] / root, 1, error, NORM_MARGIN),
         ),

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import every
 from companion.experiments.tools import photographs
 from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
@@ -16,7 +17,7 @@ from companion.papers.ziller2024.metric_verdicts import (
     falsifiers,
     worst_deviation,
 )
-from companion.papers.ziller2024.projection_steps import every, within_margin
+from companion.papers.ziller2024.projection_steps import within_margin
 from companion.study import Context, Origin, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import within

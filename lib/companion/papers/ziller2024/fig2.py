@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import every
 from companion.papers.ziller2024.projection_steps import (
     SHARE_MARGIN,
     distance,
-    every,
     released,
     samples_parameter,
     within_margin,

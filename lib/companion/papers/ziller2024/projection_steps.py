@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from companion.experiments.tools import reconstructions
 from companion.study import Context, Parameter
-from companion.study.verdicts import STANDARD_ERRORS, within
+from companion.study.verdicts import within
 from reconrisk import DPSGD
 from reconrisk.attacks import unscaled
 
@@ -92,24 +91,6 @@ def agree(
 ) -> bool | None:
     """Return whether two columns agree, by the column "standard error"; see ``within``."""
     return within(table[measured], table[expected], table["standard error"], margin)
-
-
-def at_most(
-    value: ArrayLike, limit: ArrayLike, standard_error: ArrayLike, margin: ArrayLike
-) -> bool | None:
-    """Return whether estimates are at most a limit plus a margin, None if that is not decided."""
-    off = np.asarray(value, float) - np.asarray(limit, float) - margin
-    error = STANDARD_ERRORS * np.asarray(standard_error, float)
-    if np.all(off + error <= 0):
-        return True
-    return False if np.any(off > error) else None
-
-
-def every(*held: object) -> bool | None:
-    """Return False if one is false, None if one is not decided, else True."""
-    if any(one is not None and not one for one in held):
-        return False
-    return None if None in held else True
 
 
 def distance(values: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:

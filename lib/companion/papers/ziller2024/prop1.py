@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import at_least, at_most, every, negate
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
@@ -75,21 +76,21 @@ def measure(study: Context) -> Tables:
 def judge(tables: Tables) -> Iterator[Verdict]:
     table = tables["mse"]
     right = projection.agree(table, "mean MSE", "eq. (4)", MARGIN * table["eq. (4)"])
-    at_least = (table["eq. (4)"] >= table["eq. (5)"]).all()
+    above = (table["eq. (4)"] >= table["eq. (5)"]).all()
     off = (table["mean MSE"] / table["eq. (4)"] - 1).abs().max()
     mean = check(
         "ziller2024/prop1",
-        projection.every(right, at_least),
+        every(right, above),
         "the mean MSE is eq. (4), with and without clipping, hence at least C^2 sigma^2",
         ours=f"{len(table)} settings, the worst {off:.1%} off",
         tolerance=projection.within_margin(100 * MARGIN, "%"),
     )
     yield from shared_by(mean, "B-006")
     error, margin = table["standard error"], MARGIN * table["eq. (5)"]
-    at_most = projection.at_most(table["mean MSE"], table["eq. (5)"], error, margin)
-    corrected = projection.at_most(table["eq. (5)"], table["mean MSE"], error, margin)
+    printed = at_most(table["mean MSE"], table["eq. (5)"] + margin, error)
+    corrected = at_least(table["mean MSE"], table["eq. (5)"] - margin, error)
     ours = f"E[MSE] up to {(table['mean MSE'] / table['eq. (5)']).max():.0f} times C^2 sigma^2"
     statement = "eq. (21) prints <= where Proposition 1 states >=, and only >= holds"
-    both = projection.every(corrected, None if at_most is None else not at_most)
+    both = every(corrected, negate(printed))
     yield check("B-041", both, statement, ours=ours)
-    yield refute("E-B-02", holds=at_most, corrected_holds=corrected, ours=ours, paper="at most 1")
+    yield refute("E-B-02", holds=printed, corrected_holds=corrected, ours=ours, paper="at most 1")

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from scipy import special
 
+from companion.exhibit import at_most, every
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, measurement, refute
@@ -85,19 +86,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     excess, n = (free["exact"] - free["printed bound"]).to_numpy(), free["N"].to_numpy(float)
     digamma = 10 / math.log(10) * (np.log(n / 2) - special.digamma(n / 2))
     error = bound["standard error"]
-    corrected = projection.every(
+    corrected = every(
         projection.agree(free, "mean", "exact", MARGIN),
-        projection.at_most(bound["Jensen"], bound["mean"], error, MARGIN),
-        projection.at_most(bound["mean"], bound["exact"], error, MARGIN),
+        at_most(bound["Jensen"], bound["mean"] + MARGIN, error),
+        at_most(bound["mean"], bound["exact"] + MARGIN, error),
         np.allclose(excess, digamma, rtol=1e-9, atol=1e-12),
         abs(excess[-1] * n[-1] - 10 / math.log(10)) < 10 / n[-1],
     )
     exceeded = refute(
         "ziller2024/prop2",
         erratum="E-B-01",
-        holds=projection.at_most(
-            table["mean"], table["printed bound"], table["standard error"], MARGIN
-        ),
+        holds=at_most(table["mean"], table["printed bound"] + MARGIN, table["standard error"]),
         corrected_holds=corrected,
         ours="excess over the bound: "
         + ", ".join(

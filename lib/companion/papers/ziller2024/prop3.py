@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
+from companion.exhibit import any_of, at_most, every
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
@@ -173,11 +174,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     exceeded = refute(
         "ziller2024/prop3",
         erratum="E-B-06",
-        holds=_either(
+        holds=any_of(
             projection.agree(table, "mean", "eq. (7)", MARGIN),
-            projection.at_most(table["mean"], table["eq. (8)"], error, MARGIN),
+            at_most(table["mean"], table["eq. (8)"] + MARGIN, error),
         ),
-        corrected_holds=projection.every(
+        corrected_holds=every(
             law,
             limit < 2 / table["N"].max(),
             (table["exact"] <= table["data-free"] * (1 + 1e-12)).all(),
@@ -204,12 +205,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield _smallest_case(tables["two values"].iloc[0])
 
 
-def _either(first: bool | None, second: bool | None) -> bool | None:
-    if first or second:
-        return True
-    return None if None in (first, second) else False
-
-
 def _equality(table: pd.DataFrame, law: bool | None) -> Verdict:
     """B-010: whether eq. (8) is an equality where it is said to be."""
     centred = table[table["centred"]]
@@ -221,7 +216,7 @@ def _equality(table: pd.DataFrame, law: bool | None) -> Verdict:
         holds=projection.agree(centred, "mean", "eq. (8)", MARGIN),
         corrected="There eq. (7) equals eq. (8), but the expectation is above both and tends to "
         "them as N grows.",
-        corrected_holds=projection.every(
+        corrected_holds=every(
             law,
             np.allclose(centred["eq. (7)"], centred["eq. (8)"], rtol=1e-9),
             (above > 0).all() and (by_dimension.diff().iloc[1:] < 0).all(),
@@ -236,7 +231,7 @@ def _smallest_case(two: pd.Series) -> Verdict:
     return refute(
         "E-B-11",
         holds=two["defined at N = 1"],
-        corrected_holds=projection.every(
+        corrected_holds=every(
             two["distance from 1"] < 1e-9,
             within(two["mean"], two["erf"], two["standard error"], MARGIN),
             abs(two["exact"] - two["erf"]) < 1e-9,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import every, negate
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 from companion.study.falsifiers import column, frame, graded, world
@@ -74,9 +75,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     central = within(table["from central"][clipped], 0, error[clipped], margin)
     law = check(
         "ziller2024/prop5",
-        projection.every(
+        every(
             within(table["from non-central"], 0, error, margin),
-            None if central is None else not central,
+            negate(central),
         ),
         "given X, the MSE is C^2 sigma^2 / N times a non-central chi-square variable",
         ours=f"distribution functions at most {table['from non-central'].max():.3f} apart at "

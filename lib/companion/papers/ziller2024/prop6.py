@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import at_most, every
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
@@ -97,7 +98,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     clipped = table["norm over C"] > 1
     bounded = check(
         "ziller2024/prop6",
-        projection.every(right, dominated, np.allclose(exact[~clipped], bound[~clipped])),
+        every(right, dominated, np.allclose(exact[~clipped], bound[~clipped])),
         "P(MSE <= eta) <= P(N/2, N eta / (2 C^2 sigma^2)), with equality without clipping",
         ours=f"{len(table)} thresholds; measured probabilities at most "
         f"{(measured - exact).abs().max():.3f} off",
@@ -109,10 +110,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "ziller2024/prop6",
         erratum="E-B-12",
         # "MSE <= MSE_bound": the bounding variable is the smaller one in distribution
-        holds=projection.at_most(
-            bound[clipped], measured[clipped], table["standard error"][clipped], margin
-        ),
-        corrected_holds=projection.every(right, dominated, (exact < bound)[clipped].all()),
+        holds=at_most(bound[clipped], measured[clipped] + margin, table["standard error"][clipped]),
+        corrected_holds=every(right, dominated, (exact < bound)[clipped].all()),
         ours=f"P(MSE <= eta) against the bound, N = {median['N']:.0f}, ||X|| = "
         f"{median['norm over C']:g} C, median eta: {median['exact']:.2g} against "
         f"{median['bound']:.2g}",

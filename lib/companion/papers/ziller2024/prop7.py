@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import at_most, every
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
 from companion.study.falsifiers import column, frame, graded, world
@@ -116,7 +117,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "eq. (13) is an equality for every known X",
         erratum="E-B-13",
         holds=within(clipped, printed, error, margin),
-        corrected_holds=projection.every(
+        corrected_holds=every(
             within(clipped, table["exact"], error, margin), (table["exact"] >= printed).all()
         ),
         ours=f"at eta = {eta[shown]:.2f} dB and ||X|| = 6 C: "
@@ -129,8 +130,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "B-026",
         "the probability at eta bounds the risk, as for the MSE",
         erratum="E-B-14",
-        holds=projection.at_most(risk, printed, error, margin),
-        corrected_holds=projection.every(
+        holds=at_most(risk, printed + margin, error),
+        corrected_holds=every(
             np.allclose(right, 1 - printed, rtol=1e-9), within(risk, right, error, margin)
         ),
         ours=f"at eta = {eta[0]:g} dB the attack reaches eta with probability "

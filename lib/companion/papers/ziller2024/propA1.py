@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import any_of, every, negate
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
@@ -136,18 +137,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "ziller2024/propA1",
         "the printed parts give the distribution of the NCC",
         erratum="E-B-05",
-        holds=all(as_printed[:2]) or is_75,
+        holds=any_of(every(*as_printed[:2]), is_75),
         corrected="With the parts corrected eq. (75) is the NCC, and no numerical work is needed: "
         "r sqrt(N-2) / sqrt(1 - r^2) is non-central t with N - 2 degrees of freedom and "
         "non-centrality beta ||X - mean|| / (C sigma).",
-        corrected_holds=projection.every(law, ncc[RIGHT_75] < 1e-9),
+        corrected_holds=every(law, ncc[RIGHT_75] < 1e-9),
         ours=f"distribution functions of the exact law and of {tables.parameters.samples:,} NCCs "
         f"at most {ncc['from the exact law']:.4f} apart",
         paper=f"eq. (75) as printed is off by {ncc[PRINTED_75]:.2f} on average",
     )
     yield check(
         "B-042",
-        projection.every(right[0], None if as_printed[0] is None else not as_printed[0]),
+        every(right[0], negate(as_printed[0])),
         "the mean of N noise terms has variance C^2 sigma^2 / N, not / sqrt(N)",
         ours=measured[0],
         paper=f"{printed[0]} printed, {corrected[0]} corrected",
@@ -155,8 +156,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield refute(
         "E-B-05",
-        holds=any((as_printed[0], as_printed[1], as_printed[3], printed_z4)),
-        corrected_holds=projection.every(*right, right_z4),
+        holds=any_of(as_printed[0], as_printed[1], as_printed[3], printed_z4),
+        corrected_holds=every(*right, right_z4),
         ours=f"{measured[0]}, {measured[1]} and mean of Z4 {measured[3]}; N - 1 degrees of freedom "
         f"{ncc[Z4_RIGHT]:.3f} from Z4's distribution function, N {ncc[Z4_PRINTED]:.2f}",
         paper=f"{printed[0]}, {printed[1]} and {printed[3]}",

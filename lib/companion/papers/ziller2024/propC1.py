@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
+from companion.exhibit import every
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024.projection_steps import (
     STATED,
     agree,
-    every,
     released,
     within_margin,
 )

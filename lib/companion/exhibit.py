@@ -1,0 +1,99 @@
+"""Everything of the companion that an exhibit's file uses, to import from here alone.
+
+What measures, judges, falsifies and draws, except for experiments that several papers share
+(:mod:`companion.experiments`). Names are imported on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from reconrisk import lazy
+
+if TYPE_CHECKING:
+    from companion.experiments.tools import (
+        MNIST,
+        SIGNIFICANCE,
+        as_numpy,
+        attack_repeatedly,
+        data_folder,
+        data_name,
+        distance_to_law,
+        ks_p_value,
+        mean_and_error,
+        mnist,
+        perceptual,
+        photographs,
+        reconstructions,
+        shown_name,
+        task_pictures,
+        tensor,
+    )
+    from companion.study import registry
+    from companion.study.exhibits import find_exhibit, measurement
+    from companion.study.falsifiers import (
+        Change,
+        Falsifier,
+        World,
+        column,
+        constant,
+        frame,
+        graded,
+        printed,
+        together,
+        world,
+    )
+    from companion.study.logic import (
+        STANDARD_ERRORS,
+        any_of,
+        at_least,
+        at_most,
+        clearly,
+        every,
+        negate,
+        not_above,
+        settle,
+        within,
+    )
+    from companion.study.parameters import Parameter, Settings
+    from companion.study.recorded import RECORDED, pictures_at_hand
+    from companion.study.records import read_record
+    from companion.study.session import Context
+    from companion.study.sweep import as_table
+    from companion.study.tables import Origin, Tables
+    from companion.study.verdicts import (
+        Verdict,
+        check,
+        compare,
+        half_unit,
+        not_run,
+        refute,
+        rounded,
+        shared_by,
+    )
+    from companion.style import (
+        ATTACKS,
+        BEST,
+        BLACK,
+        BLUE,
+        BOUND,
+        COLOURS,
+        DEFENCES,
+        GREEN,
+        GREY,
+        MECHANISMS,
+        ORANGE,
+        PURPLE,
+        RED,
+        SCORES,
+        SKY,
+        attack_label,
+        drawing,
+        legend_above,
+        legend_below,
+        legend_line,
+        mark_printed,
+        panels,
+        picture,
+        printed_entry,
+    )
+else:
+    __getattr__, __dir__ = lazy.attach(__name__)
