@@ -105,12 +105,13 @@ def test_it_fails_when_one_column_of_a_number_is_changed(checkout, changed):
 FALSIFIED = """
 from companion.papers.example2026 import table1
 from companion.study import Study
-from companion.study.falsifiers import falsifiers_of, noticed, unmoved
+from companion.study.falsifiers import falsifiers_of, unchanged_targets
+from companion.study.perturbations import smallest_detectable
 
 tables = table1.measure(Study())
 print(*(v.status for v in table1.judge(tables)))
-print(*(unmoved(table1, tables, f) or "noticed" for f in falsifiers_of(table1)))
-print(noticed(table1, tables)["X-001"])
+print(*(unchanged_targets(table1, tables, f) or "noticed" for f in falsifiers_of(table1)))
+print(smallest_detectable(table1, tables)["X-001"])
 """
 
 
