@@ -97,7 +97,11 @@ _PRINTED = 3
 
 
 def by(
-    category: str, words: str, names: Mapping[object, str] | None = None, each: str = ""
+    category: str,
+    words: str,
+    names: Mapping[object, str] | None = None,
+    each: str = "",
+    where: str = "",
 ) -> Parts:
     """Alter the rows of one category at a time, in addition to all.
 
@@ -112,17 +116,20 @@ def by(
     each : str, optional
         What follows the words for one category, which ``{}`` stands for; by default ``"of {}"``,
         and ``"at epsilon = {}"`` for one that is a number.
+    where : str, optional
+        Alter only rows that this query selects, see :func:`at`.
     """
 
     def parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-        yield words, _all_rows(table)
-        values = table[category].unique()
+        selected = _selected(table, where)
+        yield words, selected
+        values = table[category][selected].unique()
         for value in values if len(values) > 1 else ():
             is_number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
             name = (names or {}).get(value, f"{value:g}" if is_number else str(value))
             how = each or (f"at {category} = {{}}" if is_number else "of {}")
             noun, bracket, unit = words.partition(" [")
-            yield f"{noun} {how.format(name)}{bracket}{unit}", table[category] == value
+            yield f"{noun} {how.format(name)}{bracket}{unit}", selected & (table[category] == value)
 
     return parts
 
@@ -131,7 +138,7 @@ def at(where: str, words: str) -> Parts:
     """Alter the rows that a query selects, as ``DataFrame.query`` does; none if it selects none."""
 
     def parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-        rows = pd.Series(table.eval(where), index=table.index).astype(bool)
+        rows = _selected(table, where)
         if rows.any():
             yield words, rows
 
@@ -360,8 +367,8 @@ def _bisected(changed: Callable[[float], frozenset[str]], target: str, most: flo
 # The parts of a column and their changes ----------------------------------------------------------
 
 
-def _all_rows(table: pd.DataFrame) -> pd.Series:
-    return pd.Series(True, index=table.index)
+def _selected(table: pd.DataFrame, where: str = "") -> pd.Series:
+    return pd.Series(table.eval(where) if where else True, index=table.index).astype(bool)
 
 
 def _table(tables: Tables, name: str) -> pd.DataFrame:
@@ -378,7 +385,7 @@ def _as_tuples(
 def _parts(frame: pd.DataFrame, described: Described) -> list[tuple[str, pd.Series]]:
     parts: list[tuple[str, pd.Series]] = []
     for one in described if isinstance(described, tuple) else (described,):
-        parts.extend([(one, _all_rows(frame))] if isinstance(one, str) else one(frame))
+        parts.extend([(one, _selected(frame))] if isinstance(one, str) else one(frame))
     return parts
 
 

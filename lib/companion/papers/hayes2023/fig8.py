@@ -11,7 +11,7 @@ from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import Attacked
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.parameters import Settings
-from companion.study.perturbations import at, by
+from companion.study.perturbations import by
 from companion.style import (
     BEST,
     BLUE,
@@ -40,12 +40,7 @@ PARAMETERS = {
 SETTLES = ("C-039", "C-040")
 
 ALTERED = {
-    "success": {
-        "success": (
-            by("attack", "successes"),
-            at("bound < 0.9", "successes where the bound leaves room"),
-        )
-    },
+    "success": {"success": by("attack", "successes", where="bound < 0.9")},
     "half-way": {
         "gradient-based": "the epsilon half-way without candidates",
         "prior-aware": "the epsilon half-way with candidates",

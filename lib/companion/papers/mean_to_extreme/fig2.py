@@ -39,16 +39,12 @@ SETTLES = (
 )
 ALTERED = {
     "more steps": {
-        "mean MSE over theory": "MSEs",
-        "distance mse": "distribution function of the MSE",
-        "distance psnr": "distribution function of the PSNR",
-        "mean NCC": "NCCs",
+        MEAN: "mean MSEs",
+        "distance mse": "distances of the MSEs from their law",
+        "distance psnr": "distances of the PSNRs from their law",
+        "mean NCC": "mean NCCs",
     },
-    "samples": {
-        "mse": "MSEs",
-        "psnr": "PSNRs [dB]",
-        "ncc": "NCCs",
-    },
+    "samples": {"mse": "MSEs", "psnr": "PSNRs [dB]", "ncc": "NCCs"},
 }
 
 # What a printed box of 100 reconstructions could show: a reader of the paper's figure sees no less.

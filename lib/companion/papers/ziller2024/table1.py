@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.ziller2024.projection_steps import random_record, released
 from companion.study import Context, Parameter, Tables, Verdict, measurement, registry
-from companion.study.perturbations import at, by
+from companion.study.perturbations import at
 from companion.study.verdicts import check, compare, refute, shared_by
 from companion.style import GREEN, drawing
 from reconrisk import DPSGD, bounds, datasets, metrics
@@ -53,9 +53,13 @@ SHRUNKEN_MARGIN = 0.05
 ALTERED = {
     "table": {
         SUCCESS: "successes",
-        MSE: by("varied", "errors", each="where {} varies"),
+        MSE: ("errors", at("varied == 'N'", "errors where N varies")),
         PSNR: "PSNRs [dB]",
-        NCC: "NCCs",
+        NCC: (
+            "NCCs",
+            at("varied == 'C'", "NCCs where C varies"),
+            at("varied == 'kappa'", "NCCs where kappa varies"),
+        ),
     },
     "ziller2024/table1": {"value": "printed numbers"},
     "no prior": {
