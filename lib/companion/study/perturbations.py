@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -88,8 +89,8 @@ _UNGRADED = WHOLE | BOOLEAN | NAMES
 
 #: the largest relative effect; all but one per cent of what becomes smaller
 _MOST = {"larger": 1.0, "smaller": 0.99}
-#: the smallest effect is sought down to this share of the largest, to within this factor
-_LEAST, _NEAR = 1e-13, 1.04
+#: the smallest effect is sought among so many in a decade, in so many decades below the largest
+_A_DECADE, _DECADES = 64, 13
 #: an effect on some rows is of interest if the same on all must be larger by this factor
 _SHARPER = 1.5
 #: as many are printed beside a verdict
@@ -99,7 +100,7 @@ _PRINTED = 3
 def by(
     category: str,
     words: str,
-    names: Mapping[object, str] | None = None,
+    names: Mapping[Any, str] | None = None,
     each: str = "",
     where: str = "",
 ) -> Parts:
@@ -174,6 +175,15 @@ class Perturbation:
     kind: str
     most: float = 0.0
     scale: float = 1.0
+
+    def effect(self, step: int) -> float:
+        """Return the effect that is so many steps below the largest."""
+        return self.most * 10.0 ** (-step / _A_DECADE)
+
+    def step_below(self, effect: float) -> int:
+        """Return the first of every fourth step at which the effect is no larger than this."""
+        decades = math.log10(self.most) - math.log10(max(effect, 1e-300))
+        return 4 * math.ceil(min(max(decades, 0), _DECADES) * _A_DECADE / 4)
 
     def described(self, effect: float) -> str:
         """Return the change in words, with the size of the effect."""
@@ -259,11 +269,12 @@ def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
 
 
 def detections(module: ModuleType, tables: Tables) -> list[Detection]:
-    """Return what each target's verdict notices: for every column, the smallest effect.
+    """Return what each target's verdict notices: the smallest effects, of three columns or more.
 
     A relative effect, or where none of up to 100% is noticed, one in the column's units. For a
     target that notices nothing with an effect: the columns of which it notices a change without
-    one. An effect on the rows of one category is preferred to one on all if much less suffices.
+    one. An effect on the rows of one category is preferred to one on all if much less suffices. A
+    column is left out for a target that notices less of three columns before it.
     """
     altered = getattr(module, "ALTERED", None)
     if not altered:
@@ -277,53 +288,66 @@ def detections(module: ModuleType, tables: Tables) -> list[Detection]:
         if set(columns) <= set(frame)
     ]
     search = _Search(module, tables)
-    found: list[Detection] = []
     for of_column in parts:
         here: dict[str, Detection] = {}
         for part in of_column:
             search.extend(here, _relative(*part))
         for part in of_column[:1]:
             search.extend(here, _shifts(*part), known=here)
-        found.extend(here.values())
+        search.keep(here)
     for changes in (_shifts, _ungraded):
-        known = {one.target for one in found}
+        known = set(search.found)
         if known >= set(search.before):
             break
         for of_column in parts:
             here = {}
             for part in of_column:
                 search.extend(here, changes(*part), known)
-            found.extend(here.values())
-    return found
+            search.keep(here)
+    return list(itertools.chain.from_iterable(search.found.values()))
 
 
 class _Search:
-    """The search for smallest effects on one exhibit's tables."""
+    """The search for smallest effects on one exhibit's tables; ``found`` holds them by target."""
 
     def __init__(self, module: ModuleType, tables: Tables) -> None:
         self.module, self.world = module, World(tables)
         self.before = worst(judged_in(module, self.world))
+        self.found: dict[str, list[Detection]] = {}
+
+    def keep(self, here: Mapping[str, Detection]) -> None:
+        """Keep what one column was found to change."""
+        for target, one in here.items():
+            self.found.setdefault(target, []).append(one)
 
     def extend(
         self,
-        found: dict[str, Detection],
+        here: dict[str, Detection],
         perturbations: Iterable[Perturbation],
         known: Iterable[str] = (),
     ) -> None:
-        """Find the smallest effects on the targets that are not known, unless found are smaller."""
+        """Find the smallest effects on the targets that are not known, where they matter."""
         skipped = frozenset(known)
         for one in perturbations:
             changed = functools.cache(functools.partial(self._changed, one))
-            for target in changed(one.most) - skipped:
-                most = one.most
-                if target in found:
-                    most = min(most, found[target].share * one.scale / _SHARPER)
-                    if not most or target not in changed(most):
-                        continue
-                found[target] = Detection(target, one, _bisected(changed, target, most))
+            for target in [t for t in self.before if t in changed(0) and t not in skipped]:
+                largest = one.scale * self._largest_share(target, one, here.get(target))
+                step = _last(changed, target, one.step_below(largest)) if one.most else 0
+                if step is not None and (one.most or target not in here):
+                    here[target] = Detection(target, one, one.effect(step))
 
-    def _changed(self, perturbation: Perturbation, effect: float) -> frozenset[str]:
+    def _largest_share(self, target: str, one: Perturbation, here: Detection | None) -> float:
+        """Return up to which share an effect matters beside those that are found already."""
+        shares = sorted(d.share for d in self.found.get(target, ()))
+        largest = shares[_PRINTED - 1] if len(shares) >= _PRINTED else math.inf
+        if here is None:
+            return largest
+        is_narrower = here.perturbation.rows.all() and not one.rows.all()
+        return min(largest, here.share / _SHARPER if is_narrower else here.share)
+
+    def _changed(self, perturbation: Perturbation, step: int) -> frozenset[str]:
         """Return the targets whose status an effect changes; none if no such tables can be."""
+        effect = perturbation.effect(step)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -351,15 +375,18 @@ def perturbed(world: World, detection: Detection, factor: float = 1.0) -> World:
     return one.altered(world, min(factor * detection.effect, one.most))
 
 
-def _bisected(changed: Callable[[float], frozenset[str]], target: str, most: float) -> float:
-    """Return the smallest effect that changes a target's status, as ``most`` does."""
-    high, low = most, most / 10
-    while high and target in changed(low):
-        high, low = low, low / 10
-        if low < _LEAST * most:
-            return high
-    while high and high / low > _NEAR:
-        middle = math.sqrt(high * low)
+def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> int | None:
+    """Return the last step that changes a target, of the smallest effect; None if not even a start.
+
+    By decades and then by halves of one, so that targets have most of the steps tried in common.
+    """
+    if start >= _A_DECADE * _DECADES or target not in changed(start):
+        return None
+    high, low = start, (start // _A_DECADE + 1) * _A_DECADE
+    while low <= _A_DECADE * _DECADES and target in changed(low):
+        high, low = low, low + _A_DECADE
+    while low - high > 1:
+        middle = (low + high) // 2
         low, high = (low, middle) if target in changed(middle) else (middle, high)
     return high
 
