@@ -18,7 +18,7 @@ from companion.study import (
     measurement,
     registry,
 )
-from companion.study.falsifiers import column, graded
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS
 from companion.style import BLUE, ORANGE, drawing, panels
 
@@ -26,20 +26,11 @@ PARAMETERS = {
     "answers": Parameter("int", 100_000, 1_000_000, "not printed", "simulated answers", 50_000),
 }
 SETTLES = ("X-001",)
-#: worlds where a verdict must come out otherwise; a page prints the smallest effect it notices
-FALSIFIERS = (
-    graded("shares {} larger", column("shares", "share", lambda c, by: c * (1 + by))),
-    graded(
-        "{} fewer true answers",
-        column("simulated", "share", lambda c, by: c * (1 - by), "epsilon == 1"),
-        "X-001",
-    ),
-    graded(
-        "{} more true answers",
-        column("simulated", "share", lambda c, by: c * (1 + by), "epsilon == 1"),
-        "X-001",
-    ),
-)
+#: what was measured, in words: a page prints the smallest change that a verdict notices
+ALTERED = {
+    "shares": {"share": "shares"},
+    "simulated": {"share": at("epsilon == 1", "shares of true answers at epsilon = 1")},
+}
 #: what the claim's "nearly three in four" means, set before anything was computed
 NEARLY = (0.70, 0.75)
 

@@ -1,6 +1,8 @@
 """Falsifiers: in worlds where a claim is false, its verdict comes out otherwise."""
 
+import contextlib
 import csv
+import functools
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,15 +24,16 @@ from companion.study.falsifiers import (
     frame,
     graded,
     judged_in,
-    noticed,
     printed,
+    scenario,
     smallest,
     statuses,
     together,
-    unmoved,
+    unchanged_targets,
     world,
     worst,
 )
+from companion.study.perturbations import at, by, detections, perturbed, smallest_detectable
 from companion.study.recorded import RECORDED, tables_of
 from companion.study.records import read_record
 from companion.study.stored_tables import FOLDER, read_tables
@@ -92,7 +95,7 @@ def test_every_verdict_has_a_falsifier_and_sees_it(exhibit):
     before, order = worst(verdicts), [v.target for v in verdicts]
     judged = {target for target, status in before.items() if status not in UNJUDGED}
     named = {target for falsifier in found for target in falsifier.targets}
-    assert judged <= named, "no falsifier"
+    assert judged <= named | noticed_by_column(module, tables), "no falsifier"
     late = LATE.get(exhibit, set()) | OPEN.get(exhibit, set())
     assert named - late <= judged, "nothing to falsify"
     for falsifier in found:
@@ -111,9 +114,10 @@ def test_what_only_the_long_run_decides_has_falsifiers_too(exhibit):
     tables = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
     before, found = statuses(module, World(tables)), falsifiers_of(module)
     assert not late & {target for target, status in before.items() if status in UNJUDGED}
-    assert late <= {target for falsifier in found for target in falsifier.targets}, "no falsifier"
+    named = {target for falsifier in found for target in falsifier.targets}
+    assert late <= named | noticed_by_column(module, tables), "no falsifier"
     for falsifier in found:
-        blind = late & unmoved(module, tables, falsifier)
+        blind = late & unchanged_targets(module, tables, falsifier)
         assert not blind, f"{falsifier.world}: not noticed by {sorted(blind)}"
 
 
@@ -121,7 +125,9 @@ def test_what_only_the_long_run_decides_has_falsifiers_too(exhibit):
 def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     module = find_exhibit(exhibit).file
     record = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
+    named = {target for falsifier in falsifiers_of(module) for target in falsifier.targets}
     for tables in (stored(exhibit), record):
+        named |= noticed_by_column(module, tables)
         before = statuses(module, World(tables))
         still = {"not decided"} if tables is not record else {"not decided", "differs"}
         assert {before[target] for target in OPEN[exhibit]} <= still
@@ -129,6 +135,20 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
             after = statuses(module, falsifier.altered(tables))
             for target in OPEN[exhibit].intersection(falsifier.targets):
                 assert after[target] in ("failed", "differs"), falsifier.world
+    assert OPEN[exhibit] <= named, "no falsifier"
+
+
+@functools.cache
+def detections_on_stored(exhibit):
+    """What each verdict on the quick run's tables notices: two tests ask."""
+    return detections(find_exhibit(exhibit).file, stored(exhibit))
+
+
+def noticed_by_column(module, tables):
+    """The targets whose status a change of a column named in ``ALTERED`` changes."""
+    quick = tables.profile == "quick"
+    found = detections_on_stored(tables.exhibit) if quick else detections(module, tables)
+    return {one.target for one in found}
 
 
 def _defined(tables, altered):
@@ -205,7 +225,38 @@ def test_more_monte_carlo_error_does_not_make_a_false_claim_pass(exhibit):
             noisy = statuses(module, _noisier(falsifier.altered(tables, effect)))
             if noisy[target] == before[target] not in UNJUDGED:
                 passed.setdefault(falsifier.world, []).append(target)
+    for one in detections_on_stored(exhibit):
+        altered = beyond_the_smallest(module, tables, one)
+        noisy = statuses(module, _noisier(altered))
+        if noisy[one.target] == before[one.target] not in UNJUDGED:
+            passed.setdefault(one.words, []).append(one.target)
     assert not passed
+
+
+def beyond_the_smallest(module, tables, one):
+    """The world with twice the smallest effect, or with the smallest where twice is not noticed."""
+    before = statuses(module, World(tables))[one.target]
+    with contextlib.suppress(ValueError, ArithmeticError):
+        twice = perturbed(World(tables), one, 2.0)
+        if statuses(module, twice)[one.target] != before:
+            return twice
+    return perturbed(World(tables), one)
+
+
+WITH_COLUMNS = [exhibit for exhibit in EXHIBITS if hasattr(find_exhibit(exhibit).file, "ALTERED")]
+
+
+@pytest.mark.parametrize("exhibit", WITH_COLUMNS)
+def test_columns_that_are_altered_are_there_and_are_no_standard_errors(exhibit):
+    tables = stored(exhibit)
+    for name, columns in find_exhibit(exhibit).file.ALTERED.items():
+        table = registry.printed(name) if "/" in name else tables[name]
+        names = {c for key in columns for c in ([key] if isinstance(key, str) else key)}
+        assert names <= set(table.columns), name
+        assert not names & set(_errors(f"{exhibit}/{file_stem(name)}", table.columns)), name
+        for described in columns.values():
+            parts = described if isinstance(described, tuple) else (described,)
+            assert all(isinstance(part, str) or list(part(table)) for part in parts), "no such row"
 
 
 # --- the machinery -----------------------------------------------------------------------------
@@ -234,7 +285,7 @@ def test_the_smallest_effect_is_found_from_above():
     (falsifier,), before = falsifiers_of(module), judged_in(module, World(TABLES))
     size = smallest(module, TABLES, falsifier, before)["ziller2024/table1"]
     assert 0.25 <= size < 0.25 * 1.05  # 1.6 (1 + x) reaches 2 at x = 0.25
-    assert noticed(module, TABLES) == {"ziller2024/table1": falsifier.worded(size)}
+    assert smallest_detectable(module, TABLES) == {"ziller2024/table1": falsifier.worded(size)}
 
 
 def test_an_effect_in_other_units_and_on_some_rows():
@@ -243,7 +294,7 @@ def test_an_effect_in_other_units_and_on_some_rows():
 
     change = column("errors", "mse", plus, where="sigma == 1")
     module = exhibit_of(below_two, graded("the first {} farther", change, most=3, unit=" dB"))
-    words = noticed(module, TABLES)["ziller2024/table1"]
+    words = smallest_detectable(module, TABLES)["ziller2024/table1"]
     size = float(words.removeprefix("the first ").removesuffix(" dB farther"))
     assert 1 <= size <= 1.1
 
@@ -269,7 +320,7 @@ def test_single_worlds_are_named_where_no_effect_is():
         world("the order is turned", frame("errors", _turned), "B-001"),
         world("no effect", column("errors", "mse", lambda c: 3.0), ""),
     )
-    assert noticed(module, TABLES) == {
+    assert smallest_detectable(module, TABLES) == {
         "B-001": "the order is turned",
         "ziller2024/table1": "no effect",
     }
@@ -282,8 +333,11 @@ def _turned(table):
 def test_a_verdict_that_does_not_notice_is_named():
     same = world("nothing changes", column("errors", "mse", lambda c: c), "", "B-001")
     module = exhibit_of(below_two, same)
-    assert unmoved(module, TABLES, falsifiers_of(module)[0]) == {"ziller2024/table1", "B-001"}
-    assert noticed(module, TABLES) == {}
+    assert unchanged_targets(module, TABLES, falsifiers_of(module)[0]) == {
+        "ziller2024/table1",
+        "B-001",
+    }
+    assert smallest_detectable(module, TABLES) == {}
 
 
 def test_changes_leave_the_tables_as_they_were_and_can_be_combined():
@@ -297,6 +351,98 @@ def test_changes_leave_the_tables_as_they_were_and_can_be_combined():
     assert TABLES["errors"]["mse"].tolist() == [1.0, 1.6]
 
 
+def altered_of(judge, altered, *scenarios):
+    name = "papers.ziller2024.table1"
+    return SimpleNamespace(__name__=name, judge=judge, ALTERED=altered, SCENARIOS=scenarios)
+
+
+def test_a_column_is_altered_until_a_verdict_turns():
+    module = altered_of(below_two, {"errors": {"mse": "errors"}})
+    found = {one.target: one for one in detections(module, TABLES)}
+    assert 0.25 <= found["ziller2024/table1"].effect < 0.25 * 1.05  # 1.6 (1 + x) reaches 2
+    assert found["B-001"].perturbation.kind == "in reversed order"  # no scale changes an order
+    words = smallest_detectable(module, TABLES)
+    assert words == {"ziller2024/table1": "errors 26% larger", "B-001": "errors in reversed order"}
+
+
+def test_a_column_with_a_unit_is_shifted():
+    words = smallest_detectable(altered_of(below_two, {"errors": {"mse": "PSNRs [dB]"}}), TABLES)
+    assert words["ziller2024/table1"] in ("PSNRs 0.4 dB higher", "PSNRs 0.41 dB higher")
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        (by("sigma", "errors"), "errors at sigma = 2 39% smaller"),
+        (
+            by("sigma", "errors", {2: "the second"}, each="of {}"),
+            "errors of the second 39% smaller",
+        ),
+        (at("sigma == 2", "the second error"), "the second error 39% smaller"),
+        (at("sigma == 3", "no error"), ""),
+    ],
+)
+def test_rows_are_altered_on_their_own(described, words):
+    module = altered_of(below_two, {"errors": {"mse": described}})
+    assert smallest_detectable(module, TABLES).get("B-001", "") == words
+
+
+def test_columns_of_one_measurement_are_altered_together():
+    def judge(tables):
+        table = tables["errors"]
+        yield check("B-001", (table["sigma"] < 3).all() or (table["mse"] < 3).all(), "one is small")
+
+    assert not detections(altered_of(judge, {"errors": {"sigma": "noises", "mse": ""}}), TABLES)
+    both = altered_of(judge, {"errors": {("sigma", "mse"): "both"}})
+    assert smallest_detectable(both, TABLES)["B-001"] == "both 90% larger"
+
+
+def test_booleans_and_printed_numbers_are_altered():
+    name = "ziller2024/table1"
+    true = registry.printed(name)["value"].iloc[0]
+
+    def judge(tables):
+        yield check(name, tables["errors"]["fits"].all(), "all fit")
+        value = float(registry.printed(name)["value"].iloc[0])
+        yield check("B-001", value < 1.5 * float(true), "what is printed")
+
+    tables = Tables({"errors": pd.DataFrame({"fits": [True, True]})})
+    module = altered_of(
+        judge, {"errors": {"fits": "which fit"}, name: {"value": "printed numbers"}}
+    )
+    words = smallest_detectable(module, tables)
+    assert words[name] == "which fit negated"
+    assert words["B-001"] in ("printed numbers 50% larger", "printed numbers 51% larger")
+
+
+def test_what_no_experiment_could_return_is_not_noticed():
+    def judge(tables):
+        if (tables["errors"]["mse"] > 1.7).any():
+            raise ZeroDivisionError
+        yield check("B-001", True, "always")
+
+    assert not detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
+
+
+def test_what_is_undecided_notices_only_what_makes_it_false():
+    def judge(tables):
+        mean = tables["errors"]["mse"].mean()
+        yield check("B-001", None if mean < 2 else True, "decided in favour by larger errors")
+        yield check("B-002", None if mean > 1 else False, "false with smaller ones")
+
+    found = detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
+    assert {one.target for one in found} == {"B-002"}
+
+
+def test_a_scenario_is_named_beside_columns():
+    smaller = scenario("errors as they are without noise", column("errors", "mse", lambda c: 3.0))
+    module = altered_of(below_two, {"errors": {"mse": "errors"}}, smaller)
+    assert smallest_detectable(module, TABLES)["ziller2024/table1"] == "errors 26% larger"
+    del module.ALTERED
+    told = smallest_detectable(module, TABLES)["ziller2024/table1"]
+    assert told == "errors as they are without noise"
+
+
 def test_printed_numbers_can_be_altered_for_the_judgement_alone():
     def judge(tables):
         first = registry.printed("ziller2024/table1")["value"].iloc[0]
@@ -305,7 +451,7 @@ def test_printed_numbers_can_be_altered_for_the_judgement_alone():
     true = registry.printed("ziller2024/table1")["value"].iloc[0]
     change = printed("ziller2024/table1", lambda t: t.assign(value="7"))
     module = exhibit_of(judge, world("another number is printed", change))
-    assert unmoved(module, TABLES, falsifiers_of(module)[0]) == set()
+    assert unchanged_targets(module, TABLES, falsifiers_of(module)[0]) == set()
     assert registry.printed("ziller2024/table1")["value"].iloc[0] == true
 
 

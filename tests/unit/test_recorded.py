@@ -17,7 +17,7 @@ from companion.book.pages import standing
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
-from companion.study.falsifiers import noticed
+from companion.study.perturbations import smallest_detectable
 from companion.study.recorded import (
     RECORDED,
     NoPicture,
@@ -221,7 +221,8 @@ def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
     recorded = read_recorded(project)
     assert not any(v.notices for v in recorded.judgings[exhibit].verdicts)
     found = notices.with_notices(recorded, project).judgings[exhibit].verdicts
-    told = noticed(find_exhibit(exhibit).file, tables_of(exhibit, recorded.records[exhibit]))
+    tables = tables_of(exhibit, recorded.records[exhibit])
+    told = smallest_detectable(find_exhibit(exhibit).file, tables)
     assert {v.target: v.notices for v in found if v.notices} == told != {}
     monkeypatch.setattr(notices, "find_notices", None)  # nothing is left to find
     assert notices.with_notices(recorded, project).judgings[exhibit].verdicts == found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from companion.book.figures import Wanted, call_each, digests
 from companion.study.exhibits import find_exhibit
-from companion.study.falsifiers import noticed
+from companion.study.perturbations import smallest_detectable
 from companion.study.recorded import RECORDED, Recorded
 from companion.study.sweep import write_atomically
 
@@ -51,7 +51,7 @@ def find_notices(record: Wanted, path: Path) -> None:
 
     Older files on the same record go.
     """
-    found = noticed(find_exhibit(record.exhibit).file, record.read())
+    found = smallest_detectable(find_exhibit(record.exhibit).file, record.read())
     path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob(f"{path.stem.rpartition('-')[0]}-*.json"):
         old.unlink()

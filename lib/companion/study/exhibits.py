@@ -3,11 +3,12 @@
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
 there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``); and ``alt(tables)`` where
 words say what the alternative text read off the figure cannot.
-``FALSIFIERS`` are altered tables on which verdicts must come out otherwise
-(:mod:`~companion.study.falsifiers`). ``SHOWN`` names the tables that a page prints,
-``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
-``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs. Files are found by
-name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
+``ALTERED`` names the columns whose changes a verdict must notice
+(:mod:`~companion.study.perturbations`); ``SCENARIOS`` and ``FALSIFIERS`` are altered tables on
+which verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``SHOWN`` names the
+tables that a page prints, ``THUMBNAIL`` the part of a figure that the gallery shows if the whole
+would be too small; ``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs.
+Files are found by name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from companion.study import inputs, own_images, registry
-from companion.study.falsifiers import noticed
 from companion.study.parameters import Parameter
+from companion.study.perturbations import smallest_detectable
 from companion.study.results import Result
 from companion.study.tables import Tables
 from companion.study.tasks import SweepError
@@ -315,7 +316,7 @@ def with_notices(
     module: ModuleType, tables: Tables, verdicts: Iterable[Verdict]
 ) -> tuple[Verdict, ...]:
     """Return verdicts with the smallest effects that would have changed them."""
-    found = noticed(module, tables)
+    found = smallest_detectable(module, tables)
     return tuple(dataclasses.replace(v, notices=found.get(v.target, "")) for v in verdicts)
 
 

@@ -38,13 +38,15 @@ __all__ = [
     "falsifiers_of",
     "frame",
     "graded",
+    "in_words",
     "judged_in",
-    "noticed",
     "printed",
+    "scenario",
     "smallest",
     "statuses",
     "together",
-    "unmoved",
+    "unchanged_targets",
+    "with_frames",
     "world",
     "worst",
 ]
@@ -99,12 +101,27 @@ class Falsifier:
 
     def worded(self, effect: float) -> str:
         """Return the world in words, with the size of the effect."""
-        size = effect * 100 if self.unit == "%" else effect
-        step = 10.0 ** (math.floor(math.log10(size)) - 1) if size else 1.0
-        number = math.ceil(size / step - 1e-6) * step  # two digits, rounded up: still noticed
-        return self.world.format(
-            f"{number:.2g}{self.unit}" if size < 99 else f"{number:g}{self.unit}"
-        )
+        return self.world.format(in_words(effect, self.unit))
+
+
+def in_words(effect: float, unit: str) -> str:
+    """Return an effect with two digits, rounded up, so that it is still noticed."""
+    size = effect * 100 if unit == "%" else effect
+    step = 10.0 ** (math.floor(math.log10(size)) - 1) if size else 1.0
+    number = math.ceil(size / step - 1e-6) * step
+    return f"{number:.2g}{unit}" if size < 99 else f"{number:g}{unit}"
+
+
+def scenario(
+    words: str, change: Change, *targets: str, most: float = 1.0, unit: str = "%"
+) -> Falsifier:
+    """Return a world that no single column can express; of the exhibit if no target is named.
+
+    With ``{}`` in the words it has an effect in (0, ``most``], which ``change`` takes as well.
+    """
+    if "{}" in words:
+        return graded(words, change, *targets, most=most, unit=unit)
+    return world(words, change, *targets)
 
 
 def world(words: str, change: Change, *targets: str) -> Falsifier:
@@ -141,7 +158,7 @@ def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
     """
 
     def change(world: World, *effect: float) -> World:
-        return _with(world, {name: function(world.tables[name].copy(), *effect)})
+        return with_frames(world, {name: function(world.tables[name].copy(), *effect)})
 
     return change
 
@@ -175,7 +192,7 @@ def column(
         if pd.api.types.is_numeric_dtype(altered[name]) and not _is_boolean(altered[name]):
             altered[name] = altered[name].astype(float)  # an integer column takes fractions
         altered.loc[rows, name] = new
-        return _with(world, {table: altered})
+        return with_frames(world, {table: altered})
 
     return change
 
@@ -203,7 +220,8 @@ def together(*changes: Change) -> Change:
     return change
 
 
-def _with(world: World, frames: Mapping[str, pd.DataFrame]) -> World:
+def with_frames(world: World, frames: Mapping[str, pd.DataFrame]) -> World:
+    """Return a world in which some tables are others."""
     have = dict(world.tables.frames)
     for name, new in frames.items():
         have[world.tables.key_of(name)] = new
@@ -225,13 +243,16 @@ def _selected(table: pd.DataFrame, where: str | Callable[..., Any]) -> pd.Series
 
 
 def falsifiers_of(module: ModuleType) -> tuple[Falsifier, ...]:
-    """Return an exhibit's falsifiers with full targets: ``_left`` as ``hayes2023/fig1_left``."""
+    """Return an exhibit's falsifiers and scenarios, with full targets.
+
+    ``_left`` is ``hayes2023/fig1_left`` there.
+    """
     exhibit = "/".join(module.__name__.split(".")[-2:])
     return tuple(
         dataclasses.replace(
             f, targets=tuple(exhibit + t if not t or t[0] == "_" else t for t in f.targets)
         )
-        for f in getattr(module, "FALSIFIERS", ())
+        for f in (*getattr(module, "FALSIFIERS", ()), *getattr(module, "SCENARIOS", ()))
     )
 
 
@@ -254,28 +275,13 @@ def worst(verdicts: Sequence[Verdict]) -> dict[str, str]:
     return {target: overall(found) for target, found in by.items()}
 
 
-def unmoved(
+def unchanged_targets(
     module: ModuleType, tables: Tables, falsifier: Falsifier, effect: float = 0.0
 ) -> set[str]:
     """Return the targets of a falsifier whose verdicts stay as they are in its world."""
     before = statuses(module, World(tables))
     after = statuses(module, falsifier.altered(tables, effect))
     return {target for target in falsifier.targets if before[target] == after[target]}
-
-
-def noticed(module: ModuleType, tables: Tables) -> dict[str, str]:
-    """Return, for each target, the smallest effects that would have changed its verdict, in words.
-
-    For a target without a graded falsifier, the worlds in which its verdict comes out otherwise. A
-    falsifier that does not apply to these tables (those of other parameters) is left out.
-    """
-    before = tuple(module.judge(tables))
-    sizes: dict[str, list[str]] = {}
-    worlds: dict[str, list[str]] = {}
-    for falsifier in falsifiers_of(module):
-        for target, size in smallest(module, tables, falsifier, before).items():
-            (sizes if size else worlds).setdefault(target, []).append(falsifier.worded(size))
-    return {target: "; ".join(words) for target, words in (worlds | sizes).items()}
 
 
 def smallest(

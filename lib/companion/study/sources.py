@@ -161,7 +161,7 @@ _EXHIBITS = "companion.papers."
 #: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
     {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS", "THUMBNAIL"}
-    | {"beside_print"}
+    | {"beside_print", "ALTERED", "SCENARIOS"}
 )
 
 

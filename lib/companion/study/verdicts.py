@@ -81,7 +81,7 @@ class Verdict:
     erratum : str
         Id of the erratum that explains it, if there is one.
     notices : str
-        The smallest effects that would have changed it, see :mod:`companion.study.falsifiers`.
+        The smallest effects that would have changed it, see :mod:`companion.study.perturbations`.
     on : str
         What part of the paper's data was used, if the statement is about data and it was a part.
     """

@@ -11,8 +11,8 @@ from companion.exhibit import STANDARD_ERRORS
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import Attacked
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import World, column, frame, graded, together, world
 from companion.study.parameters import Settings
+from companion.study.perturbations import by
 from companion.style import (
     BEST,
     BLUE,
@@ -40,33 +40,13 @@ PARAMETERS = {
 }
 SETTLES = ("C-039", "C-040")
 
-_AWARE = "attack == 'prior-aware'"
-FALSIFIERS = (
-    graded(
-        "the prior-aware attack right {} more often",
-        column("success", "success", lambda c, by: c * (1 + by), f"{_AWARE} and bound < 0.9"),
-    ),
-    graded(
-        "the prior-aware attack right {} less often",
-        column("success", "success", lambda c, by: c * (1 - by), _AWARE),
-    ),
-    world("the two attacks exchanged", lambda w: _exchanged(w), "", "C-040"),
-    world(
-        "an attack without candidates that is right a tenth as often",
-        frame("success", lambda t: _tenth(t)),
-        "C-039",
-    ),
-    graded(
-        "the epsilon half-way without candidates {} smaller",
-        column("half-way", "gradient-based", lambda c, by: c * (1 - by)),
-        "C-040",
-    ),
-    world(
-        "candidates worth no epsilon",
-        frame("half-way", lambda t: t.assign(**{"gradient-based": t["prior-aware"]})),
-        "C-040",
-    ),
-)
+ALTERED = {
+    "success": {"success": by("attack", "successes", where="bound < 0.9")},
+    "half-way": {
+        "gradient-based": "the epsilon half-way without candidates",
+        "prior-aware": "the epsilon half-way with candidates",
+    },
+}
 
 
 @measurement
@@ -208,22 +188,6 @@ def most_often(success: pd.DataFrame) -> pd.Series:
     wide = success.pivot_table(index=["prior size", "epsilon"], columns="attack", values="success")
     ratio = wide["prior-aware"] / wide["gradient-based"].clip(lower=1e-9)
     return ratio.groupby("prior size").max()
-
-
-def _exchanged(world: World) -> World:
-    names = {"gradient-based": "prior-aware", "prior-aware": "gradient-based"}
-    return together(
-        frame("success", lambda t: t.assign(attack=t["attack"].replace(names))),
-        frame("half-way", lambda t: t.rename(columns=names)),
-    )(world)
-
-
-def _tenth(table: pd.DataFrame) -> pd.DataFrame:
-    """An attack without candidates that is right less than a tenth as often."""
-    keys = ["prior size", "epsilon"]
-    aware = table.query(_AWARE).set_index(keys)["success"]
-    tenth = [aware[key] / (TENFOLD + 1) for key in zip(*(table[k] for k in keys), strict=True)]
-    return table.assign(success=table["success"].mask(table["attack"] == "gradient-based", tenth))
 
 
 def caption(tables: Tables) -> str:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.ziller2024.projection_steps import random_record, released
 from companion.study import Context, Parameter, Tables, Verdict, measurement, registry
-from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.perturbations import at
 from companion.study.verdicts import check, compare, refute, shared_by
 from companion.style import GREEN, drawing
 from reconrisk import DPSGD, bounds, datasets, metrics
@@ -37,7 +37,6 @@ PARAMETERS = {
 }
 SETTLES = (*(f"B-0{i}" for i in (14, 15, 16, 17, 18, 19, 20, 21, 23)), "O-010", "E-B-03", "E-B-07")
 SHOWN = ("table",)
-_AS_PRINTED = ("", *(f"B-0{i}" for i in range(14, 22)), "O-010")
 #: what each parameter changes, by claim
 CHANGES = {
     "B-018": ("C", [MSE, PSNR]),
@@ -51,90 +50,27 @@ CHANGES = {
 SHRUNKEN_MARGIN = 0.05
 
 
-def _larger(column: pd.Series, by: float) -> pd.Series:
-    return column * (1 + by)
-
-
-FALSIFIERS = (
-    graded("a success {} larger", column("table", SUCCESS, _larger), *_AS_PRINTED),
-    graded("an error {} larger", column("table", MSE, _larger), *_AS_PRINTED),
-    graded(
-        "a PSNR {} higher", column("table", PSNR, lambda c, by: c + by), *_AS_PRINTED, unit=" dB"
-    ),
-    graded("an NCC {} larger", column("table", NCC, _larger), *_AS_PRINTED),
-    world(
-        "another number is printed",
-        printed("ziller2024/table1", lambda t: _first_digit_off(t)),
-        *_AS_PRINTED,
-    ),
-    world(
-        "the worst case without any noise",
-        column("table", SUCCESS, lambda c: 100.0),
-        "B-014",
-        "B-020",
-        "B-021",
-    ),
-    world("errors linear in sigma", column("table", MSE, lambda c: c**0.5), "B-016", "E-B-03"),
-    *(
-        world(
-            f"{varied} changes nothing",
-            frame("table", lambda t, v=varied: _as_first(t, v, list(COLUMNS.values()))),
-            claim,
-        )
-        for claim, (varied, _) in CHANGES.items()
-    ),
-    *(
-        graded(
-            f"{varied} changes the other columns by {{}}",
-            frame("table", lambda t, by, v=varied, own=own: _changed(t, v, own, by)),
-            claim,
-        )
-        for claim, (varied, own) in CHANGES.items()
-        if len(own) < len(COLUMNS)
-    ),
-    graded(
-        "a success of {} at kappa = 0",
-        column("no prior", "success", lambda c, by: by, "`log kappa` == -inf"),
-        "B-023",
-        unit="",
-    ),
-    graded(
-        "a success at small kappa whose logarithm is {} smaller",
-        column("no prior", "log success", lambda c, by: c * (1 - by), "`log kappa` > -inf"),
-        "B-023",
-    ),
-    world(
-        "a mean MSE linear in sigma",
-        frame("mse over sigma", lambda t: t.assign(**{"mean MSE": t["sigma"]})),
-        "E-B-03",
-    ),
-    world(
-        "an MSE linear in the factor",
-        frame("common factor", lambda t: t.assign(MSE=t["factor"] * t["MSE"].iloc[0])),
-        "E-B-03",
-    ),
-    graded(
-        "a scaled MSE {} larger", column("common factor", "MSE", _larger, "factor > 1"), "E-B-03"
-    ),
-    world(
-        "no picture without the data is better than the projection",
-        column("grey", "MSE", lambda c: 1e8),
-        "E-B-07",
-    ),
-    graded(
-        "grey pictures whose PSNR is {} lower",
-        column("grey", "PSNR", lambda c, by: c - by),
-        "E-B-07",
-        most=10.0,
-        unit=" dB",
-    ),
-    world(
-        "shrinking makes the reconstruction no better",
-        frame("shrunken", lambda t: t.assign(shrunken=t["projection"])),
-        "E-B-07",
-    ),
-    graded("shrunken reconstructions {} worse", column("shrunken", "shrunken", _larger), "E-B-07"),
-)
+ALTERED = {
+    "table": {
+        SUCCESS: "successes",
+        MSE: ("errors", at("varied == 'N'", "errors where N varies")),
+        PSNR: "PSNRs [dB]",
+        NCC: (
+            "NCCs",
+            at("varied == 'C'", "NCCs where C varies"),
+            at("varied == 'kappa'", "NCCs where kappa varies"),
+        ),
+    },
+    "ziller2024/table1": {"value": "printed numbers"},
+    "no prior": {
+        "success": at("`log kappa` == -inf", "a success at kappa = 0"),
+        "log success": at("`log kappa` > -inf", "logarithms of successes at small kappa"),
+    },
+    "mse over sigma": {"mean MSE": "mean MSEs"},
+    "common factor": {"MSE": at("factor > 1", "scaled MSEs")},
+    "grey": {"PSNR": "PSNRs of grey pictures [dB]"},
+    "shrunken": {"shrunken": "errors of shrunken reconstructions"},
+}
 
 
 @measurement
@@ -150,20 +86,6 @@ def measure(study: Context) -> Tables:
         ran="All 17 settings in closed form, with sigma_eff = sigma / sqrt(T); grey pictures on "
         f"{study.parameters.pictures} photographs.",
     )
-
-
-def _first_digit_off(text: pd.DataFrame) -> pd.DataFrame:
-    """The printed table with 38.8% in the place of its first number."""
-    first = text.index == text.index[0]
-    return text.assign(
-        value=text["value"].mask(first, "38.8"), printed=text["printed"].mask(first, r"38.8\%")
-    )
-
-
-def _as_first(table: pd.DataFrame, varied: str, columns: list[str]) -> pd.DataFrame:
-    """The table with its first row's bounds in all rows that vary a parameter."""
-    table.loc[table["varied"] == varied, columns] = table.loc[0, columns].to_numpy(float)
-    return table
 
 
 def _changed(table: pd.DataFrame, varied: str, own: list[str], by: float) -> pd.DataFrame:
