@@ -8,7 +8,8 @@ from PIL import Image
 
 from companion import study
 from companion.study import exhibits, registry
-from companion.study.exhibits import blaming_parameters, find_exhibit, judged, stand_ins, subsets
+from companion.study.exhibits import find_exhibit, judged
+from companion.study.running import blaming_parameters, stand_ins, subsets
 from companion.study.verdicts import check
 from reconrisk import datasets
 

@@ -193,9 +193,8 @@ def test_a_record_holds_tables_again_but_no_picture(project):
 
 
 def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
-    known = find_exhibit(DRAWN)
     session = Study(overrides={})
-    result = known.run(session.context(DRAWN))
+    result = session.run(DRAWN)
     write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
     folder = tmp_path / "recorded"
     assert draw_files(Wanted(DRAWN, project / RECORDED / DRAWN, recorded=True), folder)

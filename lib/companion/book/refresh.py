@@ -16,7 +16,7 @@ from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.study.records import provenance
-from companion.study.session import Study
+from companion.study.running import Study
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE
 

@@ -21,7 +21,7 @@ from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
 from companion.study.progress import duration
-from companion.study.session import Study
+from companion.study.running import Study
 from companion.study.stored import exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER
 from companion.study.tasks import ClusterError

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from reconrisk.datasets import DataSet, KnownFile
 
-__all__ = ["app"]
+__all__ = ["app", "readers"]
 
 app = typer.Typer(
     help="The papers' data sets: what they are, what is at hand, and fetching them.",
@@ -33,7 +33,6 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `companion data list`
     """
-    from companion.study.inputs import readers
     from reconrisk.datasets import DATA_SETS
 
     readers_of: dict[str, tuple[str, ...]] | None
@@ -146,6 +145,17 @@ def fetch(
         raise fail("nothing was fetched", FAILED)
     _fetch_all(wanted, to, mirrors)
     show(f"{data_set.name} is in {to}: {', '.join(file.path for file in wanted)}")
+
+
+def readers() -> dict[str, tuple[str, ...]]:
+    """Return the exhibits whose paper profile reads each data set, by its name."""
+    from companion.study import Study, all_exhibits
+    from companion.study.inputs import data_sets
+    from reconrisk.datasets import DATA_SETS
+
+    study = Study(profile="paper")
+    read = {e: data_sets(exhibit, study.context(e)) for e, exhibit in all_exhibits().items()}
+    return {name: tuple(e for e in read if name in read[e]) for name in DATA_SETS}
 
 
 def _find_set(name: str, data_sets: dict[str, DataSet]) -> DataSet:

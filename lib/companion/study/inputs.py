@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from companion.study.exhibits import Exhibit
     from companion.study.session import Context
 
-__all__ = ["KNOWN_CHECKSUMS", "Finding", "checksums", "data_sets", "files_at", "readers", "verify"]
+__all__ = ["KNOWN_CHECKSUMS", "Finding", "checksums", "data_sets", "files_at", "verify"]
 
 #: labelled data sets that are read from files.
 _LABELLED = ("MNIST", "FashionMNIST", "CIFAR-10")
@@ -57,19 +57,6 @@ def data_sets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     labelled = named & set(_LABELLED)
     reads_folder = exhibit.photographs and context.profile == "paper"
     return tuple(sorted(labelled | ({"photographs"} if reads_folder else set())))
-
-
-def readers() -> dict[str, tuple[str, ...]]:
-    """Return the exhibits whose paper profile reads each data set, by its name."""
-    from companion.study.exhibits import all_exhibits
-    from companion.study.session import Study
-
-    study = Study(profile="paper")
-    found: dict[str, list[str]] = {name: [] for name in datasets.DATA_SETS}
-    for exhibit_id, exhibit in all_exhibits().items():
-        for name in data_sets(exhibit, study.context(exhibit_id)):
-            found[name].append(exhibit_id)
-    return {name: tuple(exhibits) for name, exhibits in found.items()}
 
 
 # Checksums ----------------------------------------------------------------------------------------
