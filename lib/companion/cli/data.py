@@ -93,10 +93,10 @@ def check(
 
     Example: `companion data check --data-root path/to/data`
     """
-    from companion.study.inputs import files_at
+    from reconrisk.datasets.files import check_folder
 
     with mistakes(context.obj):
-        findings = files_at(data_root)
+        findings = check_folder(data_root)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

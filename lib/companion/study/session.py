@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from companion.study import sweep
 from companion.study.parameters import Settings
-from companion.study.sweep import run_sweep
 from companion.study.tasks import canonical, encoded, name_of
 from reconrisk import datasets
 
@@ -124,7 +124,7 @@ class Context:
         keys = [f"{self.seed} {threads} {name} {text}" for text in texts]
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in _FINISHED}
         folder = name.removeprefix("companion.papers.").removeprefix("companion.")
-        rows = run_sweep(
+        rows = sweep.run_sweep(
             function,
             [json.loads(text) for text in missing.values()],
             seed=self.seed,
