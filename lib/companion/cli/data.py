@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +14,7 @@ import typer
 from reconrisk.cli.console import FAILED, fail, mistakes, note, print_json, print_table, show
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from companion.study.progress import Row
     from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["app", "readers"]
@@ -176,31 +176,24 @@ def _on_terminal() -> bool:
 
 
 def _fetch_all(wanted: list[KnownFile], to: Path, mirrors: tuple[str, ...]) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
     from companion.study.downloads import fetch as fetch_file
+    from companion.study.progress import show_rows
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
+    received = dict.fromkeys([file.path for file in wanted], 0)
+
+    def rows() -> Iterator[Row]:
+        for file in wanted:
+            done, size = received[file.path], file.size or 1
+            yield Path(file.path).name, done / size, f"{_size(done)} of {_size(size)}"
+
     try:
-        with bar:
+        with show_rows(rows):
             for file in wanted:
-                task = bar.add_task(Path(file.path).name, total=file.size)
-                fetch_file(file, to, mirrors, functools.partial(_advance, bar, task))
+                fetch_file(file, to, mirrors, functools.partial(received.__setitem__, file.path))
     except OSError as error:
         raise fail(f"{error}. The same command goes on from here", FAILED) from None
     except KeyboardInterrupt:
         raise fail("stopped; the same command goes on from here", 130) from None
-
-
-def _advance(bar: Progress, task: TaskID, done: int) -> None:
-    bar.update(task, completed=done)
 
 
 def _size(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The data sets' files in a folder: which are there, whole and as published, and their checksums."""
+"""The data sets' files in a folder: whether they are there, as published, and their checksums."""
 
 from __future__ import annotations
 
