@@ -15,7 +15,7 @@ import numpy as np
 from companion.study import sweep
 from companion.study.parameters import Settings
 from companion.study.tasks import canonical, encoded, name_of
-from reconrisk import datasets
+from reconrisk import arguments, datasets
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ class Context:
         tasks: Sequence[Mapping[str, Any]],
         label: str = "",
         *,
-        threads: int | None = 1,
+        threads: int = 1,
     ) -> list[Any]:
         """Return the results of many tasks, in their order.
 
@@ -115,13 +115,13 @@ class Context:
             Values that JSON can hold.
         label : str
             Shown in the progress bar beside the exhibit's id.
-        threads : int, optional
-            Threads of a task. None shares the processors among the workers; the last bit of a
-            result may then depend on their number.
+        threads : int
+            Threads of a task: 1, so that no bit of a result depends on the number of workers.
         """
+        arguments.integer("threads", threads, 1, 1)
         name = name_of(function)
         texts = [canonical("task", task) for task in tasks]
-        keys = [f"{self.seed} {threads} {name} {text}" for text in texts]
+        keys = [f"{self.seed} {name} {text}" for text in texts]
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in _FINISHED}
         folder = name.removeprefix("companion.papers.").removeprefix("companion.")
         rows = sweep.run_sweep(
@@ -132,7 +132,6 @@ class Context:
             scheduler=self.scheduler,
             store=self.checkpoints / folder if self.checkpoints else None,
             label=f"{self.exhibit}: {label}" if label else self.exhibit,
-            threads=threads,
         )
         _FINISHED.update(zip(missing, map(encoded, rows), strict=True))
         return [json.loads(_FINISHED[k]) for k in keys]

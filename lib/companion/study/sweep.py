@@ -2,7 +2,7 @@
 
 A task is a mapping of parameters that JSON can hold, and a sweep calls one function on each. The
 results do not depend on where tasks run nor on the order in which they finish: each task has its
-own seed, derived from the sweep's seed and its parameters, and a fixed number of threads.
+own seed, derived from the sweep's seed and its parameters, and one thread.
 
 With a ``store`` (a folder), each finished task is one file there, complete before the task counts
 as finished: a killed sweep resumes where it stopped::
@@ -62,7 +62,6 @@ def run_sweep(
     store: str | Path | None = None,
     progress: bool | None = None,
     label: str = "",
-    threads: int | None = 1,
     scheduler: str = "",
 ) -> list[Any]:
     """Call ``function(task, seed)`` on every task and return the results in task order.
@@ -87,10 +86,6 @@ def run_sweep(
         notebook, whose output is stored.
     label : str
         The name of the sweep in progress and errors; the function's name by default.
-    threads : int, optional
-        Threads of PyTorch and of the linear algebra in each task. The default of 1 makes results
-        equal to the last bit for every number of workers; ``None`` shares the cores among the
-        worker processes, so that rounding may differ, and is one thread on a cluster.
     scheduler : str
         A Dask cluster to compute on instead, see
         :func:`~companion.study.cluster.check_scheduler`: ``"tcp://host:port"``, ``"local:4"``, a
@@ -121,8 +116,6 @@ def run_sweep(
     arguments.integer("workers", workers, 1)
     if scheduler:
         check_scheduler(scheduler, workers)
-    if threads is None:
-        threads = 1 if scheduler else max(1, _processors() // int(workers))
     check_importable(function, int(workers))
     name = label or function.__qualname__
     plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
@@ -134,7 +127,7 @@ def run_sweep(
     for i, key in enumerate(keys):
         first.setdefault(key, i)
     calls = [(i, plain[i], task_seed(plain[i], seed)) for k, i in first.items() if k not in texts]
-    engine = _engine(int(workers), scheduler, len(calls), int(threads))
+    engine = _engine(int(workers), scheduler, len(calls))
     failed: list[Outcome] = []
     with (
         _kept(name, texts, shelf),
@@ -155,18 +148,12 @@ def run_sweep(
     return [json.loads(texts[key]) for key in keys]
 
 
-def _processors() -> int:
-    """Return the threads that this process may use: ``OMP_NUM_THREADS``, or one per processor."""
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    return int(named) if named.isdigit() and int(named) else os.cpu_count() or 1
-
-
-def _engine(workers: int, scheduler: str, calls: int, threads: int) -> Engine:
+def _engine(workers: int, scheduler: str, calls: int) -> Engine:
     if scheduler and calls:
-        return functools.partial(call_dask, scheduler=scheduler, threads=threads)
+        return functools.partial(call_dask, scheduler=scheduler)
     if workers > 1 and calls > 1:
-        return functools.partial(call_processes, workers=min(workers, calls), threads=threads)
-    return functools.partial(call_serially, threads=threads)
+        return functools.partial(call_processes, workers=min(workers, calls))
+    return call_serially
 
 
 def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.DataFrame:
