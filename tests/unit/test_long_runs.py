@@ -230,7 +230,7 @@ def costs(project):
 )
 def test_workers_are_as_many_as_fit(reconrisk, costs, monkeypatch, memory, workers, given):
     seen = []
-    monkeypatch.setattr(_runs, "carry_out", lambda plans, **more: seen.extend(plans))
+    monkeypatch.setattr(_runs, "execute_plans", lambda plans, **more: seen.extend(plans))
     said = reconrisk(
         "run", FIG1, "--profile", "paper", "--workers", workers, "--memory", memory
     ).stderr

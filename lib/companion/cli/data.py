@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconrisk.cli.console import FAILED, fail, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import FAILED, fail, note, print_json, print_table, show, usage_errors
 
 if TYPE_CHECKING:
     from companion.study.progress import Row
@@ -36,7 +36,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
     from reconrisk.datasets import DATA_SETS
 
     readers_of: dict[str, tuple[str, ...]] | None
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         try:
             readers_of = readers()
         except ModuleNotFoundError:  # exhibits that train cannot be read
@@ -95,7 +95,7 @@ def check(
     """
     from reconrisk.datasets.files import check_folder
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         findings = check_folder(data_root)
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -131,7 +131,7 @@ def fetch(
     from companion.study.downloads import missing
     from reconrisk.datasets import DATA_SETS
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         data_set = _find_set(name, DATA_SETS)
         wanted = missing(data_set, to)
     if not wanted:

@@ -33,7 +33,7 @@ from companion.study.cluster import (
     one_line,
     seconds_from,
 )
-from companion.study.dask_worker import courier, libraries
+from companion.study.dask_worker import libraries, remote_call
 from companion.study.sources import code_stamp
 from companion.study.tasks import Call, ClusterError, Outcome, TaskFunction
 
@@ -152,7 +152,7 @@ class _Flight:
     def send(self, call: Call) -> None:
         # the name comes first in Dask's own views of what runs
         key = f"{self.request.name}-{uuid.uuid4().hex}"
-        future = self.client.submit(courier(), self.request(call), key=key, pure=False)
+        future = self.client.submit(remote_call(), self.request(call), key=key, pure=False)
         self.calls[future] = call
         future.add_done_callback(self._fetch_soon)
 

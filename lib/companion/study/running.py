@@ -232,7 +232,7 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
         context = study if isinstance(study, Context) else study.context(exhibit)
         found = find_exhibit(exhibit)
         inputs.verify(found, context)
-        with blaming_parameters(found, context):
+        with add_parameter_context(found, context):
             tables = function(context)
         source = own_images.describe_source(context) if context.own_images else ""
         return dataclasses.replace(
@@ -268,7 +268,7 @@ def judge(module: ModuleType, tables: Tables) -> Result:
 
 
 @contextlib.contextmanager
-def blaming_parameters(exhibit: Exhibit, context: Context) -> Iterator[None]:
+def add_parameter_context(exhibit: Exhibit, context: Context) -> Iterator[None]:
     """Name overridden parameters in errors that name none of them.
 
     The range of each parameter is checked earlier; that an exhibit can be computed with a shorter

@@ -120,8 +120,8 @@ def run_sweep(
     name = label or function.__qualname__
     plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
     keys = [task_key(function, task, seed) for task in plain]
-    shelf = None if store is None else _Store(Path(store), function, int(seed))
-    texts: dict[str, str] = {} if shelf is None else shelf.load(dict.fromkeys(keys))
+    storage = None if store is None else _Store(Path(store), function, int(seed))
+    texts: dict[str, str] = {} if storage is None else storage.load(dict.fromkeys(keys))
     found = len(texts)
     first: dict[str, int] = {}  # equal tasks are computed once
     for i, key in enumerate(keys):
@@ -130,7 +130,7 @@ def run_sweep(
     engine = _engine(int(workers), scheduler, len(calls))
     failed: list[Outcome] = []
     with (
-        _kept(name, texts, shelf),
+        _kept(name, texts, storage),
         progress_of(name, found + len(calls), found, progress) as advance,
         contextlib.closing(engine(function, calls)) as outcomes,
     ):
@@ -139,12 +139,12 @@ def run_sweep(
                 failed.append(outcome)
                 continue
             key = keys[outcome.position]
-            if shelf is not None:
-                shelf.save(key, plain[outcome.position], outcome.result)
+            if storage is not None:
+                storage.save(key, plain[outcome.position], outcome.result)
             texts[key] = outcome.result
             advance()
     if failed:
-        _raise_failure(name, failed, plain, len(texts), shelf)
+        _raise_failure(name, failed, plain, len(texts), storage)
     return [json.loads(texts[key]) for key in keys]
 
 
@@ -179,25 +179,25 @@ def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.D
 
 
 @contextlib.contextmanager
-def _kept(name: str, texts: Mapping[str, str], shelf: _Store | None) -> Iterator[None]:
+def _kept(name: str, texts: Mapping[str, str], store: _Store | None) -> Iterator[None]:
     """Name the sweep and the tasks kept in errors of the cluster."""
     try:
         yield
     except ClusterError as error:
-        kept = _finished_text(len(texts), shelf)
+        kept = _finished_text(len(texts), store)
         raise ClusterError(f"{name}: {error}{kept}") from error.__cause__
 
 
-def _finished_text(finished: int, shelf: _Store | None) -> str:
-    return f" ({finished} finished tasks are kept in {shelf.folder})" if shelf else ""
+def _finished_text(finished: int, store: _Store | None) -> str:
+    return f" ({finished} finished tasks are kept in {store.folder})" if store else ""
 
 
 def _raise_failure(
-    name: str, failed: list[Outcome], tasks: Sequence[Row], finished: int, shelf: _Store | None
+    name: str, failed: list[Outcome], tasks: Sequence[Row], finished: int, store: _Store | None
 ) -> None:
     first = min(failed, key=lambda outcome: outcome.position)
     last_line = first.failure.strip().splitlines()[-1]
-    kept = _finished_text(finished, shelf)
+    kept = _finished_text(finished, store)
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = first.exception or RuntimeError("in a worker process:\n" + first.failure)
     message = f"{name}: task {tasks[first.position]}{more} failed: {last_line}{kept}"
@@ -225,7 +225,7 @@ class _Store:
         for key in keys:
             path = self.folder / f"{key}.json"
             try:
-                body = _unsealed(path.read_bytes(), key)
+                body = _verified(path.read_bytes(), key)
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -260,22 +260,22 @@ class _Store:
             "code": self.code,
             "result": json.loads(result),
         }
-        sealed = json.dumps({**body, "sha256": _seal(body)}, indent=1, ensure_ascii=False)
-        write_atomically(self.folder / f"{key}.json", sealed.encode() + b"\n")
+        text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, ensure_ascii=False)
+        write_atomically(self.folder / f"{key}.json", text.encode() + b"\n")
 
 
-def _seal(body: Mapping[str, Any]) -> str:
+def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical("a stored task", body, finite=False).encode()).hexdigest()
 
 
-def _unsealed(data: bytes, key: str) -> dict[str, Any]:
+def _verified(data: bytes, key: str) -> dict[str, Any]:
     body = json.loads(data)
     if not isinstance(body, dict) or "sha256" not in body:
         raise ValueError("not a stored task")
-    seal = body.pop("sha256")
+    checksum = body.pop("sha256")
     if body.get("schema") != SCHEMA:
         raise ValueError(f"layout {body.get('schema')!r}, expected {SCHEMA}")
-    if _seal(body) != seal:
+    if _checksum(body) != checksum:
         raise ValueError("its hash does not match")
     if body["key"] != key:
         raise ValueError("it holds another task")
