@@ -76,7 +76,7 @@ def call_dask(
             "workers cannot import it: move it into a module that they have"
         )
     patience = seconds_from(PATIENCE, PATIENCE_SECONDS)
-    flight = _Flight(connected(scheduler), _Requests(function), patience)
+    flight = _Flight(connected(scheduler), _Requests(function, threads=1), patience)
     waiting, suspects = deque(calls), deque[Call]()
     healthy, alone, finished = True, False, False
     try:
@@ -118,11 +118,12 @@ _FATAL = (
 class _Requests:
     """Encodes the request that is sent to a worker for a call."""
 
-    def __init__(self, function: TaskFunction) -> None:
+    def __init__(self, function: TaskFunction, threads: int) -> None:
         self.name = function.__name__
         self.common = {
             "module": function.__module__,
             "function": function.__qualname__,
+            "threads": threads,
             "code": code_stamp(function),
             "libraries": libraries(),
         }

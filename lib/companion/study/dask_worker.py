@@ -70,11 +70,11 @@ def answer(request: str) -> tuple[str, str]:
         why = _unfit(call)
         if why:
             return "refused", f"the worker at {socket.gethostname()} {why}"
-        os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+        os.environ["OMP_NUM_THREADS"] = str(call["threads"])  # for libraries that are loaded later
         function, _ = _load(call["module"], call["function"])
-        if getattr(_LIMITED, "module", None) != call["module"]:
-            limit_threads()
-            _LIMITED.module = call["module"]
+        if getattr(_LIMITED, "threads", None) != (call["threads"], call["module"]):
+            limit_threads(call["threads"])
+            _LIMITED.threads = (call["threads"], call["module"])
         outcome = attempt(function, (0, call["task"], call["seed"]))
     if outcome.result is not None:
         return "result", outcome.result

@@ -123,8 +123,8 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def limit_threads() -> Any:
-    """Let PyTorch and the linear algebra use one thread; return limits that can be restored.
+def limit_threads(threads: int = 1) -> Any:
+    """Limit the threads of PyTorch and of the linear algebra; return limits that can be restored.
 
     Only those of the linear algebra are, by ``restore_original_limits``.
     """
@@ -132,8 +132,8 @@ def limit_threads() -> Any:
 
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(1)
-    return threadpool_limits(1)
+        torch.set_num_threads(threads)
+    return threadpool_limits(threads)
 
 
 @contextlib.contextmanager
