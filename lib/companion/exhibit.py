@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         tensor,
     )
     from companion.study import registry
-    from companion.study.exhibits import find_exhibit, measurement
+    from companion.study.exhibits import find_exhibit
     from companion.study.falsifiers import (
         Change,
         Falsifier,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from companion.study.parameters import Parameter, Settings
     from companion.study.recorded import RECORDED, pictures_at_hand
     from companion.study.records import read_record
+    from companion.study.running import measurement
     from companion.study.session import Context
     from companion.study.sweep import as_table
     from companion.study.tables import Origin, Tables

@@ -38,7 +38,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
     root = registry.project_root()
     folder = tmp_path_factory.mktemp("book")
     said = StringIO()
-    console = Console(file=said, width=200)
+    console = Console(file=said, width=200, markup=False)
     page = compile_book(root, root / "notebooks", console, folder)
     html = folder / "_build" / "html"
     if not html.is_dir():

@@ -72,7 +72,7 @@ def test_the_page_of_records_is_complete(book) -> None:
 
 def test_the_ledgers_tell_recorded_and_quick_verdicts_apart(book) -> None:
     recorded = read_recorded(ROOT)
-    claims = {claim for claim in registry.claims() if recorded.on(claim)}
+    claims = {claim for claim in registry.claims() if recorded.verdicts_for(claim)}
     told = [
         row
         for row in book.pages["book/generated/claims.html"].select("table.ledger tbody tr")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from companion.study import registry
-from companion.study.records import exact_table
+from companion.study.tables import exact_table
 
 ROOT = registry.project_root()
 ERRATA, DEFENCES = "data/companion/errata.csv", "data/companion/defences.csv"

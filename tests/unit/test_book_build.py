@@ -365,7 +365,7 @@ def dressed(tmp_path: Path, monkeypatch) -> nbformat.NotebookNode:
             cell.outputs.insert(0, nbformat.v4.new_output("display_data", data=data))
     nbformat.write(notebook, path)
     where = stage.Addresses("https://example.org/us/it", "trunk", "https://hub.example.org")
-    return stage.dress(notebook, gallery(tmp_path), where, ROOT)
+    return stage.decorate_notebook(notebook, gallery(tmp_path), where, ROOT)
 
 
 def _pending(exhibit: str):
@@ -413,7 +413,7 @@ def test_vectors_take_the_place_of_a_picture_and_keep_its_caption(dressed, tmp_p
     (tmp_path / "figure.svg").write_text("<svg/>", encoding="utf-8")
     files = downloads.Files({"mean_to_extreme/fig1": {"svg": tmp_path / "figure.svg"}})
     where = stage.Addresses("u", "b", "h")
-    again = stage.dress(notebook, gallery(tmp_path), where, ROOT, files)
+    again = stage.decorate_notebook(notebook, gallery(tmp_path), where, ROOT, files)
     cell = next(c for c in again.cells if "mystnb" in c.metadata)
     assert [set(o.data) for o in cell.outputs] == [{"image/svg+xml", "text/plain"}]
     assert cell.metadata["mystnb"]["figure"]["caption"].startswith("What it shows")
@@ -430,7 +430,9 @@ def test_parameters_of_another_run_are_named(dressed) -> None:
     injected = nbformat.v4.new_code_cell("profile = 'paper'")
     injected.metadata["tags"] = ["injected-parameters"]
     notebook = nbformat.v4.new_notebook(cells=[injected])
-    cell = stage.dress(notebook, Gallery({}), stage.Addresses("u", "b", "h"), ROOT).cells[0]
+    cell = stage.decorate_notebook(
+        notebook, Gallery({}), stage.Addresses("u", "b", "h"), ROOT
+    ).cells[0]
     assert cell.metadata["mystnb"]["code_prompt_show"] == "Parameters of this run"
     assert "hide-input" in cell.metadata["tags"]
 
@@ -443,7 +445,7 @@ def test_a_picture_that_nothing_describes_is_an_error(dressed, tmp_path) -> None
     nbformat.write(notebook, path)
     where = stage.Addresses("u", "b", "h")
     with pytest.raises(KeyError, match="alt"):
-        stage.dress(notebook, gallery(tmp_path), where, ROOT)
+        stage.decorate_notebook(notebook, gallery(tmp_path), where, ROOT)
 
 
 def test_a_cell_whose_verdict_failed_keeps_its_picture_and_its_error(dressed, tmp_path) -> None:
@@ -453,7 +455,7 @@ def test_a_cell_whose_verdict_failed_keeps_its_picture_and_its_error(dressed, tm
     notebook.cells[2].outputs[1] = error
     nbformat.write(notebook, path)
     where = stage.Addresses("u", "b", "h")
-    again = stage.dress(notebook, gallery(tmp_path), where, ROOT)
+    again = stage.decorate_notebook(notebook, gallery(tmp_path), where, ROOT)
     cell = next(c for c in again.cells if "error" in [o.output_type for o in c.get("outputs", ())])
     assert "image/png" in cell.outputs[0].data and "mystnb" not in cell.metadata
 

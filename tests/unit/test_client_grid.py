@@ -23,8 +23,8 @@ from companion.experiments.client_grid import (
 )
 from companion.experiments.clients import Setting, draw_batches, pictures, printed_settings
 from companion.study import Context, Study, find_exhibit, session
-from companion.study.exhibits import stand_ins
 from companion.study.parameters import resolve
+from companion.study.running import stand_ins
 
 SMALL = {"images": 4, "wide": 40, "trained_neurons": 8, "channels": 4, "iterations": 8, "bins": 32}
 NONE, CLIP = Setting("None"), Setting("GradClip", 2)

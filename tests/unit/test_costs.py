@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from companion.book import costs_page
 from companion.cli.app import app
+from companion.cli.data import readers
 from companion.study import costs, registry
-from companion.study.inputs import readers
 
 CPU = registry.Cost("a/b", "100", "1.5", "2 CPU cores", "", "measured", "10")
 GPU = registry.Cost("a/c", "7200", "40", "1 GPU", "CIFAR-10", "a rough estimate", "")

@@ -8,7 +8,8 @@ from PIL import Image
 
 from companion import study
 from companion.study import exhibits, registry
-from companion.study.exhibits import blaming_parameters, find_exhibit, judged, stand_ins, subsets
+from companion.study.exhibits import find_exhibit, judged
+from companion.study.running import add_parameter_context, stand_ins, subsets
 from companion.study.verdicts import check
 from reconrisk import datasets
 
@@ -62,7 +63,7 @@ def test_an_error_that_names_no_parameter_tells_which_were_given():
 
     def run(**given):
         context = study.Study(overrides={exhibit: given}).context(exhibit)
-        with blaming_parameters(study.find_exhibit(exhibit), context):
+        with add_parameter_context(study.find_exhibit(exhibit), context):
             raise causes["noise" if context.parameters.repeats == usual else "repeats"]
 
     with pytest.raises(KeyError, match="prior-aware"):

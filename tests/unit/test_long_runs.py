@@ -17,8 +17,9 @@ import psutil
 import pytest
 
 from companion.cli import _memory, _progress, _runs
+from companion.study import progress as study_progress
 from companion.study import registry
-from companion.study.progress import duration
+from companion.study.progress import duration, progress_of
 from companion.study.records import read_record
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
@@ -229,7 +230,7 @@ def costs(project):
 )
 def test_workers_are_as_many_as_fit(reconrisk, costs, monkeypatch, memory, workers, given):
     seen = []
-    monkeypatch.setattr(_runs, "carry_out", lambda plans, **more: seen.extend(plans))
+    monkeypatch.setattr(_runs, "execute_plans", lambda plans, **more: seen.extend(plans))
     said = reconrisk(
         "run", FIG1, "--profile", "paper", "--workers", workers, "--memory", memory
     ).stderr
@@ -288,7 +289,7 @@ def clock(monkeypatch):
             return self.now
 
     hand = Clock()
-    monkeypatch.setattr(_progress.time, "monotonic", hand.monotonic)
+    monkeypatch.setattr(time, "monotonic", hand.monotonic)
     return hand
 
 
@@ -313,12 +314,10 @@ def test_an_unknown_cost_leaves_the_remaining_time_open(clock):
 
 
 def test_a_log_gets_plain_lines_at_intervals(monkeypatch, capsys):
-    monkeypatch.setattr(_progress, "LINE_SECONDS", 0.05)
+    monkeypatch.setattr(study_progress, "LINE_SECONDS", 0.05)
     progress = _progress.Progress([("a", 60.0), ("b", 60.0)])
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.exhibit())
-        from companion.study.progress import progress_of
-
         advance = stack.enter_context(progress_of("a: draws", 10, 2, None))
         advance()
         time.sleep(0.2)
@@ -337,8 +336,9 @@ def test_a_terminal_gets_rows_that_vanish():
         pid, master = pty.fork()
         if pid == 0:
             from companion.cli import _progress
+            from companion.study import progress
             from companion.study.progress import progress_of
-            _progress.PATIENCE_SECONDS = 0.0
+            progress.PATIENCE_SECONDS = 0.0
             progress = _progress.Progress([("a", 60.0), ("b", 60.0)])
             with progress.exhibit(), progress_of("a: draws", 10, 2, None) as advance:
                 advance()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from companion.book import notices
 from companion.book.figures import Wanted, draw_files, drawn_files
 from companion.book.gallery import Gallery, Shown
-from companion.book.pages import standing
+from companion.book.pages import status_badges
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
@@ -193,9 +193,8 @@ def test_a_record_holds_tables_again_but_no_picture(project):
 
 
 def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
-    known = find_exhibit(DRAWN)
     session = Study(overrides={})
-    result = known.run(session.context(DRAWN))
+    result = session.run(DRAWN)
     write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
     folder = tmp_path / "recorded"
     assert draw_files(Wanted(DRAWN, project / RECORDED / DRAWN, recorded=True), folder)
@@ -291,10 +290,10 @@ def test_the_recorded_verdict_comes_first_and_the_quick_one_beside_it(project):
     shown = {EXHIBIT: Shown(EXHIBIT, "notebooks/a", content, None)}
     alone = Gallery(shown)
     assert alone.status(EXHIBIT) == "differs"
-    assert "recorded" not in standing(alone, EXHIBIT)
+    assert "recorded" not in status_badges(alone, EXHIBIT)
     both = Gallery(shown, read_recorded(project))
     assert both.status(EXHIBIT) == "reproduced"
-    text = standing(both, EXHIBIT)
+    text = status_badges(both, EXHIBIT)
     assert text.index("reproduced</span> recorded run") < text.index("differs</span> quick run")
 
 

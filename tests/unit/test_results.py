@@ -105,14 +105,13 @@ def test_an_exhibit_must_judge_what_it_settles(project, monkeypatch):
     from companion.study.exhibits import targets_of
 
     exhibit = find_exhibit("ziller2024/fig1")
-    context = Study().context("ziller2024/fig1")
     for settled, message in (
         ((*exhibit.file.SETTLES, "C-001"), r"no verdict for \['C-001'\]"),
         (("_mse", "_psnr", "E-B-01"), r"undeclared verdicts for \['B-001'\]"),
     ):
         monkeypatch.setattr(exhibit.file, "SETTLES", settled)
         with pytest.raises(RuntimeError, match=message):
-            exhibit.run(context)
+            Study().run("ziller2024/fig1")
     monkeypatch.setattr(exhibit.file, "SETTLES", ("B-999",))
     with pytest.raises(KeyError, match="'B-999' is neither"):
         targets_of(exhibit.file)

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from companion.study import Study, Tables, find_exhibit
-from companion.study.exhibits import judge
 from companion.study.outputs import accept_other_kernels
 from companion.study.results import RESULT_MIME
+from companion.study.running import judge
 from companion.study.spread import TIMES, departures, read_spread, spread_of, write_spread
 from companion.study.stored_tables import FOLDER, write_tables
 

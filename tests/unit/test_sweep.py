@@ -363,7 +363,7 @@ def test_progress_on_a_terminal_shows_after_a_while(tasks, tmp_path, monkeypatch
     run_sweep(tasks.slow, grid, seed=0, label="slow ones")
     shown = capsys.readouterr().err
     assert "slow ones" in shown
-    assert "3/3" in shown
+    assert "3 of 3 tasks" in shown
     run_sweep(tasks.slow, grid, seed=0, progress=False)
     assert capsys.readouterr().err == ""
 

@@ -27,11 +27,9 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from companion.kernels import KERNELS
-from companion.study.progress import duration, pace
+from companion.study.progress import Row, Work, about_left, show_rows
 from companion.study.stored import EXHIBIT_TAG
 
 __all__ = [
@@ -135,8 +133,8 @@ def _fits(value: Any, default: Any) -> bool:
 # --- progress ---------------------------------------------------------------------------------
 
 
-class Progress:
-    """The running notebooks: a live table on a terminal, one line per event elsewhere.
+class Progress(Work):
+    """The running notebooks: live rows on a terminal, one line per event elsewhere.
 
     ``expected`` holds the known seconds that notebooks are likely to take, by name.
     """
@@ -144,34 +142,19 @@ class Progress:
     def __init__(
         self, console: Console, total: int, expected: Mapping[str, float], jobs: int = 1
     ) -> None:
+        super().__init__(expected, jobs)
         self._console = console
         self._total = total
-        self._waiting = dict(expected)
-        self._took = self._foreseen = 0.0
-        self._jobs = jobs
         self._done = 0
         self._lock = threading.Lock()
-        self._start = time.monotonic()
-        self._running: dict[str, tuple[float, str]] = {}
-        self._live = Live(
-            get_renderable=self._table, console=console, refresh_per_second=4, transient=True
-        )
-
-    def __enter__(self) -> Progress:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        self._cells: dict[str, str] = {}
 
     def cell(self, name: str, number: int, of: int, label: str) -> None:
         """Announce that a notebook starts its code cell ``number`` of ``of``."""
         text = f"cell {number}/{of}  {label}"
         with self._lock:
-            began = self._running.get(name, (time.monotonic(), ""))[0]
-            self._running[name] = (began, text)
+            self.begin(name)
+            self._cells[name] = text
             if not self._console.is_terminal:
                 self._say(f"{name}  {text}")
 
@@ -179,46 +162,32 @@ class Progress:
         """Announce that a notebook is done or has failed."""
         with self._lock:
             self._done += 1
-            self._running.pop(outcome.name, None)
-            foreseen = self._waiting.pop(outcome.name, None)
-            if foreseen is not None and outcome.failure is None:
-                self._took += outcome.seconds
-                self._foreseen += foreseen
+            self._cells.pop(outcome.name, None)
+            self.end(outcome.name, completed=outcome.failure is None)
             state = "failed" if outcome.failure else "done"
             self._say(f"{outcome.name}  {state} in {outcome.seconds:.1f} s", bad=state == "failed")
 
     def _say(self, text: str, bad: bool = False) -> None:
-        line = f"[{self._clock(self._start)}] {self._done}/{self._total} done{self._left()}  {text}"
+        line = f"[{_clock(self.elapsed())}] {self._done}/{self._total} done"
         self._console.print(
-            line, style="red" if bad else None, markup=False, highlight=False, soft_wrap=True
+            f"{line}{about_left(self.left())}  {text}",
+            style="red" if bad else None,
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        with self._lock:
-            for name, (began, text) in self._running.items():
-                table.add_row(f"[cyan]{name}[/]", text, self._clock(began))
-            done = f"{self._done}/{self._total} notebooks{self._left()}"
-            table.add_row(done, "", self._clock(self._start))
-        return table
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each running notebook, and one for all."""
+        for name, text in list(self._cells.items()):
+            yield name, None, f"{text}  {_clock(self.elapsed(name))}"
+        share, done = self._done / self._total, f"{self._done}/{self._total}"
+        yield "notebooks", share, f"{done} done{about_left(self.left())}  {_clock(self.elapsed())}"
 
-    def _left(self) -> str:
-        """Return about how long the notebooks still take, when the jobs share them."""
-        here = pace(self._took, self._foreseen)
-        now = time.monotonic()
-        each = [
-            max(here * seconds - (now - self._running[name][0]), 0.0)
-            if name in self._running
-            else here * seconds
-            for name, seconds in self._waiting.items()
-        ]
-        left = max(sum(each) / self._jobs, max(each, default=0.0))
-        return f", about {duration(left)} left" if left else ""
 
-    @staticmethod
-    def _clock(since: float) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - since), 60)
-        return f"{minutes}:{seconds:02d}"
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes}:{seconds:02d}"
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -327,9 +296,10 @@ def execute(
     console = console or Console()
     clients: list[PapermillNotebookClient] = []
     outcomes: dict[str, Outcome] = {}
+    progress = Progress(console, len(notebooks), expected or {}, jobs)
     with (
         _environment(jobs, kernels),
-        Progress(console, len(notebooks), expected or {}, jobs) as progress,
+        show_rows(progress.rows, console=console),
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):
         futures = [

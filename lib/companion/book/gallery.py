@@ -62,11 +62,11 @@ class Gallery:
     shown: Mapping[str, Shown] = field(default_factory=dict)
     recorded: Recorded = field(default_factory=Recorded)
 
-    def home(self, exhibit_id: str) -> Shown | None:
+    def cell_of(self, exhibit_id: str) -> Shown | None:
         """Return the cell that shows an exhibit; for a panel, that of the whole figure."""
         return self.shown.get(exhibit_id) or self.shown.get(registry.parent_of(exhibit_id))
 
-    def on(self, target: str) -> list[tuple[Shown, Verdict]]:
+    def verdicts_for(self, target: str) -> list[tuple[Shown, Verdict]]:
         """Return every verdict on one target with the cell that reached it."""
         return self._judged.get(target, [])
 
@@ -84,15 +84,19 @@ class Gallery:
         It is the worst over the exhibits that judge it, each by its recorded run if it has one and
         by its notebook's cell otherwise.
         """
-        return self.recorded.counting(target, ((s.exhibit, v) for s, v in self.on(target)))
+        return self.recorded.counting(
+            target, ((s.exhibit, v) for s, v in self.verdicts_for(target))
+        )
 
     def shown_status(self, target: str) -> str:
         """Return the notebooks' worst status for a target, *pending* if nothing judges it."""
-        return overall(v for _, v in self.on(target))
+        return overall(v for _, v in self.verdicts_for(target))
 
     def profile(self, target: str) -> str:
         """Return the profile in which the notebooks judged a target."""
-        named = {str((s.result or {}).get("profile", "quick")) for s, _ in self.on(target)}
+        named = {
+            str((s.result or {}).get("profile", "quick")) for s, _ in self.verdicts_for(target)
+        }
         return " and ".join(sorted(named)) or "quick"
 
 

@@ -30,7 +30,7 @@ from companion.study import find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
-__all__ = ["standing", "write_pages"]
+__all__ = ["status_badges", "write_pages"]
 
 THUMBNAIL_WIDTH = 512  # pixels; one page has more than a hundred
 
@@ -126,7 +126,7 @@ def _whole(paper_key: str) -> list[Exhibit]:
     return [e for e in every if e.computable and registry.parent_of(e.id) == e.id]
 
 
-def standing(gallery: Gallery, target: str) -> str:
+def status_badges(gallery: Gallery, target: str) -> str:
     """Return badges of a target's verdicts by the recorded run and by the notebook.
 
     The first is the verdict that counts.
@@ -211,7 +211,7 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str
 
 
 def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
-    shown = gallery.home(exhibit.id)
+    shown = gallery.cell_of(exhibit.id)
     lines = ["::::{grid-item-card}", ":class-card: exhibit-card"]
     if shown is not None:
         lines += [f":link: {exhibit.anchor}", ":link-type: ref"]
@@ -224,7 +224,7 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
     lines.append("")
     if shown is None:  # no notebook shows it yet: references to it lead here
         lines += [f"({e.anchor})=" for e in (exhibit, *panels)]
-    lines.append(f"**{escape(exhibit.place)}** {standing(gallery, exhibit.id)}")
+    lines.append(f"**{escape(exhibit.place)}** {status_badges(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
     if panels:
         lines += ["", f"Its {len(panels)} panels: {tally(gallery.status(p.id) for p in panels)}"]
@@ -286,7 +286,7 @@ def _claims(gallery: Gallery) -> str:
             (
                 f"({anchor('claim', c.id)})=\n{escape(c.id)}",
                 f"{escape(c.claim)}\n\n*{escape(c.place)}*",
-                f"{standing(gallery, c.id)}\n\n{_homes(gallery.on(c.id))}".rstrip(),
+                f"{status_badges(gallery, c.id)}\n\n{_homes(gallery.verdicts_for(c.id))}".rstrip(),
                 _both_evidences(gallery, c.id) or escape(c.how_to_check),
             )
             for c in _of_paper(claims, key)
@@ -304,8 +304,8 @@ def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
 
 def _both_evidences(gallery: Gallery, target: str) -> str:
     """Return what the recorded runs compared, then what the notebooks did."""
-    quick = _evidence(v for _, v in gallery.on(target))
-    recorded = _evidence(v for _, v in gallery.recorded.on(target))
+    quick = _evidence(v for _, v in gallery.verdicts_for(target))
+    recorded = _evidence(v for _, v in gallery.recorded.verdicts_for(target))
     if not recorded:
         return quick
     profile = gallery.profile(target).capitalize()
@@ -344,7 +344,7 @@ def _errata(gallery: Gallery) -> str:
         if rows:
             parts.append(f"## {heading}")
         for e in rows:
-            judged = gallery.on(e.id)
+            judged = gallery.verdicts_for(e.id)
             shown_at = _homes(judged) or exhibit_link(e.exhibit)
             parts += [
                 f"({anchor('erratum', e.id)})=\n"
@@ -352,7 +352,7 @@ def _errata(gallery: Gallery) -> str:
                 f"Printed\n: {escape(e.printed)}",
                 f"Corrected\n: {escape(e.corrected)}",
                 *_defence(e),
-                f"Computed\n: {standing(gallery, e.id)} at {shown_at}",
+                f"Computed\n: {status_badges(gallery, e.id)} at {shown_at}",
             ]
             evidence = _evidence((v for _, v in judged), (e.printed, e.corrected))
             if evidence:
@@ -385,13 +385,13 @@ def _differing(gallery: Gallery) -> Iterator[str]:
             "networks and sizes are not always the paper's."
         )
     for row in rows:
-        judged = gallery.on(row.id)
+        judged = gallery.verdicts_for(row.id)
         paper = PAPERS[_paper_of(row.id)]
         yield f"### {escape(row.id)}: {escape(paper)}, {escape(registry.place_of(row.id))}"
         if row.id in registry.claims():
             yield f"Claimed\n: {escape(registry.claims()[row.id].claim)}"
         yield from _defence(row)
-        yield f"Computed\n: {standing(gallery, row.id)} at {_homes(judged)}"
+        yield f"Computed\n: {status_badges(gallery, row.id)} at {_homes(judged)}"
 
 
 def _paper_of(target: str) -> str:
@@ -409,7 +409,7 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     claims = _of_paper(registry.claims(), paper_key)
     table = list_table(
         ("Exhibit", "Verdict", "What it shows"),
-        [(exhibit_link(e.id), standing(gallery, e.id), escape(e.title)) for e in rows],
+        [(exhibit_link(e.id), status_badges(gallery, e.id), escape(e.title)) for e in rows],
         widths=(22, 20, 58),
         classes="status",
     )

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
-from companion.study.exhibits import find_exhibit, judge, judged
+from companion.study.exhibits import find_exhibit, judged
 from companion.study.records import provenance
 from companion.study.results import RESULT_MIME
-from companion.study.session import Study
+from companion.study.running import Study, judge
 from companion.study.spread import read_spread, spread_of, write_spread
 from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE, read_tables

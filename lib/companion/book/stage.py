@@ -34,7 +34,7 @@ from companion.book.markdown import (
     one_line,
 )
 from companion.book.notices import with_notices
-from companion.book.pages import standing, write_pages
+from companion.book.pages import status_badges, write_pages
 from companion.book.recorded_pages import recorded_block
 from companion.book.sources import linked_place
 from companion.study import registry
@@ -48,7 +48,7 @@ from companion.study.stored_tables import FOLDER
 from companion.study.typeset import typeset
 from companion.study.verdicts import STATUSES
 
-__all__ = ["Addresses", "addresses", "dress", "stage"]
+__all__ = ["Addresses", "addresses", "decorate_notebook", "stage"]
 
 #: the files of MathJax that the offline pages need.
 MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
@@ -145,7 +145,7 @@ def stage(
         staged = target / "notebooks" / path.relative_to(notebooks)
         staged.parent.mkdir(parents=True, exist_ok=True)
         notebook = nbformat.read(path, as_version=4)
-        nbformat.write(dress(notebook, everything, where, project, files), staged)
+        nbformat.write(decorate_notebook(notebook, everything, where, project, files), staged)
     generated = target / "book" / "generated"
     write_pages(generated, everything, project, where.source, files)
     copy_mathjax(target / "book" / "_static" / "mathjax")
@@ -178,7 +178,7 @@ def copy_mathjax(target: Path) -> None:
 # --- dressing the notebooks -------------------------------------------------------------------
 
 
-def dress(
+def decorate_notebook(
     notebook: NotebookNode,
     everything: Gallery,
     where: Addresses,
@@ -250,7 +250,7 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
         paper = f"{{doc}}`{paper} </book/papers/{row.paper_key}>`"
     verdict = badge(shown.status)
     if shown.exhibit in everything.recorded.records:
-        verdict = standing(everything, shown.exhibit)
+        verdict = status_badges(everything, shown.exhibit)
     source = linked_place(row.paper_key, escape(row.place))
     paper += f" ({source})" if source else ""
     heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconrisk.cli.console import chosen_from, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import chosen_from, note, print_json, print_table, show, usage_errors
 
 if TYPE_CHECKING:
     from companion.study.costs import Price, Total
@@ -33,7 +33,7 @@ def costs(
     from companion.study.costs import prices, total
     from companion.study.registry import PAPERS
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         papers = chosen_from("paper", paper, PAPERS)
     sizes = tuple(cores or CORES)
     by_paper = {key: prices([key]) for key in papers}

@@ -42,7 +42,7 @@ from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
 if TYPE_CHECKING:
     from companion.study.results import Result
 
-__all__ = ["INTERRUPTED", "Plan", "carry_out", "chosen_exhibits", "fitting", "plans"]
+__all__ = ["INTERRUPTED", "Plan", "execute_plans", "chosen_exhibits", "fitting", "plans"]
 
 #: exit status after Ctrl-C
 INTERRUPTED = 130
@@ -76,7 +76,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Outcome:
     """The outcome of one plan: the verdicts with what ran, or the problem."""
 
     plan: Plan
@@ -189,7 +189,9 @@ def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
     return fitted
 
 
-def carry_out(every: Sequence[Plan], *, draw: bool, again: bool, debug: bool, go_on: str) -> None:
+def execute_plans(
+    every: Sequence[Plan], *, draw: bool, again: bool, debug: bool, go_on: str
+) -> None:
     """Compute every plan that is not up to date and print the outcomes of all.
 
     Parameters
@@ -211,7 +213,7 @@ def carry_out(every: Sequence[Plan], *, draw: bool, again: bool, debug: bool, go
         arguments, 130 after an interrupt.
     """
     progress = Progress(_foreseen(every))
-    ended: list[Ended] = []
+    ended: list[Outcome] = []
     try:
         for plan in every:
             old = None if again else _up_to_date(plan, draw)
@@ -252,7 +254,7 @@ def command_again(context: typer.Context, *, without: Sequence[str] = ()) -> str
 # One exhibit --------------------------------------------------------------------------------------
 
 
-def _up_to_date(plan: Plan, draw: bool) -> Ended | None:
+def _up_to_date(plan: Plan, draw: bool) -> Outcome | None:
     """Return the outcome recorded by an earlier run; None if the exhibit must be computed."""
     try:
         record = read_record(plan.folder)
@@ -264,10 +266,10 @@ def _up_to_date(plan: Plan, draw: bool) -> Ended | None:
     if reasons:
         return None
     how = f"up to date, computed {record.provenance.time}"
-    return Ended(plan, record.result["status"], how, verdicts_of(record), record.result["ran"])
+    return Outcome(plan, record.result["status"], how, verdicts_of(record), record.result["ran"])
 
 
-def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Ended:
+def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Outcome:
     start_of_peak()
     start = time.perf_counter()
     try:
@@ -281,7 +283,7 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
             raise fail(f"{error} (--debug shows where)", MISTAKE) from None
         kind = "" if isinstance(error, SweepError) else f"{type(error).__name__}: "
         took = duration(time.perf_counter() - start)
-        return Ended(plan, "failed", took, problem=f"{kind}{error}")
+        return Outcome(plan, "failed", took, problem=f"{kind}{error}")
     seconds = time.perf_counter() - start
     origin = provenance(plan.session, plan.exhibit, seconds)
     picture, problem = _drawn(result, debug) if draw else (None, "")
@@ -292,11 +294,11 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
             raise
         kept = f"its finished tasks are in {plan.tasks}" if plan.tasks.is_dir() else "it is lost"
         problem = f"{plan.folder} cannot be written: {error}; an older record is as it was, {kept}"
-        return Ended(plan, "failed", duration(seconds), problem=problem)
+        return Outcome(plan, "failed", duration(seconds), problem=problem)
     if not plan.keeps_tasks and plan.tasks.is_dir():
         shutil.rmtree(plan.tasks)  # they are needed only to resume this run
     status = "failed" if problem else result.status
-    return Ended(plan, status, duration(seconds), result.verdicts, result.tables.ran, problem)
+    return Outcome(plan, status, duration(seconds), result.verdicts, result.tables.ran, problem)
 
 
 def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
@@ -322,7 +324,7 @@ def _foreseen(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
 # Reports ----------------------------------------------------------------------------------------
 
 
-def _report(ended: Sequence[Ended]) -> None:
+def _report(ended: Sequence[Outcome]) -> None:
     """Print the outcomes; exit with status 1 if a verdict failed or an exhibit raised."""
     if len(ended) == 1:
         _report_one(ended[0])
@@ -348,7 +350,7 @@ def _report(ended: Sequence[Ended]) -> None:
         raise typer.Exit(FAILED)
 
 
-def _report_one(one: Ended) -> None:
+def _report_one(one: Outcome) -> None:
     if not one.verdicts:
         return
     show(f"{one.plan.exhibit}: {one.status}")
@@ -360,7 +362,7 @@ def _report_one(one: Ended) -> None:
     show(f"\n{one.how}; written to {folder}: {', '.join([*files, 'record.json'])}")
 
 
-def _report_interrupt(every: Sequence[Plan], ended: Sequence[Ended], go_on: str) -> None:
+def _report_interrupt(every: Sequence[Plan], ended: Sequence[Outcome], go_on: str) -> None:
     kept = [e.plan for e in ended if e.verdicts]
     if len(every) > 1:
         note(f"interrupted: {len(kept)} of {len(every)} exhibits are finished and kept")

@@ -20,7 +20,15 @@ from companion.cli._console import status_text
 from companion.cli._costs import costs
 from companion.cli.release import archive, release
 from reconrisk.cli.application import application
-from reconrisk.cli.console import FAILED, chosen_from, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import (
+    FAILED,
+    chosen_from,
+    note,
+    print_json,
+    print_table,
+    show,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from companion.study import Study
@@ -128,7 +136,7 @@ def list_exhibits(
     from companion.study import registry, stored
     from companion.study.progress import duration
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         held = stored.read(registry.project_root())
         judged = stored.verdicts_by_target((r.notebook, r.verdicts) for r in held.results.values())
         papers = chosen_from("paper", paper, registry.PAPERS)
@@ -255,7 +263,7 @@ def run(
     from companion.cli import _runs
     from companion.study import registry
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         papers = chosen_from("paper", paper, registry.PAPERS) if paper else []
         chosen = _runs.chosen_exhibits(exhibits or (), papers, reading=bool(data))
         if not chosen:
@@ -276,13 +284,13 @@ def run(
         for exhibit in chosen:
             _show_parameters(exhibit, session.context(exhibit).parameters)
         return
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         plans = _runs.fitting(plans, memory)
     parts = [e for e in exhibits or () if e not in chosen]
     note(f"{profile} profile, seed {seed}, {device}" + (f"; your images: {data}" * bool(data)))
     for part in parts:
         note(f"{part} is a part of {registry.parent_of(part)}")
-    _runs.carry_out(
+    _runs.execute_plans(
         plans,
         draw=not no_figure,
         again=again,
@@ -299,7 +307,7 @@ def parameters(context: typer.Context, exhibit: Exhibit) -> None:
     """
     from companion.study import find_exhibit
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         exhibit_id = find_exhibit(exhibit).id
     _show_parameters(exhibit_id)
 
@@ -372,7 +380,7 @@ def verdicts(
     from companion.study import registry, stored
     from companion.study.exhibits import papers_built
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         papers = chosen_from("paper", paper, registry.PAPERS)
         required = papers if paper else papers_built()
         if profile == "recorded":
@@ -529,7 +537,7 @@ def why(
     from companion.study import find_exhibit, registry, stored
     from companion.study.records import explain
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         exhibit_id = find_exhibit(exhibit).id
         session = _session([exhibit_id], set_, profile=profile, seed=seed, device=device)
         held = stored.read(registry.project_root()).results.get(exhibit_id)

@@ -21,7 +21,7 @@ from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
 from companion.study.progress import duration
-from companion.study.session import Study
+from companion.study.running import Study
 from companion.study.stored import exhibit_cells, stored_provenance
 from companion.study.stored_tables import FOLDER
 from companion.study.tasks import ClusterError
@@ -66,7 +66,7 @@ def build(
 ) -> None:
     """Run the notebooks in a profile and compile the book from their outputs."""
     project = registry.project_root()
-    console = Console()
+    console = _console()
     try:
         parameters = {
             "profile": profile,
@@ -91,7 +91,7 @@ def build(
 
     if left:
         longest = ", ".join(f"{name} ({duration(seconds[name])})" for name, _ in left)
-        console.print(f"As stored: {longest}", highlight=False, soft_wrap=True)
+        console.print(f"As stored: {longest}")
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
     with _served(cluster, console), tables_kept(tables):
@@ -116,7 +116,7 @@ def build(
 def html(jobs: Draw = 2) -> None:
     """Compile the book from the outputs stored in the notebooks; run nothing."""
     project = registry.project_root()
-    console = Console()
+    console = _console()
     page = compile_book(project, project / "notebooks", console, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", page is None)
 
@@ -132,7 +132,7 @@ def pdf(
     from companion.book import printed
 
     project = registry.project_root()
-    console = Console()
+    console = _console()
     target = project / "_build" / "reconstruction-risk.pdf"
     try:
         printed.find_chromium()
@@ -141,7 +141,7 @@ def pdf(
             and compile_book(project, project / "notebooks", console, jobs=jobs) is None
         ):
             _closing(console, "", True)
-        console.print("Printing the book", highlight=False)
+        console.print("Printing the book")
         pages = project / "_build" / "html"
         printed.print_book(pages, project / "_toc.yml", target)
         printed.print_slides(pages, "book/tour", target.with_name(f"{target.stem}-slides.pdf"))
@@ -162,7 +162,7 @@ def refresh(
 ) -> None:
     """Run the notebooks with their own parameters and store the outputs in them."""
     project = registry.project_root()
-    console = Console()
+    console = _console()
     try:
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
         cluster = Study(scheduler=scheduler).cluster
@@ -200,7 +200,7 @@ def spread(only: Only = None, jobs: Jobs = 2) -> None:
 def links() -> None:
     """Look up every address outside the book (needs the network)."""
     project = registry.project_root()
-    console = Console()
+    console = _console()
     folder = project / "_build" / "links"
     report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
     _closing(console, "Every address answers." if report else "", report is None)
@@ -237,9 +237,9 @@ def compile_book(
     """
     folder = folder or project
     source = folder / "_build" / "source"
-    console.print("Staging the book", highlight=False)
+    console.print("Staging the book")
     stage(project, notebooks, source, tables, jobs)
-    console.print("Compiling the book", highlight=False)
+    console.print("Compiling the book")
     log = folder / "_build" / "book.log"
     with log.open("w", encoding="utf-8") as stream:
         done = subprocess.run(
@@ -260,12 +260,12 @@ def compile_book(
         _offer_originals(notebooks, page.parent)
     if done.returncode == 0 and page.is_file():
         return page
-    console.print(f"The book has faults ({log}):", style="red", highlight=False, soft_wrap=True)
+    console.print(f"The book has faults ({log}):", style="red")
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(encoding="utf-8"))  # Sphinx's colours
     lines = [line for line in text.splitlines() if line.strip()]
     faults = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
     for line in faults:
-        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {line}")
     return None
 
 
@@ -283,6 +283,11 @@ def _python_path() -> str:
 
 
 # --- helpers ----------------------------------------------------------------------------------
+
+
+def _console() -> Console:
+    """Return a console that prints texts as they are."""
+    return Console(markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -388,19 +393,16 @@ def _report_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
         console.print(
             f"\n{outcome.name} failed at {where}:\n  {failure.error}\n  saved: {outcome.path}",
             style="red",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
         )
     return bool(failed)
 
 
 def _give_up(console: Console, message: str) -> None:
-    console.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(message, style="red")
     raise typer.Exit(2)
 
 
 def _closing(console: Console, message: str, failed: bool) -> None:
     if message:
-        console.print(message, markup=False, highlight=False, soft_wrap=True)
+        console.print(message)
     raise typer.Exit(1 if failed else 0)

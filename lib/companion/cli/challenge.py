@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from reconrisk.cli.console import mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import note, print_json, print_table, show, usage_errors
 
 __all__ = ["app"]
 
@@ -26,7 +26,7 @@ def example() -> None:
     """
     from companion.study import registry
 
-    with mistakes():
+    with usage_errors():
         path = registry.project_root() / "templates" / "challenge" / "nearest.py"
         print(path.read_text(encoding="utf-8"), end="")
 
@@ -51,7 +51,7 @@ def score_entry(
     from companion import challenge
 
     scores = []
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         entry = challenge.load_entry(file)
         for found in challenge.score(entry, data=data, trials=trials, seed=seed):
             scores.append(found)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconrisk.cli.console import FAILED, fail, mistakes, note, print_json, print_table, show
+from reconrisk.cli.console import FAILED, fail, note, print_json, print_table, show, usage_errors
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from companion.study.progress import Row
     from reconrisk.datasets import DataSet, KnownFile
 
-__all__ = ["app"]
+__all__ = ["app", "readers"]
 
 app = typer.Typer(
     help="The papers' data sets: what they are, what is at hand, and fetching them.",
@@ -33,11 +33,10 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `companion data list`
     """
-    from companion.study.inputs import readers
     from reconrisk.datasets import DATA_SETS
 
     readers_of: dict[str, tuple[str, ...]] | None
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         try:
             readers_of = readers()
         except ModuleNotFoundError:  # exhibits that train cannot be read
@@ -94,10 +93,10 @@ def check(
 
     Example: `companion data check --data-root path/to/data`
     """
-    from companion.study.inputs import files_at
+    from reconrisk.datasets.files import check_folder
 
-    with mistakes(context.obj):
-        findings = files_at(data_root)
+    with usage_errors(context.obj):
+        findings = check_folder(data_root)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -132,7 +131,7 @@ def fetch(
     from companion.study.downloads import missing
     from reconrisk.datasets import DATA_SETS
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         data_set = _find_set(name, DATA_SETS)
         wanted = missing(data_set, to)
     if not wanted:
@@ -146,6 +145,17 @@ def fetch(
         raise fail("nothing was fetched", FAILED)
     _fetch_all(wanted, to, mirrors)
     show(f"{data_set.name} is in {to}: {', '.join(file.path for file in wanted)}")
+
+
+def readers() -> dict[str, tuple[str, ...]]:
+    """Return the exhibits whose paper profile reads each data set, by its name."""
+    from companion.study import Study, all_exhibits
+    from companion.study.inputs import data_sets
+    from reconrisk.datasets import DATA_SETS
+
+    study = Study(profile="paper")
+    read = {e: data_sets(exhibit, study.context(e)) for e, exhibit in all_exhibits().items()}
+    return {name: tuple(e for e in read if name in read[e]) for name in DATA_SETS}
 
 
 def _find_set(name: str, data_sets: dict[str, DataSet]) -> DataSet:
@@ -166,31 +176,24 @@ def _on_terminal() -> bool:
 
 
 def _fetch_all(wanted: list[KnownFile], to: Path, mirrors: tuple[str, ...]) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
     from companion.study.downloads import fetch as fetch_file
+    from companion.study.progress import show_rows
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
+    received = dict.fromkeys([file.path for file in wanted], 0)
+
+    def rows() -> Iterator[Row]:
+        for file in wanted:
+            done, size = received[file.path], file.size or 1
+            yield Path(file.path).name, done / size, f"{_size(done)} of {_size(size)}"
+
     try:
-        with bar:
+        with show_rows(rows):
             for file in wanted:
-                task = bar.add_task(Path(file.path).name, total=file.size)
-                fetch_file(file, to, mirrors, functools.partial(_advance, bar, task))
+                fetch_file(file, to, mirrors, functools.partial(received.__setitem__, file.path))
     except OSError as error:
         raise fail(f"{error}. The same command goes on from here", FAILED) from None
     except KeyboardInterrupt:
         raise fail("stopped; the same command goes on from here", 130) from None
-
-
-def _advance(bar: Progress, task: TaskID, done: int) -> None:
-    bar.update(task, completed=done)
 
 
 def _size(count: int) -> str:

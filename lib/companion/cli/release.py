@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reconrisk.cli.console import mistakes
+from reconrisk.cli.console import usage_errors
 
 __all__ = ["archive", "deposit", "release", "set_version"]
 
@@ -24,7 +24,7 @@ def release(
     """Write a version and today's date where they stand; commit nothing."""
     from companion.study import registry
 
-    with mistakes():
+    with usage_errors():
         changed = set_version(registry.project_root(), version, datetime.date.today())
     typer.echo(f"version {version} in {', '.join(changed)}")
 
@@ -37,7 +37,7 @@ def archive(
     """Gather what an archive such as Zenodo should hold of this commit, with checksums."""
     from companion.study import registry
 
-    with mistakes():
+    with usage_errors():
         manifest = deposit(registry.project_root(), out)
     size = sum(entry["bytes"] for entry in manifest["files"])
     typer.echo(

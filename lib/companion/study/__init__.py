@@ -4,10 +4,11 @@ Knows no paper: exhibits are found as files of :mod:`companion.papers`.
 """
 
 from companion.kernels import take_products
-from companion.study.exhibits import Exhibit, all_exhibits, find_exhibit, measurement
+from companion.study.exhibits import Exhibit, all_exhibits, find_exhibit
 from companion.study.parameters import Parameter
 from companion.study.results import Result
-from companion.study.session import Context, Study
+from companion.study.running import Study, measurement
+from companion.study.session import Context
 from companion.study.tables import MissingTable, Origin, Tables
 from companion.study.verdicts import (
     Verdict,

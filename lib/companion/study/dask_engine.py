@@ -33,7 +33,7 @@ from companion.study.cluster import (
     one_line,
     seconds_from,
 )
-from companion.study.dask_worker import courier, libraries
+from companion.study.dask_worker import libraries, remote_call
 from companion.study.sources import code_stamp
 from companion.study.tasks import Call, ClusterError, Outcome, TaskFunction
 
@@ -57,7 +57,7 @@ FETCHERS = 8
 
 
 def call_dask(
-    function: TaskFunction, calls: Sequence[Call], *, scheduler: str, threads: int = 1
+    function: TaskFunction, calls: Sequence[Call], *, scheduler: str
 ) -> Generator[Outcome, None, None]:
     """Make the calls on a Dask cluster.
 
@@ -76,7 +76,7 @@ def call_dask(
             "workers cannot import it: move it into a module that they have"
         )
     patience = seconds_from(PATIENCE, PATIENCE_SECONDS)
-    flight = _Flight(connected(scheduler), _Requests(function, threads), patience)
+    flight = _Flight(connected(scheduler), _Requests(function, threads=1), patience)
     waiting, suspects = deque(calls), deque[Call]()
     healthy, alone, finished = True, False, False
     try:
@@ -153,7 +153,7 @@ class _Flight:
     def send(self, call: Call) -> None:
         # the name comes first in Dask's own views of what runs
         key = f"{self.request.name}-{uuid.uuid4().hex}"
-        future = self.client.submit(courier(), self.request(call), key=key, pure=False)
+        future = self.client.submit(remote_call(), self.request(call), key=key, pure=False)
         self.calls[future] = call
         future.add_done_callback(self._fetch_soon)
 

@@ -23,20 +23,20 @@ from companion.study.engines import limit_threads
 from companion.study.sources import code_stamp, counts_in_tasks, source_files
 from companion.study.tasks import TaskFunction, attempt, name_of
 
-__all__ = ["answer", "courier", "libraries"]
+__all__ = ["answer", "libraries", "remote_call"]
 
 #: libraries whose versions may change results.
 LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "scikit-image", "scikit-learn")
 
 
 @functools.cache
-def courier() -> Callable[[str], tuple[str, str]]:
+def remote_call() -> Callable[[str], tuple[str, str]]:
     """Return the function that is sent to workers and called there with a request.
 
     Dask sends it as bytecode; it imports this package only when called, since a worker may lack it.
     """
 
-    def deliver(request: str) -> tuple[str, str]:
+    def call(request: str) -> tuple[str, str]:
         try:
             from companion.study.dask_worker import answer
         except ImportError as error:
@@ -48,7 +48,7 @@ def courier() -> Callable[[str], tuple[str, str]]:
             )
         return answer(request)
 
-    return deliver
+    return call
 
 
 #: one task at a time in a process: tasks share its threads, caches and warning filters.

@@ -1,7 +1,9 @@
 """Download data sets: verified, whole or not at all, and resumed where they broke off.
 
 torchvision's downloader needs PyTorch and writes under the final name, so that an interrupted
-download leaves half a file there, and starts again; this module uses the standard library.
+download leaves half a file there, and starts again. pooch starts a broken download again too, knows
+one address of a file and takes as many bytes as a server sends. This module uses the standard
+library.
 """
 
 import contextlib

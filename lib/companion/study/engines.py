@@ -21,11 +21,9 @@ from companion.study.tasks import Call, Outcome, TaskFunction, attempt, attempt_
 __all__ = ["call_processes", "call_serially", "limit_threads"]
 
 
-def call_serially(
-    function: TaskFunction, calls: Sequence[Call], *, threads: int = 1
-) -> Generator[Outcome, None, None]:
+def call_serially(function: TaskFunction, calls: Sequence[Call]) -> Generator[Outcome, None, None]:
     """Make the calls in order in this process; end at the first failure."""
-    with _threads_limited(threads):
+    with _one_thread():
         for call in calls:
             outcome = attempt(function, call)
             yield outcome
@@ -34,7 +32,7 @@ def call_serially(
 
 
 def call_processes(
-    function: TaskFunction, calls: Sequence[Call], *, workers: int, threads: int = 1
+    function: TaskFunction, calls: Sequence[Call], *, workers: int
 ) -> Generator[Outcome, None, None]:
     """Make the calls in freshly spawned worker processes.
 
@@ -46,7 +44,7 @@ def call_processes(
         workers,
         mp_context=get_context("spawn"),
         initializer=_prepare_worker,
-        initargs=(function.__module__, threads),
+        initargs=(function.__module__,),
     )
     waiting = iter(calls)
     running: dict[futures.Future[Outcome], Call] = {}
@@ -107,16 +105,16 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _prepare_worker(module: str, threads: int) -> None:
+def _prepare_worker(module: str) -> None:
     # an interrupt at the terminal reaches every process; only the parent handles it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     if module != "__main__":
         importlib.import_module(module)
-    limit_threads(threads)
+    limit_threads()
 
 
 def _end_with(sentinel: int) -> None:
@@ -125,7 +123,7 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def limit_threads(threads: int) -> Any:
+def limit_threads(threads: int = 1) -> Any:
     """Limit the threads of PyTorch and of the linear algebra; return limits that can be restored.
 
     Only those of the linear algebra are, by ``restore_original_limits``.
@@ -139,10 +137,10 @@ def limit_threads(threads: int) -> Any:
 
 
 @contextlib.contextmanager
-def _threads_limited(threads: int) -> Iterator[None]:
+def _one_thread() -> Iterator[None]:
     torch = sys.modules.get("torch")
     before = None if torch is None else torch.get_num_threads()
-    limits = limit_threads(threads)
+    limits = limit_threads()
     try:
         yield
     finally:

@@ -13,31 +13,22 @@ Files are found by name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
 import importlib
 import importlib.util
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from companion.study import inputs, own_images, registry
+from companion.study import registry
 from companion.study.parameters import Parameter
-from companion.study.perturbations import smallest_detectable
-from companion.study.results import Result
 from companion.study.tables import Tables
-from companion.study.tasks import SweepError
-from companion.study.verdicts import Verdict, VerdictError, on_images, raise_failed
-from reconrisk import datasets
+from companion.study.verdicts import Verdict, on_images
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from matplotlib.figure import Figure
-
-    from companion.study.session import Context, Study
 
 __all__ = [
     "Exhibit",
@@ -46,14 +37,9 @@ __all__ = [
     "file_of",
     "find_exhibit",
     "id_of",
-    "judge",
     "judged",
-    "measurement",
     "papers_built",
-    "stand_ins",
-    "subsets",
     "targets_of",
-    "with_notices",
 ]
 
 _PAPERS = "companion.papers"
@@ -125,22 +111,6 @@ class Exhibit:
         """Draw tables, live or recorded; return None if the exhibit has no figure."""
         return self.file.draw(tables) if self.is_drawn else None
 
-    def run(self, context: Context) -> Result:
-        """Measure and judge the exhibit.
-
-        Raises
-        ------
-        VerdictError
-            If a verdict has an unexpected outcome, outside ``failures_kept``.
-        RuntimeError
-            If a declared target got no verdict or an undeclared one did.
-        ValueError, FileNotFoundError
-            If a data set that the run reads is damaged or missing; before anything is computed.
-        ValueError
-            If the exhibit cannot be computed with the given parameters.
-        """
-        return judge(self.file, self.file.measure(context))
-
 
 @functools.cache
 def find_file_exhibit(exhibit_id: str) -> Exhibit | None:
@@ -201,90 +171,6 @@ def targets_of(module: ModuleType) -> frozenset[str]:
     return frozenset(targets)
 
 
-def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
-    """Return what takes the place of the paper's data in a run.
-
-    That is a parameter that names a data set, or is marked ``stand_in``, with another value than
-    the paper's or a part of it (:func:`subsets`); photographs that are not ImageNet's; or a user's
-    images.
-    """
-    if context.own_images:
-        return ("own images",)
-    found = [
-        f"{name} = {context.parameters[name]}"
-        for name, p in exhibit.parameters.items()
-        if (p.stand_in or _names_data(p))
-        and context.parameters[name] != p.paper
-        and not _sample(p, context.parameters[name])
-    ]
-    if exhibit.photographs and (context.stand_in or _too_many_photographs(context)):
-        found.append("photographs other than ImageNet's")
-    return tuple(found)
-
-
-def _too_many_photographs(context: Context) -> bool:
-    """Whether a run without a folder needs more photographs than the sample of ImageNet has."""
-    most = datasets.IMAGENET_SAMPLE.count
-    return context.read_root is None and own_images.photographs_read(context.parameters)[0] > most
-
-
-def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
-    """Return what parts of the paper's data a run uses, in words."""
-    if context.own_images:
-        return ()
-    values = context.parameters
-    samples = [_sample(p, values[name]) for name, p in exhibit.parameters.items()]
-    used = [sample.phrase for sample in samples if sample]
-    if exhibit.photographs and context.read_root is None:
-        count = 1 if "picture" in values else own_images.photographs_read(values)[0]
-        used.append(f"{count if count > 1 else 'one'} of ImageNet's images")
-    return tuple(dict.fromkeys(used))
-
-
-def _sample(parameter: Parameter, value: Any) -> datasets.Sample | None:
-    """Return the part of the paper's data set that a parameter names, if it does."""
-    sample = datasets.SAMPLES.get(value) if isinstance(value, str) else None
-    return sample if sample and sample.of == parameter.paper else None
-
-
-def _names_data(parameter: Parameter) -> bool:
-    return isinstance(parameter.paper, str) and parameter.paper in datasets.CLASSIFIED
-
-
-def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
-    """Decorate an exhibit's ``measure``: callers pass a :class:`Study`, it gets its own context.
-
-    The decorated function verifies the data before it computes anything, names overridden
-    parameters in errors, and records in the tables how they were measured.
-    """
-    exhibit = id_of(function.__module__)
-
-    @functools.wraps(function)
-    def measure(study: Study | Context) -> Tables:
-        from companion.study.session import Context
-
-        context = study if isinstance(study, Context) else study.context(exhibit)
-        found = find_exhibit(exhibit)
-        inputs.verify(found, context)
-        with blaming_parameters(found, context):
-            tables = function(context)
-        source = own_images.describe_source(context) if context.own_images else ""
-        return dataclasses.replace(
-            tables,
-            exhibit=exhibit,
-            profile=context.profile,
-            seed=context.seed,
-            parameters=context.parameters,
-            own_images=context.own_images,
-            ran=" ".join(filter(None, [tables.ran, source])),
-            stand_ins=(*stand_ins(found, context), *tables.stand_ins),
-            subsets=tuple(dict.fromkeys((*subsets(found, context), *tables.subsets))),
-            shown=found.shown,
-        )
-
-    return measure
-
-
 def judged(module: ModuleType, tables: Tables) -> tuple[Verdict, ...]:
     """Return the verdicts on an exhibit's tables, failed ones among them.
 
@@ -310,59 +196,3 @@ def described(module: ModuleType, tables: Tables) -> dict[str, str]:
     caption = module.CAPTION if hasattr(module, "CAPTION") else module.caption(tables)
     words = module.alt(tables) if hasattr(module, "alt") else module.draw.describe(tables)
     return {"caption": caption, "alt": words}
-
-
-def with_notices(
-    module: ModuleType, tables: Tables, verdicts: Iterable[Verdict]
-) -> tuple[Verdict, ...]:
-    """Return verdicts with the smallest effects that would have changed them."""
-    found = smallest_detectable(module, tables)
-    return tuple(dataclasses.replace(v, notices=found.get(v.target, "")) for v in verdicts)
-
-
-def judge(module: ModuleType, tables: Tables) -> Result:
-    """Return an exhibit's tables with their verdicts, see :meth:`Study.judge`."""
-    verdicts = with_notices(module, tables, judged(module, tables))
-    result = Result(tables, verdicts, described(module, tables))
-    raise_failed(result.verdicts)
-    return result
-
-
-@contextlib.contextmanager
-def blaming_parameters(exhibit: Exhibit, context: Context) -> Iterator[None]:
-    """Name overridden parameters in errors that name none of them.
-
-    The range of each parameter is checked earlier; that an exhibit can be computed with a shorter
-    list of epsilons, or with two lists of different lengths, is not.
-
-    Raises
-    ------
-    ValueError
-        Naming the overridden parameters, from any other error than those of verdicts, sweeps, files
-        and memory.
-    """
-    try:
-        yield
-    except (VerdictError, SweepError, OSError, MemoryError):
-        raise  # no parameter is to blame, or the error names its task's values
-    except Exception as error:
-        given = {
-            name: p
-            for name, p in exhibit.parameters.items()
-            if context.parameters[name] != getattr(p, context.profile)
-        }
-        if not given or any(re.search(rf"\b{name}\b", str(error)) for name in given):
-            raise
-        changes = "; ".join(
-            f"{name} = {_listed(context.parameters[name])}, where the {context.profile} profile "
-            f"has {_listed(getattr(p, context.profile))}"
-            for name, p in given.items()
-        )
-        raise ValueError(
-            f"{exhibit.id} cannot be computed with {changes} ({type(error).__name__}: {error})"
-        ) from error
-
-
-def _listed(value: Any) -> str:
-    """Return a parameter's value as the user writes it: lists in brackets."""
-    return str(list(value)) if isinstance(value, tuple) else repr(value)

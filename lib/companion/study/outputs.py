@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from companion.study import registry
-from companion.study.exhibits import find_exhibit, judge
+from companion.study.exhibits import find_exhibit
 from companion.study.results import RESULT_MIME, is_text_of
+from companion.study.running import judge
 from companion.study.spread import departures, read_spread
 from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.tables import Tables, as_shown

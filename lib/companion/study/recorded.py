@@ -143,7 +143,7 @@ class Recorded:
     problems: tuple[str, ...] = ()
     judgings: Mapping[str, Judging] = field(default_factory=dict)
 
-    def on(self, target: str) -> list[tuple[str, Verdict]]:
+    def verdicts_for(self, target: str) -> list[tuple[str, Verdict]]:
         """Return every recorded verdict on a target with its exhibit."""
         return self._judged.get(target, [])
 
@@ -157,7 +157,7 @@ class Recorded:
 
     def status(self, target: str) -> str:
         """Return the worst recorded verdict on a target; empty if no record judges it."""
-        judged = self.on(target)
+        judged = self.verdicts_for(target)
         return overall(verdict for _, verdict in judged) if judged else ""
 
     def counting(self, target: str, quick: Iterable[tuple[str, Verdict]]) -> str:
@@ -171,7 +171,7 @@ class Recorded:
         quick : iterable of (str, Verdict)
             The notebooks' verdicts on the target, with their exhibits.
         """
-        quick, recorded = list(quick), self.on(target)
+        quick, recorded = list(quick), self.verdicts_for(target)
         left = {exhibit for exhibit, _ in quick}
         left -= {exhibit for exhibit, verdict in recorded if verdict.status not in UNJUDGED}
         by_quick = [verdict for exhibit, verdict in quick if exhibit in left]
@@ -223,7 +223,7 @@ def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Besi
             row,
             recorded.counting(target, judged[target]),
             recorded.status(target),
-            tuple(recorded.on(target)),
+            tuple(recorded.verdicts_for(target)),
         )
         for target, row in quick.items()
     ]

@@ -37,13 +37,13 @@ from companion.study.parameters import plain
 from companion.study.sources import PACKAGES as OURS
 from companion.study.sources import package_folder, sha256, source_files
 from companion.study.sweep import write_atomically
-from companion.study.tables import Tables, file_stem
+from companion.study.tables import csv_files, exact_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from companion.study.results import Result
-    from companion.study.session import Study
+    from companion.study.running import Study
 
 __all__ = [
     "Provenance",
@@ -51,8 +51,6 @@ __all__ = [
     "Record",
     "RecordError",
     "checkout",
-    "csv_files",
-    "exact_table",
     "explain",
     "fingerprint",
     "provenance",
@@ -438,14 +436,6 @@ def write_record(
     return folder / "record.json"
 
 
-def csv_files(tables: Tables) -> dict[str, bytes]:
-    """Return the CSV files of tables, by file name."""
-    return {
-        f"{file_stem(name)}.csv": table.to_csv(index=False, lineterminator="\n").encode()
-        for name, table in tables.items()
-    }
-
-
 def read_record(folder: str | Path) -> Record:
     """Read a record back.
 
@@ -469,19 +459,6 @@ def read_record(folder: str | Path) -> Record:
     }
     figure = folder / "figure.png" if "figure.png" in content["files"] else None
     return Record(content["result"], Provenance.from_dict(content["provenance"]), tables, figure)
-
-
-def exact_table(path: Path) -> pd.DataFrame:
-    """Read a CSV file with exact floats, which some versions of pandas round in the last bit.
-
-    Only an empty cell is a missing value: a defence may be called "None".
-    """
-    table = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    texts = pd.read_csv(path, dtype=str, keep_default_na=False)
-    for name in table.columns:
-        if pd.api.types.is_float_dtype(table[name].dtype):
-            table[name] = [float(text or "nan") for text in texts[name]]
-    return table
 
 
 def _content(folder: Path) -> dict[str, Any]:

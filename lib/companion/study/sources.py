@@ -29,11 +29,13 @@ __all__ = [
 
 #: our packages, in one folder
 PACKAGES = ("reconrisk", "companion")
-#: what tasks depend on, and what they do not: a change of the companion's machinery must not
-#: invalidate finished tasks. It acts on a result when that is assembled from them, and parameter
-#: values are in the tasks themselves.
-_IN_TASKS = ("reconrisk.datasets",)
-_NOT_IN_TASKS = tuple(f"companion.{room}" for room in ("study", "style", "exhibit", "book", "cli"))
+#: what no task depends on: a change of the companion's machinery, or of how it looks at a folder of
+#: data, must not invalidate finished tasks. It acts on a result when that is assembled from them,
+#: and parameter values are in the tasks themselves.
+_NOT_IN_TASKS = (
+    *("companion.study", "companion.style", "companion.describe", "companion.exhibit"),
+    *("companion.book", "companion.cli", "reconrisk.datasets.files"),
+)
 
 
 def source_files(module: str) -> dict[str, Path]:
@@ -167,10 +169,7 @@ _JUDGES_AND_DRAWS = frozenset(
 
 def counts_in_tasks(module: str) -> bool:
     """Return whether a change of a module can change the result of a task."""
-    inside = f"{module}.".startswith
-    if any(inside(f"{name}.") for name in _IN_TASKS):
-        return True
-    return not any(inside(f"{name}.") for name in _NOT_IN_TASKS)
+    return not f"{module}.".startswith(tuple(f"{name}." for name in _NOT_IN_TASKS))
 
 
 @functools.lru_cache(maxsize=1024)

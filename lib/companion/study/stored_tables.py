@@ -12,9 +12,8 @@ import pandas as pd
 
 from companion.study.exhibits import find_exhibit
 from companion.study.parameters import plain, resolve
-from companion.study.records import csv_files, exact_table
 from companion.study.sweep import write_atomically
-from companion.study.tables import Tables, file_stem
+from companion.study.tables import Tables, csv_files, exact_table, file_stem
 
 __all__ = ["FOLDER", "PICTURES", "VARIABLE", "keep", "read_tables", "write_tables"]
 

@@ -2,7 +2,7 @@
 
 A task is a mapping of parameters that JSON can hold, and a sweep calls one function on each. The
 results do not depend on where tasks run nor on the order in which they finish: each task has its
-own seed, derived from the sweep's seed and its parameters, and a fixed number of threads.
+own seed, derived from the sweep's seed and its parameters, and one thread.
 
 With a ``store`` (a folder), each finished task is one file there, complete before the task counts
 as finished: a killed sweep resumes where it stopped::
@@ -62,7 +62,6 @@ def run_sweep(
     store: str | Path | None = None,
     progress: bool | None = None,
     label: str = "",
-    threads: int | None = 1,
     scheduler: str = "",
 ) -> list[Any]:
     """Call ``function(task, seed)`` on every task and return the results in task order.
@@ -87,10 +86,6 @@ def run_sweep(
         notebook, whose output is stored.
     label : str
         The name of the sweep in progress and errors; the function's name by default.
-    threads : int, optional
-        Threads of PyTorch and of the linear algebra in each task. The default of 1 makes results
-        equal to the last bit for every number of workers; ``None`` shares the cores among the
-        worker processes, so that rounding may differ, and is one thread on a cluster.
     scheduler : str
         A Dask cluster to compute on instead, see
         :func:`~companion.study.cluster.check_scheduler`: ``"tcp://host:port"``, ``"local:4"``, a
@@ -121,23 +116,21 @@ def run_sweep(
     arguments.integer("workers", workers, 1)
     if scheduler:
         check_scheduler(scheduler, workers)
-    if threads is None:
-        threads = 1 if scheduler else max(1, _processors() // int(workers))
     check_importable(function, int(workers))
     name = label or function.__qualname__
     plain = [json.loads(canonical(f"task {i}", task)) for i, task in enumerate(tasks)]
     keys = [task_key(function, task, seed) for task in plain]
-    shelf = None if store is None else _Store(Path(store), function, int(seed))
-    texts: dict[str, str] = {} if shelf is None else shelf.load(dict.fromkeys(keys))
+    storage = None if store is None else _Store(Path(store), function, int(seed))
+    texts: dict[str, str] = {} if storage is None else storage.load(dict.fromkeys(keys))
     found = len(texts)
     first: dict[str, int] = {}  # equal tasks are computed once
     for i, key in enumerate(keys):
         first.setdefault(key, i)
     calls = [(i, plain[i], task_seed(plain[i], seed)) for k, i in first.items() if k not in texts]
-    engine = _engine(int(workers), scheduler, len(calls), int(threads))
+    engine = _engine(int(workers), scheduler, len(calls))
     failed: list[Outcome] = []
     with (
-        _kept(name, texts, shelf),
+        _kept(name, texts, storage),
         progress_of(name, found + len(calls), found, progress) as advance,
         contextlib.closing(engine(function, calls)) as outcomes,
     ):
@@ -146,27 +139,21 @@ def run_sweep(
                 failed.append(outcome)
                 continue
             key = keys[outcome.position]
-            if shelf is not None:
-                shelf.save(key, plain[outcome.position], outcome.result)
+            if storage is not None:
+                storage.save(key, plain[outcome.position], outcome.result)
             texts[key] = outcome.result
             advance()
     if failed:
-        _raise_failure(name, failed, plain, len(texts), shelf)
+        _raise_failure(name, failed, plain, len(texts), storage)
     return [json.loads(texts[key]) for key in keys]
 
 
-def _processors() -> int:
-    """Return the threads that this process may use: ``OMP_NUM_THREADS``, or one per processor."""
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    return int(named) if named.isdigit() and int(named) else os.cpu_count() or 1
-
-
-def _engine(workers: int, scheduler: str, calls: int, threads: int) -> Engine:
+def _engine(workers: int, scheduler: str, calls: int) -> Engine:
     if scheduler and calls:
-        return functools.partial(call_dask, scheduler=scheduler, threads=threads)
+        return functools.partial(call_dask, scheduler=scheduler)
     if workers > 1 and calls > 1:
-        return functools.partial(call_processes, workers=min(workers, calls), threads=threads)
-    return functools.partial(call_serially, threads=threads)
+        return functools.partial(call_processes, workers=min(workers, calls))
+    return call_serially
 
 
 def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.DataFrame:
@@ -192,25 +179,25 @@ def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.D
 
 
 @contextlib.contextmanager
-def _kept(name: str, texts: Mapping[str, str], shelf: _Store | None) -> Iterator[None]:
+def _kept(name: str, texts: Mapping[str, str], store: _Store | None) -> Iterator[None]:
     """Name the sweep and the tasks kept in errors of the cluster."""
     try:
         yield
     except ClusterError as error:
-        kept = _finished_text(len(texts), shelf)
+        kept = _finished_text(len(texts), store)
         raise ClusterError(f"{name}: {error}{kept}") from error.__cause__
 
 
-def _finished_text(finished: int, shelf: _Store | None) -> str:
-    return f" ({finished} finished tasks are kept in {shelf.folder})" if shelf else ""
+def _finished_text(finished: int, store: _Store | None) -> str:
+    return f" ({finished} finished tasks are kept in {store.folder})" if store else ""
 
 
 def _raise_failure(
-    name: str, failed: list[Outcome], tasks: Sequence[Row], finished: int, shelf: _Store | None
+    name: str, failed: list[Outcome], tasks: Sequence[Row], finished: int, store: _Store | None
 ) -> None:
     first = min(failed, key=lambda outcome: outcome.position)
     last_line = first.failure.strip().splitlines()[-1]
-    kept = _finished_text(finished, shelf)
+    kept = _finished_text(finished, store)
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = first.exception or RuntimeError("in a worker process:\n" + first.failure)
     message = f"{name}: task {tasks[first.position]}{more} failed: {last_line}{kept}"
@@ -238,7 +225,7 @@ class _Store:
         for key in keys:
             path = self.folder / f"{key}.json"
             try:
-                body = _unsealed(path.read_bytes(), key)
+                body = _verified(path.read_bytes(), key)
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -273,22 +260,22 @@ class _Store:
             "code": self.code,
             "result": json.loads(result),
         }
-        sealed = json.dumps({**body, "sha256": _seal(body)}, indent=1, ensure_ascii=False)
-        write_atomically(self.folder / f"{key}.json", sealed.encode() + b"\n")
+        text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, ensure_ascii=False)
+        write_atomically(self.folder / f"{key}.json", text.encode() + b"\n")
 
 
-def _seal(body: Mapping[str, Any]) -> str:
+def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical("a stored task", body, finite=False).encode()).hexdigest()
 
 
-def _unsealed(data: bytes, key: str) -> dict[str, Any]:
+def _verified(data: bytes, key: str) -> dict[str, Any]:
     body = json.loads(data)
     if not isinstance(body, dict) or "sha256" not in body:
         raise ValueError("not a stored task")
-    seal = body.pop("sha256")
+    checksum = body.pop("sha256")
     if body.get("schema") != SCHEMA:
         raise ValueError(f"layout {body.get('schema')!r}, expected {SCHEMA}")
-    if _seal(body) != seal:
+    if _checksum(body) != checksum:
         raise ValueError("its hash does not match")
     if body["key"] != key:
         raise ValueError("it holds another task")

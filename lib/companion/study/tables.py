@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from companion.study.parameters import Settings
 from reconrisk import datasets
 
-__all__ = ["MissingTable", "Tables", "file_stem"]
+__all__ = ["MissingTable", "Tables", "csv_files", "exact_table", "file_stem"]
 
 
 class MissingTable(KeyError):
@@ -49,7 +50,7 @@ class Origin:
 class Tables(Mapping[str, pd.DataFrame]):
     """The tables of one exhibit, read by name: ``tables["success"]``.
 
-    ``measure`` gives the first five; :func:`~companion.study.exhibits.measurement` adds the rest.
+    ``measure`` gives the first five; :func:`~companion.study.running.measurement` adds the rest.
 
     Attributes
     ----------
@@ -157,6 +158,27 @@ class Tables(Mapping[str, pd.DataFrame]):
 def file_stem(name: str) -> str:
     """Return the name of a table's CSV file, without its ending: hyphens for spaces."""
     return name.replace(" ", "-")
+
+
+def csv_files(tables: Tables) -> dict[str, bytes]:
+    """Return the CSV files of tables, by file name."""
+    return {
+        f"{file_stem(name)}.csv": table.to_csv(index=False, lineterminator="\n").encode()
+        for name, table in tables.items()
+    }
+
+
+def exact_table(path: Path) -> pd.DataFrame:
+    """Read a CSV file with exact floats, which some versions of pandas round in the last bit.
+
+    Only an empty cell is a missing value: a defence may be called "None".
+    """
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    texts = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for name in table.columns:
+        if pd.api.types.is_float_dtype(table[name].dtype):
+            table[name] = [float(text or "nan") for text in texts[name]]
+    return table
 
 
 def as_shown(table: pd.DataFrame) -> dict[str, Any]:

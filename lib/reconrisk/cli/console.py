@@ -25,7 +25,7 @@ __all__ = [
     "check_writable",
     "chosen_from",
     "fail",
-    "mistakes",
+    "usage_errors",
     "note",
     "print_json",
     "print_table",
@@ -124,7 +124,7 @@ def fail(message: str, code: int) -> typer.Exit:
 
 
 @contextlib.contextmanager
-def mistakes(
+def usage_errors(
     debug: bool = False,
     kinds: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, OSError),
     hint: str = "",

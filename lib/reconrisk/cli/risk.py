@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reconrisk.cli.console import check_writable, mistakes, note, width_of, write_whole
+from reconrisk.cli.console import check_writable, note, usage_errors, width_of, write_whole
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
@@ -182,7 +182,7 @@ def risk(
     if example:
         from reconrisk.cli._risk_file import EXAMPLE
 
-        with mistakes(context.obj):
+        with usage_errors(context.obj):
             _write(EXAMPLE, out)
         return
     flags = {
@@ -206,7 +206,7 @@ def risk(
     }  # fmt: skip
     from reconrisk.cli import _risk_inputs as inputs
 
-    with mistakes(context.obj):
+    with usage_errors(context.obj):
         if format_ not in FORMATS:
             raise ValueError(f"--format must be one of {', '.join(FORMATS)}; got {format_!r}")
         files: list[Path | None] = [*config] if config else [None]
@@ -225,7 +225,7 @@ def risk(
             check_writable(out)  # before anything is computed
         reports = [_report(setting) for setting in settings]
         written = _written(reports, settings, format_, details, width_of(out))
-    with mistakes(context.obj, (OSError,)):
+    with usage_errors(context.obj, (OSError,)):
         _write(written, out)
 
 
