@@ -23,19 +23,18 @@ BROADCASTING = {
         bayes_success_vmf_two cramer_rao_order direction_cosine_gaussian direction_cosine_vmf
         direction_error_gaussian direction_error_scaled_vmf direction_error_vmf expected_mse
         expected_mse_clipped expected_mse_james_stein expected_mse_known_norm expected_mse_sampled
-        expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr exposure_prior
-        fano_success
+        expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr fano_success
         information_capacity information_capacity_vmf information_on_sphere information_success
-        log_prior_success_box log_prior_success_pixels log_prior_success_pixels_printed mse_density
+        log_prior_success_box log_prior_success_pixels log_prior_success_pixels_printed
         mse_floor_uniform mse_lower_bound mse_lower_bound_renyi
-        mse_of_psnr mse_quantile mse_tail mse_tail_clipped mse_tail_sampled mse_tail_shrunk
-        mse_tail_sphere mutual_information_orthogonal ncc_bound_paper psnr_bound_paper psnr_density
-        psnr_quantile psnr_tail psnr_tail_sampled rero_box rero_curve rero_gaussian rero_pure
+        mse_quantile mse_tail mse_tail_clipped mse_tail_sampled mse_tail_shrunk
+        mse_tail_sphere mutual_information_orthogonal ncc_bound_paper psnr_bound_paper
+        psnr_tail psnr_tail_sampled rero_box rero_curve rero_gaussian rero_pure
         rero_rdp rero_renyi rero_sphere rero_vmf_curve rero_vmf_one_release selection_log_pmf
         selection_probability_printed shrinkage_factor tensor_attack_order""",
     "privacy": """
         amplify compose epsilon_from_renyi log_delta_from_renyi noise_by_moments vmf_concentration
-        vmf_entropy vmf_kl vmf_log_density vmf_mean_cosine vmf_noise_multiplier vmf_renyi""",
+        vmf_kl vmf_log_density vmf_mean_cosine vmf_noise_multiplier vmf_renyi""",
 }
 
 CONTRACTS = {
@@ -61,10 +60,8 @@ CONTRACTS = {
     "bounds.mse_floor_set": "*b, n N -> *b",
     "bounds.mutual_information_bound": "*#b, () | n, *#b, *#b -> *b",
     "bounds.mutual_information_monte_carlo": "n d, n -> (), ()",
-    "bounds.ncc_quantile": "*#b, *#b, *#b, ..., *#b, *#b, *#b -> *b",
     "bounds.ncc_tail": "*#b, *#b, *#b, ..., *#b, *#b -> *b",
     "bounds.ncc_tail_sampled": "*#b, *#b, *#b, *#b, *#b, ..., *#b -> *b",
-    "bounds.prior_success": "() | n -> ()",
     "bounds.prior_success_ball": "centres points, points -> ()",
     "bounds.prior_success_ball_any_centre": "points points, points -> any",
     "bounds.smallest_cosine": "... n n -> ()",
@@ -217,6 +214,9 @@ FIELDS = {
     "PolarCode": {"information": "_"},
     "SecondMoments": {"mean": "N", "variances": "N", "directions": "N N"},
     "TransformPrior": {"mean": "h w c", "std": "h w c"},
+    "MSELaw": {"dimension": "...", "noise_std": "...", "shift": "...", "selection": "any"},
+    "NCCLaw": {"dimension": "...", "noncentrality": "...", "selection": "any"},
+    "PSNRLaw": {"mse": "MSELaw", "data_range": "..."},
     "Matching": {"order": "*b n", "signs": "*b n", "errors": "*b n"},
     "GradientInformation": {"matrix": "q q", "pull": "q"},
     "Released": {"gradient": "{P ...}", "visible": "{P ...}", "units": "P neurons"},

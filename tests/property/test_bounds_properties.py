@@ -79,7 +79,7 @@ def test_mse_quantile_inverts_the_tail(log_p, n, sigma, norm):
 @quick
 @given(log_priors, many, noises)
 def test_ncc_quantile_inverts_the_tail(log_p, n, sigma):
-    c = bounds.ncc_quantile(None, n, sigma, log_probability=log_p)
+    c = bounds.NCCLaw.of_record(n, sigma).isf(None, log_probability=log_p)
     low = bounds.ncc_tail(min(c + 1e-14 + 1e-14 * abs(c), 1.0), n, sigma, log=True)
     high = bounds.ncc_tail(max(c - 1e-14 - 1e-14 * abs(c), -1.0), n, sigma, log=True)
     slack = 1e-9 * abs(log_p) + 1e-13

@@ -9,11 +9,6 @@ import pytest
 from reconrisk import bounds
 
 
-def test_exact_success():
-    assert bounds.prior_success(10) == 0.1
-    assert bounds.prior_success([0.2, 0.5, 0.3]) == 0.5
-
-
 def test_balls():
     points = np.array([0.0, 1.0, 2.0, 10.0])
     distances = np.abs(points[:, None] - points[None, :])
@@ -120,7 +115,7 @@ def test_confidence_bounds_are_ordered_and_solve_proposition_6():
 
 def test_refuses():
     with pytest.raises(ValueError, match="sum to one"):
-        bounds.prior_success([0.5, 0.6])
+        bounds.prior_success_ball(np.zeros((2, 2)), 1.0, [0.5, 0.6])
     with pytest.raises(ValueError, match="shape"):
         bounds.prior_success_ball([1.0, 2.0], 1.0)
     with pytest.raises(ValueError, match="symmetric"):

@@ -31,25 +31,11 @@ def test_exposure_of_a_canary_is_a_right_guess_with_so_many_tries():
     full = DPSGD(1.0 / mu)
     for bits in (1.0, 4.0, 8.0):
         share = np.mean(exposure >= bits)
-        most = bounds.exposure_success(full, bits).upper
+        most = bounds.rero(full, 2.0**-bits).upper
         error = 3.0 * math.sqrt(most * (1.0 - most) / trials)
         # many candidates reach the bound, less what a threshold that is not known costs
         assert 0.8 * most - error <= share <= most + error
-        assert bounds.rero(full, 2.0**-bits).upper == most
-    mean, bound = exposure.mean(), bounds.mean_exposure(full, n)
-    assert 0.85 * bound < mean < bound + 3.0 * exposure.std() / math.sqrt(trials)
-
-
-def test_exposure_without_a_release_and_its_range():
-    nothing = bounds.mean_exposure(DPSGD(1e6), 2.0**60)
-    assert math.log2(math.e) < nothing < 1.1 * math.log2(math.e)
-    assert bounds.exposure_prior([0.0, 10.0]).tolist() == [1.0, 2.0**-10]
-    assert bounds.exposure_success([privacy.Group(RUN, 4)], 10.0).lower > 2.0**-10
-    for bad in (-1.0, 601.0, math.nan):
-        with pytest.raises(ValueError, match="exposure must be in"):
-            bounds.exposure_success(RUN, bad)
-    with pytest.raises(ValueError, match="candidates must be in"):
-        bounds.mean_exposure(RUN, 1.0)
+    assert bounds.rero([privacy.Group(RUN, 4)], 2.0**-10).lower > 2.0**-10
 
 
 # Correlated noise --------------------------------------------------------------------------------

@@ -72,18 +72,15 @@ def test_law_agrees_with_scipy(p, kappa):
     law = stats.vonmises_fisher(mu, kappa)
     ours = privacy.vmf_log_density(x @ mu, p, kappa)
     np.testing.assert_allclose(ours, law.logpdf(x), rtol=1e-11, atol=1e-11)
-    assert privacy.vmf_entropy(p, kappa) == pytest.approx(law.entropy(), rel=1e-11, abs=1e-11)
 
 
 @pytest.mark.parametrize(("p", "kappa"), [(2, 3.0), (5, 0.1), (40, 30.0), (DIMENSION, 400.0)])
-def test_density_integrates_to_one_and_entropy_is_its_mean(p, kappa):
+def test_density_integrates_to_one(p, kappa):
     t, log_uniform = coordinate(p, 0.0)
     # relative to the uniform law, whose density is one over the sphere's area
     relative = privacy.vmf_log_density(t, p, kappa) - privacy.vmf_log_density(0.0, p, 0.0)
     law = np.exp(relative + log_uniform)
     assert np.sum(law) == pytest.approx(1.0, abs=1e-9)
-    lost = privacy.vmf_entropy(p, 0.0) - privacy.vmf_entropy(p, kappa)
-    assert lost == pytest.approx(np.sum(law * relative), rel=1e-7)
 
 
 def test_mean_cosine_and_its_inverse():
@@ -536,7 +533,7 @@ def test_epsilon_to_other_tolerances():
         (lambda: privacy.vmf_concentration(3, 1.0), "mean_cosine"),
         (lambda: privacy.vmf_renyi(2.0, 3, -1.0), "concentration"),
         (lambda: privacy.vmf_renyi(2.0, 3, 1.0, 3.2), "angle"),
-        (lambda: privacy.vmf_entropy(3, np.inf), "concentration"),
+        (lambda: privacy.vmf_mean_cosine(3, np.inf), "concentration"),
         (lambda: privacy.vmf_log_density(1.1, 3, 1.0), "cosine"),
         (lambda: privacy.epsilon_from_renyi(1.0, 1.0, 0.1), "order"),
         (lambda: privacy.log_delta_from_renyi(2.0, -1.0, 1.0), "renyi"),

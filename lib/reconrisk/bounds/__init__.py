@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         sum_score_success,
     )
     from reconrisk.bounds._bayes_success_vmf import bayes_success_vmf, bayes_success_vmf_two
-    from reconrisk.bounds._clipped import expected_mse_clipped, mse_tail_clipped
     from reconrisk.bounds._direction import (
         direction_cosine_gaussian,
         direction_cosine_vmf,
@@ -41,11 +40,7 @@ if TYPE_CHECKING:
     from reconrisk.bounds._estimators import (
         expected_mse_clipped_to_range,
         expected_mse_james_stein,
-        expected_mse_shrunk,
-        mse_tail_shrunk,
-        shrinkage_factor,
     )
-    from reconrisk.bounds._exposure import exposure_prior, exposure_success, mean_exposure
     from reconrisk.bounds._guarantees import (
         ApproximateDP,
         Guarantee,
@@ -71,38 +66,42 @@ if TYPE_CHECKING:
         rero_secrets,
     )
     from reconrisk.bounds._known_norm import expected_mse_known_norm, expected_mse_unbiased
-    from reconrisk.bounds._many_steps import (
+    from reconrisk.bounds._many_steps import selection_log_pmf, selection_probability_printed
+    from reconrisk.bounds._mse import (
+        MSELaw,
+        expected_mse,
+        expected_mse_clipped,
         expected_mse_sampled,
+        expected_mse_shrunk,
+        mse_quantile,
+        mse_tail,
+        mse_tail_clipped,
         mse_tail_sampled,
-        ncc_tail_sampled,
-        psnr_tail_sampled,
-        selection_log_pmf,
-        selection_probability_printed,
+        mse_tail_shrunk,
+        shrinkage_factor,
     )
-    from reconrisk.bounds._mse import expected_mse, mse_density, mse_quantile, mse_tail
     from reconrisk.bounds._ncc import (
+        NCCLaw,
         contrast_of,
         expected_ncc,
         ncc_bound_paper,
-        ncc_quantile,
         ncc_tail,
+        ncc_tail_sampled,
     )
     from reconrisk.bounds._posterior import posterior_mse
     from reconrisk.bounds._priors import (
         log_prior_success_pixels,
         log_prior_success_pixels_printed,
-        prior_success,
         prior_success_ball,
         prior_success_ball_any_centre,
         prior_success_from_samples,
     )
     from reconrisk.bounds._psnr import (
+        PSNRLaw,
         expected_psnr,
-        mse_of_psnr,
         psnr_bound_paper,
-        psnr_density,
-        psnr_quantile,
         psnr_tail,
+        psnr_tail_sampled,
     )
     from reconrisk.bounds._rate_distortion import (
         mse_floor_gaussian,
@@ -144,10 +143,10 @@ __all__ = [
     "GradientInformation",
     "Guarantee",
     "LossDistribution",
+    "MSELaw",
+    "NCCLaw",
+    "PSNRLaw",
     "Releases",
-    "exposure_prior",
-    "exposure_success",
-    "mean_exposure",
     "RenyiDP",
     "TradeOff",
     "ZeroConcentratedDP",
@@ -196,14 +195,12 @@ __all__ = [
     "log_prior_success_box",
     "log_prior_success_pixels",
     "log_prior_success_pixels_printed",
-    "mse_density",
     "mse_floor_gaussian",
     "mse_floor_levels",
     "mse_floor_set",
     "mse_floor_uniform",
     "mse_lower_bound",
     "mse_lower_bound_renyi",
-    "mse_of_psnr",
     "mse_quantile",
     "mse_tail",
     "mse_tail_clipped",
@@ -214,18 +211,14 @@ __all__ = [
     "mutual_information_monte_carlo",
     "mutual_information_orthogonal",
     "ncc_bound_paper",
-    "ncc_quantile",
     "ncc_tail",
     "ncc_tail_sampled",
     "posterior_mse",
-    "prior_success",
     "prior_success_ball",
     "prior_success_ball_any_centre",
     "prior_success_from_samples",
     "prior_success_given",
     "psnr_bound_paper",
-    "psnr_density",
-    "psnr_quantile",
     "psnr_tail",
     "psnr_tail_sampled",
     "rero",

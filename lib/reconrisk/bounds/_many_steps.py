@@ -16,18 +16,8 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments, special
 from reconrisk.bounds import _arguments as args
-from reconrisk.bounds._mse import gamma_argument, noise_std
-from reconrisk.bounds._ncc import noncentrality
-from reconrisk.bounds._psnr import mse_of_psnr
 
-__all__ = [
-    "expected_mse_sampled",
-    "mse_tail_sampled",
-    "ncc_tail_sampled",
-    "psnr_tail_sampled",
-    "selection_log_pmf",
-    "selection_probability_printed",
-]
+__all__ = ["selection_log_pmf", "selection_probability_printed"]
 
 MAX_STEPS = 1e9
 
@@ -116,195 +106,14 @@ def selection_probability_printed(
     return args.probability(value, log)
 
 
-def mse_tail_sampled(
-    threshold: ArrayLike,
-    dimension: ArrayLike,
-    noise_multiplier: ArrayLike,
-    data_norm: ArrayLike,
-    steps: ArrayLike,
-    selection_probability: ArrayLike,
-    *,
-    log: bool = False,
-) -> np.ndarray:
-    """Probability that the MSE of the average over the selecting steps is at most a threshold.
-
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm : array_like
-        As in :func:`reconrisk.bounds.mse_tail`.
-    steps : array_like
-        T in [1, 1e9].
-    selection_probability : array_like
-        Probability that one step selects the record, in (0, 1].
-    log : bool
-        Return the natural logarithm.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Notes
-    -----
-    Both factors of a term are log-concave in k. The sum runs outwards from its largest term, which
-    may be far from ``T p``, until a geometric series bounds the rest below 1e-17 of it. Cost: about
-    ``20 sqrt(T p (1 - p))`` terms.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> value = bounds.mse_tail_sampled(0.03, 784, 0.1, 5.0, 100, selection_probability=0.1)
-    >>> round(float(value), 3)
-    0.696
-    """
-    eta = arguments.real("threshold", threshold, 0)
-    n = args.dimension(dimension)
-    std = noise_std(noise_multiplier, data_norm, 1)
-    x = gamma_argument(eta, n, std)
-    t, p = _checked_selection(steps, selection_probability)
-    value = _mixture(lambda k, x, a: special.log_gamma_lower(a, k * x), t, p, x, 0.5 * n)
-    return args.probability(value, log)
-
-
-def psnr_tail_sampled(
-    threshold: ArrayLike,
-    dimension: ArrayLike,
-    noise_multiplier: ArrayLike,
-    data_norm: ArrayLike,
-    data_range: ArrayLike,
-    steps: ArrayLike,
-    selection_probability: ArrayLike,
-    *,
-    log: bool = False,
-) -> np.ndarray:
-    """Probability that the PSNR of the average over the selecting steps is at least a threshold.
-
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm, data_range : array_like
-        As in :func:`reconrisk.bounds.psnr_tail`.
-    steps, selection_probability, log
-        As in :func:`mse_tail_sampled`.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(float(bounds.psnr_tail_sampled(15.0, 784, 0.1, 5.0, 1.0, 100, 0.1)), 4)
-    0.7483
-    """
-    eta = mse_of_psnr(arguments.real("threshold", threshold, -1000, 1000), data_range)
-    return mse_tail_sampled(
-        eta, dimension, noise_multiplier, data_norm, steps, selection_probability, log=log
-    )
-
-
-def ncc_tail_sampled(
-    threshold: ArrayLike,
-    dimension: ArrayLike,
-    noise_multiplier: ArrayLike,
-    steps: ArrayLike,
-    selection_probability: ArrayLike,
-    signal: ArrayLike | None = None,
-    *,
-    contrast: ArrayLike | None = None,
-    log: bool = False,
-) -> np.ndarray:
-    """Probability that the NCC of the average over the selecting steps is at least a threshold.
-
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, signal, contrast
-        As in :func:`reconrisk.bounds.ncc_tail`; without signal and contrast, the largest
-        probability over all records.
-    steps, selection_probability, log
-        As in :func:`mse_tail_sampled`.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(float(bounds.ncc_tail_sampled(0.7, 784, 0.1, 100, 0.1)), 4)
-    0.7849
-    """
-    c = arguments.real("threshold", threshold, -1, 1)
-    n = args.dimension(dimension, 2)
-    delta = noncentrality(n, noise_multiplier, signal, contrast, 1)
-    t, p = _checked_selection(steps, selection_probability)
-    arguments.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
-    value = _mixture(
-        lambda k, c, d, m: special.log_cosine_tail(c, d, np.sqrt(k) * m), t, p, c, n - 1.0, delta
-    )
-    return args.probability(value, log)
-
-
-def expected_mse_sampled(
-    noise_multiplier: ArrayLike,
-    data_norm: ArrayLike,
-    steps: ArrayLike,
-    selection_probability: ArrayLike,
-) -> np.ndarray:
-    """Expected MSE of the average, given that at least one step selects the record.
-
-    ``s**2 E[1/K | K >= 1]``; for K = 0 there is no reconstruction.
-
-    Parameters
-    ----------
-    noise_multiplier, data_norm : array_like
-        As in :func:`reconrisk.bounds.mse_tail`.
-    steps, selection_probability : array_like
-        As in :func:`mse_tail_sampled`.
-
-    Returns
-    -------
-    ndarray or float
-        > 0, squared data units.
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(float(bounds.expected_mse_sampled(0.1, 5.0, steps=100, selection_probability=0.1)), 4)
-    0.0279
-    """
-    std = noise_std(noise_multiplier, data_norm, 1)
-    t, p = _checked_selection(steps, selection_probability)
-    with np.errstate(divide="ignore"):
-        log_seen = special.log1mexp(t * np.log1p(-p))
-    return (std * std * np.exp(_mixture(lambda k: -np.log(k), t, p) - log_seen))[()]
-
-
 def _mixture(
     log_tail: Callable[..., np.ndarray], t: np.ndarray, p: np.ndarray, *parameters: np.ndarray
 ) -> np.ndarray:
-    """Return ``log sum_{k=1}^{T} P(K = k) exp(log_tail(k, ...))``, the terms log-concave in k."""
+    """Return ``log sum_{k=1}^{T} P(K = k) exp(log_tail(k, ...))``, the terms log-concave in k.
+
+    The sum runs outwards from its largest term, which may be far from ``T p``, until a geometric
+    series bounds the rest below 1e-17 of it. Cost: about ``20 sqrt(T p (1 - p))`` terms.
+    """
     shape = np.broadcast_shapes(t.shape, p.shape, *(q.shape for q in parameters))
     columns = [np.broadcast_to(v, shape).reshape(-1, 1) for v in (t, p, *parameters)]
 
@@ -342,7 +151,7 @@ def _mixture(
             block = min(2 * block, 8192)
     with np.errstate(divide="ignore"):
         value = np.where(np.isneginf(top), -np.inf, top + np.log(total))
-    return np.minimum(value, 0.0).reshape(shape)
+    return value.reshape(shape)
 
 
 def _peak(term: Callable[[np.ndarray, np.ndarray], np.ndarray], t: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from reconrisk.special._confidence import upper_limit
 __all__ = [
     "log_prior_success_pixels",
     "log_prior_success_pixels_printed",
-    "prior_success",
     "prior_success_ball",
     "prior_success_ball_any_centre",
     "prior_success_from_samples",
@@ -26,37 +25,6 @@ __all__ = [
 
 #: tolerance of ``hayes2023``, Appendix I, on a pixel in [0, 1]
 PIXEL_TOLERANCE = 32.0 / 255.0
-
-
-def prior_success(prior: ArrayLike) -> float:
-    """Prior success of exact reconstruction: the largest prior probability.
-
-    ``1/n`` for the uniform prior (``hayes2023``, Section 3.3).
-
-    Parameters
-    ----------
-    prior : int or array_like, shape (n,)
-        A whole number n >= 1 for the uniform prior, or probabilities that sum to one.
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If ``prior`` is neither.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(bounds.prior_success([0.5, 0.3, 0.2]), 6)
-    0.5
-    """
-    if np.ndim(prior) == 0:
-        return float(1.0 / arguments.integer("prior", prior, 1))
-    return float(probabilities(prior, 1).max())
 
 
 def _masses(distances: ArrayLike, threshold: float, weights: ArrayLike | None) -> np.ndarray:

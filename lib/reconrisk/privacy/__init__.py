@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from reconrisk.privacy._tuning import tuned_epsilon
     from reconrisk.privacy._vmf import (
         vmf_concentration,
-        vmf_entropy,
         vmf_kl,
         vmf_log_density,
         vmf_mean_cosine,
@@ -75,7 +74,6 @@ __all__ = [
     "tree_encoder",
     "tuned_epsilon",
     "vmf_concentration",
-    "vmf_entropy",
     "vmf_epsilon",
     "vmf_epsilon_by_conversion",
     "vmf_epsilon_by_renyi",

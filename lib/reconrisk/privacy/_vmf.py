@@ -19,7 +19,6 @@ __all__ = [
     "check_dimension",
     "log_sphere_area",
     "vmf_concentration",
-    "vmf_entropy",
     "vmf_kl",
     "vmf_log_density",
     "vmf_mean_cosine",
@@ -150,36 +149,6 @@ def vmf_concentration(dimension: ArrayLike, mean_cosine: ArrayLike) -> np.ndarra
     p = arguments.integer("dimension", dimension, 2, 2e9)
     c = arguments.real("mean_cosine", mean_cosine, 0, 1 - 1e-6)
     return special.bessel_ratio_inverse(0.5 * p - 1.0, c)
-
-
-def vmf_entropy(dimension: ArrayLike, concentration: ArrayLike) -> np.ndarray:
-    """Differential entropy, ``log area + L(kappa) - kappa A_p(kappa)``.
-
-    Parameters
-    ----------
-    dimension, concentration : array_like
-        As in :func:`vmf_log_density`.
-
-    Returns
-    -------
-    ndarray or float
-        Nats; at ``concentration = 0`` the log-area of the sphere, decreasing in the concentration.
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Examples
-    --------
-    >>> from reconrisk import privacy
-    >>> round(float(privacy.vmf_entropy(760, 20.0)), 4)
-    -1439.7865
-    """
-    p, kappa = check_dimension(dimension), check_concentration(concentration)
-    nu = 0.5 * p - 1.0
-    reduction = kappa * special.bessel_ratio(nu, kappa) - special.log_iv_reduced(nu, kappa)
-    return (log_sphere_area(p) - reduction)[()]
 
 
 def vmf_renyi(

@@ -341,7 +341,7 @@ def draw(tables: Tables) -> Figure:
     dimension = int(tables.parameters.dimension)
     sigmas = np.sort(samples["sigma"].unique())
     norms = samples.query("row == 1 and sigma == @sigmas[0]")["norm"].to_numpy()
-    at_sigma, at_norm = sigmas[:, None], norms[:, None, None]
+    errors = bounds.MSELaw.unbiased(dimension, sigmas[:, None], norms[:, None, None])
     figure, axes = panels(3, 3, 2.8, 2.55)
     regimes = (r"$C=\min\|X\|$", r"$C=\sqrt{M}\,\min\|X\|$", r"$C>\sqrt{M}\,\max\|X\|$")
     for row, (line, regime) in enumerate(zip(axes, regimes, strict=True), start=1):
@@ -359,13 +359,13 @@ def draw(tables: Tables) -> Figure:
             elif metric == "mse":
                 low, high = max(low / 2, 1e-6), high * 2
                 values = np.geomspace(low, high, 120)
-                density = bounds.mse_density(values, dimension, at_sigma, at_norm)
+                density = errors.pdf(values)
                 axis.set_yscale("log")
                 _shade(axis, sigmas, values, density * values)  # per unit of log MSE
             else:
                 low, high = low - 3, high + 3
                 values = np.linspace(low, high, 120)
-                density = bounds.psnr_density(values, dimension, at_sigma, at_norm, 1.0)
+                density = bounds.PSNRLaw(errors, 1.0).pdf(values)
                 _shade(axis, sigmas, values, density)
             if metric != "ncc":
                 axis.plot(expected["sigma"], expected[metric], "--", color=BLUE)
