@@ -18,7 +18,8 @@ from reconrisk.cli import console
 from reconrisk.cli.app import app
 from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, seen_at
 from reconrisk.risk._numbers import chance, describe_value, number, says_nothing
-from reconrisk.risk._text import columns, nothing_useful, plain, rest
+from reconrisk.risk._report import nothing_useful, plain, rest
+from reconrisk.risk._text import columns
 from reconrisk.risk._warnings import warnings_of
 
 RUN = risk.training_run(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reconrisk.risk._numbers import describe_value
-from reconrisk.risk._text import capital, columns, markdown_table, nothing_useful, wrapped
+from reconrisk.risk._report import nothing_useful
+from reconrisk.risk._text import capital, columns, markdown_table, wrapped
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 from reconrisk.cli._risk_compared import notes, side_by_side
 from reconrisk.risk._numbers import describe_value
-from reconrisk.risk._text import (
-    by_kind,
-    capital,
-    cited,
-    place,
-    rest,
-    row,
-    sections,
-    setting_lines,
-)
+from reconrisk.risk._report import cited, rest, sections, setting_lines
+from reconrisk.risk._text import by_kind, capital, place, row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -241,7 +241,8 @@ def _written(
 ) -> str:
     """Return the reports in a format; a terminal's lines have at most ``width`` characters."""
     from reconrisk.cli import _risk_compared as compared
-    from reconrisk.risk import _text as text
+    from reconrisk.risk import _report as text
+    from reconrisk.risk._text import wrapped
 
     if form == "json":
         return _as_json(reports, settings)
@@ -258,7 +259,7 @@ def _written(
         return compared.in_terminal(reports, settings, width)
     page = text.plain(reports[0], width=width, details=details, answer=answer)
     hint = "" if details else "--details adds assumptions and tightness; --format html draws."
-    return page + "\n".join(text.wrapped(hint, width)) + "\n"
+    return page + "\n".join(wrapped(hint, width)) + "\n"
 
 
 def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:

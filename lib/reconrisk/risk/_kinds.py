@@ -6,10 +6,28 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from reconrisk.risk._report import Entry, Interval, Source, entry_key
-from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk._types import DPSGD
+from reconrisk.risk._entries import Entry, Interval, Source, entry_key
+from reconrisk.risk._settings import (
+    Questions,
+    Record,
+    SettingError,
+    TrainingRun,
+    TwoLayerModel,
+    run_of,
+)
 
-__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "compute_entry", "log_prior"]
+__all__ = [
+    "POINTS",
+    "Compute",
+    "Kind",
+    "Method",
+    "Point",
+    "Setting",
+    "compute_entry",
+    "log_prior",
+    "setting_of",
+]
 
 #: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {
@@ -62,6 +80,24 @@ class Setting:
             span = self.record.data_range
             return () if span is None else (0.01 * span * span,)
         return getattr(self.questions, POINTS[name])
+
+
+def setting_of(
+    run: TrainingRun | DPSGD,
+    record: Record | None,
+    questions: Questions | None,
+    model: TwoLayerModel | None,
+) -> Setting:
+    """Return the setting of a report; raise SettingError if a part has the wrong type."""
+    parts = (
+        ("record", record, Record),
+        ("questions", questions, Questions),
+        ("model", model, TwoLayerModel),
+    )
+    for name, value, kind in parts:
+        if value is not None and not isinstance(value, kind):
+            raise SettingError(name, value, f"a {kind.__name__} or None")
+    return Setting(run_of(run), record or Record(), questions or Questions(), model)
 
 
 @dataclass(frozen=True)

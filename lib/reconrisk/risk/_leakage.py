@@ -11,9 +11,9 @@ from scipy import special as sc
 
 from reconrisk import arguments, bounds
 from reconrisk.privacy._phases import grouped_runs
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._membership import AS_FULL, INFORMED
-from reconrisk.risk._report import Interval, Source
 
 __all__ = ["CAPACITY", "INFORMATION", "UNBIASED"]
 

@@ -7,8 +7,8 @@ import math
 
 from reconrisk import bounds
 from reconrisk.risk._composed import composed_numerically, distance_of, epsilon_of, success_at
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
-from reconrisk.risk._report import Interval, Source
 from reconrisk.risk._settings import TrainingRun
 
 __all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP", "POISSON"]

@@ -10,9 +10,9 @@ import numpy as np
 
 from reconrisk import arguments, bounds, special
 from reconrisk.risk._composed import success_at
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting
 from reconrisk.risk._membership import INFORMED, POISSON
-from reconrisk.risk._report import Interval, Source
 
 __all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE", "expectation", "mixture"]
 
