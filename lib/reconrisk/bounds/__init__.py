@@ -71,7 +71,6 @@ from reconrisk.bounds._many_steps import (
     mse_tail_sampled,
     ncc_tail_sampled,
     psnr_tail_sampled,
-    selection_log_pmf,
     selection_probability_printed,
 )
 from reconrisk.bounds._mse import expected_mse, mse_density, mse_quantile, mse_tail
@@ -115,6 +114,11 @@ from reconrisk.bounds._renyi import (
 from reconrisk.bounds._rero import rero, rero_curve, rero_gaussian
 from reconrisk.bounds._rero_samples import rero_algorithm1, rero_monte_carlo
 from reconrisk.bounds._rero_vmf import rero_vmf, rero_vmf_curve, rero_vmf_one_release
+from reconrisk.bounds._selections import (
+    selection_log_enclosure,
+    selection_log_pmf,
+    selection_mean,
+)
 from reconrisk.bounds._sphere import (
     log_prior_success_box,
     mse_tail_sphere,
@@ -236,7 +240,9 @@ __all__ = [
     "rero_vmf",
     "rero_vmf_curve",
     "rero_vmf_one_release",
+    "selection_log_enclosure",
     "selection_log_pmf",
+    "selection_mean",
     "selection_probability_printed",
     "shrinkage_factor",
     "smallest_cosine",

@@ -9,8 +9,6 @@ counts as failure. So the tail is exactly ``sum_k P(K = k) tail_k`` over k from 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -19,58 +17,15 @@ from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._mse import gamma_argument, noise_std
 from reconrisk.bounds._ncc import noncentrality
 from reconrisk.bounds._psnr import mse_of_psnr
+from reconrisk.bounds._selections import check_selection, log_mean_selected
 
 __all__ = [
     "expected_mse_sampled",
     "mse_tail_sampled",
     "ncc_tail_sampled",
     "psnr_tail_sampled",
-    "selection_log_pmf",
     "selection_probability_printed",
 ]
-
-MAX_STEPS = 1e9
-
-
-def _checked_selection(
-    steps: ArrayLike, selection_probability: ArrayLike
-) -> tuple[np.ndarray, np.ndarray]:
-    t = arguments.integer("steps", steps, 1, MAX_STEPS)
-    return t, arguments.real("selection_probability", selection_probability, 0, 1, low_open=True)
-
-
-def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) -> np.ndarray:
-    """Log-probability that exactly k steps select the record: Binomial(steps, probability).
-
-    Corrects ``mean_to_extreme``, section 4.3.
-
-    Parameters
-    ----------
-    k : array_like
-        Whole, in [0, steps].
-    steps : array_like
-        T in [1, 1e9].
-    probability : array_like
-        Probability that one step selects the record, in (0, 1]: ``1/|D|`` for batches of one.
-
-    Returns
-    -------
-    ndarray or float
-        In [-inf, 0].
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(float(bounds.selection_log_pmf(10, 100, 0.1)), 4)
-    -2.026
-    """
-    t, p = _checked_selection(steps, probability)
-    return special.log_binomial_pmf(k, t, p)
 
 
 def selection_probability_printed(
@@ -105,7 +60,7 @@ def selection_probability_printed(
     >>> bool(bounds.selection_probability_printed(10, 100, 0.1) < 1e-13)
     False
     """
-    t, p = _checked_selection(steps, probability)
+    t, p = check_selection(steps, probability)
     arguments.real("probability", p, 0, 1, high_open=True)
     value = special.log_binomial_pmf(k, t, p) - (t - np.asarray(k, dtype=float)) * np.log1p(-p)
     if not log and np.any(value > 709.0):
@@ -166,8 +121,8 @@ def mse_tail_sampled(
     n = args.dimension(dimension)
     std = noise_std(noise_multiplier, data_norm, 1)
     x = gamma_argument(eta, n, std)
-    t, p = _checked_selection(steps, selection_probability)
-    value = _mixture(lambda k, x, a: special.log_gamma_lower(a, k * x), t, p, x, 0.5 * n)
+    t, p = check_selection(steps, selection_probability)
+    value = log_mean_selected(lambda k, x, a: special.log_gamma_lower(a, k * x), t, p, x, 0.5 * n)
     return args.probability(value, log)
 
 
@@ -253,9 +208,9 @@ def ncc_tail_sampled(
     c = arguments.real("threshold", threshold, -1, 1)
     n = args.dimension(dimension, 2)
     delta = noncentrality(n, noise_multiplier, signal, contrast, 1)
-    t, p = _checked_selection(steps, selection_probability)
+    t, p = check_selection(steps, selection_probability)
     arguments.real("sqrt(steps) / noise_multiplier", np.sqrt(t) * delta, 0, 1e8)
-    value = _mixture(
+    value = log_mean_selected(
         lambda k, c, d, m: special.log_cosine_tail(c, d, np.sqrt(k) * m), t, p, c, n - 1.0, delta
     )
     return args.probability(value, log)
@@ -295,67 +250,7 @@ def expected_mse_sampled(
     0.0279
     """
     std = noise_std(noise_multiplier, data_norm, 1)
-    t, p = _checked_selection(steps, selection_probability)
+    t, p = check_selection(steps, selection_probability)
     with np.errstate(divide="ignore"):
         log_seen = special.log1mexp(t * np.log1p(-p))
-    return (std * std * np.exp(_mixture(lambda k: -np.log(k), t, p) - log_seen))[()]
-
-
-def _mixture(
-    log_tail: Callable[..., np.ndarray], t: np.ndarray, p: np.ndarray, *parameters: np.ndarray
-) -> np.ndarray:
-    """Return ``log sum_{k=1}^{T} P(K = k) exp(log_tail(k, ...))``, the terms log-concave in k."""
-    shape = np.broadcast_shapes(t.shape, p.shape, *(q.shape for q in parameters))
-    columns = [np.broadcast_to(v, shape).reshape(-1, 1) for v in (t, p, *parameters)]
-
-    def term(k: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        t, p, *rest = (c[rows] for c in columns)
-        with np.errstate(invalid="ignore"):
-            value = special.log_binomial_pmf(np.minimum(k, t), t, p) + log_tail(k, *rest)
-        return np.where(k <= t, value, -np.inf)
-
-    size = columns[0].shape[0]
-    if size == 0:
-        return np.empty(shape)
-    peak = _peak(term, columns[0][:, 0])
-    top = term(peak[:, None], np.arange(size))[:, 0]
-    total = np.where(np.isneginf(top), 0.0, 1.0)
-    for direction in (1.0, -1.0):
-        rows = np.flatnonzero(np.isfinite(top))
-        start, block = 1.0, 16
-        while rows.size:
-            k = peak[rows, None] + direction * np.arange(start, start + block)
-            valid = (k >= 1.0) & (k <= columns[0][rows])
-            value = np.full(k.shape, -np.inf)
-            for part in range(0, rows.size, max(1, 65536 // block)):
-                cut = slice(part, part + max(1, 65536 // block))
-                value[cut] = term(np.maximum(k[cut], 1.0), rows[cut])
-            value = np.where(valid, value - top[rows, None], -np.inf)
-            total[rows] += np.exp(value).sum(axis=1)
-            last, before = value[:, -1], value[:, -2]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                ratio = np.exp(np.minimum(last - before, 0.0))
-                rest = last + np.log(ratio) - np.log1p(-ratio)
-            done = ~valid[:, -1] | np.isneginf(last) | (rest < np.log(total[rows]) - 39.0)
-            rows = rows[~done]
-            start += block
-            block = min(2 * block, 8192)
-    with np.errstate(divide="ignore"):
-        value = np.where(np.isneginf(top), -np.inf, top + np.log(total))
-    return np.minimum(value, 0.0).reshape(shape)
-
-
-def _peak(term: Callable[[np.ndarray, np.ndarray], np.ndarray], t: np.ndarray) -> np.ndarray:
-    """Return the k in [1, T] of the largest term, by bisection on the sign of the difference."""
-    low, high = np.ones_like(t), t.copy()
-    while True:
-        rows = np.flatnonzero(low < high)
-        if rows.size == 0:
-            return low
-        middle = np.floor(0.5 * (low[rows] + high[rows]))
-        pair = term(np.stack([middle, middle + 1.0], axis=1), rows)
-        rising = pair[:, 1] > pair[:, 0]
-        # where both terms are zero, k is too small to reach the threshold: the peak is above
-        rising |= np.isneginf(pair[:, 1])
-        low[rows] = np.where(rising, middle + 1.0, low[rows])
-        high[rows] = np.where(rising, high[rows], middle)
+    return (std * std * np.exp(log_mean_selected(lambda k: -np.log(k), t, p) - log_seen))[()]
