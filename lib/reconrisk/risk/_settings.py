@@ -796,21 +796,7 @@ def _sample(sample: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Questions:
-    """The values at which a report answers; made by :func:`questions`.
-
-    Attributes
-    ----------
-    false_positive_rates : tuple of float
-        Of membership tests.
-    prior_sizes : tuple of int
-        Numbers of equally likely candidates; ``kappa = 1/n``.
-    log_priors : tuple of float
-        Natural logarithms of further prior successes ``kappa``.
-    mse, psnr, ncc : tuple of float
-        Thresholds of success; None for ``mse`` stands for a hundredth of the squared data range.
-    pixel_shares : tuple of float
-        Shares of the values that must be within an eighth of the range.
-    """
+    """The values at which a report answers, as tuples; made by :func:`questions`."""
 
     false_positive_rates: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
     prior_sizes: tuple[int, ...] = (10, 1000, 1_000_000)
@@ -836,19 +822,18 @@ def questions(
     Parameters
     ----------
     false_positive_rates : iterable of float
-        In [1e-100, 1).
+        Of membership tests, in [1e-100, 1).
     prior_sizes : iterable of int
-        Whole, in [2, 1e300].
+        Numbers of equally likely candidates, whole, in [2, 1e300]; ``kappa = 1/n``.
     log_priors : iterable of float
-        In [-1e6, 0): ``-4260`` for a prior success of 1e-1850.
+        Natural logarithms of further prior successes, in [-1e6, 0): ``-4260`` for 1e-1850.
     mse : iterable of float, optional
-        In [1e-30, 1e30], squared data units.
-    psnr : iterable of float
-        In [-300, 300] dB.
-    ncc : iterable of float
-        In [-1, 1].
+        Thresholds of success in [1e-30, 1e30], squared data units; by default a hundredth of the
+        squared data range.
+    psnr, ncc : iterable of float
+        Thresholds of success in [-300, 300] dB, and in [-1, 1].
     pixel_shares : iterable of float
-        In (0, 1].
+        Shares, in (0, 1], of the values that must be within an eighth of the range.
 
     Returns
     -------
@@ -875,26 +860,7 @@ def questions(
 
 @dataclass(frozen=True)
 class TwoLayerModel:
-    """A two-layer network whose batch gradient is released; made by :func:`two_layer_model`.
-
-    Attributes
-    ----------
-    width : int
-    activation : str
-    batch_size : int
-    residual : float
-        Absolute value of the loss's derivative in the network's output.
-    grad_norm : float or None
-        Norm of the batch gradient, in the units of the clipping norm; None if it is not clipped.
-    singular_value, condition : float
-        Smallest singular value of the matrix of records; largest over smallest residual.
-    dropout, pruned : float
-        Shares of neurons dropped, and of the derivatives' squared norm pruned.
-    information : GradientInformation or None
-        Fisher information of the given network and records.
-    inputs : tuple of tuple of float or None
-        The records of ``information``.
-    """
+    """A two-layer network whose batch gradient is released; made by :func:`two_layer_model`."""
 
     width: int
     activation: str
@@ -934,17 +900,19 @@ def two_layer_model(
     batch_size : int
         B in [1, 1e9], records in the released batch.
     residual : float
-        In [1e-9, 1e9].
+        Absolute value of the loss's derivative in the network's output, in [1e-9, 1e9].
     grad_norm : float, optional
-        In [1e-9, 1e12]; by default the gradient is taken to be shorter than the clipping norm.
+        Norm of the batch gradient, in the units of the clipping norm, in [1e-9, 1e12]; by default
+        it is taken to be shorter than that.
     singular_value : float
-        In [1e-9, 1e9].
+        Smallest of the matrix of records, in [1e-9, 1e9].
     condition : float
-        In [1, 1e9].
+        Largest over smallest residual, in [1, 1e9].
     dropout, pruned : float
-        In [0, 1).
+        Shares of neurons dropped, and of the derivatives' squared norm pruned, in [0, 1).
     information : GradientInformation, optional
-        From :func:`reconrisk.bounds.gradient_information`, for the exact bound.
+        Fisher information of the network and its records, from
+        :func:`reconrisk.bounds.gradient_information`, for the exact bound.
     inputs : array_like, shape (B, d), optional
         The records of ``information``.
 
