@@ -16,7 +16,7 @@ from reconrisk.risk._least_noise import least_noise
 from reconrisk.risk._numbers import chance, number
 from reconrisk.risk._warnings import dataset_size
 
-__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "seen_at"]
+__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "thumbnail_psnr"]
 
 #: epsilon up to which protection is called strong and reasonable (Ponomareva et al. 2023)
 STRONG, REASONABLE = 1.0, 10.0
@@ -207,7 +207,7 @@ def _attribute(asked: _Asked) -> Judgement:
     return Judgement("attribute", question, verdict, text, ("rero",), ("kulynych2025",))
 
 
-def seen_at(psnr: float, dimension: int) -> float:
+def thumbnail_psnr(psnr: float, dimension: int) -> float:
     """Return the PSNR of a picture with white noise averaged to a grey thumbnail, in dB."""
     return psnr + 10.0 * math.log10(max(1.0, dimension / PICTURE_SIDE**2))
 
@@ -231,7 +231,7 @@ def _picture(asked: _Asked) -> Judgement:
         return Judgement("picture", question, "not judged", _unknown(asked, "psnr"), kinds)
     dimension, span = asked.record.dimension, asked.record.data_range
     assert dimension is not None and span is not None
-    seen = seen_at(psnr.value, dimension)
+    seen = thumbnail_psnr(psnr.value, dimension)
     verdict, words = picture_words(seen)
     noise = math.sqrt(error.value) / span
     text = (
@@ -331,7 +331,7 @@ def _halving(asked: _Asked) -> Judgement:
         )
         return Judgement("halving", question, "nothing needed", text, ("rero",))
     if run.guarantee is not None:
-        text = f"Not computed: {run.guarantee.words} is all that the report knows of the run."
+        text = f"Not computed: {run.guarantee.description} is all that the report knows of the run."
         if run.guarantee_of_noise:
             text = "Not computed for this sampler: assess runs with more noise side by side."
         return Judgement("halving", question, "not judged", text, ("rero",))

@@ -204,7 +204,7 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
         source=Source("", "Trade-off curve of the guarantee", "", _FUNCTION),
         definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
         assumptions=(
-            f"The mechanism keeps {run.guarantee.words}, and nothing else is known of it.",
+            f"The mechanism keeps {run.guarantee.description}, and nothing else is known of it.",
         ),
         tightness="Some mechanism with this guarantee allows as much; yours may allow less.",
     )
@@ -213,7 +213,7 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
 _FUNCTION = "reconrisk.bounds.ApproximateDP"
 
 
-def _unanswered(kind: Kind, run: TrainingRun) -> str:
+def _refuse_composed(kind: Kind, run: TrainingRun) -> str:
     """Return why a kind has no answer for several phases, or for groups; "" if it has one."""
     sampled = run.sampling_rate < 1.0
     if run.phases and kind.threat_model == "prior_free":
@@ -245,7 +245,7 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
     missing = tuple(name for name in kind.needs if setting.get(name) is None)
     nothing = Interval(None, None)
     if method is None and setting.run.guarantee is not None:
-        words = setting.run.guarantee.words
+        words = setting.run.guarantee.description
         reason = f"does not follow from {words} alone"
         if not setting.run.guarantee_of_noise:
             reason += ": it needs the noise"
@@ -255,7 +255,7 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
         return _entry(kind, None, point, nothing, f"nothing is known for {name} noise")
     if missing:
         return _entry(kind, method, point, nothing, f"needs {', '.join(missing)}", missing)
-    reason = _unanswered(kind, setting.run) or method.refuse(setting, point)
+    reason = _refuse_composed(kind, setting.run) or method.refuse(setting, point)
     if reason:
         return _entry(kind, method, point, nothing, reason)
     try:

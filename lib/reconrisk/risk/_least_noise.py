@@ -139,7 +139,9 @@ def least_noise(
     chosen = _kind(kind)
     if setting.run.guarantee is not None and not setting.run.guarantee_of_noise:
         raise SettingError(
-            "run", setting.run.guarantee.words, "a mechanism with noise, not a guarantee alone"
+            "run",
+            setting.run.guarantee.description,
+            "a mechanism with noise, not a guarantee alone",
         )
     value = number("limit", limit, -1e300, 1e300)
     if chosen.unit == "probability":

@@ -12,7 +12,7 @@ from reconrisk.risk._entries import THREAT_MODELS, Entry
 from reconrisk.risk._judgement import Judgement, judgements
 from reconrisk.risk._kinds import Setting
 from reconrisk.risk._numbers import describe_value, says_nothing, short
-from reconrisk.risk._phases import listed
+from reconrisk.risk._phases import describe_phases
 from reconrisk.risk._references import REFERENCES, Reference
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 from reconrisk.risk._text import (
@@ -20,7 +20,7 @@ from reconrisk.risk._text import (
     PAPERS,
     basis,
     by_kind,
-    capital,
+    capitalise,
     columns,
     is_never,
     left_out,
@@ -28,14 +28,14 @@ from reconrisk.risk._text import (
     quote,
     row,
     titles_of,
-    wrapped,
+    wrap,
 )
 from reconrisk.risk._warnings import warnings_of
 
 __all__ = [
     "SCHEMA_VERSION",
     "Report",
-    "cited",
+    "collect_references",
     "fragment",
     "markdown",
     "nothing_useful",
@@ -195,9 +195,9 @@ def setting_lines(report: Report) -> list[tuple[str, str]]:
     lines = [("mechanism", run.mechanism)]
     if run.phases:  # one noise multiplier and one rate would be those of no phase
         of_run = of_run[3:]
-        lines.append((f"{len(run.phases):,} phases", listed(run.phases)))
+        lines.append((f"{len(run.phases):,} phases", describe_phases(run.phases)))
     if run.guarantee is not None:  # its words say what is known of the run
-        of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.words)]
+        of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.description)]
     of_run += tuple(name for name in ("layers", "group_size") if getattr(run, name) > 1)
     of_record = ("dimension", "data_range", "data_norm", "contrast")
     for owner, names in ((run, of_run), (record, of_record)):
@@ -246,7 +246,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Entry]]]:
     ]
 
 
-def cited(report: Report) -> list[Reference]:
+def collect_references(report: Report) -> list[Reference]:
     """Return the publications that the report's sentences rely on."""
     used = {key for judgement in report.judgements for key in judgement.references}
     if report.run.sampling_rate < 1.0:
@@ -267,27 +267,27 @@ def plain(report: Report, *, width: int = 80, details: bool = False, answer: str
     answer : str
         A sentence to begin with.
     """
-    lines = wrapped(answer, width) + [""] if answer else []
+    lines = wrap(answer, width) + [""] if answer else []
     for text in report.warnings:
-        lines += [*wrapped(f"Warning: {text}", width, "", "  "), ""]
+        lines += [*wrap(f"Warning: {text}", width, "", "  "), ""]
     settings = "; ".join(f"{name} {value}" for name, value in setting_lines(report))
-    lines += [*wrapped(settings, width), "", "In plain words", ""]
+    lines += [*wrap(settings, width), "", "In plain words", ""]
     for judgement in report.judgements:
-        lines += wrapped(f"{judgement.question} {capital(judgement.verdict)}.", width)
-        lines += [*wrapped(judgement.text, width, "  ", "  "), ""]
+        lines += wrap(f"{judgement.question} {capitalise(judgement.verdict)}.", width)
+        lines += [*wrap(judgement.text, width, "  ", "  "), ""]
     for title, who, entries in sections(report):
-        lines += [*wrapped(title, width), *wrapped(who, width, "  ", "  "), ""]
+        lines += [*wrap(title, width), *wrap(who, width, "  ", "  "), ""]
         lines += [*columns(COLUMNS, [row(e, short=True) for e in entries], width), ""]
         if details:
             for name, own in by_kind(entries):
-                lines += wrapped(f"{name}: {basis(own[0])}", width, "  ", "    ")
+                lines += wrap(f"{name}: {basis(own[0])}", width, "  ", "    ")
             lines.append("")
     for text in rest(report):
-        lines += wrapped(text, width, "- ", "  ")
+        lines += wrap(text, width, "- ", "  ")
     letters = [paper.replace(", ", ": ") for paper in PAPERS.values() if ", " in paper]
-    lines += ["", *wrapped(f"From {'; '.join(letters)}; own: this companion's.", width)]
-    for reference in cited(report):
-        lines += wrapped(f"{reference.short}: {reference.citation}.", width, "", "  ")
+    lines += ["", *wrap(f"From {'; '.join(letters)}; own: this companion's.", width)]
+    for reference in collect_references(report):
+        lines += wrap(f"{reference.short}: {reference.citation}.", width, "", "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -300,7 +300,7 @@ def markdown(report: Report, answer: str = "") -> str:
         parts += [f"> **Warning.** {quote(text)}", ""]
     parts += ["## In plain words", ""]
     parts += [
-        f"- **{quote(j.question)} {quote(capital(j.verdict))}.** {quote(j.text)}"
+        f"- **{quote(j.question)} {quote(capitalise(j.verdict))}.** {quote(j.text)}"
         for j in report.judgements
     ]
     parts += ["", "## The run", "", *markdown_table(("setting", "value"), setting_lines(report))]
@@ -315,7 +315,9 @@ def markdown(report: Report, answer: str = "") -> str:
     parts += ["## Not answered, and notes", ""]
     parts += [*(f"- {quote(line)}" for line in rest(report)), ""]
     parts += ["## Cited", ""]
-    parts += [f"- {quote(r.short)}: {quote(r.citation)}. <{r.url}>" for r in cited(report)]
+    parts += [
+        f"- {quote(r.short)}: {quote(r.citation)}. <{r.url}>" for r in collect_references(report)
+    ]
     parts += ["", f"reconrisk {report.library_version}, schema version {report.schema_version}"]
     return "\n".join(parts) + "\n"
 
@@ -326,7 +328,7 @@ def fragment(report: Report) -> str:
     parts += [f"<p><strong>Warning.</strong> {escape(text)}</p>" for text in report.warnings]
     parts.append("<dl>")
     parts += [
-        f"<dt><strong>{escape(j.question)} {escape(capital(j.verdict))}.</strong></dt>"
+        f"<dt><strong>{escape(j.question)} {escape(capitalise(j.verdict))}.</strong></dt>"
         f"<dd>{escape(j.text)}</dd>"
         for j in report.judgements
     ]
@@ -344,6 +346,6 @@ def fragment(report: Report) -> str:
     lines = "".join(f"<li>{escape(text)}</li>" for text in rest(report))
     parts.append(f"<ul>{lines}</ul>")
     links = (f'<li><a href="{r.url}">{escape(r.short)}</a>: {escape(r.citation)}</li>'
-             for r in cited(report))  # fmt: skip
+             for r in collect_references(report))  # fmt: skip
     parts.append(f"<ul>{''.join(links)}</ul></details></div>")
     return "\n".join(parts)

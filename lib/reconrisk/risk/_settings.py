@@ -21,7 +21,12 @@ from reconrisk._types import DPSGD
 from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
 from reconrisk.privacy import Group, SampledRun
 from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE, SAMPLERS
-from reconrisk.risk._phases import equivalent_noise, gathered, listed, one_run
+from reconrisk.risk._phases import (
+    describe_phases,
+    equivalent_noise,
+    merge_equal_phases,
+    one_run,
+)
 from reconrisk.special import ACTIVATIONS
 
 __all__ = [
@@ -73,7 +78,7 @@ class SettingError(ValueError):
         return f"{self.field} must be {self.expected}; got {arguments.shown(self.value)[:80]}"
 
 
-def only(settings: Mapping[str, object], named: Iterable[str], beside: str) -> None:
+def reject_unknown(settings: Mapping[str, object], named: Iterable[str], beside: str) -> None:
     """Refuse a setting that is not one of those named."""
     for name in sorted(set(settings) - set(named)):
         raise SettingError(name, settings[name], f"left out {beside}")
@@ -310,7 +315,7 @@ class TrainingRun:
             {name: getattr(p, name) for name in ("noise_multiplier", "sampling_rate", "steps")}
             for p in self.phases
         ]
-        plain["guarantee"] = None if self.guarantee is None else self.guarantee.words
+        plain["guarantee"] = None if self.guarantee is None else self.guarantee.description
         if self.guarantee is not None and not self.guarantee_of_noise:
             plain["sampler"] = None
         plain["correlation"] = None
@@ -427,7 +432,7 @@ def training_run(
         if isinstance(phases, Iterable) and not isinstance(phases, (str, bytes, Mapping)):
             phases = list(phases)
         max_grad_norm = _clipping_norm(phases, max_grad_norm)
-        return in_phases(
+        return phased_run(
             _phases_of(phases, everywhere),
             batch_size=batch_size,
             dataset_size=dataset_size,
@@ -573,7 +578,7 @@ def _phases_of(phases: object, everywhere: Mapping[str, object]) -> list[tuple[f
     return found
 
 
-def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> TrainingRun:
+def phased_run(phases: Iterable[tuple[float, float, int]], **settings: Any) -> TrainingRun:
     """Describe a run of phases (noise multiplier, sampling rate, steps).
 
     Parameters
@@ -582,14 +587,14 @@ def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> Tr
     **settings
         As :func:`training_run` takes them.
     """
-    known = gathered(phases)
+    known = merge_equal_phases(phases)
     one = one_run(known)
     sampler = settings.get("sampler", "poisson")
     if one is None and sampler != "poisson":
         raise SettingError("sampler", sampler, "'poisson' for several phases")
     notes = remarks(settings.pop("notes", ()))
     if len(known) > 1:
-        notes = (f"{len(known):,} phases: {listed(known)}.", *notes)
+        notes = (f"{len(known):,} phases: {describe_phases(known)}.", *notes)
     batch = settings.pop("batch_size", None)
     run = training_run(
         noise_multiplier=min(p.noise_multiplier for p in known)

@@ -16,7 +16,7 @@ __all__ = [
     "PAPERS",
     "basis",
     "by_kind",
-    "capital",
+    "capitalise",
     "columns",
     "quote",
     "is_never",
@@ -25,7 +25,7 @@ __all__ = [
     "place",
     "row",
     "titles_of",
-    "wrapped",
+    "wrap",
 ]
 
 PAPERS = {
@@ -69,7 +69,7 @@ def place(entry: Entry, *, short: bool = False) -> str:
 def row(entry: Entry, *, short: bool = False) -> tuple[str, str, str, str]:
     """Return an entry as a row of a table: what, the answer, which is, from."""
     words = _WORDS.get(entry.direction, entry.direction)
-    return capital(entry.title), describe_value(entry), words, place(entry, short=short)
+    return capitalise(entry.title), describe_value(entry), words, place(entry, short=short)
 
 
 def left_out(entries: Iterable[Entry]) -> list[str]:
@@ -84,10 +84,10 @@ def left_out(entries: Iterable[Entry]) -> list[str]:
         else:
             why.setdefault(entry.reason, []).append(entry)
     lines = [
-        f"Not answered without {_listed(missing)}: {titles_of(own)}."
+        f"Not answered without {_join_fields(missing)}: {titles_of(own)}."
         for missing, own in needs.items()
     ]
-    return lines + [f"{capital(titles_of(own))}: {reason}." for reason, own in why.items()]
+    return lines + [f"{capitalise(titles_of(own))}: {reason}." for reason, own in why.items()]
 
 
 def titles_of(entries: Iterable[Entry]) -> str:
@@ -100,7 +100,7 @@ def titles_of(entries: Iterable[Entry]) -> str:
 _AT, _AT_FIRST = re.compile(r"(?: with| on| at|,) \{at\}"), re.compile(r"^\{at\}(?: hit)?")
 
 
-def _listed(fields: Sequence[str]) -> str:
+def _join_fields(fields: Sequence[str]) -> str:
     names = [field.replace("_", " ") for field in fields]
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
@@ -120,7 +120,7 @@ def by_kind(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
     for entry in entries:
         groups.setdefault(entry.kind, []).append(entry)
     return [
-        (capital(own[0].title if len(own) == 1 else KINDS[kind].title.format(at="…")), own)
+        (capitalise(own[0].title if len(own) == 1 else KINDS[kind].title.format(at="…")), own)
         for kind, own in groups.items()
     ]
 
@@ -130,12 +130,12 @@ def basis(entry: Entry) -> str:
     return " ".join((*entry.assumptions, entry.tightness))
 
 
-def capital(text: str) -> str:
+def capitalise(text: str) -> str:
     """Capitalise the first letter."""
     return text[:1].upper() + text[1:]
 
 
-def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
+def wrap(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Return a text in lines of at most ``width`` characters, with the given indents."""
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then) or [""]
 
@@ -173,11 +173,11 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> 
 
 def _paragraph(names: Sequence[str], cells: Sequence[str], width: int) -> list[str]:
     if tuple(names) == COLUMNS:
-        lines = wrapped(f"{cells[0]}: {cells[1]}", width, "", "  ")
-        return lines + wrapped(f"({cells[2]}; {cells[3]})", width, "  ", "  ")
+        lines = wrap(f"{cells[0]}: {cells[1]}", width, "", "  ")
+        return lines + wrap(f"({cells[2]}; {cells[3]})", width, "  ", "  ")
     named = [f"{name}: {cell}" for name, cell in zip(names[1:], cells[1:], strict=True)]
-    more = [line for text in named for line in wrapped(text, width, "  ", "    ")]
-    return wrapped(cells[0], width) + more
+    more = [line for text in named for line in wrap(text, width, "  ", "    ")]
+    return wrap(cells[0], width) + more
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
