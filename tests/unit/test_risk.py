@@ -16,6 +16,7 @@ from scipy import stats
 
 from companion.study import registry
 from reconrisk import DPSGD, bounds, privacy, risk
+from reconrisk.bounds._selections import selection_log_enclosure
 from reconrisk.risk import _composed, _kinds
 
 ROOT = registry.project_root()
@@ -574,7 +575,7 @@ def test_renyi_bounds_of_one_step_by_quadrature() -> None:
 
 @pytest.mark.parametrize(("steps", "rate"), [(10, 0.5), (3516, 256 / 60_000), (10**6, 1e-7)])
 def test_mixture_encloses_the_exact_sum(steps: int, rate: float) -> None:
-    found = bounds.selection_log_enclosure(
+    found = selection_log_enclosure(
         lambda k: bounds.mse_tail(1.0, 784, 1.1, 9.2, k, log=True), steps, rate
     )
     exact = float(bounds.mse_tail_sampled(1.0, 784, 1.1, 9.2, steps, rate, log=True))

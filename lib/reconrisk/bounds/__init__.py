@@ -114,11 +114,7 @@ from reconrisk.bounds._renyi import (
 from reconrisk.bounds._rero import rero, rero_curve, rero_gaussian
 from reconrisk.bounds._rero_samples import rero_algorithm1, rero_monte_carlo
 from reconrisk.bounds._rero_vmf import rero_vmf, rero_vmf_curve, rero_vmf_one_release
-from reconrisk.bounds._selections import (
-    selection_log_enclosure,
-    selection_log_pmf,
-    selection_mean,
-)
+from reconrisk.bounds._selections import selection_log_pmf
 from reconrisk.bounds._sphere import (
     log_prior_success_box,
     mse_tail_sphere,
@@ -240,9 +236,7 @@ __all__ = [
     "rero_vmf",
     "rero_vmf_curve",
     "rero_vmf_one_release",
-    "selection_log_enclosure",
     "selection_log_pmf",
-    "selection_mean",
     "selection_probability_printed",
     "shrinkage_factor",
     "smallest_cosine",

@@ -81,39 +81,9 @@ def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) ->
 
 
 def selection_mean(
-    value: CountFunction,
-    steps: int,
-    probability: float,
-    *,
-    least: int = 1,
+    value: CountFunction, steps: int, probability: float, *, least: int = 1
 ) -> float:
-    """Mean of a smooth function of the number of selecting steps, given at least ``least`` of them.
-
-    Parameters
-    ----------
-    value : callable
-        Maps an array of whole numbers to the function there.
-    steps, probability
-        As in :func:`selection_log_pmf`, single numbers.
-    least : int
-        0 or 1.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, or the chance of ``least`` selections underflows.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(bounds.selection_mean(lambda k: 1.0 / k, 100, 0.1), 4)
-    0.1115
-    """
-    check_selection(steps, probability)
+    """Mean of a smooth function of the number of selecting steps, given at least ``least``."""
     if probability == 1.0:
         return float(value(np.array([float(steps)]))[0])
     low, high = _window(steps, probability, 12.0, 40.0, float(least))
@@ -134,47 +104,14 @@ def _window(
 
 
 def selection_log_enclosure(
-    log_value: CountFunction,
-    steps: int,
-    probability: float,
-    *,
-    unselected: float = -np.inf,
+    log_value: CountFunction, steps: int, probability: float, *, unselected: float = -np.inf
 ) -> Enclosure:
     """Enclose the log of the mean of a share that increases with the number of selecting steps.
 
-    Parameters
-    ----------
-    log_value : callable
-        Maps an array of whole numbers from 1 on to logarithms of values in [0, 1].
-    steps, probability
-        As in :func:`selection_log_pmf`, single numbers.
-    unselected : float
-        Logarithm of the value where no step selects the record.
-
-    Returns
-    -------
-    Enclosure
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
-    Notes
-    -----
-    Counts are grouped in blocks, bounded by the values at their ends. Blocks that matter are
-    halved until the enclosure is narrow or there are too many. Cost: some hundreds of values, and
-    ``18 sqrt(T p (1 - p))`` binomial probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from reconrisk import bounds
-    >>> found = bounds.selection_log_enclosure(lambda k: -1.0 / k, 100, 0.1)
-    >>> round(float(np.exp(found.upper)), 4)
-    0.8953
+    Without one the share is ``exp(unselected)``. Counts are grouped in blocks, bounded by the
+    values at their ends; those that matter are halved until the enclosure is narrow or there are
+    too many. Cost: some hundreds of values, and ``18 sqrt(T p (1 - p))`` binomial probabilities.
     """
-    check_selection(steps, probability)
     if probability == 1.0:
         value = float(log_value(np.array([float(steps)]))[0])
         return Enclosure(value, value)

@@ -6,8 +6,9 @@ its own; the law of the sum is the product of their characteristic functions, ti
 bounds below for their product. Dominating pairs and lattice statistics compose as those of equal
 steps do.
 
-Neighbouring phases of a long schedule are grouped (:func:`group_neighbours`): from above each counts with
-the least noise and the largest rate of its group, from below with the most and the smallest.
+Neighbouring phases of a long schedule are grouped (:func:`group_neighbours`): from above each
+counts with the least noise and the largest rate of its group, from below with the most and the
+smallest.
 """
 
 from __future__ import annotations

@@ -163,6 +163,11 @@ class Interval:
         return cls.of(value, value)
 
     @classmethod
+    def of_log(cls, value: Any) -> Interval:
+        """Return the interval of one log probability, from a closed form."""
+        return cls.of_logs(float(value), float(value))
+
+    @classmethod
     def of_logs(cls, low: float, high: float) -> Interval:
         """Return the interval of two log probabilities, with the probabilities rounded outwards."""
         low, high = _not_nan(low), min(_not_nan(high), 0.0)

@@ -202,12 +202,10 @@ def _refuse_bayes_vmf(setting: Setting, point: Point | None) -> str:
 
 def _renyi(setting: Setting, point: Point | None) -> Interval:
     run = setting.run
-    value = float(
-        bounds.rero_rdp(
-            run.effective_noise, log_prior_success=log_prior(point), steps=run.steps, log=True
-        )
+    prior = log_prior(point)
+    return Interval.of_log(
+        bounds.rero_rdp(run.effective_noise, log_prior_success=prior, steps=run.steps, log=True)
     )
-    return Interval.of_logs(value, value)
 
 
 AS_FULL = (

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from reconrisk import arguments, bounds, special
+from reconrisk.bounds._selections import selection_log_enclosure, selection_mean
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting
@@ -191,19 +192,15 @@ CONVERSE = (
         direction="lower bound on error",
         riskier="smaller",
         needs=("dimension", "data_range"),
-        gaussian=Method(
-            _mse_any_network,
-            _converse("mse_floor_uniform"),
-            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
-            _LEAST,
-        ),
-        vmf=Method(
-            _mse_any_network,
-            _converse("mse_floor_uniform"),
-            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
-            _LEAST,
+        **dict.fromkeys(
+            ("gaussian", "vmf"),
+            Method(
+                _mse_any_network,
+                _converse("mse_floor_uniform"),
+                "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
+                (_ANY, _BOX, _TOLD, INFORMED, POISSON),
+                _LEAST,
+            ),
         ),
     ),
 )
@@ -296,7 +293,7 @@ def _mse_shrunk(setting: Setting, point: Point | None) -> Interval:
         # without a copy the estimate is zero
         return (sigma * norm) ** 2 / (count + n * sigma * sigma)
 
-    return Interval.exactly(bounds.selection_mean(error, *_steps_and_rate(setting), least=0))
+    return Interval.exactly(selection_mean(error, *_steps_and_rate(setting), least=0))
 
 
 def _mse_single_row(setting: Setting, point: Point | None) -> Interval:
@@ -306,22 +303,19 @@ def _mse_single_row(setting: Setting, point: Point | None) -> Interval:
 def _mse_tail_one(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     n, norm = setting.need("dimension"), setting.need("data_norm")
-    value = float(bounds.mse_tail(point.value, n, _noise(setting), norm, log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail(point.value, n, _noise(setting), norm, log=True))
 
 
 def _mse_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    value = float(bounds.mse_tail_sampled(*args, *_steps_and_rate(setting), log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail_sampled(*args, *_steps_and_rate(setting), log=True))
 
 
 def _mse_tail_shrunk(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    value = float(bounds.mse_tail_shrunk(*args, setting.run.steps, log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail_shrunk(*args, setting.run.steps, log=True))
 
 
 def _refuse_sampling(setting: Setting, point: Point | None) -> str:
@@ -334,7 +328,7 @@ def _refuse_sampling(setting: Setting, point: Point | None) -> str:
 def _best_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    found = bounds.selection_log_enclosure(
+    found = selection_log_enclosure(
         lambda k: bounds.mse_tail_sphere(*args, k, log=True),
         *_steps_and_rate(setting),
         unselected=_log_cap(setting, point),  # whom no step shows the record may still guess
@@ -345,17 +339,15 @@ def _best_tail(setting: Setting, point: Point | None) -> Interval:
 def _psnr(setting: Setting, point: Point | None) -> Interval:
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
     one = float(bounds.expected_psnr(n, _noise(setting), norm, span))
-    gain = bounds.selection_mean(lambda k: 10.0 * np.log10(k), *_steps_and_rate(setting))
+    gain = selection_mean(lambda k: 10.0 * np.log10(k), *_steps_and_rate(setting))
     return Interval.exactly(one + gain)
 
 
 def _psnr_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
-    steps, rate = _steps_and_rate(setting)
-    args = point.value, n, _noise(setting), norm, span, steps, rate
-    value = float(bounds.psnr_tail_sampled(*args, log=True))
-    return Interval.of_logs(value, value)
+    args = point.value, n, _noise(setting), norm, span, *_steps_and_rate(setting)
+    return Interval.of_log(bounds.psnr_tail_sampled(*args, log=True))
 
 
 def _contrast(setting: Setting) -> float:
@@ -371,20 +363,15 @@ def _ncc(setting: Setting, point: Point | None) -> Interval:
         with np.errstate(divide="ignore"):
             return np.log(bounds.expected_ncc(n, sigma, contrast, count))
 
-    logs = bounds.selection_log_enclosure(log_value, steps, rate)
+    logs = selection_log_enclosure(log_value, steps, rate)
     found = Interval.of_logs(logs.lower, logs.upper)
     return Interval(found.lower, found.upper)
 
 
 def _ncc_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
-    args = point.value, setting.need("dimension"), _noise(setting)
-    value = float(
-        bounds.ncc_tail_sampled(
-            *args, *_steps_and_rate(setting), contrast=_contrast(setting), log=True
-        )
-    )
-    return Interval.of_logs(value, value)
+    args = point.value, setting.need("dimension"), _noise(setting), *_steps_and_rate(setting)
+    return Interval.of_log(bounds.ncc_tail_sampled(*args, contrast=_contrast(setting), log=True))
 
 
 def _refuse_clipped(setting: Setting, point: Point | None) -> str:
@@ -408,7 +395,7 @@ def _direction_gaussian(setting: Setting, point: Point | None) -> Interval:
         with np.errstate(divide="ignore"):
             return np.log(1.0 - bounds.direction_error_gaussian(n, sigma / np.sqrt(count)))
 
-    gain = bounds.selection_log_enclosure(log_gain, *_steps_and_rate(setting))
+    gain = selection_log_enclosure(log_gain, *_steps_and_rate(setting))
     return Interval.of(max(-math.expm1(gain.upper), 0.0), max(-math.expm1(gain.lower), 0.0))
 
 

@@ -698,20 +698,9 @@ def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
 class Record:
     """Known properties of the records; made by :func:`record`. None where unknown.
 
-    Attributes
-    ----------
-    dimension : int or None
-        Number of values of a record.
-    data_range : float or None
-        Largest minus smallest value that a record may have.
-    data_norm : float or None
-        Euclidean norm of the record; for a sample the smallest, whose record is the easiest to
-        reconstruct.
-    contrast : float or None
-        ``|x - mean(x)|/|x|`` of the record; for a sample the largest. If unknown, correlations
-        are reported at contrast one, which bounds them for every record.
-    norms : tuple of float or None
-        Smallest, median and largest norm of a sample.
+    Of a sample ``data_norm`` is the smallest norm, whose record is the easiest to reconstruct,
+    ``norms`` are the smallest, median and largest, and ``contrast`` is the largest. Without a
+    contrast correlations are reported at contrast one, which bounds them for every record.
     """
 
     dimension: int | None = None
