@@ -131,10 +131,14 @@ def _converse(function: str) -> Source:
 
 
 _TOLD = "It holds also for an attacker who is told which steps took the record."
-_LEAST = (
+_ERROR_FLOOR = Method(
+    _mse_any_network,
+    _converse("mse_floor_uniform"),
+    "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
+    (_ANY, _BOX, _TOLD, INFORMED, POISSON),
     "No bound for one record: it averages over records, and real images, far from uniform, can be "
     "rebuilt better. Not known to be attained; where N sigma^2 is small the linear layer leaves "
-    "far more."
+    "far more.",
 )
 
 CONVERSE = (
@@ -192,16 +196,8 @@ CONVERSE = (
         direction="lower bound on error",
         riskier="smaller",
         needs=("dimension", "data_range"),
-        **dict.fromkeys(
-            ("gaussian", "vmf"),
-            Method(
-                _mse_any_network,
-                _converse("mse_floor_uniform"),
-                "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-                (_ANY, _BOX, _TOLD, INFORMED, POISSON),
-                _LEAST,
-            ),
-        ),
+        gaussian=_ERROR_FLOOR,
+        vmf=_ERROR_FLOOR,
     ),
 )
 
