@@ -510,8 +510,8 @@ def _mechanisms() -> tuple[Mutant, ...]:
         Mutant(
             "secure aggregation sums",
             defences,
-            "grouped(g).mean(dim=1)",
-            "grouped(g).sum(dim=1)",
+            "group_clients(g).mean(dim=1)",
+            "group_clients(g).sum(dim=1)",
             (),
             on_defences,
         ),

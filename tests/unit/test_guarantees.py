@@ -35,7 +35,7 @@ GUARANTEES = [
 ]
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda g: g.words)
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda g: g.description)
 def test_success_lies_between_the_guess_and_one_and_is_concave(guarantee):
     gamma = np.array([success(guarantee, k) for k in KAPPA])
     assert np.all(gamma >= KAPPA * (1.0 - 1e-9)) and np.all(gamma <= 1.0)
@@ -224,7 +224,7 @@ def test_events_of_other_mechanisms_compose():
     tree = risk.from_dp_event(events.SingleEpochTreeAggregationDpEvent(2.0, 7))
     assert tree.noise_multiplier == pytest.approx(2.0 / math.sqrt(3))
     two = events.ComposedDpEvent([events.ZCDpEvent(0.1), events.GaussianDpEvent(1.0)])
-    assert "0.6-zero-concentrated" in risk.from_dp_event(two).guarantee.words
+    assert "0.6-zero-concentrated" in risk.from_dp_event(two).guarantee.description
     binomial = stats.binom.pmf(np.arange(4), 3, 0.01)
     mixture = events.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0, 3.0], binomial.tolist())
     group = risk.from_dp_event(events.SelfComposedDpEvent(mixture, 100))

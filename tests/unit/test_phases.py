@@ -225,14 +225,14 @@ def test_long_schedules_are_grouped_and_enclosed(monkeypatch):
     assert ends[0].upper < found.lower and found.upper < ends[1].lower
     assert found.width < 0.03 * found.upper
     for safe in (True, False):
-        few = _phases.grouped(schedule, safe)
+        few = _phases.group_neighbours(schedule, safe)
         assert len(few) <= 8 and sum(r.steps for r in few) == 1000
 
 
 def test_long_schedules_of_groups_are_grouped_too(monkeypatch):
     monkeypatch.setattr(_phases, "MOST_PARTS", 6)
     schedule = [Group(DPSGD(float(s), 0.02, 10), 2) for s in np.linspace(2.0, 2.1, 40)]
-    few = _phases.grouped([*schedule, DPSGD(3.0, 0.02, 7), Laplace(20.0)], True)
+    few = _phases.group_neighbours([*schedule, DPSGD(3.0, 0.02, 7), Laplace(20.0)], True)
     assert len(few) <= 6 and sum(r.run.steps for r in few if isinstance(r, Group)) == 400
     assert few[0] == Laplace(20.0) and DPSGD(3.0, 0.02, 7) in few
 
@@ -242,7 +242,7 @@ def test_few_frequencies_give_what_a_whole_transform_gives(monkeypatch):
     laws = [(_phases.part_of(p).step(2e-3, 1e-12).nu, 2000) for p in phases]
     sums = [_phases._sum_of(laws, 0.0, (0.02, 0.02), -30.0)]
     assert _phases.few_frequencies(
-        [(_phases._centred(law.mass)[0], n) for law, n in laws], sums[0].size
+        [(_phases._centre(law.mass)[0], n) for law, n in laws], sums[0].size
     )
     monkeypatch.setattr(_phases, "few_frequencies", lambda *_: None)
     sums.append(_phases._sum_of(laws, 0.0, (0.02, 0.02), -30.0))

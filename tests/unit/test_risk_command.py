@@ -27,7 +27,8 @@ from reconrisk.cli._risk_file import EXAMPLE
 from reconrisk.cli._risk_inputs import read_inputs
 from reconrisk.cli.app import app
 from reconrisk.risk._numbers import describe_value, number
-from reconrisk.risk._text import markdown, rest, row, sections
+from reconrisk.risk._report import markdown, rest, sections
+from reconrisk.risk._text import row
 
 USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--data-norm", "9.2"]
 #: one full-batch step, as flags and in a file

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.cli import console
 from reconrisk.cli.app import app
-from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, seen_at
+from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, thumbnail_psnr
 from reconrisk.risk._numbers import chance, describe_value, number, says_nothing
-from reconrisk.risk._text import columns, nothing_useful, plain, rest
+from reconrisk.risk._report import nothing_useful, plain, rest
+from reconrisk.risk._text import columns
 from reconrisk.risk._warnings import warnings_of
 
 RUN = risk.training_run(
@@ -168,8 +169,8 @@ def test_averaging_a_noisy_picture_gives_the_psnr_that_is_said():
     noise = rng.standard_normal((side, side))
     small = noise.reshape(PICTURE_SIDE, factor, PICTURE_SIDE, factor).mean((1, 3))
     gained = 10.0 * math.log10(noise.var() / small.var())
-    assert seen_at(5.0, side * side) - 5.0 == pytest.approx(gained, abs=0.3)
-    assert seen_at(5.0, 100) == 5.0
+    assert thumbnail_psnr(5.0, side * side) - 5.0 == pytest.approx(gained, abs=0.3)
+    assert thumbnail_psnr(5.0, 100) == 5.0
     verdicts = [picture_words(psnr)[0] for psnr in (30.0, 15.0, 5.0, -5.0)]
     assert len(set(verdicts)) == 4 and verdicts[-1] == "not recognised"
 

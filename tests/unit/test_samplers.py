@@ -379,7 +379,7 @@ def test_a_run_keeps_its_settings_beside_a_sampler():
     }  # fmt: skip
     run = risk.training_run(**given)
     assert given.items() <= run.as_dict().items()
-    assert "sigma 1.1," in run.guarantee.words
+    assert "sigma 1.1," in run.guarantee.description
     # what composes is the run with its sampler, never Poisson samples of the same settings
     report = risk.assess(run)
     assert run.releases == SampledRun(0.55, 0.0042, 100, "fixed")

@@ -240,7 +240,7 @@ def test_one_missing_direction_follows_from_the_others():
     right = right / right.norm(dim=1, keepdim=True)
     for i in range(5):
         others = torch.cat([right[:i], right[i + 1 :]])
-        asked = sparse_batches._asked_for(space, others)
+        asked = sparse_batches._find_implied_zeros(space, others)
         assert float((asked @ right[i]).abs().max()) > 1 - 1e-12
 
 

@@ -67,12 +67,14 @@ def decompose_cubes(
     # the eigenvectors of first second^-1 do not depend on the lengths of the vectors
     ratios = np.linalg.solve(np.swapaxes(second, -1, -2), np.swapaxes(first, -1, -2))
     _, columns = np.linalg.eig(np.swapaxes(ratios, -1, -2))
-    best = min((_fitted(tensor, vectors.real.T) for vectors in columns), key=lambda c: c.misfit)
-    polished = _fitted(tensor, _alternate(tensor, best.vectors, sweeps))
+    best = min(
+        (_fit_weights(tensor, vectors.real.T) for vectors in columns), key=lambda c: c.misfit
+    )
+    polished = _fit_weights(tensor, _alternate(tensor, best.vectors, sweeps))
     return polished if polished.misfit < best.misfit else best
 
 
-def _fitted(tensor: np.ndarray, vectors: np.ndarray) -> Cubes:
+def _fit_weights(tensor: np.ndarray, vectors: np.ndarray) -> Cubes:
     """Return the normalised vectors with the weights of the least-squares fit."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     v = vectors / np.where(lengths > 0, lengths, 1.0)
@@ -143,8 +145,8 @@ def decompose_jointly(
     left = right = best
     for _ in range(sweeps):
         before = left
-        left = _refitted(slices, left, right)
-        right = _refitted(slices, right, left)
+        left = _refit_side(slices, left, right)
+        right = _refit_side(slices, right, left)
         if np.all(np.abs(np.einsum("ia,ia->i", before, left)) > 1.0 - 1e-12):
             break
     signs = np.where(np.einsum("ia,ia->i", left, right) < 0, -1.0, 1.0)
@@ -170,7 +172,7 @@ def _residual_norm(slices: np.ndarray, rows: np.ndarray) -> float:
     return float(np.linalg.norm(slices - fitted))
 
 
-def _refitted(slices: np.ndarray, old: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _refit_side(slices: np.ndarray, old: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Refit the vectors on one side of the slices, with the weights of the previous ones."""
     weights = _pair_weights(slices, old, other)
     gram = (weights.T @ weights) * (other @ other.T)

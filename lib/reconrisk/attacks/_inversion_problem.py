@@ -72,15 +72,15 @@ class Problem:
     def take(self, chosen: slice, restarts: int) -> Problem:
         """Select problems and repeat each for every restart."""
 
-        def selected(t: torch.Tensor) -> torch.Tensor:
+        def select(t: torch.Tensor) -> torch.Tensor:
             part = t[chosen]
             return part.repeat_interleave(restarts, dim=0) if restarts > 1 else part
 
-        weights = {name: w if w.ndim == 2 else selected(w) for name, w in self.weights.items()}
-        released = {name: r if r.ndim == 2 else selected(r) for name, r in self.released.items()}
-        return Problem(weights, released, selected(self.targets))
+        weights = {name: w if w.ndim == 2 else select(w) for name, w in self.weights.items()}
+        released = {name: r if r.ndim == 2 else select(r) for name, r in self.released.items()}
+        return Problem(weights, released, select(self.targets))
 
-    def within(self, span: torch.Tensor) -> Problem:
+    def restrict_to_span(self, span: torch.Tensor) -> Problem:
         """Return the problem in double precision, records in coordinates of ``span``, (P, q, d)."""
         first = next(iter(self.weights))
         weights = {name: w.double() for name, w in self.weights.items()}

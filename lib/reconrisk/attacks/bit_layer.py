@@ -222,16 +222,16 @@ def bit_energies(energy: float, depth: int = 8) -> np.ndarray:
         return np.zeros(depth)
     worth = 2 * np.log(_weights(depth).numpy())
 
-    def divided(log_multiplier: float) -> np.ndarray:
-        return _with_slope(log_multiplier - worth, energy)
+    def divide_energy(log_multiplier: float) -> np.ndarray:
+        return _energies_at_slope(log_multiplier - worth, energy)
 
     low = float(_log_moment(np.asarray(energy), 3)) + worth[-1] - 1
-    root = optimize.brentq(lambda m: divided(m).sum() - energy, low, worth[0], xtol=1e-13)
-    found = divided(root)
+    root = optimize.brentq(lambda m: divide_energy(m).sum() - energy, low, worth[0], xtol=1e-13)
+    found = divide_energy(root)
     return found * (energy / found.sum())
 
 
-def _with_slope(log_slope: np.ndarray, most: float) -> np.ndarray:
+def _energies_at_slope(log_slope: np.ndarray, most: float) -> np.ndarray:
     """The energies in [0, most] at which the error falls with a slope, by bisection."""
     low, high = np.zeros_like(log_slope), np.full_like(log_slope, most)
     for _ in range(80):

@@ -172,11 +172,11 @@ class _BatchObjective:
     def _loss(self, point: np.ndarray) -> float:
         with torch.no_grad():
             update = self._update(self._images(point), self._labels, self._units)
-        values = self._clipped(_flat(update), None)[0]
+        values = self._clip_update(_flat(update), None)[0]
         return self._misfit(values[self._visible] - self._seen) + self._prior_term(point)[0]
 
     def _normal(self, point: np.ndarray) -> NormalEquations:
-        values, jacobian = self._clipped(
+        values, jacobian = self._clip_update(
             *update_jacobian(
                 self._network,
                 self._images(point),
@@ -210,7 +210,7 @@ class _BatchObjective:
         gradient = self._precision @ (point - self._mean)
         return float((point - self._mean) @ gradient), gradient, self._precision
 
-    def _clipped(
+    def _clip_update(
         self, values: torch.Tensor, jacobian: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Clip an update, and its derivatives accordingly."""

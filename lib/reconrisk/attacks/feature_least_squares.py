@@ -116,7 +116,7 @@ def fit_features(network: WideHead, released: Released, labels: torch.Tensor) ->
     seen = torch.cat([weights, released.gradient["head.bias"].double()[..., None]], dim=2)
     if not bool(torch.isfinite(seen).all()):
         raise ValueError("released must be finite")
-    layer, kept = _Layer(network, released), _kept(released)
+    layer, kept = _Layer(network, released), _kept_entries(released)
     share = torch.ones_like(seen[:, :1, 0])
     if kept is not None:
         share = kept.to(seen).mean(dim=(1, 2))[:, None].clamp(min=1 / seen[0].numel())
@@ -220,7 +220,7 @@ class _Layer:
         return solved[..., 0].unflatten(0, slope.shape[:2])
 
 
-def _kept(released: Released) -> torch.Tensor | None:
+def _kept_entries(released: Released) -> torch.Tensor | None:
     """Entries (P, K, m + 1) that were not removed; None if all were kept."""
     if released.visible is None:
         return None

@@ -613,10 +613,10 @@ def _features_and_jacobian(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Features (f,) of one record (d,) and their Jacobian (f, d)."""
 
-    def mapped(values: torch.Tensor) -> torch.Tensor:
+    def map_record(values: torch.Tensor) -> torch.Tensor:
         return feature_map(values[None])[0]
 
-    return mapped(record), torch.autograd.functional.jacobian(mapped, record)
+    return map_record(record), torch.autograd.functional.jacobian(map_record, record)
 
 
 def linearised_information(

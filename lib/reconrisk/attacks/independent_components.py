@@ -105,12 +105,12 @@ def unmix(
     white = math.sqrt(values) * right[:, :count]
     # one initial rotation for all, so that results do not depend on the number of problems
     drawn = torch.randn((count, count), generator=generator, device=rows.device, dtype=rows.dtype)
-    rotation = _decorrelated(drawn).expand(len(rows), -1, -1)
+    rotation = _decorrelate(drawn).expand(len(rows), -1, -1)
     converged = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     for _ in range(iterations):
         responses = torch.tanh(rotation @ white)
         curvature = (1 - responses.square()).mean(dim=2)
-        updated = _decorrelated(responses @ white.mT / values - curvature[..., None] * rotation)
+        updated = _decorrelate(responses @ white.mT / values - curvature[..., None] * rotation)
         cosines = (updated * rotation).sum(dim=2).abs()
         rotation = updated
         converged = (1 - cosines).amax(dim=1) < tolerance
@@ -175,7 +175,7 @@ def component_attack(
     if weight is None or weight.ndim != 3:
         raise ValueError(f"layer must name a linear layer's weights; got {layer!r}")
     count = knowledge.labels.shape[1]
-    found = unmix(_completed(weight, generator), count, generator=generator)
+    found = unmix(_make_full_rank(weight, generator), count, generator=generator)
     sources = found.sources.to(weight.dtype)
     if weight.shape[2] == math.prod(knowledge.shape):
         records = stretch(sources).unflatten(2, knowledge.shape)
@@ -188,7 +188,7 @@ def component_attack(
     )
 
 
-def _completed(weight: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _make_full_rank(weight: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Make a gradient full rank, by adding noise far below the rounding of single precision."""
     whole = weight.double()
     size = whole.abs().amax(dim=(1, 2), keepdim=True)
@@ -204,7 +204,7 @@ def _check_mixtures(mixtures: torch.Tensor, count: int) -> None:
         raise ValueError("mixtures must be finite")
 
 
-def _decorrelated(matrix: torch.Tensor) -> torch.Tensor:
+def _decorrelate(matrix: torch.Tensor) -> torch.Tensor:
     """Return the nearest orthogonal matrices."""
     left, _, right = torch.linalg.svd(matrix)
     return left @ right

@@ -110,7 +110,7 @@ def span_attack(
     wide = [r.double() for r in problem.released.values()]
     size = inner_products(wide, wide)
     fit = _LeastSquares(
-        problem.within(span),
+        problem.restrict_to_span(span),
         torch.zeros_like(initial),
         torch.eye(count, dtype=initial.dtype, device=initial.device).expand(len(initial), -1, -1),
         1 / size.sqrt(),
@@ -195,7 +195,7 @@ def gaussian_prior_attack(
     offset = (means.double()[labels]) @ span.mT
     directions = (basis.double() * prior_std.double()[:, None]) @ span.mT
     fit = _LeastSquares(
-        problem.within(span),
+        problem.restrict_to_span(span),
         offset,
         directions,
         (1 / noise).expand(len(labels)),

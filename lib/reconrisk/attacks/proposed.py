@@ -113,7 +113,7 @@ def proposed_attack(
     """
     if objective.features:
         arguments.one_of("method", method, METHODS)
-        if method == "fit" and not _told_apart(network, knowledge.labels):
+        if method == "fit" and not _labels_are_distinct(network, knowledge.labels):
             method = "classes"
         fits = method == "fit" and knowledge.features is None and match in (None, "labels")
         chosen = match or ("labels" if fits else feature_match(knowledge.labels))
@@ -148,7 +148,7 @@ def proposed_attack(
     )
 
 
-def _told_apart(network: WideHead, labels: torch.Tensor) -> bool:
+def _labels_are_distinct(network: WideHead, labels: torch.Tensor) -> bool:
     """Whether labels differ within every batch and are fewer than the classes."""
     differ = bool((labels.sort(dim=1).values.diff(dim=1) > 0).all())
     return differ and labels.shape[1] < len(network.head.weight)

@@ -188,7 +188,7 @@ def sparse_batch_attack(
     if least_agreement is None:
         least_agreement = _NOISY_AGREEMENT if noise_std else 1.0
     arguments.real("least_agreement", least_agreement, 0, 1)
-    gradient, layer = _joined(weight_gradient, bias_gradient, weights, biases)
+    gradient, layer = _join_layer(weight_gradient, bias_gradient, weights, biases)
     space = _Space.of(gradient, layer, noise_std)
     if batch_size is not None:
         arguments.integer("batch_size", batch_size, 1)
@@ -205,16 +205,16 @@ def sparse_batch_attack(
         pool.add(some)
         chosen = pool.independent()
         if space.rank > 1 and len(chosen) >= space.rank - 1:
-            pool.add(_asked_for(space, pool.directions[chosen]))
+            pool.add(_find_implied_zeros(space, pool.directions[chosen]))
             chosen = pool.independent()
         if len(chosen) == space.rank:
             agreement = float(space.agreement(pool.directions[chosen]))
             # exchanges cost more than a chunk of trials: fewer and fewer of them
             if agreement < least_agreement and made >= exchange_at:
-                chosen, agreement = _exchanged(space, pool, chosen, agreement)
+                chosen, agreement = _exchange_candidates(space, pool, chosen, agreement)
                 exchange_at = 2 * made
             if agreement >= least_agreement:
-                coordinates, signals = _refined(space, pool.directions[chosen])
+                coordinates, signals = _refine_batch(space, pool.directions[chosen])
                 break
         if time.monotonic() > end:
             break
@@ -229,7 +229,7 @@ def sparse_batch_attack(
     return SparseBatch((coordinates @ space.basis)[:, :-1], signals, *found, "")
 
 
-def _joined(
+def _join_layer(
     weight_gradient: torch.Tensor,
     bias_gradient: torch.Tensor,
     weights: torch.Tensor,
@@ -411,10 +411,10 @@ def _candidates(
             # without noise these are right or wrong already
             steps = 20 if space.noise_std else 2
         else:
-            some = _descended(space, _starts(space, pool, generator))
+            some = _descend(space, _starts(space, pool, generator))
             count, steps = len(some), 20
         made += count
-        yield count, _polished(space, some, steps)
+        yield count, _sparsify(space, some, steps)
 
 
 def _null_vectors(space: _Space, generator: torch.Generator) -> tuple[int, torch.Tensor]:
@@ -469,7 +469,7 @@ def _starts(space: _Space, pool: _Pool, generator: torch.Generator) -> torch.Ten
     return drawn / drawn.norm(dim=1, keepdim=True)
 
 
-def _descended(space: _Space, directions: torch.Tensor) -> torch.Tensor:
+def _descend(space: _Space, directions: torch.Tensor) -> torch.Tensor:
     """Minimise the mean of ``w log cosh(z / w)`` over the sphere, with w from 0.5 to 0.02."""
     m = len(space.columns)
     for width in (0.5, 0.2, 0.1, 0.05, 0.02):
@@ -483,7 +483,7 @@ def _descended(space: _Space, directions: torch.Tensor) -> torch.Tensor:
     return directions
 
 
-def _asked_for(space: _Space, directions: torch.Tensor) -> torch.Tensor:
+def _find_implied_zeros(space: _Space, directions: torch.Tensor) -> torch.Tensor:
     """Vectors that vanish where the records that follow from candidates switch units off.
 
     The record of one missing or wrong direction follows from all others, and leads to it.
@@ -494,7 +494,7 @@ def _asked_for(space: _Space, directions: torch.Tensor) -> torch.Tensor:
     return space.least_squares(inactive)
 
 
-def _exchanged(
+def _exchange_candidates(
     space: _Space, pool: _Pool, chosen: torch.Tensor, agreement: float
 ) -> tuple[torch.Tensor, float]:
     """Exchange chosen candidates for others as long as the forward pass agrees better."""
@@ -513,7 +513,7 @@ def _exchanged(
     return chosen, agreement
 
 
-def _refined(space: _Space, directions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _refine_batch(space: _Space, directions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch from all zeros at once, which say more than those few that found it."""
     for _ in range(5):
         coordinates, signals = space.batch(directions)
@@ -522,7 +522,7 @@ def _refined(space: _Space, directions: torch.Tensor) -> tuple[torch.Tensor, tor
     return space.batch(directions)
 
 
-def _polished(space: _Space, directions: torch.Tensor, steps: int) -> torch.Tensor:
+def _sparsify(space: _Space, directions: torch.Tensor, steps: int) -> torch.Tensor:
     """Make nearly sparse vectors sparse: least squares with weights 1 / (z^2 + w^2), w to zero."""
     widths = np.geomspace(0.03, 0.1 * _ROUNDING, 16)
     for least in [*widths, *[widths[-1]] * 4][-steps:]:

@@ -98,7 +98,7 @@ def transform_prior(pictures: ArrayLike) -> TransformPrior:
 
 @functools.cache
 def _cells(bits: int) -> tuple[np.ndarray, float]:
-    edges = _expanded(np.arange(2**bits + 1) / 2**bits)
+    edges = _expand(np.arange(2**bits + 1) / 2**bits)
     # moments of the law of density exp(-|c| sqrt(2)) / sqrt(2) above each edge on the positive side
     rate = np.sqrt(2)
     low, high = edges[2 ** (bits - 1) : -1], edges[2 ** (bits - 1) + 1 :]
@@ -146,14 +146,14 @@ def laplace_cells(bits: int) -> tuple[np.ndarray, float]:
     return _cells(bits) if bits else (np.zeros(1), 1.0)
 
 
-def _expanded(u: np.ndarray) -> np.ndarray:
-    """The inverse of :func:`_compressed`."""
+def _expand(u: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`_compress`."""
     with np.errstate(divide="ignore"):
         tail = -3 / np.sqrt(2) * np.log(2 * np.minimum(u, 1 - u))
     return np.sign(u - 0.5) * tail
 
 
-def _compressed(c: torch.Tensor) -> torch.Tensor:
+def _compress(c: torch.Tensor) -> torch.Tensor:
     """Laplace's distribution function at c/3, for the variance one."""
     tail = torch.exp(-(2**0.5) / 3 * c.abs()) / 2
     return torch.where(c < 0, tail, 1 - tail)
@@ -266,7 +266,7 @@ def _coefficient_bits(
 
     def bits(picture: torch.Tensor) -> torch.Tensor:
         coefficients = torch.einsum("hwc,ah,bw,dc->abd", picture, *transforms)
-        rest = _compressed(((coefficients - mean) / std).flatten())
+        rest = _compress(((coefficients - mean) / std).flatten())
         found = []
         for plane in planes:  # digits of the compressed value, the most significant first
             bit = (rest >= 0.5).to(rest.dtype)

@@ -245,10 +245,10 @@ def gradient_moments(
     total = np.zeros((network.dimension, network.dimension))
     weight, along = 0.0, np.zeros(network.dimension)
     for some, g in released.entries(network):
-        left = _without_low_orders(some, g, start)
+        left = _subtract_low_orders(some, g, start)
         if order == 3:
             left = left * (some.inner @ contraction.astype(np.float32))
-            along += _without_low_orders(some, g, start).astype(np.float32) @ some.inner
+            along += _subtract_low_orders(some, g, start).astype(np.float32) @ some.inner
         total += (some.inner * left.astype(np.float32)[:, None]).T @ some.inner
         weight += float(left.sum())
     total[np.diag_indices(len(total))] -= weight
@@ -299,7 +299,7 @@ def project_tensor(
     cubes = np.zeros((count, count * count))
     squares, firsts, total = np.zeros((count, count)), np.zeros(count), 0.0
     for chunk, g in released.entries(network):
-        left = _without_low_orders(chunk, g, found)
+        left = _subtract_low_orders(chunk, g, found)
         for some in chunk.split(max(1, _SLICE_NUMBERS // (count * count))):
             part = left[some.where.start - chunk.where.start :][: len(some.outer)]
             u = some.inner @ basis
@@ -328,7 +328,7 @@ def _symmetric(vector: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return product + product.transpose(1, 0, 2) + product.transpose(1, 2, 0)
 
 
-def _without_low_orders(some: Neurons, values: np.ndarray, found: GradientMoments) -> np.ndarray:
+def _subtract_low_orders(some: Neurons, values: np.ndarray, found: GradientMoments) -> np.ndarray:
     """Subtract the mean and the linear part, as far as ``found.removed`` asks."""
     left = values - found.mean if found.removed >= 1 else values
     if found.removed >= 2:

@@ -150,13 +150,13 @@ def refine_records(
     for first in fits[:attempts]:
         point, loss = fit(some, np.concatenate([first.inputs.ravel(), first.residuals]))
         tries.append((loss, point))
-        if loss <= _explained(some.size, some.entry_count, noise_std):
+        if loss <= _largest_noise(some.size, some.entry_count, noise_std):
             break
     point = min(tries, key=lambda t: t[0])[1]
     # these fits took the sum over local steps for a single step
     x, r = everything.parts(point)
     point, loss = fit(everything, np.concatenate([x.ravel(), r / released.local.count]))
-    explained = _explained(everything.size, everything.entry_count, noise_std)
+    explained = _largest_noise(everything.size, everything.entry_count, noise_std)
     rng = np.random.default_rng([seed, 0x40B])
     for _ in range(hops if loss > explained else 0):
         moved = point.copy()
@@ -226,12 +226,12 @@ def refine_in_span(
             fit.normal, fit.loss, point, iterations=iterations, enough=_EXACT * size
         )
         inputs, residuals = fit.parts(point)
-        fitted = loss <= _explained(size, len(values), 0.0)
+        fitted = loss <= _largest_noise(size, len(values), 0.0)
         found.append(Refinement(inputs @ span, residuals, loss / size, fitted))
     return sorted(found, key=lambda r: r.loss)
 
 
-def _explained(size: float, entries: int, noise_std: float) -> float:
+def _largest_noise(size: float, entries: int, noise_std: float) -> float:
     """Largest sum of squares that noise, or rounding without noise, explains."""
     sigma = float(arguments.real("noise_std", noise_std, 0, 1e140))
     return sigma**2 * entries * (1.0 + 5.0 * np.sqrt(2.0 / entries)) + 1e-12 * size

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
         rero_secrets,
     )
     from reconrisk.bounds._known_norm import expected_mse_known_norm, expected_mse_unbiased
-    from reconrisk.bounds._many_steps import selection_log_pmf, selection_probability_printed
     from reconrisk.bounds._mse import (
         MSELaw,
         expected_mse,
@@ -119,6 +118,7 @@ if TYPE_CHECKING:
     from reconrisk.bounds._rero import rero, rero_curve, rero_gaussian
     from reconrisk.bounds._rero_samples import rero_algorithm1, rero_monte_carlo
     from reconrisk.bounds._rero_vmf import rero_vmf, rero_vmf_curve, rero_vmf_one_release
+    from reconrisk.bounds._selections import selection_log_pmf, selection_probability_printed
     from reconrisk.bounds._sphere import (
         log_prior_success_box,
         mse_tail_sphere,

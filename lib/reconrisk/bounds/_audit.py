@@ -171,18 +171,18 @@ def audit_noise(
     """
     pairs, m, _, risk = checked_counts(right, guesses, canaries, 2, confidence)
 
-    def refuted(noise: float) -> bool:
+    def is_refuted(noise: float) -> bool:
         level = _level_of(DPSGD(noise, sampling_rate, steps))
         return any(refuted_by_guesses(level, w, r, m, 2, risk) for w, r in pairs)
 
     low, high = _LEAST_NOISE, _MOST_NOISE
-    if not refuted(high):
+    if not is_refuted(high):
         return math.inf
-    if refuted(low):
+    if is_refuted(low):
         return low
     while high > low * (1.0 + _NEAR):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
+        low, high = (low, middle) if is_refuted(middle) else (middle, high)
     return high
 
 

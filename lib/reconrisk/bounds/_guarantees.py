@@ -48,12 +48,12 @@ class Guarantee(Protocol):
 
     Attributes
     ----------
-    words : str
+    description : str
         The guarantee in words, with its numbers.
     """
 
     @property
-    def words(self) -> str: ...
+    def description(self) -> str: ...
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
@@ -183,9 +183,9 @@ class ApproximateDP(_WithCorners):
         arguments.one_of("adjacency", adjacency, ("add-remove", "replace"))
         self._sharp = e if adjacency == "replace" and d == 0.0 else None
         self._given = e, d
-        self.words = f"({e:g}, {d:g})-differential privacy"
+        self.description = f"({e:g}, {d:g})-differential privacy"
         if adjacency == "replace":
-            self.words += " under replacement of the record"
+            self.description += " under replacement of the record"
         log_rest = math.log1p(-d) - float(np.logaddexp(0.0, e))
         corner = math.exp(log_rest)
         kappa = np.array([0.0, corner, 1.0 - d])
@@ -249,7 +249,7 @@ class TradeOff(_WithCorners):
             raise ValueError("false_negatives must fall to 0 and be convex in false_positives")
         if np.any(beta > 1.0 - alpha + 1e-12):
             raise ValueError("false_negatives must be at most 1 - false_positives")
-        self.words = f"a trade-off curve of {alpha.size - 1} pieces"
+        self.description = f"a trade-off curve of {alpha.size - 1} pieces"
         self._corners = _Corners(alpha, 1.0 - beta, beta)
 
 
@@ -274,7 +274,7 @@ class LossDistribution:
     0.127
     """
 
-    words = "a privacy loss distribution of dp-accounting"
+    description = "a privacy loss distribution of dp-accounting"
 
     def __init__(self, distribution: Any) -> None:
         removed = getattr(distribution, "_pmf_remove", None)
@@ -324,7 +324,7 @@ class Releases:
     ----------
     releases : iterable of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
         All on the same records.
-    words : str, optional
+    description : str, optional
         What they are.
 
     Raises
@@ -341,10 +341,12 @@ class Releases:
     0.2718
     """
 
-    def __init__(self, releases: SampledRun | Iterable[Release], words: str = "") -> None:
+    def __init__(self, releases: SampledRun | Iterable[Release], description: str = "") -> None:
         self._run = releases if isinstance(releases, SampledRun) else as_run_or_releases(releases)
         many = self._run if isinstance(self._run, list) else []
-        self.words = words or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
+        self.description = (
+            description or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
+        )
         self._curve: Guarantee | None = None
         if len(many) == 1 and isinstance(many[0], Atoms) and many[0].steps == 1:
             self._curve = _OneRelease(many[0])
@@ -383,7 +385,7 @@ class Releases:
 class _OneRelease(_WithCorners):
     """One release with finitely many outcomes."""
 
-    words = "one release with finitely many outcomes"
+    description = "one release with finitely many outcomes"
 
     def __init__(self, release: Atoms) -> None:
         q, nu = float(release.sampling_rate), np.asarray(release.without, float)
@@ -462,7 +464,7 @@ class RenyiDP:
             )
         used = np.isfinite(d)
         self._a, self._d = a[used], d[used]
-        self.words = f"Renyi differential privacy at {self._a.size} orders"
+        self.description = f"Renyi differential privacy at {self._a.size} orders"
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
@@ -476,14 +478,14 @@ class RenyiDP:
         most = self._d * (1.0 + sign * _SLACK) + sign * 1e-11
         kappa = log_kappa - _log_rest(log_kappa)
 
-        def allowed(gamma: float) -> bool:
+        def is_allowed(gamma: float) -> bool:
             return all(
                 bool(np.all(_divergence(self._a, p, q) <= most))
                 for p, q in ((gamma, kappa), (kappa, gamma))
             )
 
         low, high = kappa, max(kappa, 0.0) + 1.0
-        while allowed(high):
+        while is_allowed(high):
             low, high = high, 2.0 * high
             if high > 1e6:
                 return 0.0
@@ -491,7 +493,7 @@ class RenyiDP:
             middle = 0.5 * (low + high)
             if middle in (low, high):
                 break
-            low, high = (middle, high) if allowed(middle) else (low, middle)
+            low, high = (middle, high) if is_allowed(middle) else (low, middle)
         # the logarithm of the probability with these log odds
         return max(-float(np.logaddexp(0.0, -(high if sign > 0.0 else low))), log_kappa)
 
@@ -543,7 +545,7 @@ class ZeroConcentratedDP(RenyiDP):
     def __init__(self, rho: float) -> None:
         value = float(arguments.real("rho", rho, 1e-9, 1e6))
         super().__init__(_ORDERS, value * _ORDERS)
-        self.words = f"{value:g}-zero-concentrated differential privacy"
+        self.description = f"{value:g}-zero-concentrated differential privacy"
 
 
 def _log_rest(log_p: float) -> float:

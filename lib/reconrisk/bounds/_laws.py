@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from reconrisk import special
 from reconrisk.bounds import _arguments as args
-from reconrisk.bounds._many_steps import _checked_selection, _mixture
+from reconrisk.bounds._selections import check_selection, log_mean_selected
 from reconrisk.special._roots import monotone_root
 
 __all__ = ["Law", "ReleaseLaw"]
@@ -84,14 +84,14 @@ class ReleaseLaw(Law):
         selection_probability : array_like
             Probability that one step selects the record, in (0, 1].
         """
-        selection = _checked_selection(steps, selection_probability)
+        selection = check_selection(steps, selection_probability)
         return dataclasses.replace(self, selection=selection)
 
     def _mix(self, log_value: Callable[..., np.ndarray], *columns: np.ndarray) -> np.ndarray:
         """Return ``log_value(1, ...)``, or the log of its mean over K, zero for K = 0."""
         if self.selection is None:
             return log_value(1.0, *columns)
-        return _mixture(log_value, *self.selection, *columns)
+        return log_mean_selected(log_value, *self.selection, *columns)
 
     def _log_selected(self) -> np.ndarray:
         """Return the log-probability of a release."""

@@ -231,13 +231,13 @@ def _enclose(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Enclose ``log gamma`` for an array of ``log kappa``."""
     if not isinstance(run, DPSGD):
-        low, high = _outer(run, log_kappa)
+        low, high = _enclose_from_far(run, log_kappa)
         try:
-            return _narrowed(low, high, log_kappa, tolerance, partial(composed_success, run))
+            return _narrow(low, high, log_kappa, tolerance, partial(composed_success, run))
         except TooManyMembers:
             return low, high
-    full = _closed(run, run.steps, 1.0, log_kappa)
-    one = _closed(run, 1, float(run.sampling_rate), log_kappa)
+    full = _enclose_in_closed_form(run, run.steps, 1.0, log_kappa)
+    one = _enclose_in_closed_form(run, 1, float(run.sampling_rate), log_kappa)
     if run.sampling_rate == 1.0:
         return full
     if run.steps == 1:
@@ -251,10 +251,10 @@ def _enclose(
     high[possible] = np.minimum(high, some)[possible]
     near = (log_kappa > np.log(SMALLEST)) & (log_kappa < 0.0)
     low[near] = np.maximum(low[near], _by_largest_output(run, log_kappa[near]))
-    return _narrowed(low, high, log_kappa, tolerance, partial(success_curve, mechanism_of(run)))
+    return _narrow(low, high, log_kappa, tolerance, partial(success_curve, mechanism_of(run)))
 
 
-def _narrowed(
+def _narrow(
     low: np.ndarray,
     high: np.ndarray,
     log_kappa: np.ndarray,
@@ -288,7 +288,9 @@ def _by_largest_output(run: DPSGD, log_kappa: np.ndarray) -> np.ndarray:
         return np.log(-np.expm1(steps * np.log1p(-np.minimum(some, 1.0)))) - 1e-11
 
 
-def _outer(releases: list[Release], log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _enclose_from_far(
+    releases: list[Release], log_kappa: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Enclose ``log gamma`` of releases that differ by closed forms, from far apart.
 
     What one release says all say; all Gaussian releases together say no more than without
@@ -297,10 +299,12 @@ def _outer(releases: list[Release], log_kappa: np.ndarray) -> tuple[np.ndarray, 
     low, high = log_kappa.copy(), np.where(log_kappa > -np.inf, 0.0, -np.inf)
     runs = [r for r in releases if isinstance(r, DPSGD)]
     for run in grouped_runs(runs, False):
-        low = np.maximum(low, _closed(run, 1, float(run.sampling_rate), log_kappa)[0])
+        low = np.maximum(
+            low, _enclose_in_closed_form(run, 1, float(run.sampling_rate), log_kappa)[0]
+        )
     shift = full_batch_shift(releases)
     if shift < math.inf:
-        high = _closed(DPSGD(1.0 / shift), 1, 1.0, log_kappa)[1]
+        high = _enclose_in_closed_form(DPSGD(1.0 / shift), 1, 1.0, log_kappa)[1]
     if len(releases) == 1 and isinstance(releases[0], Laplace) and releases[0].steps == 1:
         one, q = releases[0], float(releases[0].sampling_rate)
         full = np.array([_laplace(float(v), 1.0 / float(one.noise_multiplier)) for v in log_kappa])
@@ -334,7 +338,7 @@ def _laplace(log_kappa: float, shift: float) -> float:
     return math.log1p(math.exp(-shift) * math.expm1(log_kappa)) if log_kappa < 0.0 else 0.0
 
 
-def _closed(
+def _enclose_in_closed_form(
     run: DPSGD, steps: float, sampling_rate: float, log_kappa: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Enclose ``log gamma`` of one step, or of all at sampling rate one."""

@@ -279,8 +279,8 @@ def _curve(
     ends = pair.loss(np.array([low, high]))
     least = float(ends[1] - ends[0]) / MOST_CELLS
 
-    def discretised(width: float) -> Step:
+    def discretise(width: float) -> Step:
         return _vmf_step.one_step(pair, width, low, high)
 
     plans = [(guide, math.inf)] * kappa.size
-    return enclosed_curve(plans, discretised, least, least, kappa, tolerance)
+    return enclosed_curve(plans, discretise, least, least, kappa, tolerance)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reconrisk.risk._numbers import describe_value
-from reconrisk.risk._text import capital, columns, markdown_table, nothing_useful, wrapped
+from reconrisk.risk._report import nothing_useful
+from reconrisk.risk._text import capitalise, columns, markdown_table, wrap
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
@@ -20,7 +21,7 @@ def in_terminal(reports: Sequence[Report], settings: Sequence[CliInputs], width:
     names, rows = side_by_side(reports, settings)
     lines = [*columns(("what", *names), rows, width), ""]
     for text in notes(reports, settings):
-        lines += wrapped(text, width, "- ", "  ")
+        lines += wrap(text, width, "- ", "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -47,7 +48,7 @@ def side_by_side(
     """Return column headings, and a row for each question that some report answers usefully."""
     rows = []
     for judged in zip(*(report.judgements for report in reports), strict=True):
-        rows.append((judged[0].question, *(capital(j.verdict) for j in judged)))
+        rows.append((judged[0].question, *(capitalise(j.verdict) for j in judged)))
     keyed = [{e.key: e for e in report.entries} for report in reports]
     useless = [{e.key for e in report.nothing_useful} for report in reports]
     for key in dict.fromkeys(key for own in keyed for key in own):
@@ -59,7 +60,7 @@ def side_by_side(
         if any(useful):
             title = next(e.title for e in entries if e is not None)
             answers = ("not asked" if e is None else describe_value(e) for e in entries)
-            rows.append((capital(title), *answers))
+            rows.append((capitalise(title), *answers))
     return _names(settings), rows
 
 

@@ -99,12 +99,12 @@ class _Loader(yaml.BaseLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _refused("anchors and aliases (& and *) are not read here", event.start_mark)
+            raise _refuse("anchors and aliases (& and *) are not read here", event.start_mark)
         if getattr(event, "tag", None) not in (None, "!"):
-            raise _refused("tags (!) are not read here", event.start_mark)
+            raise _refuse("tags (!) are not read here", event.start_mark)
         self._depth = getattr(self, "_depth", 0) + 1
         if self._depth > _DEEPEST:
-            raise _refused(f"nested more than {_DEEPEST} deep", event.start_mark)
+            raise _refuse(f"nested more than {_DEEPEST} deep", event.start_mark)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -116,9 +116,9 @@ class _Loader(yaml.BaseLoader):
         found: dict[Hashable, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise _refused("the name of a field must be a word", key_node.start_mark)
+                raise _refuse("the name of a field must be a word", key_node.start_mark)
             if key_node.value in found:
-                raise _refused(f"{key_node.value!r} is given twice", key_node.start_mark)
+                raise _refuse(f"{key_node.value!r} is given twice", key_node.start_mark)
             found[key_node.value] = self.construct_object(value_node, deep=True)
         return found
 
@@ -131,7 +131,7 @@ for _tag, _construct in (
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
 
 
-def _refused(why: str, mark: Any) -> ValueError:
+def _refuse(why: str, mark: Any) -> ValueError:
     return ValueError(f"line {mark.line + 1}: {why}")
 
 
@@ -150,7 +150,7 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold fields, 'name: value'; it holds {_shortened(value)}")
+        raise ValueError(f"{path} must hold fields, 'name: value'; it holds {_shorten(value)}")
     return value
 
 
@@ -222,6 +222,6 @@ def _json(text: str, path: str | Path) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _shortened(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 from reconrisk.cli._risk_compared import notes, side_by_side
 from reconrisk.risk._numbers import describe_value
-from reconrisk.risk._text import (
-    by_kind,
-    capital,
-    cited,
-    place,
-    rest,
-    row,
-    sections,
-    setting_lines,
-)
+from reconrisk.risk._report import collect_references, rest, sections, setting_lines
+from reconrisk.risk._text import by_kind, capitalise, place, row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +132,7 @@ def _single_report(report: Report, setting: CliInputs) -> str:
     )
     words = "".join(
         f'<article class="entry"><h3>{escape(j.question)} '
-        f'<span class="answer">{escape(capital(j.verdict))}.</span></h3>'
+        f'<span class="answer">{escape(capitalise(j.verdict))}.</span></h3>'
         f"<p>{_powers(j.text)}</p></article>" + (_examples(report) if j.key == "picture" else "")
         for j in report.judgements
     )
@@ -162,7 +154,7 @@ def _single_report(report: Report, setting: CliInputs) -> str:
     parts.append(_notes(rest(report)))
     links = "".join(
         f'<li><a href="{r.url}">{escape(r.short)}</a>: {escape(r.citation)}.</li>'
-        for r in cited(report)
+        for r in collect_references(report)
     )
     parts.append(
         f'<section aria-labelledby="cited"><h2 id="cited">Cited</h2><ul>{links}</ul></section>'
@@ -210,7 +202,7 @@ def _kind(title: str, entries: Sequence[Entry]) -> str:
     first = entries[0]
     answers = "".join(
         f"<p>{escape(e.question)} "
-        f'<strong class="answer">{_powers(capital(describe_value(e)))}</strong></p>'
+        f'<strong class="answer">{_powers(capitalise(describe_value(e)))}</strong></p>'
         for e in entries
     )
     more = "".join(f"<li>{escape(text)}</li>" for text in first.assumptions)
@@ -218,7 +210,7 @@ def _kind(title: str, entries: Sequence[Entry]) -> str:
     function = "" if first.source is None else first.source.function
     return (
         f'<article class="entry"><h3>{escape(title)}</h3>{answers}'
-        f'<p class="muted">{escape(capital(row(first)[2]))}. From {escape(place(first))}.</p>'
+        f'<p class="muted">{escape(capitalise(row(first)[2]))}. From {escape(place(first))}.</p>'
         f"<details><summary>Assumptions, and how tight it is</summary><ul>{more}</ul>"
         f"<p>{escape(first.tightness)}</p>{formula}"
         f"<p>Computed by <code>{escape(function)}</code></p></details></article>"
@@ -268,7 +260,7 @@ def _svg(figure: Figure, name: str, alt: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)
-    text = re.sub(r"#[0-9a-fA-F]{6}", lambda m: _themed(m.group()), text)
+    text = re.sub(r"#[0-9a-fA-F]{6}", lambda m: _theme(m.group()), text)
     text = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font: \1px system-ui, sans-serif", text)
     text = _unique_ids(text)
     opening = f'<svg role="img" aria-label="{escape(alt, quote=True)}" '
@@ -289,6 +281,6 @@ def _unique_ids(text: str) -> str:
     return re.sub(r' id="([^"]*)"', once, text)
 
 
-def _themed(colour: str) -> str:
+def _theme(colour: str) -> str:
     variable = _COLOURS.get(colour.lower())
     return colour if variable is None else f"var(--{variable})"

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from reconrisk import bounds, risk
 from reconrisk.plotting import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, styled
 from reconrisk.risk._composed import composed_numerically, success_at
-from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, seen_at
+from reconrisk.risk._judgement import PICTURE_SIDE, picture_words, thumbnail_psnr
 
 __all__ = ["Example", "Picture", "examples", "pictures"]
 
@@ -67,7 +67,7 @@ def examples(report: risk.Report) -> tuple[Example, ...]:
     if entry.value is None or size is None or size < _LEAST_PICTURE:
         return ()
     side = min(PICTURE_SIDE, math.isqrt(size))
-    seen = seen_at(entry.value, size)
+    seen = thumbnail_psnr(entry.value, size)
     what = f"{side} x {side} values"
     found = [Example(_png(_face(side)), f"A drawn face, {what}", "A drawn face.")]
     for level in (20.0, 10.0, 3.0):

@@ -46,7 +46,7 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
     found = risk.least_noise(
         kind.name, limit, setting.run, setting.record, at=point, model=setting.model
     )
-    run, value = _rounded(found.run)
+    run, value = _round_noise(found.run)
     noisy = run.noise_multiplier is not None
     name = "noise multiplier" if noisy else "concentration"
     word = "least" if noisy else "largest"
@@ -80,7 +80,7 @@ def _of_phases(given: TrainingRun, found: TrainingRun) -> str:
     )
 
 
-def _rounded(run: TrainingRun) -> tuple[TrainingRun, str]:
+def _round_noise(run: TrainingRun) -> tuple[TrainingRun, str]:
     """Return the run with its noise rounded to six digits on the safe side, and the digits."""
     from reconrisk.risk._correlated import given_noise
     from reconrisk.risk._least_noise import with_given_noise

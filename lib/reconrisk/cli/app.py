@@ -23,7 +23,7 @@ app = application(
 app.command("risk")(risk)
 
 
-def _moved(name: str) -> None:
+def _refuse_moved(name: str) -> None:
     @app.command(
         name,
         hidden=True,
@@ -36,4 +36,4 @@ def _moved(name: str) -> None:
 
 
 for _name in _MOVED:
-    _moved(_name)
+    _refuse_moved(_name)

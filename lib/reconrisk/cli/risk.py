@@ -224,7 +224,7 @@ def risk(
         if out is not None:
             check_writable(out)  # before anything is computed
         reports = [_report(setting) for setting in settings]
-        written = _written(reports, settings, format_, details, width_of(out))
+        written = _write_reports(reports, settings, format_, details, width_of(out))
     with usage_errors(context.obj, (OSError,)):
         _write(written, out)
 
@@ -236,12 +236,13 @@ def _report(setting: CliInputs) -> Report:
     return replace(report, notes=(*setting.notes, *report.notes))
 
 
-def _written(
+def _write_reports(
     reports: list[Report], settings: list[CliInputs], form: str, details: bool, width: int
 ) -> str:
     """Return the reports in a format; a terminal's lines have at most ``width`` characters."""
     from reconrisk.cli import _risk_compared as compared
-    from reconrisk.risk import _text as text
+    from reconrisk.risk import _report as text
+    from reconrisk.risk._text import wrap
 
     if form == "json":
         return _as_json(reports, settings)
@@ -258,7 +259,7 @@ def _written(
         return compared.in_terminal(reports, settings, width)
     page = text.plain(reports[0], width=width, details=details, answer=answer)
     hint = "" if details else "--details adds assumptions and tightness; --format html draws."
-    return page + "\n".join(text.wrapped(hint, width)) + "\n"
+    return page + "\n".join(wrap(hint, width)) + "\n"
 
 
 def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:

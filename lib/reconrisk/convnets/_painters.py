@@ -87,7 +87,7 @@ class ImagePrior(nn.Module):
             maps = stage(functional.avg_pool2d(maps, 2) if number else maps, known)
             kept.append(maps)
         for stage, beside in zip(self.up, kept[-2::-1], strict=True):
-            maps = stage(torch.cat([_doubled(maps), beside], dim=1), known)
+            maps = stage(torch.cat([_double(maps), beside], dim=1), known)
         return torch.sigmoid(self.last(functional.silu(self.norm(maps))))
 
 
@@ -137,7 +137,7 @@ class Decoder(nn.Module):
         """Return images (n, colours, side, side) in (0, 1) of latent vectors (n, latent)."""
         maps = self.first(latents).unflatten(1, (-1, 4, 4))
         for layer, norm in zip(self.convolutions, self.norms, strict=True):
-            maps = functional.silu(norm(layer(_doubled(maps))))
+            maps = functional.silu(norm(layer(_double(maps))))
         return torch.sigmoid(self.last(maps))
 
 
@@ -267,6 +267,6 @@ def _group_norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(math.gcd(channels, 8), channels)
 
 
-def _doubled(maps: torch.Tensor) -> torch.Tensor:
+def _double(maps: torch.Tensor) -> torch.Tensor:
     """Double the side by repeating every pixel."""
     return maps.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)

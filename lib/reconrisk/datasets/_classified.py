@@ -8,7 +8,7 @@ from reconrisk import arguments
 from reconrisk.datasets._bundled import digits_parts, patch_parts
 from reconrisk.datasets._known import DATA_SETS
 from reconrisk.datasets._labelled import LabelledImages
-from reconrisk.datasets._official import joined, official
+from reconrisk.datasets._official import join_parts, official
 from reconrisk.datasets._own import OWN, own_data_set
 from reconrisk.datasets._samples import SAMPLES, sample
 
@@ -73,13 +73,13 @@ def classified(
     if name in ("patches", "own colour"):
         arguments.integer("side", side, 4, 128)
     if name == "digits":
-        return joined([digits_parts()[which] for which in wanted], (8, 8), "handwritten digits")
+        return join_parts([digits_parts()[which] for which in wanted], (8, 8), "handwritten digits")
     if name in SAMPLES:
         return sample(name, split)
     if name == "patches":
         parts, shape = patch_parts(int(side)), (int(side), int(side), 3)
         title = f"photograph patches {side}x{side}"
-        return joined([parts[which] for which in wanted], shape, title)
+        return join_parts([parts[which] for which in wanted], shape, title)
     if data_root is None:
         advice = DATA_SETS[name].advice() if name in DATA_SETS else "It is a path to your images."
         raise FileNotFoundError(f"{name} is read from files: give data_root. {advice}")

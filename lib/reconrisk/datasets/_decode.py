@@ -48,7 +48,7 @@ def image_files(root: Path) -> Iterator[Path]:
 
 def colour_picture(path: Path) -> np.ndarray:
     """Return a file's image as (height, width, 3) bytes, as it is stored."""
-    return _decoded(path, lambda picture: np.asarray(picture.convert("RGB")))
+    return _decode(path, lambda picture: np.asarray(picture.convert("RGB")))
 
 
 def upright_picture(path: Path) -> np.ndarray:
@@ -58,14 +58,14 @@ def upright_picture(path: Path) -> np.ndarray:
     """
     from PIL import ImageOps
 
-    def decoded(picture: Any) -> np.ndarray:
+    def convert_upright(picture: Any) -> np.ndarray:
         upright = ImageOps.exif_transpose(picture)
         return np.asarray(upright.convert("L" if picture.mode in _GREY_MODES else "RGB"))
 
-    return _decoded(path, decoded)
+    return _decode(path, convert_upright)
 
 
-def _decoded(path: Path, convert: Any) -> np.ndarray:
+def _decode(path: Path, convert: Any) -> np.ndarray:
     from PIL import Image
 
     path = readable(path, "an image")

@@ -31,12 +31,12 @@ def official(name: str, root: Path, wanted: Sequence[str]) -> LabelledImages:
     wanted : sequence of {"train", "test"}
     """
     if name == "CIFAR-10":
-        return joined(_cifar(root, wanted), (32, 32, 3), name)
+        return join_parts(_cifar(root, wanted), (32, 32, 3), name)
     parts = [_mnist(root, name, which) for which in wanted]
-    return joined(parts, (28, 28), _TITLES.get(name, name))
+    return join_parts(parts, (28, 28), _TITLES.get(name, name))
 
 
-def joined(parts: Sequence[Part], shape: tuple[int, ...], title: str) -> LabelledImages:
+def join_parts(parts: Sequence[Part], shape: tuple[int, ...], title: str) -> LabelledImages:
     """Concatenate parts of a data set."""
     inputs, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return LabelledImages(inputs, labels, shape, title)

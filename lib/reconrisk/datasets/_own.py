@@ -134,7 +134,7 @@ def own_images(
     images, stored_sizes = _read_all(items, source.read, Path(path), side)
     wants_colour = any(i.ndim == 3 for i in images) if colour is None else bool(colour)
     return LabelledImages(
-        _stacked(images, wants_colour),
+        _stack(images, wants_colour),
         np.asarray(source.labels[: len(items)], dtype=np.int64),
         images[0].shape[:2] + ((3,) if wants_colour else ()),
         source.name,
@@ -208,7 +208,7 @@ def _read_all(
                 f"{_size(other)} ({_file(second)}); give side: each is then cut to its central "
                 "square and resampled"
             )
-        image = image if side is None else _fitted(image, int(side))
+        image = image if side is None else _fit(image, int(side))
         images.append(image)
         needed = 12 * image.shape[0] * image.shape[1] * len(items)
         if needed > _MOST_BYTES:
@@ -220,7 +220,7 @@ def _read_all(
     return images, sorted(sizes)
 
 
-def _fitted(image: np.ndarray, side: int) -> np.ndarray:
+def _fit(image: np.ndarray, side: int) -> np.ndarray:
     square = central_square(image)
     if square.shape[:2] == (side, side):
         return square
@@ -235,7 +235,7 @@ def _fitted(image: np.ndarray, side: int) -> np.ndarray:
     return clipped[..., 0] if square.ndim == 2 else clipped
 
 
-def _stacked(images: Sequence[np.ndarray], colour: bool) -> np.ndarray:
+def _stack(images: Sequence[np.ndarray], colour: bool) -> np.ndarray:
     rows = np.empty((len(images), *images[0].shape[:2], 3 if colour else 1), dtype=np.float32)
     for row, image in zip(rows, images, strict=True):
         values = image.astype(np.float32)
@@ -380,7 +380,7 @@ def _npz_part(
 
 
 def _folder(path: Path, split: str) -> _Source:
-    holding = _listed(path)
+    holding = _list_images(path)
     parts = {name.lower() for name in holding}
     if not holding:
         raise FileNotFoundError(f"no image in {path}; expected {_LAYOUTS}")
@@ -392,7 +392,7 @@ def _folder(path: Path, split: str) -> _Source:
     if parts <= {"train", *_TEST_FOLDERS}:
         return _parted_folder(path, holding, split)
     classes = sorted(holding)
-    files, labels = _interleaved([holding[name] for name in classes])
+    files, labels = _interleave([holding[name] for name in classes])
     return _pictures(path, files, labels, _folder_text(path, classes), split)
 
 
@@ -401,7 +401,7 @@ def _parted_folder(path: Path, holding: Mapping[str, list[Path]], split: str) ->
     folders = {name.lower(): path / name for name in holding}
     tested = next((folders[name] for name in _TEST_FOLDERS if name in folders), None)
     asked = {"train": folders.get("train"), "test": tested}
-    listed = {part: _listed(folder) for part, folder in asked.items() if folder is not None}
+    listed = {part: _list_images(folder) for part, folder in asked.items() if folder is not None}
     if any("" in one and len(one) > 1 for one in listed.values()):
         raise ValueError(f"{path} holds images both by themselves and in folders; keep one kind")
     classes = sorted({name for one in listed.values() for name in one})
@@ -409,14 +409,14 @@ def _parted_folder(path: Path, holding: Mapping[str, list[Path]], split: str) ->
     labels: list[np.ndarray] = [np.zeros(0, int)]
     for part, one in listed.items():
         if split in (part, "all"):
-            some, theirs = _interleaved([one.get(name, []) for name in classes])
+            some, theirs = _interleave([one.get(name, []) for name in classes])
             files += some
             labels.append(theirs)
     what = _folder_text(path, classes)
     return _Source(files, np.concatenate(labels), upright_picture, _own_name(path), what)
 
 
-def _listed(path: Path) -> dict[str, list[Path]]:
+def _list_images(path: Path) -> dict[str, list[Path]]:
     """Return the image files below a folder by its subfolder, ``""`` for files directly in it."""
     listed: dict[str, list[Path]] = {}
     for file in sorted(image_files(path)):
@@ -425,7 +425,7 @@ def _listed(path: Path) -> dict[str, list[Path]]:
     return listed
 
 
-def _interleaved(classes: Sequence[Sequence[Path]]) -> tuple[list[Path], np.ndarray]:
+def _interleave(classes: Sequence[Sequence[Path]]) -> tuple[list[Path], np.ndarray]:
     """Return the first file of every class, then the second of every class, and so on; labels."""
     ordered = sorted((i, c) for c, files in enumerate(classes) for i in range(len(files)))
     return [classes[c][i] for i, c in ordered], np.array([c for _, c in ordered], dtype=int)

@@ -203,7 +203,7 @@ class Noise:
         if self.everywhere or released.visible is None:
             # the rows of dropped neurons are no longer zero
             return replace(released, gradient=noisy, visible=None, units=None)
-        return replace(released, gradient=_masked(noisy, released.visible))
+        return replace(released, gradient=_mask(noisy, released.visible))
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class EntryDropout:
             name: torch.rand(g.shape, generator=generator, device=g.device) >= self.probability
             for name, g in released.gradient.items()
         }
-        masked = _masked(released.gradient, kept)
+        masked = _mask(released.gradient, kept)
         if self.rescaled:
             masked = {name: g / (1 - self.probability) for name, g in masked.items()}
         return replace(released, gradient=masked, visible=_both(released.visible, kept))
@@ -267,7 +267,7 @@ class Pruning:
             name: (sizes[name] > thresholds[name]).view_as(g)
             for name, g in released.gradient.items()
         }
-        pruned = _masked(released.gradient, kept)
+        pruned = _mask(released.gradient, kept)
         return replace(released, gradient=pruned, visible=_both(released.visible, kept))
 
     def _threshold(self, sizes: torch.Tensor) -> torch.Tensor:
@@ -303,13 +303,13 @@ class SecureAggregation:
                 f"clients must divide the number of updates, {len(released)}; got {self.clients!r}"
             )
 
-        def grouped(t: torch.Tensor) -> torch.Tensor:
+        def group_clients(t: torch.Tensor) -> torch.Tensor:
             return t.unflatten(0, (-1, self.clients))
 
-        gradient = {name: grouped(g).mean(dim=1) for name, g in released.gradient.items()}
+        gradient = {name: group_clients(g).mean(dim=1) for name, g in released.gradient.items()}
         visible = released.visible
         if visible is not None:
-            visible = {name: grouped(v).any(dim=1) for name, v in visible.items()}
+            visible = {name: group_clients(v).any(dim=1) for name, v in visible.items()}
         # the clients drop different neurons: no single draw can be observed
         units = released.units if self.clients == 1 else None
         clients = released.clients * self.clients
@@ -425,7 +425,7 @@ def defend(
     return released
 
 
-def _masked(gradient: Mapping[str, torch.Tensor], kept: Mapping[str, torch.Tensor]) -> Gradient:
+def _mask(gradient: Mapping[str, torch.Tensor], kept: Mapping[str, torch.Tensor]) -> Gradient:
     # not a product, which would give -0 or nan at some removed entries
     return {name: torch.where(kept[name], g, torch.zeros_like(g)) for name, g in gradient.items()}
 

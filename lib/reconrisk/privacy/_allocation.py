@@ -147,9 +147,9 @@ class _AllocationPart:
     def step(self, width: float, spill: float) -> Step:
         a, b, r = self._a, self._batches, self._released
         share = spill / (self.steps * (2.0 * r.bit_length() + 4.0))
-        law = _repeated(_one(a, width * 2 ** _coarser(r), share / b), r, share)
+        law = _add_copies(_one_ratio(a, width * 2 ** _coarsening(r), share / b), r, share)
         if r < b:
-            law = _added(law, _constant(b - r, width), share)
+            law = _add(law, _constant(b - r, width), share)
         base = law.first * width - math.log(b)
         errors = np.full(law.nu.size, law.relative + 16.0 * UNIT)
         top = float(np.abs(law.points).max()) * width
@@ -165,7 +165,7 @@ class _AllocationPart:
         )
 
 
-def _one(a: float, width: float, spill: float) -> _Sum:
+def _one_ratio(a: float, width: float, spill: float) -> _Sum:
     """Return one likelihood ratio ``W`` on the lattice, from closed masses of its cells."""
     z = min(-float(sc.ndtri(max(spill, 1e-250))), LARGEST_OUTPUT)
     low, high = math.floor(a * (-z - 0.5 * a) / width), math.ceil(a * (z + 0.5 * a) / width) + 1
@@ -201,7 +201,7 @@ def _share(ratio: np.ndarray, width: float) -> np.ndarray:
     return np.clip((ratio - 1.0) / math.expm1(width), 0.0, 1.0)
 
 
-def _repeated(one: _Sum, count: int, spill: float) -> _Sum:
+def _add_copies(one: _Sum, count: int, spill: float) -> _Sum:
     """Return the sum of ``count`` independent copies, on a lattice that grows finer as it does.
 
     What is rounded early is averaged over many terms.
@@ -209,22 +209,22 @@ def _repeated(one: _Sum, count: int, spill: float) -> _Sum:
     found, power, doubled = None, one, 1
     while True:
         if count & doubled:
-            found = power if found is None else _added(_refined(found, power.width), power, spill)
+            found = power if found is None else _add(_refine(found, power.width), power, spill)
         doubled *= 2
         if doubled > count:
             assert found is not None
             return found
-        power = _added(power, power, spill * doubled / count)
-        if _coarser(count / doubled) < _coarser(2 * count / doubled):
-            power = _refined(power, 0.5 * power.width)
+        power = _add(power, power, spill * doubled / count)
+        if _coarsening(count / doubled) < _coarsening(2 * count / doubled):
+            power = _refine(power, 0.5 * power.width)
 
 
-def _coarser(copies: float) -> int:
+def _coarsening(copies: float) -> int:
     """Return how often cells are twice as wide for a sum of which so many copies are added."""
     return math.floor(math.log2(copies) / _SLOWLY)
 
 
-def _refined(law: _Sum, width: float) -> _Sum:
+def _refine(law: _Sum, width: float) -> _Sum:
     """Return the same sum on a lattice that is finer by a power of two."""
     times = round(law.width / width)
     size = times * (law.nu.size - 1) + 1
@@ -233,7 +233,7 @@ def _refined(law: _Sum, width: float) -> _Sum:
     return replace(law, width=width, first=times * law.first, nu=laws[0], mu=laws[1])
 
 
-def _added(left: _Sum, right: _Sum, spill: float) -> _Sum:
+def _add(left: _Sum, right: _Sum, spill: float) -> _Sum:
     """Return the sum of two independent sums on one lattice, with both ends cut.
 
     Pairs of points ``k`` apart add up to a point ``log(1 + exp(-k width))/width`` above the upper
@@ -254,7 +254,7 @@ def _added(left: _Sum, right: _Sum, spill: float) -> _Sum:
     lost = left.lost + right.lost
     certain = (left.count * left.certain + right.count * right.certain) / count
     found = _Sum(count, left.width, first, out[0], out[1], relative, ratio, lost, certain)
-    return _cut(found, spill)
+    return _trim(found, spill)
 
 
 def _add_pairs(
@@ -309,7 +309,7 @@ def _add_pairs(
         out[:, at + i + up : at + size + up] += pair
 
 
-def _cut(law: _Sum, spill: float) -> _Sum:
+def _trim(law: _Sum, spill: float) -> _Sum:
     """Return a sum without the points that nearly nothing reaches, at either end."""
     used = np.flatnonzero(law.nu > 0.0)
     first, last = int(used[0]), int(used[-1])

@@ -99,18 +99,18 @@ def _risk(confidence: float) -> float:
     return 1.0 - float(sure)
 
 
-def _largest(refuted: Callable[[float], bool]) -> float:
+def _largest(is_refuted: Callable[[float], bool]) -> float:
     """Return the largest value found that is refuted, 0 if none is."""
-    if not refuted(0.0):
+    if not is_refuted(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while refuted(high):
+    while is_refuted(high):
         low, high = high, 2.0 * high
         if high > _MOST:
             return low
     while high - low > _NEAR * max(high, 1e-3):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
     return low
 
 
@@ -165,13 +165,13 @@ def audit_gaussian(
     """
     pairs, m, k, risk = checked_counts(right, guesses, canaries, candidates, confidence)
 
-    def refuted(mu: float, w: int, r: int) -> bool:
+    def is_refuted(mu: float, w: int, r: int) -> bool:
         def level(power: float) -> float:
             return float(sc.ndtr(sc.ndtri(power) - mu))
 
         return refuted_by_guesses(level, w, r, m, k, risk)
 
-    return max(_largest(partial(refuted, w=w, r=r)) for w, r in pairs)
+    return max(_largest(partial(is_refuted, w=w, r=r)) for w, r in pairs)
 
 
 def audit_epsilon(
@@ -224,7 +224,7 @@ def audit_epsilon(
     pairs, m, k, risk = checked_counts(right, guesses, canaries, candidates, confidence)
     d = float(arguments.real("delta", delta, 0, 1, high_open=True))
 
-    def refuted(epsilon: float, w: int, r: int) -> bool:
+    def is_refuted(epsilon: float, w: int, r: int) -> bool:
         if d == 0.0 or k == 2:
             if _steinke(epsilon, d, w, r, m, k) <= risk:
                 return True
@@ -237,7 +237,7 @@ def audit_epsilon(
 
         return refuted_by_guesses(level, w, r, m, k, risk)
 
-    return max(_largest(partial(refuted, w=w, r=r)) for w, r in pairs)
+    return max(_largest(partial(is_refuted, w=w, r=r)) for w, r in pairs)
 
 
 def _steinke(epsilon: float, delta: float, right: int, guesses: int, m: int, k: int) -> float:

@@ -205,7 +205,7 @@ def compose(
     relative = math.expm1(steps * relative) + 4.0 * UNIT * (
         2.0 + exponents + steps * (1.0 + math.log(tilted.size))
     )
-    centred, largest = _centred(tilted)
+    centred, largest = _centre(tilted)
     shift = first - steps * (law.first + largest)
     counting = few_frequencies([(centred, steps)], size)
     if size > LONGEST and (whole or counting is None):
@@ -267,7 +267,7 @@ class _Centred:
     spread: float
 
 
-def _centred(tilted: np.ndarray) -> tuple[_Centred, int]:
+def _centre(tilted: np.ndarray) -> tuple[_Centred, int]:
     largest = int(np.argmax(tilted))
     rest = tilted.copy()
     rest[largest] = 0.0

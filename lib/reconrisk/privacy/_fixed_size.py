@@ -30,7 +30,7 @@ from reconrisk.privacy._releases import (
 from reconrisk.privacy._saddle import LARGEST_OUTPUT
 from reconrisk.privacy._step import UNIT, Step
 
-__all__ = ["Binned", "FixedSizeBound", "binned"]
+__all__ = ["Binned", "FixedSizeBound", "bin_outputs"]
 
 _ROUGH, _CELLS = 600, 1 << 17
 #: bins of a statistic, and deviations that they reach
@@ -202,7 +202,7 @@ class Binned(Composable):
         return part
 
 
-def binned(
+def bin_outputs(
     with_record: list[tuple[float, float]], without: list[tuple[float, float]], steps: int
 ) -> Binned:
     """Return which bin an output falls into, with and without the record: a test's two laws.

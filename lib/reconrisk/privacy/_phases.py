@@ -6,8 +6,9 @@ its own; the law of the sum is the product of their characteristic functions, ti
 bounds below for their product. Dominating pairs and lattice statistics compose as those of equal
 steps do.
 
-Neighbouring phases of a long schedule are grouped (:func:`grouped`): from above each counts with
-the least noise and the largest rate of its group, from below with the most and the smallest.
+Neighbouring phases of a long schedule are grouped (:func:`group_neighbours`): from above each
+counts with the least noise and the largest rate of its group, from below with the most and the
+smallest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from reconrisk.privacy._compose import (
     LONGEST,
     Sum,
     TooLong,
-    _centred,
+    _centre,
     _fold,
     _tilt,
     distances_at,
@@ -46,7 +47,7 @@ __all__ = [
     "composed_epsilon",
     "composed_success",
     "grouped_runs",
-    "merged",
+    "merge_equal",
 ]
 
 #: most different releases that are composed one by one
@@ -64,7 +65,7 @@ _LEAST_TILT = 1e-9
 # Releases ----------------------------------------------------------------------------------------
 
 
-def merged(releases: Iterable[Release]) -> list[Release]:
+def merge_equal(releases: Iterable[Release]) -> list[Release]:
     """Return the releases with equal ones counted together, and full batches as one release.
 
     Gaussian releases of all records with noise multipliers ``sigma_i`` are one with ``sigma``,
@@ -82,7 +83,7 @@ def merged(releases: Iterable[Release]) -> list[Release]:
             key = float(release.noise_multiplier), float(release.sampling_rate)
             steps = int(release.steps)
         elif isinstance(release, Release):
-            key, steps = _once(release)
+            key, steps = _single_step(release)
         else:
             raise TypeError(
                 "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
@@ -93,7 +94,7 @@ def merged(releases: Iterable[Release]) -> list[Release]:
         raise ValueError("releases must hold at least one; got none")
     whole = {k[0]: t for k, t in counted.items() if isinstance(k, tuple) and k[1] == 1.0}
     found = [
-        DPSGD(*k, t) if isinstance(k, tuple) else _repeated(k, t)
+        DPSGD(*k, t) if isinstance(k, tuple) else _repeat(k, t)
         for k, t in counted.items()
         if not isinstance(k, tuple) or k[1] < 1.0
     ]
@@ -108,10 +109,10 @@ def merged(releases: Iterable[Release]) -> list[Release]:
 
 @lru_cache(maxsize=4)
 def _merged_once(releases: tuple[Release, ...]) -> list[Release]:
-    return merged(releases)
+    return merge_equal(releases)
 
 
-def _once(release: Release) -> tuple[Release | tuple[float, float], int]:
+def _single_step(release: Release) -> tuple[Release | tuple[float, float], int]:
     """Return one step of a release, of DP-SGD its noise and rate, and the number of steps."""
     if not isinstance(release, Group):
         return replace(release, steps=1), int(release.steps)
@@ -122,7 +123,7 @@ def _once(release: Release) -> tuple[Release | tuple[float, float], int]:
     return Group(DPSGD(sigma, q), int(release.size)), steps
 
 
-def _repeated(release: Release, steps: int) -> Release:
+def _repeat(release: Release, steps: int) -> Release:
     if isinstance(release, Group):
         return Group(replace(release.run, steps=steps), release.size)
     return replace(release, steps=steps)
@@ -144,11 +145,11 @@ def as_run_or_releases(run: DPSGD | Iterable[Release]) -> DPSGD | list[Release]:
     if isinstance(run, tuple) and len(run) > MOST_PARTS and isinstance(run[0], DPSGD):
         found = list(_merged_once(run))
     else:
-        found = merged(run)
+        found = merge_equal(run)
     return found[0] if len(found) == 1 and isinstance(found[0], DPSGD) else found
 
 
-def grouped(releases: Sequence[Release], safe: bool) -> list[Release]:
+def group_neighbours(releases: Sequence[Release], safe: bool) -> list[Release]:
     """Return at most ``MOST_PARTS`` releases: neighbouring phases counted as their worst, or best.
 
     Steps of less noise, and of a larger sampling rate, are easier to distinguish.
@@ -164,33 +165,33 @@ def grouped(releases: Sequence[Release], safe: bool) -> list[Release]:
             sizes.setdefault(r.size, []).append(r.run)
     room = max((MOST_PARTS - len(few)) // max(len(sizes), 1), 1)
     for size, phases in sizes.items():
-        found = _fewer(tuple(phases), safe, room)
+        found = _reduce_phases(tuple(phases), safe, room)
         few.extend(found if size == 1 else [Group(r, size) for r in found])
     return few
 
 
 def grouped_runs(phases: Sequence[DPSGD], safe: bool) -> tuple[DPSGD, ...]:
-    """Return phases of DP-SGD grouped as :func:`grouped` does."""
+    """Return phases of DP-SGD grouped as :func:`group_neighbours` does."""
     every = tuple(phases)
-    return every if len(every) <= MOST_PARTS else _fewer(every, safe, MOST_PARTS)
+    return every if len(every) <= MOST_PARTS else _reduce_phases(every, safe, MOST_PARTS)
 
 
 # A report asks of the same schedule again and again: what it is grouped to is kept.
 @lru_cache(maxsize=8)
-def _fewer(phases: tuple[DPSGD, ...], safe: bool, room: int) -> tuple[DPSGD, ...]:
+def _reduce_phases(phases: tuple[DPSGD, ...], safe: bool, room: int) -> tuple[DPSGD, ...]:
     sigma, q = (np.array([float(getattr(r, n)) for r in phases]) for n in _AXES)
     steps = np.array([int(r.steps) for r in phases])
     worst, best = (np.min, np.max) if safe else (np.max, np.min)
     return tuple(
         DPSGD(float(worst(sigma[part])), float(best(q[part])), int(steps[part].sum()))
-        for part in _cut(np.log(sigma), np.log(q), room)
+        for part in _cut_into_groups(np.log(sigma), np.log(q), room)
     )
 
 
 _AXES = ("noise_multiplier", "sampling_rate")
 
 
-def _cut(x: np.ndarray, y: np.ndarray, most: int) -> list[np.ndarray]:
+def _cut_into_groups(x: np.ndarray, y: np.ndarray, most: int) -> list[np.ndarray]:
     """Cut points into groups, the widest group in two at a time, at its widest side's middle."""
     groups = [np.arange(x.size)]
     while len(groups) < most:
@@ -334,7 +335,7 @@ def _sum_of(
     relative = math.expm1(errors) + 4.0 * UNIT * (2.0 + len(laws) + exponents + sums + size)
 
     entry_of_one = 8.0 * math.log2(size) * UNIT
-    all_centred = [_centred(mass) for mass, *_ in tilted]
+    all_centred = [_centre(mass) for mass, *_ in tilted]
     few = few_frequencies([(c, n) for (c, _), n in zip(all_centred, counts, strict=True)], size)
     count = size // 2 + 1 if few is None else few[0].size
     log_size, angle, log_bound, entries, own = np.zeros((5, count))
@@ -510,7 +511,7 @@ def _sides(
 ) -> tuple[list[Release], list[Release], float]:
     """Return releases grouped for either side, and the tolerance that is worth its cost."""
     known = list(releases)
-    safe, other = grouped(known, True), grouped(known, False)
+    safe, other = group_neighbours(known, True), group_neighbours(known, False)
     # where the groups leave per cents open
     return safe, other, tolerance if safe == other else max(tolerance, _ENOUGH)
 

@@ -70,7 +70,7 @@ def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> t
         parted = few_large(mechanism, low, high, size)
         # widths of enclosures go with the square of the cells'
         short = width < least and goal * (least / width) ** 2 > _FAIR
-        if parted is not None and (short or _lower(parted[0], guide, epsilon)):
+        if parted is not None and (short or _is_lower_without_large(parted[0], guide, epsilon)):
             guide, cut = parted
             width = share * _first_width(guide, epsilon, size, goal)
         if width < least and cut < math.inf:
@@ -126,7 +126,7 @@ def _first_width(guide: Saddle, epsilon: float, size: float, goal: float) -> flo
     return guide.width(epsilon, variance)
 
 
-def _lower(small: Saddle, guide: Saddle, epsilon: float) -> bool:
+def _is_lower_without_large(small: Saddle, guide: Saddle, epsilon: float) -> bool:
     """Whether delta is smaller without the large losses."""
     return scale(small, epsilon, 1) < scale(guide, epsilon, 1) + math.log(_RARE)
 
@@ -142,7 +142,7 @@ def _log_delta(mechanism: Mechanism, epsilon: float) -> tuple[float, float]:
         parted = few_large(mechanism, low, high, size)
         small = guide if parted is None else parted[0]
         one = _log_delta_of_one(mechanism, small, epsilon)
-        deepest = _LOG_LEAST if _lower(small, guide, epsilon) else _LOG_DEEPEST
+        deepest = _LOG_LEAST if _is_lower_without_large(small, guide, epsilon) else _LOG_DEEPEST
         size = min(max(scale(small, epsilon, 1), one, deepest), 0.0)
     return size, deepest
 
@@ -181,7 +181,7 @@ def epsilon_enclosure(mechanism: Mechanism, delta: float, tolerance: float) -> t
         one = _epsilon_of_one(mechanism, parted[0], delta)
         if found[1] < _RARE * levels[1]:
             (guide, cut), levels = parted, found
-        elif _never(parted[0], one, delta):
+        elif _negligible_by_chernoff(parted[0], one, delta):
             (guide, cut), levels = parted, {1: one, -1: found[-1]}
     theta = max(float(guide.tilt(np.array(levels[1]))), 1.0)
     width = guide.width(levels[1], tolerance * max(levels[1], 1e-3) / theta)
@@ -231,7 +231,7 @@ def _epsilon_of_one(mechanism: Mechanism, small: Saddle, delta: float) -> float:
     return high
 
 
-def _never(small: Saddle, level: float, delta: float) -> bool:
+def _negligible_by_chernoff(small: Saddle, level: float, delta: float) -> bool:
     """Whether small losses alone hardly ever reach a level, by Chernoff's bound."""
     theta, log_norm = (values[small.theta >= 1.0] for values in (small.theta, small.log_norm))
     exponent = log_norm - small.at(1.0) - (theta - 1.0) * level

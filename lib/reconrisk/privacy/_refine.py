@@ -116,9 +116,9 @@ def refine_delta(
     rough : float
         Relative width with which the size of delta is found.
     """
-    sides = [_Side(_removed, 1, 0.0, 1.0)]
+    sides = [_Side(_tails_removing, 1, 0.0, 1.0)]
     if -epsilon > lowest:  # below its smallest value the loss has no mass
-        sides.append(_Side(_added, -1, 0.0, 1.0))
+        sides.append(_Side(_tails_adding, -1, 0.0, 1.0))
     goal, gap, share, finest, aim, last = max(tolerance, rough), math.inf, 1.0, False, 0.0, math.inf
     lower, upper = 0.0, 1.0
     for _ in range(_ROUNDS):
@@ -208,7 +208,7 @@ def refine_epsilon(
     """
     # adding a record never shows more than the largest negative loss
     most = -lowest * (1.0 + 1e-12)
-    sides = [_Side(_removed, 1, 0.0, math.inf), _Side(_added, -1, 0.0, most)]
+    sides = [_Side(_tails_removing, 1, 0.0, math.inf), _Side(_tails_adding, -1, 0.0, most)]
     gap, floor, in_vain, finest = math.inf, 0.0, 0, False
     lower, upper = 0.0, math.inf
     for _ in range(_ROUNDS):
@@ -218,7 +218,7 @@ def refine_epsilon(
             for side in sides:
                 if side.upper <= _both(sides)[0]:
                     continue
-                low, high = _inverted(cells, side, levels[side.sign], delta, tolerance)
+                low, high = _enclose_direction(cells, side, levels[side.sign], delta, tolerance)
                 levels[side.sign] = side.sign * high if high < math.inf else levels[side.sign]
                 side.lower, side.upper = max(side.lower, low), min(side.upper, high)
         except TooLong:
@@ -244,7 +244,7 @@ def refine_epsilon(
     return lower, upper
 
 
-def _inverted(
+def _enclose_direction(
     cells: Cells, side: _Side, level: float, delta: float, tolerance: float
 ) -> tuple[float, float]:
     """Enclose epsilon in one direction, from cells of one width.
@@ -273,7 +273,7 @@ def _inverted(
 # Bounds from tails --------------------------------------------------------------------------------
 
 
-def _removed(tails: Tails, index: np.ndarray, lift: Lift) -> tuple[np.ndarray, ...]:
+def _tails_removing(tails: Tails, index: np.ndarray, lift: Lift) -> tuple[np.ndarray, ...]:
     """Bounds on the tails of the likely law and of ``exp(lift)`` times the other's.
 
     In the order low, high, low, high.
@@ -281,7 +281,7 @@ def _removed(tails: Tails, index: np.ndarray, lift: Lift) -> tuple[np.ndarray, .
     return (*tails.mu.up(index), *tails.nu.up(index, lift))
 
 
-def _added(tails: Tails, index: np.ndarray, lift: Lift) -> tuple[np.ndarray, ...]:
+def _tails_adding(tails: Tails, index: np.ndarray, lift: Lift) -> tuple[np.ndarray, ...]:
     return (*tails.nu.down(index), *tails.mu.down(index, lift))
 
 

@@ -18,7 +18,7 @@ from scipy import special as sc
 from reconrisk import arguments
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.privacy._allocation import Allocation
-from reconrisk.privacy._fixed_size import Binned, FixedSizeBound, binned
+from reconrisk.privacy._fixed_size import Binned, FixedSizeBound, bin_outputs
 from reconrisk.privacy._releases import Release
 
 __all__ = ["ADJACENCIES", "LEAST_SAMPLED_NOISE", "SAMPLERS", "SampledRun"]
@@ -143,7 +143,7 @@ class SampledRun:
         if self.sampler == "poisson":
             return [DPSGD(sigma, q, steps)]
         if self.sampler == "random-allocation":
-            return self._allocated()
+            return self._allocate_epochs()
         if self.sampler == "fixed" and q < 1.0:
             if self.adjacency == "add-remove":
                 return [DPSGD(0.5 * sigma, q, steps)]
@@ -155,7 +155,7 @@ class SampledRun:
     def attained(self) -> list[list[Release]]:
         """Return what attackers can learn, each on data of its own: no more than the run says."""
         if self.sampler == "shuffle" and self.batches > 1:
-            return [self._allocated(), self._largest_outputs()]
+            return [self._allocate_epochs(), self._largest_outputs()]
         if self.sampler != "fixed" or self.adjacency == "add-remove" or self.sampling_rate == 1.0:
             return [self.dominating()]
         return self._worst_batches()
@@ -174,7 +174,7 @@ class SampledRun:
         attacks, bound = self.enclosed(value)
         return Enclosure(min(max(a.lower for a in attacks), bound.upper), bound.upper)
 
-    def _allocated(self) -> list[Release]:
+    def _allocate_epochs(self) -> list[Release]:
         """Whole epochs of random allocation, and one that is cut short."""
         sigma, b = float(self.noise_multiplier), self.batches
         whole, rest = divmod(int(self.steps), b)
@@ -224,6 +224,6 @@ class SampledRun:
         far = [(1.0 - q, 0.0), (q, 2.0 * a)]
         if self.adjacency == "replace":
             # the others side with the neighbouring record, or with this one
-            return [[DPSGD(0.5 * sigma, q, steps)], [binned([(1.0, 0.0)], far, steps)]]
+            return [[DPSGD(0.5 * sigma, q, steps)], [bin_outputs([(1.0, 0.0)], far, steps)]]
         # the others oppose the record, or have no gradients
-        return [[binned(far, [(1.0 - q, 0.0), (q, a)], steps)], [DPSGD(sigma, q, steps)]]
+        return [[bin_outputs(far, [(1.0 - q, 0.0), (q, a)], steps)], [DPSGD(sigma, q, steps)]]

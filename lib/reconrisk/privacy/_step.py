@@ -157,7 +157,7 @@ class _Geometry:
         self.bounds = np.arange(self.first, fine + 1)
         self.uniform = fine == last
         if not self.uniform:
-            self.bounds = np.append(self.bounds[:-1], _stretched(fine, last))
+            self.bounds = np.append(self.bounds[:-1], _stretch_cells(fine, last))
         self.cells = self.bounds.size - 1
         self.halves = 2 * self.cells
 
@@ -189,7 +189,7 @@ class _Geometry:
         return x
 
 
-def _stretched(first: int, last: int) -> np.ndarray:
+def _stretch_cells(first: int, last: int) -> np.ndarray:
     """Return growing cells' ends from ``first`` to ``last``."""
     count = math.ceil(math.log(last / max(first, 1)) / math.log1p(_STRETCH)) + 1
     ends = np.rint(np.geomspace(max(first, 1), last, count + 1)).astype(np.int64)

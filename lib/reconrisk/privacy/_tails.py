@@ -73,7 +73,7 @@ class Tail:
         # capped below overflow; the tails are then bounded by 0 and 1
         log_scale = self.total.log_norm + self.offset - self.rate * inside + lift
         scale, most = np.exp(np.minimum(log_scale, _MOST_EXCESS)), _most(lift)
-        summed, relative = self._summed(place), self.total.relative
+        summed, relative = self._sums_at(place), self.total.relative
         low = np.clip(scale * (summed * (1.0 - relative) - error), 0.0, most)
         high = scale * (summed * (1.0 + relative) + error)
         if self.at_end:
@@ -84,7 +84,7 @@ class Tail:
         more, less = (below, above) if self.rate >= 0 else (above, below)
         return np.where(less, 0.0, low), np.where(more, most, high)
 
-    def _summed(self, place: np.ndarray) -> np.ndarray:
+    def _sums_at(self, place: np.ndarray) -> np.ndarray:
         sums = self.total.rising if self.rate >= 0 else self.total.falling
         if self.total.mass is None:
             return sums(place, abs(self.rate))
@@ -301,14 +301,14 @@ def split_tails(
     # with one large loss, no tail of the others' sum needs to be small
     tilts = [max(theta, 1.0) if theta > 0.0 else theta, 1.0 if theta > 0.0 else -1e-9]
     # what lies outside of their window may be as improbable as two large losses
-    few = guide.steps * float(_parted(step.above, end)[1].mass.sum())
+    few = guide.steps * float(_split_law(step.above, end)[1].mass.sum())
     outside = float(np.clip(math.log(max(few, 1e-300)), _FARTHEST, _OF_OTHERS))
     outsides = [log_outside, min(log_outside, outside)]
     slopes = [guide.slopes(t, outside) for t, outside in zip(tilts, outsides, strict=True)]
 
     def sums(law: Law, tilted: float) -> list[Sum]:
         """Return the sums of the small losses of all steps, and of all but one."""
-        small, found = _parted(law, end)[0], []
+        small, found = _split_law(law, end)[0], []
         for fewer, tilt, outside, (low, high) in zip((0, 1), tilts, outsides, slopes, strict=True):
             rate, ends, steps = (tilt - tilted) * h, (low * h, high * h), guide.steps - fewer
             # a large loss is added to the tails at all points, none to those at a few
@@ -317,7 +317,7 @@ def split_tails(
 
     def tail(law: Law, totals: list[Sum], shift: float, at_end: float) -> SplitTail:
         """Return the tail of the law whose mass is larger by ``exp(shift * loss)``."""
-        large, tails = _parted(law, end)[1], []
+        large, tails = _split_law(law, end)[1], []
         for steps, total in zip((guide.steps, guide.steps - 1), totals, strict=True):
             tails.append(Tail(total, total.rate - shift * h, shift * steps * step.base, 0.0))
         tails[0].at_end = guide.steps * at_end
@@ -340,7 +340,7 @@ def split_tails(
     return above, Tails(tail(step.nu, nu, 0.0, 0.0), tail(step.mu, mu, 0.0, 0.0), base, h)
 
 
-def _parted(law: Law, end: int) -> tuple[Law, Law]:
+def _split_law(law: Law, end: int) -> tuple[Law, Law]:
     """Return the part of a law below a lattice point and the rest."""
     n = min(max(end - law.first, 1), law.mass.size)
     small = Law(law.first, law.mass[:n], law.relative[:n])

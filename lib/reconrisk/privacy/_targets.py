@@ -113,7 +113,7 @@ def epsilon(
         arguments.real("delta", delta, 1e-100, 1)
         shift = full_batch_shift(one)
         most = _full_batch_epsilon(shift, delta).upper if shift < math.inf else math.inf
-        return _at_most(most, lambda: composed_epsilon(one, float(delta), float(tolerance)))
+        return _cap_enclosure(most, lambda: composed_epsilon(one, float(delta), float(tolerance)))
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
@@ -125,7 +125,7 @@ def epsilon(
     return _full_batch_epsilon(math.sqrt(mechanism.steps) * mechanism.inverse_noise, delta)
 
 
-def _at_most(most: float, composed: Callable[[], Enclosure]) -> Enclosure:
+def _cap_enclosure(most: float, composed: Callable[[], Enclosure]) -> Enclosure:
     """Return an enclosure cut at a bound, which is all that is known where composing is refused."""
     try:
         found = composed()
@@ -222,7 +222,7 @@ def delta(
     if not isinstance(one, DPSGD):
         shift = full_batch_shift(one)
         most = _full_batch_delta(shift, float(epsilon)).upper if shift < math.inf else 1.0
-        return _at_most(most, lambda: composed_delta(one, float(epsilon), float(tolerance)))
+        return _cap_enclosure(most, lambda: composed_delta(one, float(epsilon), float(tolerance)))
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
@@ -300,11 +300,11 @@ def noise_for_epsilon(
     if q == 1.0:
         return noise
 
-    def enclosed(sigma: float, tolerance: float) -> tuple[float, float]:
+    def enclose(sigma: float, tolerance: float) -> tuple[float, float]:
         return epsilon_enclosure(Mechanism(1.0 / sigma, q, count), float(delta), tolerance)
 
     if q > _LARGE_RATE and count < _MANY_STEPS:
-        return _calibrate(enclosed, target, noise, "epsilon")
+        return _calibrate(enclose, target, noise, "epsilon")
 
     # where enclosures are dear, the search begins at a saddle point's answer
     def rough(log_noise: float, log_epsilon: float = math.log(target)) -> float:
@@ -316,7 +316,7 @@ def noise_for_epsilon(
     by_noise = rough(at + 0.01) - rough(at - 0.01)
     by_epsilon = rough(at, math.log(target) + 0.01) - rough(at, math.log(target) - 0.01)
     slope = -by_noise / by_epsilon if by_epsilon < 0.0 else -1.0
-    return _nearest(enclosed, target, at, min(slope, -0.1), 2e-4, "epsilon", noise)
+    return _nearest(enclose, target, at, min(slope, -0.1), 2e-4, "epsilon", noise)
 
 
 def noise_for_success(
@@ -384,7 +384,7 @@ def noise_for_success(
 
     gained = float(success - kappa[0])
 
-    def enclosed(sigma: float, tolerance: float) -> tuple[float, float]:
+    def enclose(sigma: float, tolerance: float) -> tuple[float, float]:
         """What is gained over the prior success; to a share of the gain."""
         share = min(max(3.0 * tolerance * gained / success, 1e-8), max(tolerance, TOLERANCE))
         lower, upper = success_curve(Mechanism(1.0 / sigma, q, count), kappa, share)
@@ -399,7 +399,7 @@ def noise_for_success(
             math.log(prior_success)
         )
         return 1.0 / float(shift) * (1.0 + 1e-9)
-    return _calibrate(enclosed, gained, noise, "success")
+    return _calibrate(enclose, gained, noise, "success")
 
 
 def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
@@ -423,7 +423,7 @@ def _root(excess: Callable[[float], float], low: float, high: float, tolerance: 
 
 
 def _calibrate(
-    enclosed: Callable[[float, float], tuple[float, float]], target: float, most: float, name: str
+    enclose: Callable[[float, float], tuple[float, float]], target: float, most: float, name: str
 ) -> float:
     """Return the smallest noise multiplier whose certified upper bound is at most the target.
 
@@ -433,29 +433,29 @@ def _calibrate(
     rough, start = 1e-2, math.log(most)
 
     def excess(log_noise: float) -> float:
-        return _excess(enclosed, target, log_noise, rough)
+        return _excess(enclose, target, log_noise, rough)
 
     if excess(start) > 0.0:
         rough = 1e-3
     at = _root(excess, math.log(_LEAST_NOISE), start + 0.05, 1e-3)
     slope = min((excess(at + 0.01) - excess(at - 0.01)) / 0.02, -1e-9)
-    return _nearest(enclosed, target, at, slope, 1e-5, name, most)
+    return _nearest(enclose, target, at, slope, 1e-5, name, most)
 
 
 def _excess(
-    enclosed: Callable[[float, float], tuple[float, float]],
+    enclose: Callable[[float, float], tuple[float, float]],
     target: float,
     log_noise: float,
     tolerance: float,
 ) -> float:
     """The logarithm of the bound over the target, nearly linear in that of the noise."""
     sigma = math.exp(log_noise)
-    bound = enclosed(sigma, tolerance)[1] if sigma >= 1.0 / STEEPEST else math.inf
+    bound = enclose(sigma, tolerance)[1] if sigma >= 1.0 / STEEPEST else math.inf
     return float(np.clip(math.log(max(bound / target, 1e-30)), -_FARTHEST, _FARTHEST))
 
 
 def _nearest(
-    enclosed: Callable[[float, float], tuple[float, float]],
+    enclose: Callable[[float, float], tuple[float, float]],
     target: float,
     at: float,
     slope: float,
@@ -467,7 +467,7 @@ def _nearest(
 
     It exceeds the smallest one that would be certified by a relative ``close`` at most.
     """
-    best, value = math.log(most), _excess(enclosed, target, at, TOLERANCE)
+    best, value = math.log(most), _excess(enclose, target, at, TOLERANCE)
     for _ in range(10):
         if value <= 0.0:
             best = min(best, at)
@@ -477,7 +477,7 @@ def _nearest(
         new = at - float(np.clip(aim / slope, -0.1, 0.1))
         if new == at or abs(new - at) < 1e-9:
             break
-        new_value = _excess(enclosed, target, new, TOLERANCE)
+        new_value = _excess(enclose, target, new, TOLERANCE)
         if new_value != value and (new_value - value) / (new - at) < 0.0:
             slope = (new_value - value) / (new - at)
         at, value = new, new_value
@@ -486,7 +486,7 @@ def _nearest(
             best = min(best, at)
     sigma = math.exp(best)
     less = sigma * (1.0 - _CLOSE)
-    if less >= 1.0 / STEEPEST and not enclosed(less, TOLERANCE)[0] > target:
+    if less >= 1.0 / STEEPEST and not enclose(less, TOLERANCE)[0] > target:
         raise ValueError(
             f"{name} must change enough with the noise for its least multiplier to be found to "
             f"{_CLOSE:g} of it, which sampling_rate and steps prevent; {sigma:.6g} is certified to "

@@ -55,11 +55,11 @@ def success_curve(
     smallest = float(kappa.min())
     low, high = reach(mechanism, 1e-3 * tolerance * smallest)
 
-    def discretised(width: float) -> Step:
+    def discretise(width: float) -> Step:
         return one_step(mechanism.inverse_noise, mechanism.sampling_rate, width, low, high)
 
     @cache
-    def parted(decades: int) -> tuple[Saddle, float] | None:
+    def split_large_losses(decades: int) -> tuple[Saddle, float] | None:
         return few_large(mechanism, low, high, 2.0 * decades * math.log(10.0))
 
     guide = saddle(mechanism, low, high)
@@ -67,24 +67,24 @@ def success_curve(
     whole = (guide, math.inf)
     plans = [whole] * kappa.size
     for i, pair in enumerate(np.floor(0.5 * np.log10(kappa)).astype(int)):
-        small = parted(int(pair))
-        if small is not None and _apart(guide, small[0], kappa[i : i + 1]):
+        small = split_large_losses(int(pair))
+        if small is not None and _tails_dominate(guide, small[0], kappa[i : i + 1]):
             plans[i] = small
     deep = np.array([p is not whole for p in plans]) & (kappa < _LEAST_APART)
     if not np.any(deep):
-        return enclosed_curve(plans, discretised, least, finest, kappa, tolerance)
+        return enclosed_curve(plans, discretise, least, finest, kappa, tolerance)
     first = [whole if d else p for p, d in zip(plans, deep, strict=True)]
-    lower, upper = enclosed_curve(first, discretised, least, least, kappa, tolerance)
+    lower, upper = enclosed_curve(first, discretise, least, least, kappa, tolerance)
     wide = np.flatnonzero(deep & (upper - lower > _FAIR * upper))
     if wide.size:
         again = [plans[i] for i in wide]
-        low_end, high_end = enclosed_curve(again, discretised, least, least, kappa[wide], tolerance)
+        low_end, high_end = enclosed_curve(again, discretise, least, least, kappa[wide], tolerance)
         lower[wide] = np.maximum(lower[wide], low_end)
         upper[wide] = np.minimum(upper[wide], high_end)
     return lower, upper
 
 
-def _apart(guide: Saddle, small: Saddle, kappa: np.ndarray) -> bool:
+def _tails_dominate(guide: Saddle, small: Saddle, kappa: np.ndarray) -> bool:
     """Whether the level of ``kappa`` is much lower without the large losses."""
     level = _levels(small, kappa)
     spread = np.interp(level, small.level, small.spread)
@@ -93,7 +93,7 @@ def _apart(guide: Saddle, small: Saddle, kappa: np.ndarray) -> bool:
 
 def enclosed_curve(
     plans: list[tuple[Saddle, float]],
-    discretised: Callable[[float], Step],
+    discretise: Callable[[float], Step],
     least: float,
     finest: float,
     kappa: np.ndarray,
@@ -126,7 +126,7 @@ def enclosed_curve(
     lower, upper = kappa.copy(), np.ones_like(kappa)
     gap, aim = np.inf, tolerance
     for _ in range(_ROUNDS):
-        step = discretised(width)
+        step = discretise(width)
         slack = loosening(plans[0][0].steps, step)
         noise, again = np.full_like(kappa, np.inf), upper - lower > tolerance * upper
         too_long = False

@@ -89,7 +89,7 @@ def vmf_epsilon_converted(concentration: float, dimension: int, delta: float) ->
     """
     kappa, p = _checked_release(concentration, dimension)
     d = float(arguments.real("delta", delta, 0, 1, low_open=True))
-    epsilon, order = _converted(kappa, p, np.array([math.log(d)]))
+    epsilon, order = _convert_release(kappa, p, np.array([math.log(d)]))
     return ConvertedEpsilon(float(epsilon[0]), float(order[0]))
 
 
@@ -135,7 +135,7 @@ def vmf_epsilon_by_conversion(
     def account(slack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         each = -np.expm1((math.log1p(-d) - np.log1p(-slack)) / count) / q
         # a delta of one or more per release allows epsilon = 0
-        epsilon, order = _converted(kappa, p, np.log(np.minimum(each, 1.0)))
+        epsilon, order = _convert_release(kappa, p, np.log(np.minimum(each, 1.0)))
         sampled, _ = amplify(epsilon, 0.0, q)
         return compose(sampled, 0.0, count, slack)[0], order
 
@@ -292,7 +292,7 @@ def vmf_epsilon_by_renyi(
     for left in (best - 1, best):
         if left + 1 <= orders:
             pair = divergence[left - 1 : left + 1]
-            between = _between(float(left), pair, log_delta, rule == "moments")
+            between = _interpolate_epsilon(float(left), pair, log_delta, rule == "moments")
             found = min(found, between, key=lambda c: c.epsilon)
     return found
 
@@ -309,7 +309,7 @@ def _least_beyond(order: int, kappa: float, p: float, q: float, delta: float, st
     return float(np.min(epsilon_from_renyi(further, steps * exact, delta)))
 
 
-def _between(
+def _interpolate_epsilon(
     left: float, divergence: np.ndarray, log_delta: float, moments: bool
 ) -> ConvertedEpsilon:
     """Return the smallest epsilon at orders in ``[left, left + 1]``, by interpolation."""
@@ -330,7 +330,9 @@ def _between(
     return ConvertedEpsilon(float(result.fun), float(result.x))
 
 
-def _converted(kappa: float, p: float, log_delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _convert_release(
+    kappa: float, p: float, log_delta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return epsilon and order of one release without sub-sampling, for each ``log_delta``."""
     if kappa == 0.0:
         return np.zeros(log_delta.shape), np.full(log_delta.shape, 2.0)

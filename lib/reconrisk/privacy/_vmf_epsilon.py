@@ -132,10 +132,10 @@ def _bounds_at(
     step = _vmf_step.one_step(pair, width, *ends)
     slack = pair.steps * step.ratio_error * 1.01
     above, below = _tails_at(step, guide, rough, tolerance)
-    upper = _removed(above, delta * math.exp(-slack)) + slack
+    upper = _epsilon_removing(above, delta * math.exp(-slack)) + slack
     if _can_shrink(pair, upper):
         apart, _ = _tails_at(step, guide, -upper, tolerance)
-        upper = max(upper, _added(apart, delta) + slack)
+        upper = max(upper, _epsilon_adding(apart, delta) + slack)
     return _lower_bound(below, delta, rough), upper * (1.0 + 1e-14)
 
 
@@ -180,10 +180,10 @@ def _tails_at(step: Step, guide: Saddle, level: float, tolerance: float) -> tupl
 
 def _first(holds: Callable[[int], bool], pair: Tails) -> int:
     """Return the smallest index at which a monotone condition holds, the window's end if none."""
-    return _bisected(holds, pair.first - 1, pair.last + 1)
+    return _bisect(holds, pair.first - 1, pair.last + 1)
 
 
-def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
+def _bisect(holds: Callable[[int], bool], low: int, high: int) -> int:
     """Return the smallest index above ``low`` at which a monotone condition holds, or ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
@@ -200,10 +200,10 @@ def _first_around(holds: Callable[[int], bool], pair: Tails, start: int) -> int:
         low, high, step = max(low - step, bottom), low, 2 * step
     while high < top and not holds(high):
         low, high, step = high, min(high + step, top), 2 * step
-    return _bisected(holds, low, high)
+    return _bisect(holds, low, high)
 
 
-def _removed(pair: Tails, delta: float) -> float:
+def _epsilon_removing(pair: Tails, delta: float) -> float:
     """Return epsilon at ``delta`` of the dominating pair, for removing the record.
 
     Between two lattice points delta is linear in ``exp(epsilon)``.
@@ -228,15 +228,15 @@ def _removed(pair: Tails, delta: float) -> float:
     return max(min(max(inside, top - pair.width), top), 0.0)
 
 
-def _added(pair: Tails, delta: float) -> float:
+def _epsilon_adding(pair: Tails, delta: float) -> float:
     """Return epsilon at ``delta`` of the dominating pair, for adding the record."""
 
-    def too_much(index: int) -> bool:
+    def is_too_much(index: int) -> bool:
         place = np.array([index])
         ratio = np.exp(np.clip(-pair.log_ratio(place), -690.0, 690.0))
         return bool((pair.nu.down(place)[1] - ratio * pair.mu.down(place)[0])[0] > delta)
 
-    place = _first(too_much, pair)
+    place = _first(is_too_much, pair)
     if place == pair.first:
         return math.inf
     at = np.array([min(place, pair.last + 1 - 1)])
@@ -256,13 +256,13 @@ def _lower_bound(statistic: Tails, delta: float, rough: float) -> float:
     and no test rules anything out, so the search starts at ``rough``.
     """
 
-    def crossed(index: int) -> bool:
+    def is_crossed(index: int) -> bool:
         place = np.array([index])
         ratio = np.exp(np.minimum(statistic.log_ratio(place), 690.0))
         return bool((statistic.mu.up(place)[0] - ratio * statistic.nu.up(place)[1])[0] <= delta)
 
     start = int(statistic.index(np.array(rough)))
-    places = _first_around(crossed, statistic, start) + np.arange(-3, 4)
+    places = _first_around(is_crossed, statistic, start) + np.arange(-3, 4)
     power, level = statistic.mu.up(places)[0] - delta, statistic.nu.up(places)[1]
     valid = (power > 0.0) & (level > 1e-290)  # smaller levels are inaccurate
     if not np.any(valid):

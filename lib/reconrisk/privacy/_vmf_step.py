@@ -104,7 +104,7 @@ def _stiffness(pair: OppositePair, f: np.ndarray) -> np.ndarray:
     return kappa * s + np.sign(f) * steep + 3.0 * math.sqrt(m + kappa + 1.0) * f
 
 
-def _refined(pair: OppositePair, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _refine_intervals(pair: OppositePair, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Split intervals whose stiffness exceeds two; return the points and the original intervals."""
     owner = np.arange(points.size - 1)
     for _ in range(64):
@@ -124,7 +124,7 @@ def _tails(concentration: float, dimension: float) -> tuple[np.ndarray, np.ndarr
     """Return latitudes, symmetric about zero, and the mass of ``nu`` below and above each."""
     pair = OppositePair(concentration, dimension, 1.0, 1)
     end = _end(pair)
-    half, _ = _refined(pair, np.linspace(0.0, end, 33))
+    half, _ = _refine_intervals(pair, np.linspace(0.0, end, 33))
     points = np.concatenate([-half[:0:-1], half])
     middle, half_size = 0.5 * (points[1:] + points[:-1]), 0.5 * np.diff(points)
     mass = np.zeros(middle.size)
@@ -240,7 +240,7 @@ def _integrate(cells: _Cells, start: int, stop: int) -> np.ndarray:
 
     Under ``nu``, under ``mu``, and the parts of ``nu`` assigned to the cell's lower and upper end.
     """
-    points, owner = _refined(cells.pair, cells.edges(start, stop))
+    points, owner = _refine_intervals(cells.pair, cells.edges(start, stop))
     lower, size = points[:-1], np.diff(points)
     bottom = (cells.first + (start + owner) // 2) * cells.width
     # with 4 nodes exact to 1e-17 of the mass up to a stiffness of 0.1, with 8 nodes up to 2

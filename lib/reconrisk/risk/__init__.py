@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING
 from reconrisk import lazy
 
 if TYPE_CHECKING:
-    from reconrisk.risk._assess import KINDS, assess
+    from reconrisk.risk._assess import assess
+    from reconrisk.risk._catalogue import KINDS
     from reconrisk.risk._correlated import correlated_run, from_matrix_mechanism
     from reconrisk.risk._dp_events import from_dp_event
+    from reconrisk.risk._entries import THREAT_MODELS, Entry, Source, ThreatModel
     from reconrisk.risk._guarantees import from_guarantee
     from reconrisk.risk._judgement import Judgement
     from reconrisk.risk._kinds import POINTS, Kind, Method, Point, Setting
     from reconrisk.risk._least_noise import LeastNoise, least_noise
     from reconrisk.risk._opacus import from_opacus
     from reconrisk.risk._references import REFERENCES, Reference
-    from reconrisk.risk._report import (
-        SCHEMA_VERSION,
-        THREAT_MODELS,
-        Entry,
-        Report,
-        Source,
-        ThreatModel,
-    )
+    from reconrisk.risk._report import SCHEMA_VERSION, Report
     from reconrisk.risk._settings import (
         Questions,
         Record,

@@ -2,63 +2,15 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import reconrisk
 from reconrisk._types import DPSGD
+from reconrisk.risk._catalogue import KINDS
 from reconrisk.risk._composed import composed_numerically
-from reconrisk.risk._kinds import Kind, Setting, compute_entry
-from reconrisk.risk._leakage import CAPACITY, INFORMATION, UNBIASED
-from reconrisk.risk._membership import MATCHING, MEMBERSHIP
-from reconrisk.risk._networks import NETWORK
-from reconrisk.risk._reconstruction import ANY_ATTACK, CONVERSE, PRIOR_FREE
+from reconrisk.risk._kinds import Setting, compute_entry, setting_of
 from reconrisk.risk._report import SCHEMA_VERSION, Report
-from reconrisk.risk._settings import (
-    Questions,
-    Record,
-    SettingError,
-    TrainingRun,
-    TwoLayerModel,
-    run_of,
-)
+from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 
-__all__ = ["KINDS", "assess", "setting_of"]
-
-#: Every kind of entry by its name, in the report's order.
-KINDS: MappingProxyType[str, Kind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            *MEMBERSHIP,
-            *MATCHING,
-            *ANY_ATTACK,
-            *CONVERSE,
-            *PRIOR_FREE,
-            *INFORMATION,
-            *CAPACITY,
-            *UNBIASED,
-            *NETWORK,
-        )
-    }
-)
-
-
-def setting_of(
-    run: TrainingRun | DPSGD,
-    record: Record | None,
-    questions: Questions | None,
-    model: TwoLayerModel | None,
-) -> Setting:
-    """Return the setting of a report; raise SettingError if a part has the wrong type."""
-    parts = (
-        ("record", record, Record),
-        ("questions", questions, Questions),
-        ("model", model, TwoLayerModel),
-    )
-    for name, value, kind in parts:
-        if value is not None and not isinstance(value, kind):
-            raise SettingError(name, value, f"a {kind.__name__} or None")
-    return Setting(run_of(run), record or Record(), questions or Questions(), model)
+__all__ = ["assess"]
 
 
 def assess(

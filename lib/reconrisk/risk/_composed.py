@@ -19,7 +19,7 @@ from reconrisk import bounds, privacy
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.privacy._conversions import renyi_gaussian
 from reconrisk.privacy._phases import grouped_runs
-from reconrisk.risk._report import Interval
+from reconrisk.risk._entries import Interval
 from reconrisk.risk._settings import TrainingRun
 
 __all__ = ["composed_numerically", "distance_of", "epsilon_of", "success_at"]

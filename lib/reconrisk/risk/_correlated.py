@@ -10,7 +10,7 @@ from reconrisk.risk._settings import (
     SettingError,
     TrainingRun,
     number,
-    only,
+    reject_unknown,
     training_run,
     whole,
 )
@@ -131,7 +131,7 @@ def from_matrix_mechanism(
     if not isinstance(mechanism, MatrixMechanism):
         raise SettingError("mechanism", mechanism, "a MatrixMechanism")
     named = ("max_grad_norm", "parameters", "delta", "dataset_size", "notes")
-    only(settings, named, "beside correlated noise, which the mechanism describes")
+    reject_unknown(settings, named, "beside correlated noise, which the mechanism describes")
     if order not in ORDERS:
         raise SettingError("correlation order", order, f"one of {', '.join(ORDERS)}")
     sigma = float(mechanism.noise_multiplier)

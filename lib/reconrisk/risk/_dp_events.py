@@ -14,7 +14,7 @@ from reconrisk._types import DPSGD
 from reconrisk.privacy import Atoms, Group, Laplace
 from reconrisk.risk._guarantees import from_guarantee
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, in_phases, refuse_read
+from reconrisk.risk._settings import TrainingRun, phased_run, refuse_read
 
 __all__ = ["from_dp_event"]
 
@@ -67,7 +67,7 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
         raise ValueError("event must release something; it is empty")
     if all(isinstance(r, DPSGD) for r in found):
         phases = [(float(r.noise_multiplier), float(r.sampling_rate), int(r.steps)) for r in found]
-        return in_phases(phases, **settings)
+        return phased_run(phases, **settings)
     concentrated = [r for r in found if isinstance(r, float)]
     if concentrated:
         return from_guarantee({"rho": math.fsum([*concentrated, *_rho(found)])}, **settings)
@@ -110,11 +110,11 @@ def _releases(event: Any, depth: int) -> list[_Found]:
         case events.SelfComposedDpEvent():
             if event.count == 0:
                 return []
-            return [_repeated(r, event.count) for r in _releases(event.event, depth + 1)]
+            return [_repeat(r, event.count) for r in _releases(event.event, depth + 1)]
         case events.ComposedDpEvent():
             return [release for one in event.events for release in _releases(one, depth + 1)]
         case events.PoissonSampledDpEvent():
-            return _sampled(event.sampling_probability, _releases(event.event, depth + 1))
+            return _merge_sampled(event.sampling_probability, _releases(event.event, depth + 1))
         case events.DpEvent():
             return [_one(event)]
     raise TypeError(f"event must be a DpEvent of dp_accounting; got {type(event).__name__}")
@@ -153,7 +153,7 @@ def _phase(name: str, noise: float, rate: float = 1.0, steps: int = 1) -> DPSGD:
     return DPSGD(*phase_of_history(name, (noise, rate, steps)))
 
 
-def _repeated(release: _Found, count: int) -> _Found:
+def _repeat(release: _Found, count: int) -> _Found:
     arguments.integer("SelfComposedDpEvent, steps,", count, 1, 1e15)
     if isinstance(release, float):
         return release * count
@@ -202,7 +202,7 @@ def _close(found: Sequence[float], expected: Sequence[float]) -> bool:
     )
 
 
-def _sampled(probability: float, inner: list[_Found]) -> list[_Found]:
+def _merge_sampled(probability: float, inner: list[_Found]) -> list[_Found]:
     """Merge the releases on one Poisson sample into one step."""
     if not inner:
         return []

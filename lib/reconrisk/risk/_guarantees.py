@@ -9,7 +9,14 @@ from typing import Any
 from reconrisk import bounds, privacy
 from reconrisk._types import Enclosure
 from reconrisk.bounds import Guarantee
-from reconrisk.risk._settings import SettingError, TrainingRun, number, only, remarks, whole
+from reconrisk.risk._settings import (
+    SettingError,
+    TrainingRun,
+    number,
+    reject_unknown,
+    remarks,
+    whole,
+)
 
 __all__ = ["FORMS", "from_guarantee"]
 
@@ -76,7 +83,9 @@ def from_guarantee(
     'does not follow from (3, 1e-05)-differential privacy alone: it needs the noise'
     """
     together = whole("group_size", group_size, 1, 1e4)
-    only(settings, ("delta", "dataset_size", "notes"), "beside a guarantee, which says all")
+    reject_unknown(
+        settings, ("delta", "dataset_size", "notes"), "beside a guarantee, which says all"
+    )
     size = settings.get("dataset_size")
     found, delta = _guarantee(guarantee, together)
     return TrainingRun(
@@ -93,7 +102,7 @@ def from_guarantee(
         epochs=None,
         delta=number("delta", settings.get("delta", delta), 1e-100, 1, high_open=True),
         notes=(
-            f"Of the mechanism only {found.words} is known.",
+            f"Of the mechanism only {found.description} is known.",
             *remarks(settings.get("notes", ())),
         ),
         group_size=together,
@@ -105,7 +114,7 @@ def _guarantee(given: Any, k: int) -> tuple[Guarantee, float]:
     """Return the guarantee of a group and the delta at which to report."""
     if isinstance(given, Mapping):
         return _of_fields(given, k)
-    if hasattr(given, "success") and hasattr(given, "words"):
+    if hasattr(given, "success") and hasattr(given, "description"):
         return (given if k == 1 else _Grouped(given, k)), 1e-5
     try:
         found = bounds.LossDistribution(given)
@@ -160,32 +169,32 @@ def _approximate(given: dict[str, Any], k: int) -> _Made:
         grown = {**given, "epsilon": k * e, "delta": min(d * share, 1.0 - 1e-12)}
         one = bounds.ApproximateDP(**grown)
         d = grown["delta"]
-        one.words += f" for groups of {k}"
+        one.description += f" for groups of {k}"
     return one, d if d >= 1e-100 else 1e-5
 
 
 def _concentrated(given: dict[str, Any], k: int) -> _Made:
     rho = number("guarantee rho", given["rho"], 1e-9, 1e6)
-    return _named(bounds.ZeroConcentratedDP(rho * k * k), k), 1e-5
+    return _name_group(bounds.ZeroConcentratedDP(rho * k * k), k), 1e-5
 
 
 def _gaussian(given: dict[str, Any], k: int) -> _Made:
     mu = number("guarantee mu", given["mu"], 1e-6, 1e6)
-    return _named(bounds.gaussian_dp(mu * k), k), 1e-5
+    return _name_group(bounds.gaussian_dp(mu * k), k), 1e-5
 
 
-def _named(one: Any, k: int) -> Any:
+def _name_group(one: Any, k: int) -> Any:
     if k > 1:
-        one.words += f", for groups of {k}"
+        one.description += f", for groups of {k}"
     return one
 
 
 def _renyi(given: dict[str, Any], k: int) -> _Made:
-    return _grouped(bounds.RenyiDP(given["orders"], given["divergences"]), k)
+    return _group(bounds.RenyiDP(given["orders"], given["divergences"]), k)
 
 
 def _trade_off(given: dict[str, Any], k: int) -> _Made:
-    return _grouped(bounds.TradeOff(given["false_positives"], given["false_negatives"]), k)
+    return _group(bounds.TradeOff(given["false_positives"], given["false_negatives"]), k)
 
 
 def _laplace(given: dict[str, Any], k: int) -> _Made:
@@ -196,7 +205,7 @@ def _laplace(given: dict[str, Any], k: int) -> _Made:
     words = f"Laplace noise of scale {scale:g}"
     if one.steps > 1 or one.sampling_rate < 1.0:
         words += f", {one.steps:,} releases at sampling rate {one.sampling_rate:g}"
-    return _named(bounds.Releases([one], words), k), 1e-5
+    return _name_group(bounds.Releases([one], words), k), 1e-5
 
 
 def _answers(given: dict[str, Any], k: int) -> _Made:
@@ -209,12 +218,12 @@ def _answers(given: dict[str, Any], k: int) -> _Made:
         # any two records: the sharp bound of pure local privacy
         truth = 1.0 - noise + noise / kinds
         found: Any = bounds.ApproximateDP(math.log(truth * kinds / noise), 0.0, "replace")
-        found.words = words
-        return _grouped(found, k)
-    return _grouped(bounds.Releases([one], f"{words}, {steps:,} answers"), k)
+        found.description = words
+        return _group(found, k)
+    return _group(bounds.Releases([one], f"{words}, {steps:,} answers"), k)
 
 
-def _grouped(one: Guarantee, k: int) -> _Made:
+def _group(one: Guarantee, k: int) -> _Made:
     return (one if k == 1 else _Grouped(one, k)), 1e-5
 
 
@@ -234,7 +243,7 @@ class _Grouped:
 
     def __init__(self, one: Guarantee, size: int) -> None:
         self._one, self._size = one, size
-        self.words = f"{one.words}, for groups of {size}"
+        self.description = f"{one.description}, for groups of {size}"
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
@@ -245,8 +254,8 @@ class _Grouped:
 
     def delta(self, epsilon: float) -> Enclosure:
         """Refuse: no closed form."""
-        raise ValueError(f"group_size must be 1 for the delta of {self._one.words}")
+        raise ValueError(f"group_size must be 1 for the delta of {self._one.description}")
 
     def epsilon(self, delta: float) -> Enclosure:
         """Refuse: no closed form."""
-        raise ValueError(f"group_size must be 1 for the epsilon of {self._one.words}")
+        raise ValueError(f"group_size must be 1 for the epsilon of {self._one.description}")

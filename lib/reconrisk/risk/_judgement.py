@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from scipy import special as sc
 
-from reconrisk.risk._assess import KINDS
+from reconrisk.risk._catalogue import KINDS
 from reconrisk.risk._correlated import CorrelatedRun, given_noise
+from reconrisk.risk._entries import Entry
 from reconrisk.risk._kinds import Point, Setting, compute_entry
 from reconrisk.risk._least_noise import least_noise
 from reconrisk.risk._numbers import chance, number
-from reconrisk.risk._report import Entry
-from reconrisk.risk._settings import TrainingRun
 from reconrisk.risk._warnings import dataset_size
 
-if TYPE_CHECKING:
-    from reconrisk.risk._report import Report
-
-__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "seen_at"]
+__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "thumbnail_psnr"]
 
 #: epsilon up to which protection is called strong and reasonable (Ponomareva et al. 2023)
 STRONG, REASONABLE = 1.0, 10.0
@@ -66,12 +61,14 @@ class Judgement:
     references: tuple[str, ...] = ()
 
 
-def judgements(report: Report) -> tuple[Judgement, ...]:
+def judgements(setting: Setting, entries: Sequence[Entry]) -> tuple[Judgement, ...]:
     """Judge a report in plain words.
 
     Parameters
     ----------
-    report : Report
+    setting : Setting
+    entries : sequence of Entry
+        Of the report.
 
     Returns
     -------
@@ -82,7 +79,7 @@ def judgements(report: Report) -> tuple[Judgement, ...]:
     -----
     Cost: some enclosures of the success, most of them for the least noise that halves the risk.
     """
-    asked = _Asked(report)
+    asked = _Asked(setting, entries)
     written: tuple[Callable[[_Asked], Judgement], ...] = (
         _membership, _matching, _attribute, _picture, _any_attack, _final_model, _anonymity,
         _halving,
@@ -93,17 +90,16 @@ def judgements(report: Report) -> tuple[Judgement, ...]:
 class _Asked:
     """Entries of a report, those that it does not hold computed for its settings."""
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
-        self.run: TrainingRun = report.run
-        self._setting = Setting(report.run, report.record, report.questions, report.model)
+    def __init__(self, setting: Setting, entries: Sequence[Entry]) -> None:
+        self.setting, self.entries = setting, entries
+        self.run, self.record = setting.run, setting.record
 
     def entry(self, kind: str, at: str = "", value: float = 0.0) -> Entry:
         """Return an entry, at a value of its question."""
-        for entry in self.report.kind(kind):
-            if not at or entry.at == ((at, value),):
+        for entry in self.entries:
+            if entry.kind == kind and (not at or entry.at == ((at, value),)):
                 return entry
-        return compute_entry(KINDS[kind], self._setting, Point(at, value) if at else None)
+        return compute_entry(KINDS[kind], self.setting, Point(at, value) if at else None)
 
     def success(self, candidates: int) -> float:
         """Return the certified success of any attack that has a list of candidates."""
@@ -157,7 +153,11 @@ def _mu(asked: _Asked) -> float | None:
     run = asked.run
     if run.gaussian and run.sampling_rate == 1.0:
         return math.sqrt(run.steps) / run.effective_noise
-    pairs = [(r.at[0][1], r.upper) for r in asked.report.kind("power") if r.upper is not None]
+    pairs = [
+        (entry.at[0][1], entry.upper)
+        for entry in asked.entries
+        if entry.kind == "power" and entry.upper is not None
+    ]
     pairs += [(1.0 / n, asked.success(n)) for n in (2, 10, 1000, 1_000_000)]
     if any(success >= 1.0 for _, success in pairs):
         return None
@@ -207,7 +207,7 @@ def _attribute(asked: _Asked) -> Judgement:
     return Judgement("attribute", question, verdict, text, ("rero",), ("kulynych2025",))
 
 
-def seen_at(psnr: float, dimension: int) -> float:
+def thumbnail_psnr(psnr: float, dimension: int) -> float:
     """Return the PSNR of a picture with white noise averaged to a grey thumbnail, in dB."""
     return psnr + 10.0 * math.log10(max(1.0, dimension / PICTURE_SIDE**2))
 
@@ -229,9 +229,9 @@ def _picture(asked: _Asked) -> Judgement:
     psnr, error = asked.entry("psnr"), asked.entry("mse")
     if psnr.value is None or error.value is None:
         return Judgement("picture", question, "not judged", _unknown(asked, "psnr"), kinds)
-    dimension, span = asked.report.record.dimension, asked.report.record.data_range
+    dimension, span = asked.record.dimension, asked.record.data_range
     assert dimension is not None and span is not None
-    seen = seen_at(psnr.value, dimension)
+    seen = thumbnail_psnr(psnr.value, dimension)
     verdict, words = picture_words(seen)
     noise = math.sqrt(error.value) / span
     text = (
@@ -277,7 +277,7 @@ def _any_attack(asked: _Asked) -> Judgement:
         f"All releases together tell at most {_bits(bits)} about a record, on average. To single "
         "out one person of a million takes 20 bits"
     )
-    dimension = asked.report.record.dimension
+    dimension = asked.record.dimension
     if dimension is not None:
         text += f", to rebuild {dimension:,} values to half their range {dimension:,} bits"
     return Judgement("any_attack", question, verdict, text + ".", kinds)
@@ -331,13 +331,13 @@ def _halving(asked: _Asked) -> Judgement:
         )
         return Judgement("halving", question, "nothing needed", text, ("rero",))
     if run.guarantee is not None:
-        text = f"Not computed: {run.guarantee.words} is all that the report knows of the run."
+        text = f"Not computed: {run.guarantee.description} is all that the report knows of the run."
         if run.guarantee_of_noise:
             text = "Not computed for this sampler: assess runs with more noise side by side."
         return Judgement("halving", question, "not judged", text, ("rero",))
     goal = 0.1 + 0.5 * (ten - 0.1)
     try:
-        found = least_noise("rero", goal, run, asked.report.record, at=10).run
+        found = least_noise("rero", goal, run, asked.record, at=10).run
     except (ValueError, TypeError, ArithmeticError) as error:
         return Judgement("halving", question, "not judged", f"Not computed: {error}.", ("rero",))
     words = "noise multiplier" if run.gaussian else "concentration"
@@ -370,11 +370,11 @@ def _steps_for(asked: _Asked, goal: float) -> int | None:
         return None
     if isinstance(asked.run, CorrelatedRun):  # its steps are not those of the training
         return None
-    report, low, high = asked.report, 0, asked.run.steps
+    low, high = 0, asked.run.steps
     while high - low > max(1, low // 20):
         middle = max(low + 1, math.isqrt(max(low, 1) * high))
-        fewer = replace(report, run=replace(asked.run, steps=middle), entries=())
-        if _Asked(fewer).success(10) <= goal:
+        fewer = replace(asked.setting, run=replace(asked.run, steps=middle))
+        if _Asked(fewer, ()).success(10) <= goal:
             low = middle
         else:
             high = middle

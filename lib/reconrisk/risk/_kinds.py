@@ -6,10 +6,28 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from reconrisk.risk._report import Entry, Interval, Source, entry_key
-from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk._types import DPSGD
+from reconrisk.risk._entries import Entry, Interval, Source, entry_key
+from reconrisk.risk._settings import (
+    Questions,
+    Record,
+    SettingError,
+    TrainingRun,
+    TwoLayerModel,
+    run_of,
+)
 
-__all__ = ["POINTS", "Compute", "Kind", "Method", "Point", "Setting", "compute_entry", "log_prior"]
+__all__ = [
+    "POINTS",
+    "Compute",
+    "Kind",
+    "Method",
+    "Point",
+    "Setting",
+    "compute_entry",
+    "log_prior",
+    "setting_of",
+]
 
 #: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {
@@ -62,6 +80,24 @@ class Setting:
             span = self.record.data_range
             return () if span is None else (0.01 * span * span,)
         return getattr(self.questions, POINTS[name])
+
+
+def setting_of(
+    run: TrainingRun | DPSGD,
+    record: Record | None,
+    questions: Questions | None,
+    model: TwoLayerModel | None,
+) -> Setting:
+    """Return the setting of a report; raise SettingError if a part has the wrong type."""
+    parts = (
+        ("record", record, Record),
+        ("questions", questions, Questions),
+        ("model", model, TwoLayerModel),
+    )
+    for name, value, kind in parts:
+        if value is not None and not isinstance(value, kind):
+            raise SettingError(name, value, f"a {kind.__name__} or None")
+    return Setting(run_of(run), record or Record(), questions or Questions(), model)
 
 
 @dataclass(frozen=True)
@@ -168,7 +204,7 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
         source=Source("", "Trade-off curve of the guarantee", "", _FUNCTION),
         definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
         assumptions=(
-            f"The mechanism keeps {run.guarantee.words}, and nothing else is known of it.",
+            f"The mechanism keeps {run.guarantee.description}, and nothing else is known of it.",
         ),
         tightness="Some mechanism with this guarantee allows as much; yours may allow less.",
     )
@@ -177,7 +213,7 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
 _FUNCTION = "reconrisk.bounds.ApproximateDP"
 
 
-def _unanswered(kind: Kind, run: TrainingRun) -> str:
+def _refuse_composed(kind: Kind, run: TrainingRun) -> str:
     """Return why a kind has no answer for several phases, or for groups; "" if it has one."""
     sampled = run.sampling_rate < 1.0
     if run.phases and kind.threat_model == "prior_free":
@@ -209,7 +245,7 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
     missing = tuple(name for name in kind.needs if setting.get(name) is None)
     nothing = Interval(None, None)
     if method is None and setting.run.guarantee is not None:
-        words = setting.run.guarantee.words
+        words = setting.run.guarantee.description
         reason = f"does not follow from {words} alone"
         if not setting.run.guarantee_of_noise:
             reason += ": it needs the noise"
@@ -219,7 +255,7 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
         return _entry(kind, None, point, nothing, f"nothing is known for {name} noise")
     if missing:
         return _entry(kind, method, point, nothing, f"needs {', '.join(missing)}", missing)
-    reason = _unanswered(kind, setting.run) or method.refuse(setting, point)
+    reason = _refuse_composed(kind, setting.run) or method.refuse(setting, point)
     if reason:
         return _entry(kind, method, point, nothing, reason)
     try:

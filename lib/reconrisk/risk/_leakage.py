@@ -11,9 +11,9 @@ from scipy import special as sc
 
 from reconrisk import arguments, bounds
 from reconrisk.privacy._phases import grouped_runs
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._membership import AS_FULL, INFORMED
-from reconrisk.risk._report import Interval, Source
 
 __all__ = ["CAPACITY", "INFORMATION", "UNBIASED"]
 
@@ -38,8 +38,7 @@ def _mutual(setting: Setting, point: Point | None) -> Interval:
 def _fano(setting: Setting, point: Point | None, distance: float = 2.0) -> Interval:
     assert point is not None
     information = _information(setting, point, distance)
-    value = float(bounds.fano_success(information, point.value, log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.fano_success(information, point.value, log=True))
 
 
 _GUO = Source(
@@ -165,8 +164,7 @@ def _capacity_run(setting: Setting, point: Point | None) -> Interval:
 
 
 def _capacity_success(setting: Setting, point: Point | None) -> Interval:
-    value = min(log_prior(point) + _capacity_of_all(setting), 0.0)
-    return Interval.of_logs(value, value)
+    return Interval.of_log(min(log_prior(point) + _capacity_of_all(setting), 0.0))
 
 
 def _whole_batch(setting: Setting, point: Point | None) -> Interval:
@@ -177,8 +175,7 @@ def _whole_batch(setting: Setting, point: Point | None) -> Interval:
     log_number = sc.gammaln(size + 1.0) - sc.gammaln(batch + 1.0) - sc.gammaln(size - batch + 1.0)
     # the three log factorials cancel in part: allow for their rounding errors
     slack = 1e-15 * float(sc.gammaln(size + 1.0))
-    value = min(found.lower - float(log_number) + slack, 0.0)
-    return Interval.of_logs(value, value)
+    return Interval.of_log(min(found.lower - float(log_number) + slack, 0.0))
 
 
 _GAUSSIAN = Source(

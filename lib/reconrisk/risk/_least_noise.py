@@ -13,10 +13,10 @@ from scipy import optimize
 from reconrisk._types import DPSGD
 from reconrisk.privacy._phases import grouped_runs
 from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE
-from reconrisk.risk._assess import KINDS, setting_of
+from reconrisk.risk._catalogue import KINDS
 from reconrisk.risk._correlated import CorrelatedRun, given_noise
-from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, compute_entry
-from reconrisk.risk._report import Entry
+from reconrisk.risk._entries import Entry
+from reconrisk.risk._kinds import POINTS, Kind, Point, Setting, compute_entry, setting_of
 from reconrisk.risk._settings import (
     LEAST_NOISE,
     MOST_CONCENTRATION,
@@ -139,7 +139,9 @@ def least_noise(
     chosen = _kind(kind)
     if setting.run.guarantee is not None and not setting.run.guarantee_of_noise:
         raise SettingError(
-            "run", setting.run.guarantee.words, "a mechanism with noise, not a guarantee alone"
+            "run",
+            setting.run.guarantee.description,
+            "a mechanism with noise, not a guarantee alone",
         )
     value = number("limit", limit, -1e300, 1e300)
     if chosen.unit == "probability":

@@ -7,8 +7,8 @@ import math
 
 from reconrisk import bounds
 from reconrisk.risk._composed import composed_numerically, distance_of, epsilon_of, success_at
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
-from reconrisk.risk._report import Interval, Source
 from reconrisk.risk._settings import TrainingRun
 
 __all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP", "POISSON"]
@@ -202,12 +202,10 @@ def _refuse_bayes_vmf(setting: Setting, point: Point | None) -> str:
 
 def _renyi(setting: Setting, point: Point | None) -> Interval:
     run = setting.run
-    value = float(
-        bounds.rero_rdp(
-            run.effective_noise, log_prior_success=log_prior(point), steps=run.steps, log=True
-        )
+    prior = log_prior(point)
+    return Interval.of_log(
+        bounds.rero_rdp(run.effective_noise, log_prior_success=prior, steps=run.steps, log=True)
     )
-    return Interval.of_logs(value, value)
 
 
 AS_FULL = (

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from reconrisk import bounds, special
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting
-from reconrisk.risk._report import Interval, Source
 from reconrisk.risk._settings import TwoLayerModel
 
 __all__ = ["NETWORK"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from reconrisk.risk._report import Entry
-    from reconrisk.risk._settings import Record
+from reconrisk.risk._entries import Entry
+from reconrisk.risk._settings import Record
 
 __all__ = ["chance", "describe_value", "number", "says_nothing", "short"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, in_phases, refuse_read, remarks
+from reconrisk.risk._settings import TrainingRun, phased_run, refuse_read, remarks
 
 __all__ = ["from_opacus"]
 
@@ -58,7 +58,7 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     if settings.get("sampler", "poisson") == "poisson":
         note += "; Poisson sampling is assumed"
     notes = (note, *remarks(settings.pop("notes", ())))
-    return in_phases(phases, notes=notes, **settings)
+    return phased_run(phases, notes=notes, **settings)
 
 
 def _history(source: Any) -> list | tuple:
@@ -70,11 +70,11 @@ def _history(source: Any) -> list | tuple:
     if not isinstance(found, list | tuple):
         raise TypeError(
             "from_opacus takes a PrivacyEngine, an accountant, its state_dict() or its history, a "
-            f"list of (noise_multiplier, sample_rate, steps); got {_shortened(source)}"
+            f"list of (noise_multiplier, sample_rate, steps); got {_shorten(source)}"
         )
     return found
 
 
-def _shortened(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from reconrisk import arguments
 from reconrisk._types import DPSGD
 
-__all__ = ["Phase", "gathered", "listed", "one_run", "phase_of_history"]
+__all__ = ["Phase", "merge_equal_phases", "describe_phases", "one_run", "phase_of_history"]
 
 Phase = tuple[float, float, int]
 #: phases that a note spells out
 _MOST_LISTED = 4
 
 
-def gathered(phases: Iterable[Phase]) -> tuple[DPSGD, ...]:
+def merge_equal_phases(phases: Iterable[Phase]) -> tuple[DPSGD, ...]:
     """Return phases with the steps of equal noise and sampling rate added up.
 
     Raises
@@ -55,7 +55,7 @@ def equivalent_noise(phases: Sequence[DPSGD]) -> float:
     return least * math.sqrt(total / information)
 
 
-def listed(phases: Sequence[DPSGD]) -> str:
+def describe_phases(phases: Sequence[DPSGD]) -> str:
     """Return phases in words, of any number, in one line."""
     words = [
         f"sigma {p.noise_multiplier:g}, q {p.sampling_rate:g}, {p.steps:,} steps" for p in phases

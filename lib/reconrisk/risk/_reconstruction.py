@@ -9,131 +9,16 @@ from collections.abc import Callable
 import numpy as np
 
 from reconrisk import arguments, bounds, special
+from reconrisk.bounds._selections import selection_log_enclosure, selection_mean
 from reconrisk.risk._composed import success_at
+from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import Kind, Method, Point, Setting
 from reconrisk.risk._membership import INFORMED, POISSON
-from reconrisk.risk._report import Interval, Source
 
-__all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE", "expectation", "mixture"]
+__all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE"]
 
 #: largest error of a pixel that counts as hit, as a share of the range (paper C, Appendix I)
 _PIXEL = 32.0 / 255.0
-#: blocks of counts where the binomial law has its mass, elsewhere, and in total at most
-_BLOCKS_NEAR, _BLOCKS_FAR, _MOST_BLOCKS = 128, 32, 1000
-#: width of a mixture's log at which refinement ends, and how far below it a block is negligible
-_NARROW, _NEGLIGIBLE = 1e-6, 30.0
-
-LogTail = Callable[[np.ndarray], np.ndarray]
-#: rows: first count, last count, lower and upper bound on the log of a block's share of the sum
-Blocks = np.ndarray
-
-
-# Copies of a record: K ~ Binomial(T, q) ----------------------------------------------------------
-
-
-def mixture(log_tail: LogTail, steps: int, rate: float) -> tuple[float, float]:
-    """Enclose the log of ``E tail(K)``, with K the number of steps that sample the record.
-
-    Parameters
-    ----------
-    log_tail : callable
-        Log of a probability that increases with the number of copies, from one copy on; without
-        a copy the probability is zero.
-    steps, rate
-        T and q: ``K ~ Binomial(T, q)``.
-
-    Returns
-    -------
-    low, high : float
-
-    Notes
-    -----
-    Counts are grouped in blocks, bounded by the values at their ends. Blocks that matter are
-    halved until the enclosure is narrow or there are too many. Cost: some hundreds of tails, and
-    ``18 sqrt(T q (1 - q))`` binomial probabilities.
-    """
-    if rate == 1.0:
-        value = float(log_tail(np.array([float(steps)]))[0])
-        return value, value
-
-    def bounded(first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray) -> Blocks:
-        return np.stack([first, last, low + log_tail(first), high + log_tail(last)])
-
-    with np.errstate(invalid="ignore"):
-        blocks = bounded(*_blocks(steps, rate))
-        while True:
-            low, high = (np.logaddexp.reduce(row) for row in blocks[2:])
-            wide = (blocks[1] > blocks[0]) & (blocks[3] > high - _NEGLIGIBLE)
-            if high - low < _NARROW or not np.any(wide) or blocks.shape[1] > _MOST_BLOCKS:
-                break
-            halves = _halves(blocks[0, wide], blocks[1, wide])
-            parts = bounded(*halves, *_block_mass(*halves, steps, rate))
-            # halving a block helps only if one of its bounds gets tighter
-            better = np.logaddexp.reduce(parts[3].reshape(2, -1), axis=0) < blocks[3, wide]
-            better |= np.logaddexp.reduce(parts[2].reshape(2, -1), axis=0) > blocks[2, wide]
-            if not np.any(better):
-                break
-            blocks = np.concatenate([blocks[:, ~wide], parts], axis=1)
-    slack = 1e-11 * (1.0 + abs(float(high)) if high > -np.inf else 1.0)
-    return float(low) - slack, min(float(high) + slack, 0.0)
-
-
-def _halves(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Split blocks in two, at the geometric mean of their ends where they are wide."""
-    middle = np.floor(np.where(last > 4.0 * first, np.sqrt(first * last), 0.5 * (first + last)))
-    return np.concatenate([first, middle + 1.0]), np.concatenate([middle, last])
-
-
-def _block_mass(
-    first: np.ndarray, last: np.ndarray, steps: int, rate: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on the log of each block's mass: number of counts times least and most probability."""
-    mode = math.floor((steps + 1.0) * rate)
-    ends = special.log_binomial_pmf(np.stack([first, last]), float(steps), rate)
-    top = float(special.log_binomial_pmf(float(mode), float(steps), rate))
-    most = np.where((first < mode) & (last > mode), top, ends.max(axis=0))
-    log_count = np.log(last - first + 1.0)
-    return log_count + ends.min(axis=0), log_count + most
-
-
-def _blocks(steps: int, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """First and last counts of blocks that cover 1, ..., T, and bounds on their log masses."""
-    mean, spread = steps * rate, math.sqrt(steps * rate * (1.0 - rate))
-    low = max(1.0, math.floor(mean - 9.0 * spread - 10.0))
-    high = min(float(steps), max(low, math.ceil(mean + 9.0 * spread + 10.0)))
-    near = np.arange(low, high + 0.5)
-    log_pmf = special.log_binomial_pmf(near, float(steps), rate)
-    starts = np.linspace(0, near.size, min(near.size, _BLOCKS_NEAR), endpoint=False).astype(int)
-    mass = np.logaddexp.reduceat(log_pmf, starts)
-    ends = np.unique(np.rint(np.geomspace(1.0, steps, _BLOCKS_FAR)))
-    below = np.append(ends[ends < low], low)
-    above = np.append(high, ends[ends > high])
-    first = np.concatenate([below[:-1], above[:-1] + 1.0])
-    last = np.concatenate([below[1:] - 1.0, above[1:]])
-    far = _block_mass(first, last, steps, rate)
-    return (
-        np.concatenate([near[starts], first]),
-        np.concatenate([near[starts[1:]] - 1.0, [high], last]),
-        np.concatenate([mass, far[0]]),
-        np.concatenate([mass, far[1]]),
-    )
-
-
-def expectation(
-    value: Callable[[np.ndarray], np.ndarray], steps: int, rate: float, *, least: int = 1
-) -> float:
-    """Mean of a smooth function of the number of copies, given at least ``least`` of them."""
-    if rate == 1.0:
-        return float(value(np.array([float(steps)]))[0])
-    mean, spread = steps * rate, math.sqrt(steps * rate * (1.0 - rate))
-    low = max(float(least), math.floor(mean - 12.0 * spread - 40.0))
-    high = min(float(steps), math.ceil(mean + 12.0 * spread + 40.0))
-    counts = np.arange(low, high + 0.5)
-    weights = np.exp(special.log_binomial_pmf(counts, float(steps), rate))
-    if not weights.sum() > 0.0:
-        raise ValueError("the record takes part too rarely for an average over its copies")
-    return float(weights @ value(counts) / weights.sum())
-
 
 # Every attack on a random record -----------------------------------------------------------------
 
@@ -246,10 +131,14 @@ def _converse(function: str) -> Source:
 
 
 _TOLD = "It holds also for an attacker who is told which steps took the record."
-_LEAST = (
+_ERROR_FLOOR = Method(
+    _mse_any_network,
+    _converse("mse_floor_uniform"),
+    "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
+    (_ANY, _BOX, _TOLD, INFORMED, POISSON),
     "No bound for one record: it averages over records, and real images, far from uniform, can be "
     "rebuilt better. Not known to be attained; where N sigma^2 is small the linear layer leaves "
-    "far more."
+    "far more.",
 )
 
 CONVERSE = (
@@ -307,20 +196,8 @@ CONVERSE = (
         direction="lower bound on error",
         riskier="smaller",
         needs=("dimension", "data_range"),
-        gaussian=Method(
-            _mse_any_network,
-            _converse("mse_floor_uniform"),
-            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
-            _LEAST,
-        ),
-        vmf=Method(
-            _mse_any_network,
-            _converse("mse_floor_uniform"),
-            "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-            (_ANY, _BOX, _TOLD, INFORMED, POISSON),
-            _LEAST,
-        ),
+        gaussian=_ERROR_FLOOR,
+        vmf=_ERROR_FLOOR,
     ),
 )
 
@@ -412,7 +289,7 @@ def _mse_shrunk(setting: Setting, point: Point | None) -> Interval:
         # without a copy the estimate is zero
         return (sigma * norm) ** 2 / (count + n * sigma * sigma)
 
-    return Interval.exactly(expectation(error, *_steps_and_rate(setting), least=0))
+    return Interval.exactly(selection_mean(error, *_steps_and_rate(setting), least=0))
 
 
 def _mse_single_row(setting: Setting, point: Point | None) -> Interval:
@@ -422,22 +299,19 @@ def _mse_single_row(setting: Setting, point: Point | None) -> Interval:
 def _mse_tail_one(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     n, norm = setting.need("dimension"), setting.need("data_norm")
-    value = float(bounds.mse_tail(point.value, n, _noise(setting), norm, log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail(point.value, n, _noise(setting), norm, log=True))
 
 
 def _mse_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    value = float(bounds.mse_tail_sampled(*args, *_steps_and_rate(setting), log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail_sampled(*args, *_steps_and_rate(setting), log=True))
 
 
 def _mse_tail_shrunk(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    value = float(bounds.mse_tail_shrunk(*args, setting.run.steps, log=True))
-    return Interval.of_logs(value, value)
+    return Interval.of_log(bounds.mse_tail_shrunk(*args, setting.run.steps, log=True))
 
 
 def _refuse_sampling(setting: Setting, point: Point | None) -> str:
@@ -450,29 +324,26 @@ def _refuse_sampling(setting: Setting, point: Point | None) -> str:
 def _best_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     args = point.value, setting.need("dimension"), _noise(setting), setting.need("data_norm")
-    found = mixture(lambda k: bounds.mse_tail_sphere(*args, k, log=True), *_steps_and_rate(setting))
-    if found[1] < 0.0 and setting.run.sampling_rate < 1.0:
-        # an attacker to whom no step shows the record may still guess
-        never = setting.run.steps * math.log1p(-setting.run.sampling_rate)
-        guess = never + _log_cap(setting, point)
-        found = float(np.logaddexp(found[0], guess)), float(np.logaddexp(found[1], guess))
-    return Interval.of_logs(*found)
+    found = selection_log_enclosure(
+        lambda k: bounds.mse_tail_sphere(*args, k, log=True),
+        *_steps_and_rate(setting),
+        unselected=_log_cap(setting, point),  # whom no step shows the record may still guess
+    )
+    return Interval.of_logs(found.lower, found.upper)
 
 
 def _psnr(setting: Setting, point: Point | None) -> Interval:
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
     one = float(bounds.expected_psnr(n, _noise(setting), norm, span))
-    gain = expectation(lambda k: 10.0 * np.log10(k), *_steps_and_rate(setting))
+    gain = selection_mean(lambda k: 10.0 * np.log10(k), *_steps_and_rate(setting))
     return Interval.exactly(one + gain)
 
 
 def _psnr_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
     n, norm, span = (setting.need(k) for k in ("dimension", "data_norm", "data_range"))
-    steps, rate = _steps_and_rate(setting)
-    args = point.value, n, _noise(setting), norm, span, steps, rate
-    value = float(bounds.psnr_tail_sampled(*args, log=True))
-    return Interval.of_logs(value, value)
+    args = point.value, n, _noise(setting), norm, span, *_steps_and_rate(setting)
+    return Interval.of_log(bounds.psnr_tail_sampled(*args, log=True))
 
 
 def _contrast(setting: Setting) -> float:
@@ -488,20 +359,15 @@ def _ncc(setting: Setting, point: Point | None) -> Interval:
         with np.errstate(divide="ignore"):
             return np.log(bounds.expected_ncc(n, sigma, contrast, count))
 
-    low, high = mixture(log_value, steps, rate)
-    found = Interval.of_logs(low, high)
+    logs = selection_log_enclosure(log_value, steps, rate)
+    found = Interval.of_logs(logs.lower, logs.upper)
     return Interval(found.lower, found.upper)
 
 
 def _ncc_tail(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
-    args = point.value, setting.need("dimension"), _noise(setting)
-    value = float(
-        bounds.ncc_tail_sampled(
-            *args, *_steps_and_rate(setting), contrast=_contrast(setting), log=True
-        )
-    )
-    return Interval.of_logs(value, value)
+    args = point.value, setting.need("dimension"), _noise(setting), *_steps_and_rate(setting)
+    return Interval.of_log(bounds.ncc_tail_sampled(*args, contrast=_contrast(setting), log=True))
 
 
 def _refuse_clipped(setting: Setting, point: Point | None) -> str:
@@ -525,8 +391,8 @@ def _direction_gaussian(setting: Setting, point: Point | None) -> Interval:
         with np.errstate(divide="ignore"):
             return np.log(1.0 - bounds.direction_error_gaussian(n, sigma / np.sqrt(count)))
 
-    low, high = mixture(log_gain, *_steps_and_rate(setting))
-    return Interval.of(max(-math.expm1(high), 0.0), max(-math.expm1(low), 0.0))
+    gain = selection_log_enclosure(log_gain, *_steps_and_rate(setting))
+    return Interval.of(max(-math.expm1(gain.upper), 0.0), max(-math.expm1(gain.lower), 0.0))
 
 
 def _direction_vmf(setting: Setting, point: Point | None) -> Interval:

@@ -1,309 +1,52 @@
-"""Reports and their entries, each with its assumptions, its source and its tightness."""
+"""Reports, and their text: plain at any width, in Markdown, and as HTML for a notebook."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import Any
 
-from reconrisk.risk._numbers import says_nothing
-from reconrisk.risk._references import REFERENCES
+from reconrisk.risk._entries import THREAT_MODELS, Entry
+from reconrisk.risk._judgement import Judgement, judgements
+from reconrisk.risk._kinds import Setting
+from reconrisk.risk._numbers import describe_value, says_nothing, short
+from reconrisk.risk._phases import describe_phases
+from reconrisk.risk._references import REFERENCES, Reference
 from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk.risk._text import (
+    COLUMNS,
+    PAPERS,
+    basis,
+    by_kind,
+    capitalise,
+    columns,
+    is_never,
+    left_out,
+    markdown_table,
+    quote,
+    row,
+    titles_of,
+    wrap,
+)
 from reconrisk.risk._warnings import warnings_of
-
-if TYPE_CHECKING:
-    from reconrisk.risk._judgement import Judgement
 
 __all__ = [
     "SCHEMA_VERSION",
-    "THREAT_MODELS",
-    "Entry",
-    "Interval",
     "Report",
-    "Source",
-    "ThreatModel",
-    "entry_key",
+    "collect_references",
+    "fragment",
+    "markdown",
+    "nothing_useful",
+    "plain",
+    "rest",
+    "sections",
+    "setting_lines",
 ]
 
 #: Version of :meth:`Report.as_dict`; it increases when a field changes its meaning or is removed.
 SCHEMA_VERSION = 1
-
-_TINY = 5e-324
-_ULP = 2.0**-52
-#: relative width from which a value is not called exact
-_WIDE = 1e-3
-
-
-@dataclass(frozen=True)
-class ThreatModel:
-    """An attacker that an entry of the report binds.
-
-    Attributes
-    ----------
-    key, title : str
-    sees, knows, success : str
-        What is released to the attacker, what it knows besides, and what counts as success; phrases
-        without a full stop.
-    page : str
-        Page of the book, without its suffix.
-    """
-
-    key: str
-    title: str
-    sees: str
-    knows: str
-    success: str
-    page: str
-
-
-_THREATS = (
-    ThreatModel(
-        "membership",
-        "Was this record in the training set?",
-        "every noisy gradient, or the model after every step",
-        "the record, and all other records",
-        "telling apart training with the record from training without it",
-        "papers/hayes2023",
-    ),
-    ThreatModel(
-        "matching",
-        "Which of these candidates was it?",
-        "every noisy gradient",
-        "all other records, and a list of candidates that holds the right one",
-        "naming the right candidate",
-        "papers/hayes2023",
-    ),
-    ThreatModel(
-        "any_attack",
-        "How near can anyone come to a record drawn at random?",
-        "every noisy gradient of any network",
-        "all other records, and the law that the record was drawn from",
-        "a reconstruction within an error",
-        "papers/beyond",
-    ),
-    ThreatModel(
-        "prior_free",
-        "What does the analytic attack read off a linear layer?",
-        "every noisy gradient of a linear layer that the attacker put in front",
-        "the dimension of a record, and nothing of its contents",
-        "a small error, or a large correlation",
-        "papers/mean_to_extreme",
-    ),
-    ThreatModel(
-        "information",
-        "How much does the output say about the record?",
-        "every noisy gradient",
-        "all other records, and a list of candidates that holds the right one",
-        "naming the right candidate",
-        "papers/hayes2023",
-    ),
-    ThreatModel(
-        "capacity",
-        "By how much can one release raise anybody's chance?",
-        "one noisy gradient, or all of them",
-        "anything: the bound holds for every prior and every gain",
-        "any gain, over what it was before the release",
-        "papers/biswas2024",
-    ),
-    ThreatModel(
-        "unbiased",
-        "How exact can an unbiased reconstruction be?",
-        "every noisy gradient",
-        "anything, but its estimate is unbiased",
-        "a small mean squared error",
-        "papers/hayes2023",
-    ),
-    ThreatModel(
-        "network",
-        "What does the gradient of a two-layer network allow?",
-        "one noisy batch gradient of a two-layer network with known weights",
-        "the size of the batch",
-        "a small error of the batch in its best order",
-        "papers/liu2024",
-    ),
-)
-
-#: Threat models of the report by key, in its order.
-THREAT_MODELS = MappingProxyType({t.key: t for t in _THREATS})
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a formula comes from.
-
-    Attributes
-    ----------
-    paper : str
-        Key of the paper, "beyond" for our own, "" for an outside source named in ``place``.
-    place : str
-        Theorem, equation or section.
-    label : str
-        Anchor in the book, or "".
-    function : str
-        The library's function that computes it.
-    """
-
-    paper: str
-    place: str
-    label: str
-    function: str
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An enclosure of a value, with logarithms for probabilities and for bounds that underflow.
-
-    None on a side means that no finite number bounds the value there.
-    """
-
-    lower: float | None
-    upper: float | None
-    log_lower: float | None = None
-    log_upper: float | None = None
-
-    @property
-    def wide(self) -> bool:
-        """Whether its ends differ in their first three digits."""
-        low, high = self.log_lower, self.log_upper
-        if low is not None and high is not None:
-            return high - low > _WIDE
-        if self.lower is None or self.upper is None:
-            return self.lower is not self.upper
-        return self.upper - self.lower > _WIDE * max(abs(self.lower), abs(self.upper))
-
-    @classmethod
-    def of(cls, lower: float, upper: float) -> Interval:
-        """Return the interval between two numbers; raise ValueError if one is nan."""
-        return cls(_finite(lower), _finite(upper))
-
-    @classmethod
-    def exactly(cls, value: float) -> Interval:
-        """Return the interval of a single number, from a closed form."""
-        return cls.of(value, value)
-
-    @classmethod
-    def of_logs(cls, low: float, high: float) -> Interval:
-        """Return the interval of two log probabilities, with the probabilities rounded outwards."""
-        low, high = _not_nan(low), min(_not_nan(high), 0.0)
-        lower = max(math.exp(low) * (1.0 - 4.0 * _ULP) - _TINY, 0.0)
-        upper = min(math.exp(high) * (1.0 + 4.0 * _ULP) + _TINY, 1.0)
-        if low == high:
-            lower = upper = math.exp(high)
-        if high == -math.inf:
-            upper = 0.0
-        return cls(lower, upper, _finite(low), _finite(high))
-
-
-def _not_nan(value: float) -> float:
-    value = float(value)
-    if math.isnan(value):
-        raise ValueError("the value must be in the range of floats; got nan")
-    return value
-
-
-def _finite(value: float) -> float | None:
-    value = _not_nan(value)
-    return value if math.isfinite(value) else None
-
-
-def entry_key(kind: str, at: tuple[tuple[str, float], ...]) -> str:
-    """Return the name of an entry: ``rero[prior_size=10]``."""
-    return kind if not at else f"{kind}[{', '.join(f'{k}={v!r}' for k, v in at)}]"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One answer of a report.
-
-    Attributes
-    ----------
-    kind : str
-        A key of :data:`KINDS`.
-    at : tuple of (str, number)
-        The point at which the question is asked, as ``(("prior_size", 10),)``; may be empty.
-    threat_model : str
-        A key of :data:`THREAT_MODELS`.
-    title, question : str
-        A short name, and the question in a sentence with its numbers.
-    status : {"ok", "not applicable", "out of range"}
-    reason : str
-        Why the status is not "ok"; "" if it is.
-    missing : tuple of str
-        Settings that the entry requires and that were not given.
-    lower, upper : float or None
-        Enclose the value; equal for closed forms; None where there is no finite bound.
-    log_lower, log_upper : float or None
-        Natural logarithms, of probabilities and of bounds that underflow. None also stands for
-        ``-inf``: the value is zero.
-    unit : str
-        Unit of the value, such as "probability", "nats" or "dB".
-    direction : str
-        Meaning of the value: "upper bound on success", "upper bound on leakage", "lower bound on
-        error", "exact for one attack", "success of the best known attack", "exact", "order of an
-        error". "enclosed" stands for "exact" where the two ends differ in their first three
-        digits.
-    riskier : {"larger", "smaller"}
-        Direction in which the value moves as the risk grows.
-    definition : str
-        The formula in one line.
-    assumptions : tuple of str
-    source : Source or None
-    tightness : str
-        How close a known attack comes.
-    attained_by : str or None
-        Key of the entry of the best known attack, if the report has it.
-    """
-
-    kind: str
-    at: tuple[tuple[str, float], ...]
-    threat_model: str
-    title: str
-    question: str
-    status: str
-    reason: str
-    missing: tuple[str, ...]
-    lower: float | None
-    upper: float | None
-    log_lower: float | None
-    log_upper: float | None
-    unit: str
-    direction: str
-    riskier: str
-    definition: str
-    assumptions: tuple[str, ...]
-    source: Source | None
-    tightness: str
-    attained_by: str | None
-
-    @property
-    def key(self) -> str:
-        """The entry's name within its report."""
-        return entry_key(self.kind, self.at)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the entry has a value."""
-        return self.status == "ok"
-
-    @property
-    def value(self) -> float | None:
-        """The end of the interval on the safe side, where the risk is larger; None if unbounded."""
-        return self.upper if self.riskier == "larger" else self.lower
-
-    @property
-    def log_value(self) -> float | None:
-        """The logarithm of :attr:`value`, where it is given."""
-        return self.log_upper if self.riskier == "larger" else self.log_lower
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry as strings, numbers, None, lists and dictionaries, ready for JSON."""
-        fields = asdict(self)
-        fields["at"] = dict(self.at)
-        fields["assumptions"], fields["missing"] = list(self.assumptions), list(self.missing)
-        return {"key": self.key, **fields}
 
 
 @dataclass(frozen=True, repr=False)
@@ -365,9 +108,8 @@ class Report:
     @cached_property
     def judgements(self) -> tuple[Judgement, ...]:
         """For each attacker a verdict and a sentence with its numbers, in plain words."""
-        from reconrisk.risk._judgement import judgements  # which computes entries in turn
-
-        return judgements(self)
+        setting = Setting(self.run, self.record, self.questions, self.model)
+        return judgements(setting, self.entries)
 
     @property
     def nothing_useful(self) -> tuple[Entry, ...]:
@@ -385,8 +127,6 @@ class Report:
 
     def __str__(self) -> str:
         """The report in plain text, 80 columns wide: warnings, judgements, every number."""
-        from reconrisk.risk._text import plain
-
         return plain(self)
 
     def to_html(self) -> str:
@@ -406,8 +146,6 @@ class Report:
         >>> risk.assess(run, risk.record(dimension=100)).to_html().startswith("<")
         True
         """
-        from reconrisk.risk._text import fragment
-
         return fragment(self)
 
     def _repr_html_(self) -> str:
@@ -422,12 +160,12 @@ class Report:
             "schema_version": self.schema_version,
             "library_version": self.library_version,
             "run": self.run.as_dict(),
-            "record": _plain(asdict(self.record)),
-            "questions": _plain(asdict(self.questions)),
+            "record": _as_json(asdict(self.record)),
+            "questions": _as_json(asdict(self.questions)),
             "model": None if self.model is None else self._model(),
             "threat_models": [asdict(t) for t in THREAT_MODELS.values()],
             "warnings": list(self.warnings),
-            "judgements": [_plain(asdict(j)) for j in self.judgements],
+            "judgements": [_as_json(asdict(j)) for j in self.judgements],
             "references": [asdict(r) for r in REFERENCES.values()],
             "entries": [entry.as_dict() for entry in self.entries],
             "nothing_useful": [entry.key for entry in self.nothing_useful],
@@ -443,5 +181,171 @@ class Report:
         return plain
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
+def _as_json(values: dict[str, Any]) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def setting_lines(report: Report) -> list[tuple[str, str]]:
+    """Return the settings of a report, given or derived, as names and values."""
+    run, record = report.run, report.record
+    of_run: tuple[str, ...] = (
+        "noise_multiplier", "concentration", "sampling_rate", "steps", "max_grad_norm",
+        "batch_size", "dataset_size", "epochs", "parameters", "delta",
+    )  # fmt: skip
+    lines = [("mechanism", run.mechanism)]
+    if run.phases:  # one noise multiplier and one rate would be those of no phase
+        of_run = of_run[3:]
+        lines.append((f"{len(run.phases):,} phases", describe_phases(run.phases)))
+    if run.guarantee is not None:  # its words say what is known of the run
+        of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.description)]
+    of_run += tuple(name for name in ("layers", "group_size") if getattr(run, name) > 1)
+    of_record = ("dimension", "data_range", "data_norm", "contrast")
+    for owner, names in ((run, of_run), (record, of_record)):
+        for name in names:
+            value = getattr(owner, name)
+            if value is not None:
+                lines.append((name.replace("_", " "), short(value)))
+    if record.norms is not None:
+        low, middle, high = map(short, record.norms)
+        lines.append(("norms of the sample", f"{low} to {high}, median {middle}"))
+    return lines
+
+
+def nothing_useful(report: Report) -> str:
+    """Return the line for all entries that are always true or out of range; "" without any."""
+    if not report.nothing_useful:
+        return ""
+    return (
+        "Nothing useful, because always true or out of any range a person can use: "
+        f"{titles_of(report.nothing_useful)}."
+    )
+
+
+def never(report: Report) -> str:
+    """Return the line for successes of a chance that nobody can tell from zero; "" without any."""
+    rows = [
+        f"{entry.title} ({describe_value(entry)})" for entry in report.entries if is_never(entry)
+    ]
+    return f"Practically never, under their assumptions: {'; '.join(rows)}." if rows else ""
+
+
+def rest(report: Report) -> list[str]:
+    """Return what follows the tables: collapsed entries, those left out, the notes."""
+    collapsed = filter(None, [nothing_useful(report), never(report)])
+    return [*collapsed, *left_out(report.entries), *report.notes]
+
+
+def sections(report: Report) -> list[tuple[str, str, list[Entry]]]:
+    """Return title, attacker and entries of each threat model with a value of some use."""
+    useless = {entry.key for entry in report.nothing_useful}
+    useless |= {entry.key for entry in report.entries if is_never(entry)}
+    return [
+        (model.title, f"Sees {model.sees}; knows {model.knows}; succeeds: {model.success}.", own)
+        for key, model in THREAT_MODELS.items()
+        if (own := [e for e in report.of(key) if e.status == "ok" and e.key not in useless])
+    ]
+
+
+def collect_references(report: Report) -> list[Reference]:
+    """Return the publications that the report's sentences rely on."""
+    used = {key for judgement in report.judgements for key in judgement.references}
+    if report.run.sampling_rate < 1.0:
+        used.add("chua2024")
+    return [reference for key, reference in REFERENCES.items() if key in used]
+
+
+def plain(report: Report, *, width: int = 80, details: bool = False, answer: str = "") -> str:
+    """Return a report as plain text.
+
+    Parameters
+    ----------
+    report : Report
+    width : int
+        Characters of a line.
+    details : bool
+        Whether to add every number's assumptions and tightness.
+    answer : str
+        A sentence to begin with.
+    """
+    lines = wrap(answer, width) + [""] if answer else []
+    for text in report.warnings:
+        lines += [*wrap(f"Warning: {text}", width, "", "  "), ""]
+    settings = "; ".join(f"{name} {value}" for name, value in setting_lines(report))
+    lines += [*wrap(settings, width), "", "In plain words", ""]
+    for judgement in report.judgements:
+        lines += wrap(f"{judgement.question} {capitalise(judgement.verdict)}.", width)
+        lines += [*wrap(judgement.text, width, "  ", "  "), ""]
+    for title, who, entries in sections(report):
+        lines += [*wrap(title, width), *wrap(who, width, "  ", "  "), ""]
+        lines += [*columns(COLUMNS, [row(e, short=True) for e in entries], width), ""]
+        if details:
+            for name, own in by_kind(entries):
+                lines += wrap(f"{name}: {basis(own[0])}", width, "  ", "    ")
+            lines.append("")
+    for text in rest(report):
+        lines += wrap(text, width, "- ", "  ")
+    letters = [paper.replace(", ", ": ") for paper in PAPERS.values() if ", " in paper]
+    lines += ["", *wrap(f"From {'; '.join(letters)}; own: this companion's.", width)]
+    for reference in collect_references(report):
+        lines += wrap(f"{reference.short}: {reference.citation}.", width, "", "  ")
+    return "\n".join(lines) + "\n"
+
+
+def markdown(report: Report, answer: str = "") -> str:
+    """Return a report as a page of Markdown, with assumptions and tightness."""
+    parts = ["# Reconstruction risk of one training run", ""]
+    if answer:
+        parts += [quote(answer), ""]
+    for text in report.warnings:
+        parts += [f"> **Warning.** {quote(text)}", ""]
+    parts += ["## In plain words", ""]
+    parts += [
+        f"- **{quote(j.question)} {quote(capitalise(j.verdict))}.** {quote(j.text)}"
+        for j in report.judgements
+    ]
+    parts += ["", "## The run", "", *markdown_table(("setting", "value"), setting_lines(report))]
+    for title, who, entries in sections(report):
+        parts += [f"## {title}", "", quote(who), ""]
+        parts += markdown_table(COLUMNS, [row(e) for e in entries])
+        parts += [
+            f"- **{quote(name)}:** {quote(own[0].question)} {quote(basis(own[0]))}"
+            for name, own in by_kind(entries)
+        ]
+        parts.append("")
+    parts += ["## Not answered, and notes", ""]
+    parts += [*(f"- {quote(line)}" for line in rest(report)), ""]
+    parts += ["## Cited", ""]
+    parts += [
+        f"- {quote(r.short)}: {quote(r.citation)}. <{r.url}>" for r in collect_references(report)
+    ]
+    parts += ["", f"reconrisk {report.library_version}, schema version {report.schema_version}"]
+    return "\n".join(parts) + "\n"
+
+
+def fragment(report: Report) -> str:
+    """Return a report as HTML without styles, scripts or pictures, for a notebook."""
+    parts = ['<div class="reconrisk-report">']
+    parts += [f"<p><strong>Warning.</strong> {escape(text)}</p>" for text in report.warnings]
+    parts.append("<dl>")
+    parts += [
+        f"<dt><strong>{escape(j.question)} {escape(capitalise(j.verdict))}.</strong></dt>"
+        f"<dd>{escape(j.text)}</dd>"
+        for j in report.judgements
+    ]
+    parts.append("</dl><details><summary>Every number</summary>")
+    for title, who, entries in sections(report):
+        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row(e)) + "</tr>"
+            for e in entries
+        )
+        parts.append(
+            f"<p><strong>{escape(title)}</strong> {escape(who)}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+    lines = "".join(f"<li>{escape(text)}</li>" for text in rest(report))
+    parts.append(f"<ul>{lines}</ul>")
+    links = (f'<li><a href="{r.url}">{escape(r.short)}</a>: {escape(r.citation)}</li>'
+             for r in collect_references(report))  # fmt: skip
+    parts.append(f"<ul>{''.join(links)}</ul></details></div>")
+    return "\n".join(parts)

@@ -21,7 +21,12 @@ from reconrisk._types import DPSGD
 from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
 from reconrisk.privacy import Group, SampledRun
 from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE, SAMPLERS
-from reconrisk.risk._phases import equivalent_noise, gathered, listed, one_run
+from reconrisk.risk._phases import (
+    describe_phases,
+    equivalent_noise,
+    merge_equal_phases,
+    one_run,
+)
 from reconrisk.special import ACTIVATIONS
 
 __all__ = [
@@ -73,7 +78,7 @@ class SettingError(ValueError):
         return f"{self.field} must be {self.expected}; got {arguments.shown(self.value)[:80]}"
 
 
-def only(settings: Mapping[str, object], named: Iterable[str], beside: str) -> None:
+def reject_unknown(settings: Mapping[str, object], named: Iterable[str], beside: str) -> None:
     """Refuse a setting that is not one of those named."""
     for name in sorted(set(settings) - set(named)):
         raise SettingError(name, settings[name], f"left out {beside}")
@@ -310,7 +315,7 @@ class TrainingRun:
             {name: getattr(p, name) for name in ("noise_multiplier", "sampling_rate", "steps")}
             for p in self.phases
         ]
-        plain["guarantee"] = None if self.guarantee is None else self.guarantee.words
+        plain["guarantee"] = None if self.guarantee is None else self.guarantee.description
         if self.guarantee is not None and not self.guarantee_of_noise:
             plain["sampler"] = None
         plain["correlation"] = None
@@ -427,7 +432,7 @@ def training_run(
         if isinstance(phases, Iterable) and not isinstance(phases, (str, bytes, Mapping)):
             phases = list(phases)
         max_grad_norm = _clipping_norm(phases, max_grad_norm)
-        return in_phases(
+        return phased_run(
             _phases_of(phases, everywhere),
             batch_size=batch_size,
             dataset_size=dataset_size,
@@ -573,7 +578,7 @@ def _phases_of(phases: object, everywhere: Mapping[str, object]) -> list[tuple[f
     return found
 
 
-def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> TrainingRun:
+def phased_run(phases: Iterable[tuple[float, float, int]], **settings: Any) -> TrainingRun:
     """Describe a run of phases (noise multiplier, sampling rate, steps).
 
     Parameters
@@ -582,14 +587,14 @@ def in_phases(phases: Iterable[tuple[float, float, int]], **settings: Any) -> Tr
     **settings
         As :func:`training_run` takes them.
     """
-    known = gathered(phases)
+    known = merge_equal_phases(phases)
     one = one_run(known)
     sampler = settings.get("sampler", "poisson")
     if one is None and sampler != "poisson":
         raise SettingError("sampler", sampler, "'poisson' for several phases")
     notes = remarks(settings.pop("notes", ()))
     if len(known) > 1:
-        notes = (f"{len(known):,} phases: {listed(known)}.", *notes)
+        notes = (f"{len(known):,} phases: {describe_phases(known)}.", *notes)
     batch = settings.pop("batch_size", None)
     run = training_run(
         noise_multiplier=min(p.noise_multiplier for p in known)
@@ -693,20 +698,9 @@ def run_of(run: TrainingRun | DPSGD) -> TrainingRun:
 class Record:
     """Known properties of the records; made by :func:`record`. None where unknown.
 
-    Attributes
-    ----------
-    dimension : int or None
-        Number of values of a record.
-    data_range : float or None
-        Largest minus smallest value that a record may have.
-    data_norm : float or None
-        Euclidean norm of the record; for a sample the smallest, whose record is the easiest to
-        reconstruct.
-    contrast : float or None
-        ``|x - mean(x)|/|x|`` of the record; for a sample the largest. If unknown, correlations
-        are reported at contrast one, which bounds them for every record.
-    norms : tuple of float or None
-        Smallest, median and largest norm of a sample.
+    Of a sample ``data_norm`` is the smallest norm, whose record is the easiest to reconstruct,
+    ``norms`` are the smallest, median and largest, and ``contrast`` is the largest. Without a
+    contrast correlations are reported at contrast one, which bounds them for every record.
     """
 
     dimension: int | None = None
@@ -796,21 +790,7 @@ def _sample(sample: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Questions:
-    """The values at which a report answers; made by :func:`questions`.
-
-    Attributes
-    ----------
-    false_positive_rates : tuple of float
-        Of membership tests.
-    prior_sizes : tuple of int
-        Numbers of equally likely candidates; ``kappa = 1/n``.
-    log_priors : tuple of float
-        Natural logarithms of further prior successes ``kappa``.
-    mse, psnr, ncc : tuple of float
-        Thresholds of success; None for ``mse`` stands for a hundredth of the squared data range.
-    pixel_shares : tuple of float
-        Shares of the values that must be within an eighth of the range.
-    """
+    """The values at which a report answers, as tuples; made by :func:`questions`."""
 
     false_positive_rates: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
     prior_sizes: tuple[int, ...] = (10, 1000, 1_000_000)
@@ -836,19 +816,18 @@ def questions(
     Parameters
     ----------
     false_positive_rates : iterable of float
-        In [1e-100, 1).
+        Of membership tests, in [1e-100, 1).
     prior_sizes : iterable of int
-        Whole, in [2, 1e300].
+        Numbers of equally likely candidates, whole, in [2, 1e300]; ``kappa = 1/n``.
     log_priors : iterable of float
-        In [-1e6, 0): ``-4260`` for a prior success of 1e-1850.
+        Natural logarithms of further prior successes, in [-1e6, 0): ``-4260`` for 1e-1850.
     mse : iterable of float, optional
-        In [1e-30, 1e30], squared data units.
-    psnr : iterable of float
-        In [-300, 300] dB.
-    ncc : iterable of float
-        In [-1, 1].
+        Thresholds of success in [1e-30, 1e30], squared data units; by default a hundredth of the
+        squared data range.
+    psnr, ncc : iterable of float
+        Thresholds of success in [-300, 300] dB, and in [-1, 1].
     pixel_shares : iterable of float
-        In (0, 1].
+        Shares, in (0, 1], of the values that must be within an eighth of the range.
 
     Returns
     -------
@@ -875,26 +854,7 @@ def questions(
 
 @dataclass(frozen=True)
 class TwoLayerModel:
-    """A two-layer network whose batch gradient is released; made by :func:`two_layer_model`.
-
-    Attributes
-    ----------
-    width : int
-    activation : str
-    batch_size : int
-    residual : float
-        Absolute value of the loss's derivative in the network's output.
-    grad_norm : float or None
-        Norm of the batch gradient, in the units of the clipping norm; None if it is not clipped.
-    singular_value, condition : float
-        Smallest singular value of the matrix of records; largest over smallest residual.
-    dropout, pruned : float
-        Shares of neurons dropped, and of the derivatives' squared norm pruned.
-    information : GradientInformation or None
-        Fisher information of the given network and records.
-    inputs : tuple of tuple of float or None
-        The records of ``information``.
-    """
+    """A two-layer network whose batch gradient is released; made by :func:`two_layer_model`."""
 
     width: int
     activation: str
@@ -934,17 +894,19 @@ def two_layer_model(
     batch_size : int
         B in [1, 1e9], records in the released batch.
     residual : float
-        In [1e-9, 1e9].
+        Absolute value of the loss's derivative in the network's output, in [1e-9, 1e9].
     grad_norm : float, optional
-        In [1e-9, 1e12]; by default the gradient is taken to be shorter than the clipping norm.
+        Norm of the batch gradient, in the units of the clipping norm, in [1e-9, 1e12]; by default
+        it is taken to be shorter than that.
     singular_value : float
-        In [1e-9, 1e9].
+        Smallest of the matrix of records, in [1e-9, 1e9].
     condition : float
-        In [1, 1e9].
+        Largest over smallest residual, in [1, 1e9].
     dropout, pruned : float
-        In [0, 1).
+        Shares of neurons dropped, and of the derivatives' squared norm pruned, in [0, 1).
     information : GradientInformation, optional
-        From :func:`reconrisk.bounds.gradient_information`, for the exact bound.
+        Fisher information of the network and its records, from
+        :func:`reconrisk.bounds.gradient_information`, for the exact bound.
     inputs : array_like, shape (B, d), optional
         The records of ``information``.
 

@@ -79,11 +79,11 @@ def _tail(x: np.ndarray, n: np.ndarray, lam: np.ndarray) -> np.ndarray:
     out = np.where(x == 0.0, -np.inf, 0.0)
     inside = (x > 0.0) & np.isfinite(x)
     if np.any(inside):
-        out[inside] = _inverted(x[inside], n[inside], lam[inside])
+        out[inside] = _invert(x[inside], n[inside], lam[inside])
     return out
 
 
-def _inverted(x: np.ndarray, n: np.ndarray, lam: np.ndarray) -> np.ndarray:
+def _invert(x: np.ndarray, n: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Return log P on a block of positive, finite ``x``."""
     root = np.hypot(n, 2.0 * np.sqrt(lam) * np.sqrt(x))
     scale = (n + root) / (2.0 * x)

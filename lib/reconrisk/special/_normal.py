@@ -123,10 +123,10 @@ def log_normal_cdf_shifted(log_p: ArrayLike, shift: ArrayLike) -> np.ndarray:
     """
     log_p = arguments.real("log_p", log_p, -np.inf, 0)
     shift = arguments.real("shift", shift, 0, np.inf, high_open=True)
-    return over_blocks(_shifted, log_p, shift)
+    return over_blocks(_shift, log_p, shift)
 
 
-def _shifted(log_p: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def _shift(log_p: np.ndarray, shift: np.ndarray) -> np.ndarray:
     log_p, shift = np.broadcast_arrays(np.atleast_1d(log_p), shift)
     z = _quantile(log_p)
     out = np.array(sc.log_ndtr(z + shift))

@@ -69,7 +69,7 @@ def gradient_jacobians(
         for some in chunk.split(max(1, _SLICE_NUMBERS // wide)):
             chosen = slice(None) if released.kept is None else released.kept[some.where]
             if many:
-                values, jacobian = _summed(steps, some, tangents)
+                values, jacobian = _sum_steps(steps, some, tangents)
             else:
                 values, jacobian = _single(steps, some, tangents[0])
             yield values[chosen], jacobian[chosen]
@@ -107,7 +107,7 @@ def inner_gradient_jacobians(
             own += np.einsum("ni,ic,ne->ncie", bend, x, some.inner)
             own += np.einsum("ni,ce->ncie", slope * r, np.eye(d))
             values = (slope * r) @ x
-            chosen = steps.weigh(some) > 0
+            chosen = steps.presence_mask(some) > 0
             yield values[chosen].ravel(), jacobian[chosen].reshape(-1, count * d)
 
 
@@ -164,17 +164,17 @@ def _output_tangents(steps: Simulation, tangents: np.ndarray, columns: int) -> n
     for chunk in steps.network.neurons():
         if len(tangents) == 0:
             # a record affects only its own output
-            pull = s.slope(chunk.scores(x)) * (chunk.outer * steps.weigh(chunk))[:, None]
+            pull = s.slope(chunk.scores(x)) * (chunk.outer * steps.presence_mask(chunk))[:, None]
             for i, row in enumerate(pull.T @ chunk.inner):
                 total[i, i * x.shape[1] : (i + 1) * x.shape[1]] += row
             continue
         for some in chunk.split(max(1, _SLICE_NUMBERS // (columns * len(x)))):
-            weigh = steps.weigh(some)
+            presence_mask = steps.presence_mask(some)
             *_, (scores, outer, d_scores, d_outer, _, _) = _replay_with_tangents(
                 steps, some, np.concatenate([tangents, np.zeros((1, *tangents.shape[1:]))])
             )
-            total += (s.value(scores) * weigh[:, None]).T @ d_outer
-            pull = s.slope(scores) * (outer * weigh)[:, None]
+            total += (s.value(scores) * presence_mask[:, None]).T @ d_outer
+            pull = s.slope(scores) * (outer * presence_mask)[:, None]
             total += np.einsum("ni,niq->iq", pull, d_scores)
     return total
 
@@ -193,7 +193,7 @@ def _single(
     return values @ r, jacobian
 
 
-def _summed(
+def _sum_steps(
     steps: Simulation, some: Neurons, tangents: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The sum of all steps' gradients, (n,), and its Jacobian, (n, q)."""

@@ -75,9 +75,9 @@ class Simulation:
     def values(self, some: Neurons) -> np.ndarray:
         """Return the sum of the steps' gradients in these neurons' output weights, (n,)."""
         total = sum(gradient for _, _, gradient in self.replay(some))
-        return np.asarray(total) * self.weigh(some)
+        return np.asarray(total) * self.presence_mask(some)
 
-    def weigh(self, some: Neurons) -> np.ndarray:
+    def presence_mask(self, some: Neurons) -> np.ndarray:
         """Return one for each present neuron and zero for the others, (n,)."""
         return np.ones(len(some.outer)) if self.present is None else self.present[some.where] * 1.0
 
@@ -155,7 +155,7 @@ def simulate(
         outputs = np.zeros(len(inputs))
         for some in network.neurons():
             *_, (scores, outer, _) = so_far.replay(some)
-            outputs += (outer * so_far.weigh(some)) @ network.function.value(scores)
+            outputs += (outer * so_far.presence_mask(some)) @ network.function.value(scores)
         if offset is None:
             assert first_residuals is not None
             offset = 2.0 * outputs - first_residuals
