@@ -38,7 +38,7 @@ SAME_KERNELS = {
 }
 #: further sets: square roots and logarithms by MKL, what each library chooses for this processor,
 #: and an old one with two threads
-KERNELS: Mapping[str, Mapping[str, str]] = {
+KERNELS: Mapping[str, dict[str, str]] = {
     "fixed": SAME_KERNELS,
     "mkl": {**SAME_KERNELS, _NUMPY: "products"},
     "own": {},
