@@ -48,11 +48,6 @@ def selection_log_pmf(k: ArrayLike, steps: ArrayLike, probability: ArrayLike) ->
     ndarray or float
         In [-inf, 0].
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
