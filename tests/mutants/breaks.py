@@ -790,8 +790,8 @@ def _bounds() -> tuple[Mutant, ...]:
         Mutant(
             "expected errors of the shrunken estimate without its factor",
             "reconrisk/bounds/_mse.py",
-            "std = noise / (1.0 + n * noise * noise) * args.positive",
-            "std = noise / (1.0 + n * noise) * args.positive",
+            "n, noise = args.dimension(dimension), args.effective_noise(noise_multiplier, repeats)",
+            "n, noise = args.dimension(dimension), args.effective_noise(noise_multiplier, 1)",
             ("mean_to_extreme/thm1", "beyond/estimators"),
             ("unit/test_bounds_estimators.py",),
         ),
@@ -990,14 +990,6 @@ def _privacy() -> tuple[Mutant, ...]:
             "return rise / (a - 1.0)",
             "return rise / a",
             table,
-            on_vmf,
-        ),
-        Mutant(
-            "vMF's entropy with the wrong sign",
-            vmf,
-            "return (log_sphere_area(p) - reduction)[()]",
-            "return (log_sphere_area(p) + reduction)[()]",
-            ("biswas2024/lem2",),
             on_vmf,
         ),
         Mutant(

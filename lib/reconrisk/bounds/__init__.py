@@ -1,7 +1,8 @@
 """Bounds on reconstruction from private gradients, by any attack or by the analytic one.
 
 NumPy and SciPy only. Arguments are scalars or arrays and broadcast. Probabilities are returned as
-such, or with ``log=True`` as natural logarithms, which do not underflow.
+such, or with ``log=True`` as natural logarithms, which do not underflow. Every function raises
+``ValueError`` if an argument is nan or out of the range that its docstring states.
 """
 
 from typing import TYPE_CHECKING

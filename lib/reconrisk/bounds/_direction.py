@@ -56,11 +56,6 @@ def direction_cosine_vmf(
     ndarray or float
         ``E A_N(kappa |z|)`` in [0, 1]; for p = N ``A_p(kappa)``.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -84,11 +79,6 @@ def direction_error_vmf(
     -------
     ndarray or float
         ``1 - E A_N(kappa |z|)**2`` in [0, 1]; one if the output has no information.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------
@@ -123,11 +113,6 @@ def direction_error_scaled_vmf(
     ndarray or float
         Expected squared distance from the unit direction, >= 0.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -159,11 +144,6 @@ def direction_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.
     ndarray or float
         ``E A_N(|y|/s**2)`` in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -187,11 +167,6 @@ def direction_error_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.n
     -------
     ndarray or float
         ``1 - E A_N(|y|/s**2)**2`` in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------

@@ -43,11 +43,6 @@ def expected_mse_clipped_to_range(
     ndarray or float
         Mean over the record's entries, squared data units; of the shape of ``noise_std``.
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Notes
     -----
     Memory: the size of ``signal``, for one entry of ``noise_std`` at a time.
@@ -98,11 +93,6 @@ def expected_mse_james_stein(
     -------
     ndarray or float
         In (0, s**2), squared data units.
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------

@@ -54,11 +54,6 @@ def expected_mse_known_norm(
         In (0, r**2/N), squared data units. Relative error about 1e-9, and an absolute one of
         about ``1e-14 r**2/N``.
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -92,11 +87,6 @@ def expected_mse_unbiased(
     ndarray or float
         In (0, s**2 r**2), squared data units. Relative error about 1e-9, and an absolute one of
         about ``1e-14 r**2/N``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------

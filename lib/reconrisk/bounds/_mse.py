@@ -135,8 +135,9 @@ class MSELaw(ReleaseLaw):
 
     def _gamma_argument(self, threshold: np.ndarray) -> np.ndarray:
         """Return ``N * threshold / (2 s**2)``."""
+        std = np.asarray(self.noise_std)
         with np.errstate(over="ignore"):
-            x = 0.5 * np.asarray(self.dimension) * (threshold / self.noise_std / self.noise_std)
+            x = 0.5 * np.asarray(self.dimension) * (threshold / std / std)
         return in_floats("dimension * threshold / (2 s**2)", x, threshold)
 
     def _log_tail(self, threshold: ArrayLike) -> np.ndarray:
@@ -150,7 +151,8 @@ class MSELaw(ReleaseLaw):
         if self.selection is None and not np.any(self.shift):
             n = np.asarray(self.dimension, dtype=float)
             x = special.log_gamma_quantile(0.5 * n, log_p)
-            return x * (2.0 / n) * self.noise_std * self.noise_std
+            std = np.asarray(self.noise_std)
+            return x * (2.0 / n) * std * std
         return self._solve(log_p, lambda y: self.mean() * np.exp(y))
 
     def pdf(self, value: ArrayLike, *, log: bool = False) -> np.ndarray:
@@ -217,11 +219,6 @@ def mse_tail(
     -------
     ndarray or float
         In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Notes
     -----

@@ -163,11 +163,6 @@ def prior_success_from_samples(
     float
         In [kappa_hat, 1].
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -213,11 +208,6 @@ def log_prior_success_pixels(
     -------
     ndarray or float
         In [-inf, 0]; relative error of the probability below 1e-11 down to 1e-1850 (tested).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Notes
     -----
@@ -284,11 +274,6 @@ def log_prior_success_pixels_printed(
     -------
     ndarray or float
         In (-inf, 0].
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------

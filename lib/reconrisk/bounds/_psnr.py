@@ -84,7 +84,7 @@ class PSNRLaw(Law):
             with np.errstate(divide="ignore"):
                 log_log = law._mix(lambda k: np.log(np.log(k))) - law._log_selected()
             gain = gain + np.exp(log_log)
-        return (_DECIBEL * (2.0 * np.log(self.data_range / law.noise_std) + gain))[()]
+        return (_DECIBEL * (2.0 * np.log(np.asarray(self.data_range) / law.noise_std) + gain))[()]
 
 
 def _log_minus_digamma(a: np.ndarray) -> np.ndarray:
@@ -148,11 +148,6 @@ def psnr_tail(
     -------
     ndarray or float
         In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------

@@ -82,11 +82,6 @@ def mse_tail_sphere(
         In [0, 1] (or its logarithm); at least :func:`~reconrisk.bounds.mse_tail` and
         :func:`~reconrisk.bounds.mse_tail_shrunk`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -133,11 +128,6 @@ def rero_sphere(
     ndarray or float
         In [0, 1] (or its logarithm).
 
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -176,11 +166,6 @@ def log_prior_success_box(
     ndarray or float
         In [-inf, 0], rounded upwards. Zero for ``eta >= width**2/12``, the expected mean squared
         error of the centre.
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------
@@ -247,11 +232,6 @@ def rero_box(
     -------
     ndarray or float
         In [0, 1] (or its logarithm).
-
-    Raises
-    ------
-    ValueError
-        If an argument is nan or out of its range.
 
     Examples
     --------

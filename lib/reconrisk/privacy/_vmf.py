@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution on the sphere: density, entropy, divergences.
+"""The von Mises-Fisher distribution on the sphere: density and divergences.
 
 All of these are values, slopes or differences of one function, ``L(x)``: the logarithm of the mean
 of ``exp(x u)`` over the unit sphere in ``p`` dimensions, ``u`` a coordinate, which is
