@@ -78,60 +78,6 @@ display(estimators.draw(tables))
 study.judge(estimators, tables)
 
 # %% [markdown]
-# ## How good can a reconstruction be at every record?
-#
-# The shrunken reconstruction has the relative error $N\sigma^2/(1+N\sigma^2)$ at every record. No
-# other does better at its worst ({prf:ref}`our own statement <prf-beyond-minimax>`): a prior on the
-# record gives a lower bound on the worst error of *any* reconstruction, and as the prior on the
-# norm widens, these bounds rise to that value.
-
-# %%
-from reconrisk import bounds
-
-# relative to ||X||^2 / N, at N = 4 and sigma = 0.5
-print(f"by hand: {4 * bounds.expected_mse_shrunk(4, 0.5, 1.0):.6f}")
-
-# %% tags=["exhibit:beyond/minimax"]
-from companion.papers.beyond import minimax
-
-tables = minimax.measure(study)
-row = tables["risks"].query("N == 4").iloc[-1]
-print(f"in the table: {row['risk of the shrunken']:.6f}, which no attack can beat everywhere")
-tables.show()
-study.judge(minimax, tables)
-
-# %% [markdown]
-# ## If the norm is known
-#
-# The paper grants the scale of the clipped gradient, and the scale gives the norm. Only the direction is
-# left to estimate, and the posterior mean under a uniform direction has the smallest worst-case error
-# ({prf:ref}`our own statement <prf-beyond-known-norm>`), the same at every record of that norm. Divided
-# by $\mathbb E A^2$ it is unbiased, with a smaller error than $\hat X$ at every record. So $\hat X$ does
-# not have the minimum variance that {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>` claims, not even
-# among the unbiased estimators that rotate with the record. Look at how little the norm is worth from
-# 64 values on.
-
-# %%
-import numpy as np
-from scipy import special, stats
-
-dimension, sigma = 4, 0.3  # E A^2 over the law of |X_hat|, whose square is non-central chi-squared
-squares = stats.ncx2(dimension, sigma**-2).ppf((np.arange(100_000) + 0.5) / 100_000)
-z = np.sqrt(squares) / sigma
-mean = np.mean((special.ive(dimension / 2, z) / special.ive(dimension / 2 - 1, z)) ** 2)
-noise = dimension * sigma**2
-print(f"by hand: {(1 - mean) / noise:.4f}, {(1 / mean - 1) / noise:.4f}")
-
-# %% tags=["exhibit:beyond/known_norm"]
-from companion.papers.beyond import known_norm
-
-tables = known_norm.measure(study)
-rows = tables["errors"].query("N == 4 and sigma == 0.3").groupby("reconstruction")["theory"].first()
-print(f"in the figure: {rows['posterior mean']:.4f}, {rows['best unbiased']:.4f}")
-display(known_norm.draw(tables))
-study.judge(known_norm, tables)
-
-# %% [markdown]
 # ## The corrected ReRo statement
 #
 # For a *fixed* record no bound on every attack can exist: the attack that always returns that
