@@ -78,49 +78,11 @@ display(estimators.draw(tables))
 study.judge(estimators, tables)
 
 # %% [markdown]
-# ## The corrected ReRo statement
-#
-# For a *fixed* record no bound on every attack can exist: the attack that always returns that
-# record succeeds. Two statements hold.
-#
-# **Known norm, unknown direction.** Let an attack see $\hat X\sim\mathcal N(X,\sigma^2 r^2 I)$ and
-# know $r = \lVert X\rVert$. Whatever it returns, its worst success over the records of norm $r$ is
-# at most
-#
-# $$
-# P\bigl(\cos\angle(X,\hat X) \ge \sqrt{1 - N\eta/r^2}\bigr),
-# $$ (eq-beyond-sphere-attained)
-#
-# and $\sqrt{r^2-N\eta}\,\hat X/\lVert\hat X\rVert$ attains it at *every* record. (The uniform
-# prior on the sphere is least favourable, because rotations form a compact group; its best estimate
-# is the middle of the most probable cap.) The cosine has the same law as the NCC:
-# {py:func}`reconrisk.bounds.mse_tail_sphere`.
-#
-# **Any network, any attack.** The release is a Gaussian mechanism, so closed-form ReRo holds with
-# the prior success of the best ball, here the cap's share of the sphere:
-# {py:func}`reconrisk.bounds.rero_sphere`.
-
-# %%
-from reconrisk import bounds
-
-dimension, sigma, relative = 64, 0.25, 0.6  # N eta = 0.6 ||X||^2
-print(f"by hand: {bounds.mse_tail_sphere(relative / dimension, dimension, sigma, 1.0):.6f}")
-
-# %% tags=["exhibit:beyond/corrected_rero"]
-from companion.papers.beyond import corrected_rero
-
-tables = corrected_rero.measure(study)
-own = tables["simulated"].query("N == 64 and relative == 0.6").set_index("reconstruction")
-row = own.loc["scaled direction"]
-within = abs(row["share"] - row["sphere bound"]) < 4 * row["standard error"]
-print(f"in the figure: {row['sphere bound']:.6f}; simulated within 4 standard errors: {within}")
-display(corrected_rero.draw(tables))
-study.judge(corrected_rero, tables)
-
-# %% [markdown]
 # ## Every network, in nats
 #
-# The linear layer is one choice of a server that may send any network. Whatever it sends, the noisy
+# Of the linear layer's copy no use is better at every record of one norm than
+# {prf:ref}`the scaled direction <prf-beyond-sphere>`, as {ref}`Proposition 3 <exhibit-mean_to_extreme-prop3>` measures. But
+# that layer is one choice of a server that may send any network. Whatever it sends, the noisy
 # gradient is a function of the record, of length at most $C$, plus Gaussian noise: a Gaussian channel,
 # which carries at most $1/(2\sigma^2)$ nats a step ({prf:ref}`our own statement <prf-beyond-any-network>`).
 # No reconstruction beats the error that rate-distortion theory allows at that many nats. Look for three

@@ -664,7 +664,7 @@ def _bounds() -> tuple[Mutant, ...]:
             rero,
             "np.logaddexp(np.log1p(-q) + log_kappa, np.log(q) + log_gamma)",
             "np.logaddexp(np.log(q) + log_kappa, np.log1p(-q) + log_gamma)",
-            ("hayes2023/prop5", "beyond/subsampled_success"),
+            ("hayes2023/prop5",),
             on_rero,
         ),
         Mutant(
@@ -840,7 +840,7 @@ def _bounds() -> tuple[Mutant, ...]:
             success,
             "mean, spread = q * steps, np.sqrt(steps * q * (1.0 - q))",
             "mean, spread = (1.0 - q) * steps, np.sqrt(steps * q * (1.0 - q))",
-            ("beyond/subsampled_success",),
+            (),
             ("unit/test_bounds_bayes_success.py",),
         ),
         Mutant(
@@ -957,7 +957,7 @@ def _privacy() -> tuple[Mutant, ...]:
             targets,
             "noise = math.sqrt(count) / float(gain) * (1.0 + 1e-9)",
             "noise = math.sqrt(count) / float(2.0 * gain) * (1.0 + 1e-9)",
-            ("beyond/risk_choice",),
+            (),
             ("unit/test_privacy_targets.py",),
         ),
         Mutant(
