@@ -126,8 +126,6 @@ CONTRACTS = {
     "attacks.draw_vmf_scores": "n n, K -> K n",
     "attacks.expected_mse_of_bits": "_, ... -> ()",
     "attacks.feature_match": "P n -> any",
-    "attacks.gaussian_prior_attack": """
-        {_ _} | {P _ _}, {P _ _}, P n, classes d, k d, k, () | P -> Inversion""",
     "attacks.generative_attack": "Released, Knowledge, any -> Inversion",
     "attacks.gradient_moments": "-> GradientMoments",
     "attacks.fit_features": "Released, P n -> FittedFeatures",

@@ -96,66 +96,9 @@ tables.show()
 study.judge(one_run, tables)
 
 # %% [markdown]
-# ## What an epsilon means
-#
-# The same sampling rate and number of steps, with the noise for other values of epsilon. Columns with
-# candidates are certified for every attack. Errors are those of the shrunken row mean and of the row mean,
-# for an attacker who knows in which steps the record took part, and nothing else. The mean picture needs no
-# gradient: an error above that of the mean picture means that nothing has been reconstructed.
-#
-# The quick profile takes digits of 8 × 8 pixels here and MNIST's above. At $\varepsilon=8$ the noise is the
-# same in both, and so is every value that depends on the run alone. The bound on a near miss differs,
-# because what is near depends on the other records.
-
-# %%
-from reconrisk import DPSGD, privacy
-
-sigma = privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.1, steps=100)
-run = DPSGD(sigma, sampling_rate=0.1, steps=100)
-# the advantage of the best membership test is delta at epsilon = 0
-advantage = privacy.delta(run, 0.0).upper
-print(f"by hand, at epsilon = 8: membership advantage {advantage:.4f}")
-
-# %% tags=["exhibit:beyond/epsilon_means"]
-from companion.papers.beyond import epsilon_means
-
-tables = epsilon_means.measure(study)
-at_eight = tables["values"].set_index("epsilon").loc[8.0]
-print(f"in the table, at epsilon = 8: membership advantage {at_eight['membership advantage']:.4f}")
-tables.show()
-study.judge(epsilon_means, tables)
-
-# %% [markdown]
-# ## Which run is safer?
-#
-# So far only the noise changed, and then all notions order runs in the same way. If the sampling rate and the
-# number of steps change too, they do not ({prf:ref}`three groups <prf-beyond-groups>`). Certified success and
-# epsilon depend on the trade-off curve of the run, and benefit from sampling because the attacker does not know
-# which steps the record took part in. A prior-free attacker who knows these steps averages over them: ten
-# thousand steps at a rate of one in a hundred give a hundred noisy copies of the record.
-
-# %%
-from reconrisk import privacy
-
-# two runs of epsilon = 4: which gives a prior-free attacker the larger signal qT/sigma^2?
-for q, steps in ((1.0, 1), (0.01, 10_000)):
-    sigma = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=q, steps=steps)
-    print(f"by hand: q = {q:g}, T = {steps:,}: {max(1, q * steps) / sigma**2:.4f}")
-
-# %% tags=["exhibit:beyond/orderings"]
-from companion.papers.beyond import orderings
-
-tables = orderings.measure(study)
-runs = tables["runs"].query("abs(epsilon - 4) < 1e-3").set_index("T")
-for q, steps in ((1.0, 1), (0.01, 10_000)):
-    print(f"in the figure: q = {q:g}, T = {steps:,}: {runs.loc[steps, 'prior-free']:.4f}")
-display(orderings.draw(tables))
-study.judge(orderings, tables)
-
-# %% [markdown]
-# All this concerns runs of one mechanism. Two mechanisms can be put in either order by the choice of the
-# quantity that is held equal: see {ref}`Notions <exhibit-beyond-vmf_notions>` for batches and {ref}`Matched
-# noise <exhibit-beyond-matched_vmf>` for a single vector.
+# Within a family of runs that differ in the noise alone all notions order runs in the same way; across sampling
+# rates and numbers of steps they do not ({prf:ref}`three groups <prf-beyond-groups>`). Two mechanisms can be put
+# in either order by the choice of the quantity that is held equal ({ref}`Matched noise <exhibit-beyond-matched_vmf>`).
 #
 # (which-bound)=
 # ## Which bound, when

@@ -98,34 +98,6 @@ display(exact_batches.draw(tables))
 study.judge(exact_batches, tables)
 
 # %% [markdown]
-# ## Who is exact where
-#
-# Paper E's attacker sees something else: the gradient of the *output* weights of a network of random neurons, one number to a neuron. From it the paper's tensor attack
-# estimates moments, which converge slowly in the number of neurons; least squares that start there fit every released number. On one network and one batch we
-# run both, and sparse directions on the first layer's gradient of at most a thousand neurons. By hand, how
-# many numbers each has for its unknowns:
-
-# %%
-from companion.papers.beyond import exact_attackers
-
-size, dimension = 4, 7 * 7 + 1
-unknowns = size * dimension + size  # records, and the loss's derivative at each
-for neurons in (128, 512, 2048):
-    print(
-        f"{neurons:,} neurons: {neurons / unknowns:.1f} output weights an unknown; "
-        f"the layer's gradient has rank {size} and {neurons} rows to find zeros in"
-    )
-
-# %% tags=["exhibit:beyond/exact_attackers"]
-tables = exact_attackers.measure(study)
-display(exact_attackers.draw(tables))
-study.judge(exact_attackers, tables)
-
-# %% [markdown]
-# Whoever sees the first layer's gradient needs few neurons and next to no noise. Whoever sees the output weights alone needs more numbers than unknowns, and then
-# stands several times more noise. The tensor attack's error is that of an estimate, with or without noise; it is a start for the others.
-
-# %% [markdown]
 # ## What it says
 #
 # **Batches do not protect.** Averaging hides records from the layer's ratio. A search that compares gradients comes as near as its iterations allow, if it has

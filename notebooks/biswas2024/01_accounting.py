@@ -298,12 +298,10 @@ study.judge(vmf_accountant, tables)
 # multiplier $\sqrt p/(2\kappa)$ ({func}`reconrisk.privacy.vmf_noise_multiplier`). The certified
 # concentration of equal cost is close to this formula's; every printed one is larger. If $\sigma$ is the
 # noise on every coordinate of three layers clipped one by one, the fair concentrations are $\sqrt3$ times
-# larger, and every printed one is smaller. The last columns give the cosine of a release with the true
-# gradient. For one record's gradient it is twice as large under Gaussian noise: Gaussian accounting lets a
+# larger, and every printed one is smaller. At the fair ones the cosine of a release with one record's
+# gradient is twice as large under Gaussian noise: Gaussian accounting lets a
 # record be present or absent, VMF accounting lets it reverse the whole vector. And Gaussian noise is divided
-# by the batch size, while VMF noise is not: with 128 records that agree, Gaussian noise keeps most of the
-# direction and VMF noise almost nothing, at the same $\varepsilon$. The next pages show what follows for
-# accuracy and reconstruction.
+# by the batch size, while VMF noise is not. The next pages show what follows for accuracy and reconstruction.
 
 # %%
 from reconrisk import DPSGD, privacy
@@ -313,16 +311,6 @@ kappa = 13_700**0.5 / (2 * sigma)
 gaussian = privacy.epsilon(DPSGD(sigma, 128 / 60_000, 1407), 1 / 60_000)
 vmf = privacy.vmf_epsilon(kappa, 13_700, 1 / 60_000, 128 / 60_000, 1407)
 print(f"by hand: kappa = {kappa:.2f}, epsilons {gaussian.upper:.2g} and {vmf.upper:.2g}")
-
-# %% tags=["exhibit:beyond/fair_pairs"]
-from companion.papers.beyond import fair_pairs
-
-tables = fair_pairs.measure(study)
-row = tables["pairs"].query("sigma == 1.23").iloc[0]
-print(f"in the table: kappa = {row['closed form']:.2f}, epsilon {row['epsilon of sigma']:.2g}")
-tables.show()
-display(fair_pairs.draw(tables))
-study.judge(fair_pairs, tables)
 
 # %% [markdown]
 # ## Try it

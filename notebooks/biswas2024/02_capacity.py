@@ -147,24 +147,16 @@ study.judge(thm5, tables)
 #
 # Layers that are clipped one by one do not fill Theorem 5's ball but the product of their own balls,
 # which has a closed form too ({prf:ref}`prf-beyond-layers`). A gradient clipped as a whole fills the
-# unit ball. The log capacities of the three domains differ by thousands of nats for a batch average and by at
-# most a factor of $\sqrt3$ for one record.
+# unit ball. For a batch average the log capacities of the three domains differ by thousands of nats.
 
 # %%
 import numpy as np
 from reconrisk import bounds
 
 layers, noise = np.array([12_800, 750, 150]), 1.23 / 128  # sigma over the batch size
-print(f"by hand: {bounds.bayes_capacity_gaussian(layers, noise, 1.0).sum():,.1f} nats")
-
-# %% tags=["exhibit:beyond/capacity_of_layers"]
-from companion.papers.beyond import capacity_of_layers
-
-tables = capacity_of_layers.measure(study)
-row = tables["marks"].query("sigma == 1.23 and `batch size` == 128").iloc[0]
-print(f"in the figure: {row['layers']:,.1f} nats")
-display(capacity_of_layers.draw(tables))
-study.judge(capacity_of_layers, tables)
+ball, whole = bounds.bayes_capacity_gaussian(layers.sum(), noise, [3**0.5, 1.0])
+print(f"by hand: {bounds.bayes_capacity_gaussian(layers, noise, 1.0).sum():,.1f} nats, ", end="")
+print(f"Theorem 5's ball {ball:,.1f}, the unit ball {whole:,.1f}")
 
 # %% [markdown]
 # ### Theorem 6: von Mises-Fisher noise

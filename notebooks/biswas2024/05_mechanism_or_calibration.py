@@ -112,7 +112,6 @@ study.judge(fair_order, tables)
 # not fail at small batches for lack of information: the rows of the first layer's gradient are
 # combinations of the records, and within their span only $n^2$ numbers are unknown.
 # {func}`reconrisk.attacks.span_attack` finds them, in double precision and without noise.
-# {func}`reconrisk.attacks.gaussian_prior_attack` adds prior knowledge of digits.
 
 # %%
 import torch
@@ -127,16 +126,6 @@ labels = torch.randint(10, (1, 4), generator=generator)
 gradient = mean_gradient(weights, records, labels)
 found = span_attack(weights, gradient, labels, 0.3 * guess, iterations=100).inputs
 print(f"by hand: four records are found exactly: {bool((found - records).square().mean() < 1e-6)}")
-
-# %% tags=["exhibit:beyond/batch_limits"]
-from companion.papers.beyond import batch_limits
-
-tables = batch_limits.measure(study)
-own = tables["errors"].query("noise == 0 and n == 4").set_index("attack")
-exactly = own.loc["least squares in the span", "least"] < 1e-6
-print(f"in the figure: some batch of four is: {exactly}")
-display(batch_limits.draw(tables))
-study.judge(batch_limits, tables)
 
 # %% [markdown]
 # ## Try it

@@ -20,8 +20,8 @@
 # do who knows that the output's density depends on its cosine with the true direction only
 # ({prf:ref}`Definition 4 <prf-biswas2024-def4>`)? This page carries the bound and the prior-aware
 # attack of Hayes et al. and the analytic inversion of the other two papers over to von Mises-Fisher
-# (VMF) noise, and ends with one table: which mechanism protects better, under which notion, when
-# what is held equal.
+# (VMF) noise, and ends with one table: which concentration matches a noise multiplier, notion by
+# notion.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -85,9 +85,8 @@ study.judge(vmf_rero, tables)
 #
 # In a batch the informed adversary cannot subtract what it knows, because the sum is scaled to the
 # sphere before the noise; but it knows the direction of the sum with each candidate. One record
-# turns a sum of 128 only a little, while the accounting lets it reverse the sum. That slack is why,
-# at equal epsilon, the attack on VMF noise falls towards guessing as batches grow. The price is a
-# smaller cosine of the gradient itself: at equal cosine the difference is gone.
+# turns a sum of 128 only a little, while the accounting lets it reverse the sum. The price of that
+# slack is a smaller cosine of the gradient itself: at equal cosine the difference is gone.
 
 # %%
 import numpy as np
@@ -101,18 +100,6 @@ rng = np.random.default_rng(1)
 success, error = attacks.vmf_attack_success(np.eye(n), p, kappa, 20_000, rng)
 exact = bounds.bayes_success_vmf(kappa, p, n)
 print(f"by hand: {exact:.4f}; simulated within 4 errors: {abs(success - exact) < 4 * error}")
-
-# %% tags=["exhibit:beyond/vmf_prior_aware"]
-from companion.papers.beyond import vmf_prior_aware
-
-tables = vmf_prior_aware.measure(study)
-exact = tables["by dimension"].query("p == 13_700 and signal == 3")["VMF"].item()
-once = tables["synthetic"].query("T == 1")
-off = (once["success"] - once["Gaussian"]).abs() - 1e-3
-within = (off < 4 * once["standard error"]).all()
-print(f"in the figure: {exact:.4f}; simulated within 4 errors: {within}")
-display(vmf_prior_aware.draw(tables))
-study.judge(vmf_prior_aware, tables)
 
 # %% [markdown]
 # ## The analytic inversion
@@ -140,56 +127,42 @@ exact, error = bounds.direction_cosine_vmf(256, kappa, 50 * 256), cosines.std() 
 within = bool(abs(cosines.mean() - exact) < 4 * error)
 print(f"by hand: {exact:.4f}; attacked within 4 errors: {within}")
 
-# %% tags=["exhibit:beyond/vmf_inversion"]
-from companion.papers.beyond import vmf_inversion
-
-tables = vmf_inversion.measure(study)
-exact = tables["closed forms"].query("signal == 4")["VMF cosine"].iloc[0]
-measured = tables["measured"]
-off = (measured["measured"] - measured["exact"]).abs()
-within = (off < 4 * measured["standard error"]).all()
-print(f"in the figure: {exact:.4f}; attacked within 4 errors: {within}")
-display(vmf_inversion.draw(tables))
-study.judge(vmf_inversion, tables)
-
 # %% [markdown]
 # ## Which mechanism protects better?
 #
-# It depends on what is held equal. At equal epsilon VMF noise protects better and trains worse
-# networks; at equal capacity it is the other way round. The third choice is an equal cosine with
-# the true gradient, on which accuracy depends ({ref}`Mechanism or calibration
-# <exhibit-beyond-mechanism_or_calibration>`): then the attacks cannot tell the two apart, every
-# certificate favours Gaussian noise, and capacity favours VMF. The winners below are computed;
-# *neither* means a difference too small to count.
+# It depends on what is held equal. Which concentration matches a noise multiplier? Paper D compares at
+# equal epsilon and at equal capacity, and finds opposite winners. For one vector the two differ by a
+# factor of two in every dimension ({prf:ref}`the reason <prf-beyond-matched_vmf>`). The third choice is
+# an equal cosine with the true gradient, on which accuracy depends ({ref}`Mechanism or calibration
+# <exhibit-beyond-mechanism_or_calibration>`).
 
 # %%
-from reconrisk import bounds
+from reconrisk import bounds, privacy
 
-# one release at sigma = 1.23, and at the concentration sqrt(p)/(2 sigma) of nearly equal epsilon
-p, sigma = 13_700, 1.23
-gaussian = bounds.rero_gaussian(sigma, 1 / 10)
-vmf = bounds.rero_vmf_one_release(p**0.5 / (2 * sigma), p, 1 / 10)
-print(f"by hand, ten candidates: Gaussian {gaussian:.4f}, VMF {vmf:.2f}")
+# the concentration whose mean cosine is that of Gaussian noise with sigma = 1
+p, sigma = 13_700, 1.0
+cosine = bounds.direction_cosine_gaussian(p, sigma)
+kappa = privacy.vmf_concentration(p, cosine)
+print(f"by hand, by mean cosine: {kappa / (p**0.5 / sigma):.5f} sqrt(p)/sigma")
 
-# %% tags=["exhibit:beyond/vmf_notions"]
-from companion.papers.beyond import vmf_notions
+# %% tags=["exhibit:beyond/matched_vmf"]
+from companion.papers.beyond import matched_vmf
 
-tables = vmf_notions.measure(study)
-rows = tables["notions"].query("sigma == 1.23 and `held equal` == 'epsilon'").set_index("notion")
-row = rows.loc["ReRo of one release, prior 1/n"]
-print(f"in the table, ten candidates: Gaussian {row['Gaussian']:.4f}, VMF {row['VMF']:.2f}")
+tables = matched_vmf.measure(study)
+multiple = tables["all"].query("p == 13_700 and sigma == 1 and notion == 'mean cosine'")["multiple"]
+print(f"in the table, by mean cosine: {multiple.item():.5f} sqrt(p)/sigma")
 tables.show()
-study.judge(vmf_notions, tables)
+study.judge(matched_vmf, tables)
 
 # %% [markdown]
 # ## Try it
 #
 # **Compute.** The accounting lets one record reverse the released direction. Let 127 records of the
 # batch be known, all clipped gradients be orthogonal and equally long, and two candidates be left for the last. How
-# often is the best attack right about one release, at the concentration of the last cell?
+# often is the best attack right about one release, at the concentration of equal epsilon for $\sigma=1.23$?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
-kappa = p**0.5 / (2 * sigma)
+kappa = p**0.5 / (2 * 1.23)
 turn = 127 / 128  # cosine of the two possible sums of 128 orthogonal gradients
 paid, real = bounds.bayes_success_vmf_two(kappa, p, np.array([-1.0, turn]))
 print(f"accounted for: right {paid:.2f} of the time; one record of 128: {real:.2f}")

@@ -195,27 +195,14 @@ same = y[targets].numpy()[:, None] == y[rows].numpy()  # the attacker knows the 
 left = bounds.posterior_mse(np.where(same, scores, -np.inf), x[rows].numpy())
 print(f"by hand: at epsilon = 10 a list of 1,000 digits leaves {left.mean():.2f} to any attack")
 
-# %% tags=["exhibit:beyond/run_floors"]
-from companion.papers.beyond import run_floors
-
-tables = run_floors.measure(study)
-row = tables["floors"].query("rate == 2 and epsilon == 10").iloc[0]
-error = (float(left.var()) / len(left) + row["list floor error"] ** 2) ** 0.5
-agree = abs(row["list floor"] - float(left.mean())) < 4 * error
-print(f"in the figure: {row['list floor']:.2f} (within 4 standard errors: {agree})")
-display(run_floors.draw(tables))
-study.judge(run_floors, tables)
-
 # %% [markdown]
-# Read the figure from the left. At $\varepsilon=10$ information is missing: with a list of all candidates an
+# The figure above has both floors. At $\varepsilon=10$ information is missing: with a list of all candidates an
 # attack still errs more than half as much as the mean image, and a search without a prior, which fits
-# the noise, several times as much. At $\varepsilon=100$ the list leaves less than a tenth of that, and no
-# search without a prior is better than the mean image: a prior is what it lacks. At $\varepsilon=1{,}000$ the
+# the noise, more than twice as much. At $\varepsilon=100$ the list leaves less than a tenth of that, and a
+# search without a prior is worse than the mean image: a prior is what it lacks. At $\varepsilon=1{,}000$ the
 # gradients single out the image among those of the list, and the error of an attack depends on what it
-# knows of images. Van Trees' bound says how much knowledge of mean and covariance could be worth; the
-# attack that has it, from the first layer alone, does not reach the bound, and
-# {ref}`a learnt prior <exhibit-beyond-prior_on_run>` gains more. The squared distance, the likelihood's own
-# loss, errs less than equation (1): that part of the gap is due to the loss.
+# knows of images. Van Trees' bound says how much knowledge of mean and covariance could be worth;
+# {ref}`a learnt prior <exhibit-beyond-prior_on_run>` says what it is worth.
 #
 # **A puzzle, and what was missing.** In print the attack "starts to perform well" on MNIST between
 # $\varepsilon=100$ and $1{,}000$. Ours first passed the nearest neighbours' error near $4{,}000$, and the
@@ -227,12 +214,10 @@ study.judge(run_floors, tables)
 # the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, 19 in a hundred are nearest to
 # their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right.
 #
-# One question stays open: the line itself, 0.024. The record above has 50 digits at three learning
-# rates: where all gradients are clipped, equation (1) leaves 0.039 (rate 2) and 0.036 (rate 0.1) at
-# $\varepsilon=1{,}000$, the squared distance 0.028 and 0.026. A longer search does not help: after twice
-# the iterations {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` is no better. An attack that knows
-# the digits' mean and covariance gets to 0.020 from the first layer alone, at rate 0.1, where the model
-# learns nothing: no run here had both the printed accuracy and the printed share of clipped gradients. The
+# One question stays open: the line itself, 0.024. On the 1,000 digits of Figure 1's record equation (1) leaves
+# 0.038 at $\varepsilon=1{,}000$. On fifty the squared distance, the likelihood's own loss, leaves 0.028, and a
+# longer search does not help: after twice the iterations
+# {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` is no better. The
 # lesson: whoever writes "no attack can" must name the prior of the bound, a curve over $\varepsilon$ needs
 # the share of clipped gradients beside it, and a threshold needs its authors' own explanation.
 

@@ -71,7 +71,7 @@ study.judge(bayes_success, tables)
 # %% [markdown]
 # ## Sub-sampling
 #
-# Under sub-sampling the attacks differ. The likelihood is the best one and its success is known without
+# Under sub-sampling the attacks differ ({ref}`Figure 4 <exhibit-hayes2023-fig4>`). The likelihood is the best one and its success is known without
 # simulation ({prf:ref}`prf-beyond-subsampled`). {prf:ref}`Algorithm 3 <prf-hayes2023-alg3>`, the paper's improvement,
 # is worse than the plain {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>` where the noise is large: the top $qT$ of so
 # many inner products are mostly noise.
@@ -81,15 +81,6 @@ from reconrisk import DPSGD, bounds, privacy
 
 sigma = privacy.noise_for_epsilon(4.0, 1e-5, sampling_rate=0.02, steps=1000)
 print(f"by hand: {bounds.bayes_success_subsampled(DPSGD(sigma, 0.02, 1000), 10):.4f}")
-
-# %% tags=["exhibit:beyond/subsampled_success"]
-from companion.papers.beyond import subsampled_success
-
-tables = subsampled_success.measure(study)
-row = tables["success"].query("epsilon == 4").iloc[0]
-print(f"in the figure: {row['likelihood']:.4f}")
-display(subsampled_success.draw(tables))
-study.judge(subsampled_success, tables)
 
 # %% [markdown]
 # ## A bound that depends on the candidates

@@ -133,38 +133,6 @@ display(iso_risk.draw(tables))
 study.judge(iso_risk, tables)
 
 # %% [markdown]
-# ### Choosing among runs of equal epsilon
-#
-# At equal $\varepsilon$ the full batch also has the most signal, so its larger risk buys something.
-# For a fair comparison we hold the signal-to-noise ratio of the summed privatised gradient,
-# $q\sqrt T/\sigma$, fixed as well. This ratio ignores how far optimisation gets in $T$ steps, so the
-# answer is about privacy, not a recipe for training: few steps with large batches risk least, though
-# one step is not always the best, and from thirty steps on every further step adds to the risk.
-
-# %%
-from scipy.optimize import brentq
-from reconrisk import DPSGD, bounds, privacy
-
-full = 1 / privacy.noise_for_epsilon(4.0, 1e-5)  # signal of the full batch
-
-
-def one_step(q):
-    return DPSGD(q / (0.5 * full), q, 1)  # half of that signal
-
-
-q = brentq(lambda q: privacy.epsilon(one_step(q), 1e-5).upper - 4, 0.1, 0.9, xtol=1e-5)
-print(f"by hand: q = {q:.3f}, gamma = {bounds.rero(one_step(q), 0.1).upper:.3f}")
-
-# %% tags=["exhibit:beyond/risk_choice"]
-from companion.papers.beyond import risk_choice
-
-tables = risk_choice.measure(study)
-row = tables["choices"].query("epsilon == 4 and share == 0.5 and T == 1 and kappa == 0.1").iloc[0]
-print(f"in the figure: q = {row['q']:.3f}, gamma = {row['gamma']:.3f}")
-display(risk_choice.draw(tables))
-study.judge(risk_choice, tables)
-
-# %% [markdown]
 # ## Try it
 #
 # **Compute.** Two teams train on the same records, each with the run calibrated above: at most half

@@ -132,10 +132,7 @@ study.judge(two_layer_floor, tables)
 # ## The batch size
 #
 # The upper bound of {ref}`Table 1 <exhibit-liu2024-table1>` is linear in $B$, and the lower bound does not
-# depend on it. The measured errors grow with $B$ by a power between the two. A factor that the order leaves
-# out matters more: the full statement ({prf:ref}`Theorem B.6 <prf-liu2024-thmB6>`) has $1/\pi_{\min}^2$, where
-# $\pi_{\min}$ is the smallest singular value of the batch, near one for random records and small for
-# pictures, which are alike. The square, too, exceeds the measured power.
+# depend on it. The exact bound grows with $B$ by a power between the two.
 
 # %%
 import numpy as np
@@ -153,47 +150,6 @@ for count in (1, 8):
     floors.append(bounds.cramer_rao_error(information, 1.0, records, unit_norm=True))
 exponent = np.log(floors[1] / floors[0]) / np.log(8)
 print(f"by hand, the exact bound grows with a power between 0 and 1: {0 < exponent < 1}")
-
-# %% tags=["exhibit:beyond/two_layer_batch"]
-from companion.papers.beyond import two_layer_batch
-
-tables = two_layer_batch.measure(study)
-floor = tables["exponents"].query("quantity == 'floor'")
-between = ((floor["low"] > 0) & (floor["high"] < 1)).all()
-print(f"in the figure, the exact bound grows with a power between 0 and 1: {between}")
-display(two_layer_batch.draw(tables))
-study.judge(two_layer_batch, tables)
-
-# %% [markdown]
-# ## Clipping with noise
-#
-# Under DP-SGD the bounds have $\max(1,\|G\|/C)\sqrt{d/m}$, as if width helped the attacker. It does not:
-# $\|G\|$ itself grows as $\sqrt m$, and the two cancel. A wider network gives more equations, each under more
-# noise. Only the part of the tensor attack's error that is not due to noise still falls with the width.
-
-# %%
-import numpy as np
-
-from reconrisk.two_layer import TwoLayer, release_output_gradient
-
-records = np.random.default_rng(1).standard_normal((3, 12))
-records /= np.linalg.norm(records, axis=1, keepdims=True)
-norms = [
-    release_output_gradient(TwoLayer(12, width, "elu", 1), records, [1.0, -1.0, 1.0]).norm
-    for width in (2000, 200_000)
-]
-exponent = np.log(norms[1] / norms[0]) / np.log(100)
-print(f"by hand, the gradient's norm grows with the power {exponent:.1f} of the width")
-
-# %% tags=["exhibit:beyond/two_layer_clip_noise"]
-from companion.papers.beyond import two_layer_clip_noise
-
-tables = two_layer_clip_noise.measure(study)
-fits = tables["exponents"].set_index(["defence", "quantity"])["exponent"]
-power = fits["clipping and noise", "norm"]
-print(f"in the figure, the gradient's norm grows with the power {power:.1f} of the width")
-display(two_layer_clip_noise.draw(tables))
-study.judge(two_layer_clip_noise, tables)
 
 # %% [markdown]
 # ## Try it

@@ -134,43 +134,6 @@ display(alg_proposed.draw(tables))
 study.judge(alg_proposed, tables)
 
 # %% [markdown]
-# ## When do recovered features help?
-#
-# Moments are a poor way to read the gradient: on the networks of the recorded runs their features
-# have a cosine of about 0.4 with the true ones. The attacker knows more. The labels give each
-# image's residual, softmax minus one-hot, nearly: it is negative at its own label only. So the rows
-# of the head's gradient can be solved for each image's responses, and these are a regression of
-# known functions on the image's features, in the order of the labels and with the right sign
-# ({func}`reconrisk.attacks.fit_features`). The fit also says how near it is. Matching can help
-# where the fitted features are nearer to the true ones than those of pictures that are rebuilt
-# without them. Under much noise it does; where the gradient alone determines everything, and under
-# the lightest noise, it does not.
-
-# %%
-from reconrisk.attacks import fit_features
-from reconrisk.mechanisms import Noise
-
-draw = torch.Generator().manual_seed(0)
-network = ConvNet(draw, side=8, channels=8, wide=256).eval()
-randomise_neurons(network, 192, draw)
-images, labels = torch.rand((1, 4, 3, 8, 8), generator=draw), torch.tensor([[3, 1, 8, 5]])
-released = client_updates(network, images, labels, (Noise(0.01),), generator=draw)
-fit = fit_features(network, released, labels)
-true = network(images[0], trace=True).features.detach()
-cosines = torch.cosine_similarity(fit.features[0], true)
-print(f"by hand: cosines {bool(cosines.min() > 0.95)}, forecast {bool(fit.cosine.min() > 0.95)}")
-
-# %% tags=["exhibit:beyond/feature_law"]
-from companion.papers.beyond import feature_law
-
-tables = feature_law.measure(study)
-cells = tables["cells"].query("noise == 0.01")
-print(f"in the figure: cosines {bool(cells['recovered'].min() > 0.95)}, ", end="")
-print(f"forecast {bool(cells['forecast'].min() > 0.95)}")
-display(feature_law.draw(tables))
-study.judge(feature_law, tables)
-
-# %% [markdown]
 # ## Greedy matching
 #
 # Features come in no order. The paper matches greedily by cosine and finds that as good as trying
@@ -242,7 +205,7 @@ study.judge(alg_reweight, tables)
 # features gain as much within their errors; its pictures do not tell whether reweighting gains. That is no
 # verdict on the method. Nothing is defended here, so the gradient itself determines the features at least
 # as exactly as they are recovered. Where noise is added, matching gains: see
-# {ref}`Figure 4 <exhibit-liu2024-fig4>` and {ref}`the law <exhibit-beyond-feature_law>`.
+# {ref}`Figure 4 <exhibit-liu2024-fig4>`.
 #
 # The sweep below varies one weight at a time around the paper's. In these few iterations ten times
 # the paper's total variation is better by several decibels. An attacker cannot see that from the

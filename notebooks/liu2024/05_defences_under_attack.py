@@ -209,10 +209,9 @@ study.judge(table8, tables)
 # greedily as published, come back with a cosine of about 0.4 and make the pictures worse. Fitted to
 # the head's gradient by least squares in the order of the labels
 # ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it
-# does with the true features. Features of another image or of a random span lose as many decibels:
-# {ref}`the map <exhibit-beyond-feature_law>` says when to expect a gain and when a loss. Recorded on CIFAR-10
-# with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1, and in batches of eight it
-# gains in all but one setting.
+# does with the true features. Features of another image or of a random span lose as many decibels.
+# Recorded on CIFAR-10 with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1,
+# and in batches of eight it gains in all but one setting.
 #
 # Clipping is a common factor, and neither a cosine nor the fit, which estimates the factor, sees it.
 # So the clipped cells of Tables 7 and 8 must be those without a defence, and nearly are in Table 7

@@ -56,29 +56,6 @@ tables = thm2.measure(study)
 study.judge(thm2, tables)
 
 # %% [markdown]
-# ## Where the usual implementation fails
-#
-# The tail is a regularised gamma function, and every library has one. For a billion dimensions
-# SciPy's stops its series after 2,000 terms. A few standard deviations from the mean that is too early: it
-# returns a wrong number, without a warning. Ours is compared with quadrature to 30 digits.
-
-# %%
-import numpy as np
-from reconrisk import bounds
-
-share = 1 - 5 * np.sqrt(2 / 10**9)  # five standard deviations below the mean, N = 1e9
-print(f"by hand: {bounds.mse_tail(share, 10**9, 1.0, 1.0, log=True):.6f}")
-
-# %% tags=["exhibit:beyond/plain_tails"]
-from companion.papers.beyond import plain_tails
-
-tables = plain_tails.measure(study)
-row = tables["tails"].query("N == 1e9 and deviations == 5").iloc[0]
-print(f"in the table: {row['log tail']:.6f}")
-tables.show()
-study.judge(plain_tails, tables)
-
-# %% [markdown]
 # ## In high dimension it is normal
 #
 # {prf:ref}`Proposition B.3 <prf-mean_to_extreme-propB3>` says so. Here are the exact law's

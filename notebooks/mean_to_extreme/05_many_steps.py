@@ -73,15 +73,6 @@ from reconrisk import bounds
 # N = 64, sigma = 0.05, ||X|| = 1; 1,000 steps, each of which picks one of 100 records
 print(f"by hand: {bounds.mse_tail_sampled(0.02 / 64, 64, 0.05, 1.0, 1000, 1 / 100):.6f}")
 
-# %% tags=["exhibit:beyond/many_steps"]
-from companion.papers.beyond import many_steps
-
-tables = many_steps.measure(study)
-row = tables["mixture"].query("T == 1000 and `|D|` == 100").iloc[0]
-print(f"in the figure: {row['P(MSE <= eta)']:.6f}")
-display(many_steps.draw(tables))
-study.judge(many_steps, tables)
-
 # %% [markdown]
 # ## Steps without labels
 #

@@ -78,103 +78,11 @@ display(estimators.draw(tables))
 study.judge(estimators, tables)
 
 # %% [markdown]
-# ## How good can a reconstruction be at every record?
-#
-# The shrunken reconstruction has the relative error $N\sigma^2/(1+N\sigma^2)$ at every record. No
-# other does better at its worst ({prf:ref}`our own statement <prf-beyond-minimax>`): a prior on the
-# record gives a lower bound on the worst error of *any* reconstruction, and as the prior on the
-# norm widens, these bounds rise to that value.
-
-# %%
-from reconrisk import bounds
-
-# relative to ||X||^2 / N, at N = 4 and sigma = 0.5
-print(f"by hand: {4 * bounds.expected_mse_shrunk(4, 0.5, 1.0):.6f}")
-
-# %% tags=["exhibit:beyond/minimax"]
-from companion.papers.beyond import minimax
-
-tables = minimax.measure(study)
-row = tables["risks"].query("N == 4").iloc[-1]
-print(f"in the table: {row['risk of the shrunken']:.6f}, which no attack can beat everywhere")
-tables.show()
-study.judge(minimax, tables)
-
-# %% [markdown]
-# ## If the norm is known
-#
-# The paper grants the scale of the clipped gradient, and the scale gives the norm. Only the direction is
-# left to estimate, and the posterior mean under a uniform direction has the smallest worst-case error
-# ({prf:ref}`our own statement <prf-beyond-known-norm>`), the same at every record of that norm. Divided
-# by $\mathbb E A^2$ it is unbiased, with a smaller error than $\hat X$ at every record. So $\hat X$ does
-# not have the minimum variance that {prf:ref}`Proposition 2 <prf-mean_to_extreme-prop2>` claims, not even
-# among the unbiased estimators that rotate with the record. Look at how little the norm is worth from
-# 64 values on.
-
-# %%
-import numpy as np
-from scipy import special, stats
-
-dimension, sigma = 4, 0.3  # E A^2 over the law of |X_hat|, whose square is non-central chi-squared
-squares = stats.ncx2(dimension, sigma**-2).ppf((np.arange(100_000) + 0.5) / 100_000)
-z = np.sqrt(squares) / sigma
-mean = np.mean((special.ive(dimension / 2, z) / special.ive(dimension / 2 - 1, z)) ** 2)
-noise = dimension * sigma**2
-print(f"by hand: {(1 - mean) / noise:.4f}, {(1 / mean - 1) / noise:.4f}")
-
-# %% tags=["exhibit:beyond/known_norm"]
-from companion.papers.beyond import known_norm
-
-tables = known_norm.measure(study)
-rows = tables["errors"].query("N == 4 and sigma == 0.3").groupby("reconstruction")["theory"].first()
-print(f"in the figure: {rows['posterior mean']:.4f}, {rows['best unbiased']:.4f}")
-display(known_norm.draw(tables))
-study.judge(known_norm, tables)
-
-# %% [markdown]
-# ## The corrected ReRo statement
-#
-# For a *fixed* record no bound on every attack can exist: the attack that always returns that
-# record succeeds. Two statements hold.
-#
-# **Known norm, unknown direction.** Let an attack see $\hat X\sim\mathcal N(X,\sigma^2 r^2 I)$ and
-# know $r = \lVert X\rVert$. Whatever it returns, its worst success over the records of norm $r$ is
-# at most
-#
-# $$
-# P\bigl(\cos\angle(X,\hat X) \ge \sqrt{1 - N\eta/r^2}\bigr),
-# $$ (eq-beyond-sphere-attained)
-#
-# and $\sqrt{r^2-N\eta}\,\hat X/\lVert\hat X\rVert$ attains it at *every* record. (The uniform
-# prior on the sphere is least favourable, because rotations form a compact group; its best estimate
-# is the middle of the most probable cap.) The cosine has the same law as the NCC:
-# {py:func}`reconrisk.bounds.mse_tail_sphere`.
-#
-# **Any network, any attack.** The release is a Gaussian mechanism, so closed-form ReRo holds with
-# the prior success of the best ball, here the cap's share of the sphere:
-# {py:func}`reconrisk.bounds.rero_sphere`.
-
-# %%
-from reconrisk import bounds
-
-dimension, sigma, relative = 64, 0.25, 0.6  # N eta = 0.6 ||X||^2
-print(f"by hand: {bounds.mse_tail_sphere(relative / dimension, dimension, sigma, 1.0):.6f}")
-
-# %% tags=["exhibit:beyond/corrected_rero"]
-from companion.papers.beyond import corrected_rero
-
-tables = corrected_rero.measure(study)
-own = tables["simulated"].query("N == 64 and relative == 0.6").set_index("reconstruction")
-row = own.loc["scaled direction"]
-within = abs(row["share"] - row["sphere bound"]) < 4 * row["standard error"]
-print(f"in the figure: {row['sphere bound']:.6f}; simulated within 4 standard errors: {within}")
-display(corrected_rero.draw(tables))
-study.judge(corrected_rero, tables)
-
-# %% [markdown]
 # ## Every network, in nats
 #
-# The linear layer is one choice of a server that may send any network. Whatever it sends, the noisy
+# Of the linear layer's copy no use is better at every record of one norm than
+# {prf:ref}`the scaled direction <prf-beyond-sphere>`, as {ref}`Proposition 3 <exhibit-mean_to_extreme-prop3>` measures. But
+# that layer is one choice of a server that may send any network. Whatever it sends, the noisy
 # gradient is a function of the record, of length at most $C$, plus Gaussian noise: a Gaussian channel,
 # which carries at most $1/(2\sigma^2)$ nats a step ({prf:ref}`our own statement <prf-beyond-any-network>`).
 # No reconstruction beats the error that rate-distortion theory allows at that many nats. Look for three

@@ -188,13 +188,6 @@ def with_a_covariance():
     return [f"{errors['row mean'] / errors['mean and covariance']:.0f}"]
 
 
-def blank_picture():
-    steps = recorded("beyond/staircase", "steps").set_index("step")["MSE"]
-    # shrunken by its norm the copy errs as the blank picture does, to a percent
-    assert round(steps["nothing"] / steps["its norm"], -1) == 70
-    return []
-
-
 SAID = (
     (
         DEFENCES,
@@ -264,7 +257,6 @@ SAID = (
     ("notebooks/beyond/13_right_notion.py", "is a third to two thirds lower", secrets),
     ("book/index.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),
     ("book/tour.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),
-    ("notebooks/beyond/10_staircase.py", "seventy times as much as a blank picture", blank_picture),
 )  # fmt: skip
 
 

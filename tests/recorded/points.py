@@ -358,24 +358,6 @@ def attacked_under_a_reading(record: Record, data_root: str) -> list[Agreement]:
     return found
 
 
-def batches_attacked_in_many_ways(record: Record, data_root: str) -> list[Agreement]:
-    """Guesses, the attack with a prior and the published one on the same batches of eight."""
-    swept = task_of(record, data_root, "invert_in_many_ways")
-    noise = max(t["relative_noise"] for t in swept.tasks)
-    task = next(t for t in swept.tasks if (t["batch_size"], t["relative_noise"]) == (8, noise))
-    result = swept.compute(task)
-    errors = {name: (values, EXACT) for name, values in result["guesses"].items()}
-    attacks = {name: values["by label"] for name, values in result["attacks"].items()}
-    errors["with a prior"] = (attacks["with a prior"], SINGLE)
-    # a search in single precision ends elsewhere when additions change their order
-    errors["inverting gradients"] = (attacks["inverting gradients"], 0.25)
-    found = []
-    for name, (values, reach) in errors.items():
-        was = row_of(record.tables["errors"], attack=name, n=8, noise=float(noise))["by label"]
-        found.append(Agreement(name, float(np.mean(values)), was, reach * was))
-    return found
-
-
 def leaked_batches() -> Point:
     """Deep leakage from single records: some draws of Table III of paper D."""
     few = 5
@@ -748,21 +730,6 @@ POINTS: dict[str, Point] = {
         overrides={"noise_multipliers": [0.1], "weights": "recorded"},
         allowed=SINGLE,
     ),
-    "beyond/exact_attackers": same_rows(
-        "widths",
-        ["neurons", "draw"],
-        {"neurons": 1024, "draw": 0},
-        overrides={"widths": [1024], "width": 1024, "noises": [1e-5], "draws": 2},
-        # with so few neurons the tensor attack's eigenvectors are those of rounding: of the tensor
-        # attack only that it fails is the same on every processor
-        allowed={
-            "unknowns": 0.0,
-            "sparse directions": 1e-6,
-            "certified": 0.0,
-            "tensor attack": 0.6,
-            "least squares": 1e-6,
-        },
-    ),
     "beyond/exact_batches": same_rows(
         "noise",
         ["draw", "noise"],
@@ -790,12 +757,6 @@ POINTS: dict[str, Point] = {
         ["sigma", "attacker"],
         {"MSE": "standard error"},
         overrides={"noise_multipliers": [0.1], "targets": 100, "repeats": 1},
-    ),
-    "beyond/staircase": within_errors(
-        "steps",
-        ["step"],
-        {"MSE": "standard error"},
-        overrides={"targets": 100, "repeats": 1},
     ),
     "beyond/right_notion": within_errors(
         "kinds",
@@ -840,16 +801,6 @@ POINTS: dict[str, Point] = {
     "beyond/fair_order": attacked_draws("points", {"MSE": "error"}, pairing="printed pairs"),
     "beyond/mechanism_or_calibration": attacked_draws(
         "attack", {"mse": "mse error", "ssim": "ssim error", "cosine": "cosine error"}
-    ),
-    "beyond/batch_limits": batches_attacked_in_many_ways,
-    # both chunks of targets at one rate and epsilon, so that the means are those recorded
-    "beyond/run_floors": same_rows(
-        "errors",
-        ["rate", "epsilon", "attacker"],
-        {"rate": 2.0, "epsilon": 1000.0},
-        lambda name, task: name == "attack_targets",
-        overrides={"rates": [2.0], "epsilons": [1000.0]},
-        allowed=SINGLE,
     ),
     "hayes2023/fig1": attacked_targets("attack", "MSE", _squared, 100.0, data="grey"),
     "hayes2023/fig6": attacked_targets("found", "MSE", _squared, 100.0, data="grey"),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from companion.experiments import federated
-from companion.papers.beyond import capacity_of_layers as layers
 from companion.papers.beyond import fair_utility, vmf_accountant
 from companion.study import Study
 from reconrisk import bounds, privacy
@@ -29,22 +28,14 @@ def test_an_enclosure_that_is_too_low_fails_the_simulation(monkeypatch):
 
 
 def test_a_square_has_less_capacity_than_the_disc_around_it():
-    # p = 1 + 1: (1 + 2/(s sqrt(2 pi)))^2 against Theorem 5's disc of radius sqrt(2)
+    # layers of one weight each: (1 + 2/(s sqrt(2 pi)))^2 against Theorem 5's disc of radius sqrt(2)
     s = 0.25
-    side = 1 + 2 / (s * math.sqrt(2 * math.pi))
-    assert layers.gap(s, (1, 1)) == pytest.approx(
-        float(bounds.bayes_capacity_gaussian(2, s, math.sqrt(2))) - 2 * math.log(side), rel=1e-12
-    )
-    volumes, _ = layers.log_volumes((1, 1))
-    assert volumes == pytest.approx(math.log(2 * math.pi / 4), rel=1e-12)
-    assert layers.gap(1e-6, (1, 1)) == pytest.approx(volumes, rel=1e-4)
-
-
-def test_equal_layers_fill_the_ball_to_leading_order():
-    equal, leading = layers.log_volumes((1000, 1000, 1000))
-    assert leading == pytest.approx(0.0, abs=1e-9)
-    assert 0 < equal < 20
-    assert layers.log_volumes((2000, 900, 100))[0] > 500
+    layers = 2 * float(bounds.bayes_capacity_gaussian(1, s, 1.0))
+    assert layers == pytest.approx(2 * math.log1p(2 / (s * math.sqrt(2 * math.pi))), rel=1e-12)
+    assert layers < float(bounds.bayes_capacity_gaussian(2, s, math.sqrt(2)))
+    # with little noise the ratio is that of the volumes
+    gap = [float(bounds.bayes_capacity_gaussian(p, 1e-6, r)) for p, r in ((2, 2**0.5), (1, 1.0))]
+    assert gap[0] - 2 * gap[1] == pytest.approx(math.log(2 * math.pi / 4), rel=1e-4)
 
 
 def test_fair_concentrations_are_below_the_printed_ones():

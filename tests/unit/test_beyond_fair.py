@@ -9,20 +9,18 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from companion.experiments.federated import DIMENSION, NETWORK, studied_pairs
-from companion.papers.beyond import batch_limits, fair_order
+from companion.experiments.federated import DIMENSION, studied_pairs
+from companion.papers.beyond import fair_order
 from companion.papers.beyond import mechanism_or_calibration as mechanism
 from companion.papers.beyond.direction_laws import (
     cosine_laws,
     log_density_gaussian,
     log_density_vmf,
 )
-from companion.papers.beyond.gradient_lengths import gradient_lengths
 from reconrisk import bounds, privacy
-from reconrisk.attacks import span_attack
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
 from reconrisk.models import SigmoidNetwork
-from reconrisk.training import Release, mean_gradient, train_mini_batches
+from reconrisk.training import Release, train_mini_batches
 
 
 def _share_below(log_density, grid: np.ndarray) -> np.ndarray:
@@ -145,47 +143,6 @@ def test_printed_errors_are_told_apart_from_guesses_once_each():
     plain = table[(table["data"] == "MNIST") & (table["noise"] == "-")].iloc[0]
     assert plain["MSE"] == pytest.approx(1.370)
     assert plain["class means"] < plain["MSE"] < plain["mean image"]
-
-
-def test_noise_has_the_length_asked_for_and_nothing_else_moves():
-    generator = torch.Generator().manual_seed(0)
-    gradients = {
-        name: torch.randn((3, *shape), generator=generator, dtype=torch.float64)
-        for name, shape in NETWORK.shapes.items()
-    }
-    noisy = batch_limits.add_noise(gradients, 0.01, generator)
-    moved = gradient_lengths({name: noisy[name] - g for name, g in gradients.items()})
-    ratio = moved / gradient_lengths(gradients)
-    torch.testing.assert_close(ratio, torch.full_like(ratio, 0.01), rtol=0.05, atol=0)
-    same = batch_limits.add_noise(gradients, 0.0, generator)
-    assert all(torch.equal(same[name], g) for name, g in gradients.items())
-
-
-def test_the_span_is_searched_again_where_the_first_start_fails(monkeypatch):
-    generator = torch.Generator().manual_seed(1)
-    network = SigmoidNetwork((30, 20, 8, 5))
-    weights = network.initialise(generator, 3, torch.float64)
-    records = torch.rand((3, 3, 30), generator=generator, dtype=torch.float64)
-    labels = torch.randint(5, (3, 3), generator=generator)
-    released = mean_gradient(weights, records, labels)
-    means = torch.full((3, 3, 30), 0.5, dtype=torch.float64)
-    start = torch.randn((3, 3, 30), generator=generator, dtype=torch.float64)
-    searched: list[int] = []
-
-    def spoilt(network, gradient, labels, first, **settings):
-        """The attack, whose first search loses its second batch."""
-        found = span_attack(network, gradient, labels, first, **settings)
-        if not searched:
-            found.inputs[1], found.loss[1] = 0.0, 1.0
-        searched.append(len(labels))
-        return found
-
-    monkeypatch.setattr(batch_limits, "span_attack", spoilt)
-    found = batch_limits.search_span(weights, released, labels, means, start, 0.0)
-    assert searched == [3, 1]
-    again = mean_gradient(weights, found, labels)
-    for name, g in released.items():
-        torch.testing.assert_close(again[name], g, rtol=1e-6, atol=1e-9)
 
 
 def test_a_watcher_sees_every_step_and_changes_nothing():

@@ -6,14 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.papers.beyond import two_layer_attacks as runs
 from companion.papers.beyond import (
-    power_laws,
-    two_layer_batch,
-    two_layer_clip_noise,
     two_layer_floor,
     two_layer_refinement,
 )
-from companion.papers.beyond import two_layer_attacks as runs
 from made_tables import made
 from reconrisk.attacks import (
     Refinement,
@@ -192,20 +189,6 @@ def test_records_have_unit_norm(kind):
 # What is fitted ----------------------------------------------------------------------------------
 
 
-def test_exponents_of_powers_are_found():
-    table = pd.DataFrame(
-        [
-            {"network": n, "m": m, "error": (1 + 0.1 * n) * m ** (-0.5 + 0.01 * n)}
-            for n in range(5)
-            for m in (10, 100, 1000)
-        ]
-    )
-    fit = power_laws.exponents(table, "m", "error")
-    assert fit["exponent"] == pytest.approx(-0.48)
-    assert fit["low"] < -0.48 < fit["high"] < -0.44
-    assert fit["error"] == pytest.approx(0.01 * np.sqrt(2.5) / np.sqrt(5))
-
-
 def test_factors_of_a_gap_multiply_to_it():
     own = pd.DataFrame(
         {
@@ -327,68 +310,3 @@ def test_pictures_of_the_floor():
     tables = floor_tables()
     assert "factors of 20 to 20" in two_layer_floor.alt(tables)
     assert len(two_layer_floor.draw(tables).axes) == 4
-
-
-def fit(middle):
-    return {"exponent": middle, "error": 0.02, "low": middle - 0.05, "high": middle + 0.05}
-
-
-def batch_tables():
-    powers = {"tensor": 0.9, "tensor span": 0.5, "orders removed": 0.4,
-              "orders removed span": 0.3, "floor": 0.2}  # fmt: skip
-    growth = [
-        {"labels": labels, "quantity": name, **fit(power)}
-        for labels in ("random", "same")
-        for name, power in powers.items()
-    ]
-    errors = [
-        {"labels": labels, "B": size}
-        | {f"{name}{end}": 0.1 * size**power for name, power in powers.items()
-           for end in ("", " low", " high")}
-        for labels in ("random", "same")
-        for size in (1, 2, 4)
-    ]  # fmt: skip
-    kinds = [
-        {"records": kind, "count": size, "network": number, "pi_min": least / (1 + 0.1 * number),
-         "orders removed": 0.1 * size**0.3 / least, "unit floor": 0.01 * size**0.2 / least}
-        for kind, least in (("orthogonal", 1.0), ("random", 0.8), ("digits", 0.2))
-        for size in (2, 4)
-        for number in range(3)
-    ]  # fmt: skip
-    slopes = [{"B": 4, "quantity": name, **fit(1.0)} for name in ("orders removed", "unit floor")]
-    return made(
-        two_layer_batch,
-        {"errors": errors, "exponents": growth, "kinds": kinds, "pi exponents": slopes},
-    )
-
-
-def test_pictures_of_the_batch():
-    assert "between 0.2 and 0.5" in two_layer_batch.alt(batch_tables())
-    assert len(two_layer_batch.draw(batch_tables()).axes) == 6
-
-
-def width_tables():
-    powers = {
-        "clipping and noise": {"tensor": -0.3, "orders removed": -0.2, "least squares": 0.02,
-                               "floor": 0.0, "norm": 0.5},
-        "noise": {"tensor": -0.5, "orders removed": -0.5, "least squares": -0.5, "floor": -0.5,
-                  "norm": 0.5},
-    }  # fmt: skip
-    fits = [
-        {"defence": defence, "quantity": name, **fit(power)}
-        for defence, own in powers.items()
-        for name, power in own.items()
-    ]
-    errors = [
-        {"defence": defence, "width": width}
-        | {f"{name}{end}": width**power for name, power in own.items()
-           for end in ("", " low", " high")}
-        for defence, own in powers.items()
-        for width in (1000, 2000)
-    ]  # fmt: skip
-    return made(two_layer_clip_noise, {"errors": errors, "exponents": fits})
-
-
-def test_pictures_of_clipping_with_noise():
-    tables = width_tables()
-    assert len(two_layer_clip_noise.draw(tables).axes) == 3

@@ -17,7 +17,6 @@ from reconrisk.attacks.gradient_inversion import (
 )
 from reconrisk.attacks.least_squares_inversion import (
     class_means,
-    gaussian_prior_attack,
     span_attack,
 )
 from reconrisk.metrics import match
@@ -218,49 +217,6 @@ def test_class_means_are_means_of_classes():
         class_means(inputs, torch.tensor([1, 1, 1]), 2)
 
 
-def test_the_prior_attack_goes_from_the_class_means_to_the_records_as_noise_vanishes():
-    generator = _generator(8)
-    means = torch.rand((5, 30), generator=generator, dtype=DOUBLE)
-    basis = torch.linalg.qr(torch.randn((30, 2), generator=generator, dtype=DOUBLE))[0].T
-    spread = torch.tensor([0.5, 0.3], dtype=DOUBLE)
-    weights = NETWORK.initialise(generator, 3, DOUBLE)
-    labels = torch.tensor([[0, 1, 2], [3, 4, 0], [2, 4, 1]])
-    drawn = torch.randn((3, 3, 2), generator=generator, dtype=DOUBLE)
-    records = means[labels] + (drawn * spread) @ basis
-    released = mean_gradient(weights, records, labels)
-    errors = []
-    for noise in (1e-9, 1e-3, 1e3):
-        given = {"noise_std": noise, "generator": _generator(9), "iterations": 100}
-        found = gaussian_prior_attack(weights, released, labels, means, basis, spread, **given)
-        errors.append(float((found.inputs - records).square().mean()))
-    assert errors[0] < 1e-12 and errors[0] < errors[1] < errors[2]
-    torch.testing.assert_close(found.inputs, means[labels], rtol=1e-4, atol=1e-4)
-
-
-def test_records_of_one_label_are_told_apart_by_the_start_and_not_by_rounding():
-    generator = _generator(10)
-    means = torch.rand((2, 30), generator=generator, dtype=DOUBLE)
-    basis = torch.linalg.qr(torch.randn((30, 2), generator=generator, dtype=DOUBLE))[0].T
-    weights = NETWORK.initialise(generator, 1, DOUBLE)
-    labels = torch.tensor([[0, 0, 1, 0]])
-    records = means[labels] + torch.randn((1, 4, 2), generator=generator, dtype=DOUBLE) @ basis
-    released = mean_gradient(weights, records, labels)
-    spread = torch.ones(2, dtype=DOUBLE)
-
-    def attacked(factor: float, noise: float, steps: int) -> torch.Tensor:
-        gradient = {name: g * factor for name, g in released.items()}
-        given = {"noise_std": noise, "generator": _generator(11), "iterations": steps}
-        return gaussian_prior_attack(
-            weights, gradient, labels, means, basis, spread, **given
-        ).inputs
-
-    torch.testing.assert_close(
-        attacked(1.0, 1e-3, 8), attacked(1 + 1e-12, 1e-3, 8), rtol=0, atol=1e-6
-    )
-    found = attacked(1.0, 1e-9, 200)
-    assert match(records.numpy(), found.numpy()).mse.item() < 1e-12
-
-
 def test_arguments_out_of_range_are_refused():
     weights, records, labels, released = _problems(2, 3)
     rows = labels.new_zeros((2, 21))
@@ -289,15 +245,3 @@ def test_arguments_out_of_range_are_refused():
         span_attack(weights, released, rows, records[0, :1])
     with pytest.raises(ValueError, match="start must have shape"):
         span_attack(weights, released, labels, records[0, :2])
-    with pytest.raises(ValueError, match="basis must have shape"):
-        gaussian_prior_attack(
-            *(weights, released, labels, records[0], records[0, :, :4], labels[0] + 1.0),
-            noise_std=1.0,
-            generator=_generator(),
-        )
-    with pytest.raises(ValueError, match="noise_std"):
-        gaussian_prior_attack(
-            *(weights, released, labels, records[0], records[0], labels[0] + 1.0),
-            noise_std=0.0,
-            generator=_generator(),
-        )

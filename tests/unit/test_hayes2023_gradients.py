@@ -147,12 +147,15 @@ def test_panels_have_stand_ins_of_their_own():
 def test_the_puzzle_of_figure_1_is_told_with_the_records_numbers():
     script = project_root() / "notebooks" / KEY / "03_without_candidates.py"
     text = " ".join(script.read_text(encoding="utf-8").replace("\n# ", " ").split())
-    errors = recorded("beyond/run_floors")["errors"].query("epsilon == 1000")
-    mse = errors.set_index(["attacker", "rate"])["MSE"]
-    search, squared = mse["eq. (1)"], mse["squared distance"]
-    assert f"leaves {search[2.0]:.3f} (rate 2) and {search[0.1]:.3f} (rate 0.1)" in text
-    assert f"the squared distance {squared[2.0]:.3f} and {squared[0.1]:.3f}." in text
-    assert f"gets to {mse['mean and covariance', 0.1]:.3f} from the first layer alone" in text
+    errors = recorded(f"{KEY}/alg_gradient_based")["errors"].query("epsilon == 1000")
+    squared = errors.set_index("loss")["mean"]["squared distance"]
+    assert f"the likelihood's own loss, leaves {squared:.3f}, and" in text
+    attack = recorded(f"{KEY}/fig1")["attack"].query("data == 'grey'").set_index("epsilon")
+    assert f"equation (1) leaves {attack.loc[1000.0, 'MSE']:.3f} at" in text
+    mean = recorded(f"{KEY}/fig1")["baselines"].set_index("data").loc["grey", "mean image"]
+    assert 0.5 < attack.loc[10.0, "list floor"] / mean < 1
+    assert attack.loc[10.0, "MSE"] > 2 * mean > attack.loc[100.0, "MSE"] > mean
+    assert attack.loc[100.0, "list floor"] < 0.1 * mean
     found = recorded(f"{KEY}/fig6")["found"].query("data == 'grey'").set_index("epsilon")
     nearest = 100 * found.loc[100.0, "target is nearest"]
     assert f"{nearest:.0f} in a hundred are nearest to their target" in text

@@ -126,7 +126,6 @@ if TYPE_CHECKING:
     from reconrisk.attacks.learnt_prior import denoise, noise_of, posterior_sample
     from reconrisk.attacks.least_squares_inversion import (
         class_means,
-        gaussian_prior_attack,
         span_attack,
     )
     from reconrisk.attacks.model_based import train_linear_reconstructor, train_reconstructor
@@ -255,7 +254,6 @@ __all__ = [
     "feature_match",
     "first_layer_release",
     "fit_features",
-    "gaussian_prior_attack",
     "generative_attack",
     "gradient_moments",
     "greedy_matching",

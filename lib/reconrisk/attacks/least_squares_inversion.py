@@ -1,12 +1,8 @@
-"""Gradient inversion by least squares, within the gradient's row space or with a normal prior.
+"""Gradient inversion by least squares within the gradient's row space.
 
-These attacks have no published counterpart. They work in double precision and measure how much
-information a gradient contains, rather than how much a given attack extracts:
-
-- :func:`span_attack`: the rows of the first layer's gradient are combinations of the records, which
-  leaves n^2 unknowns instead of n d;
-- :func:`gaussian_prior_attack`: the most probable batch under a normal prior in few coordinates.
-
+:func:`span_attack` has no published counterpart. It works in double precision and measures how much
+information a gradient contains, rather than how much a given attack extracts: the rows of the first
+layer's gradient are combinations of the records, which leaves n^2 unknowns instead of n d.
 :func:`class_means` is the baseline that uses the labels and no gradient.
 """
 
@@ -17,12 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
-from reconrisk import arguments
 from reconrisk.attacks._inversion_problem import Inversion, Problem, gram, inner_products
 from reconrisk.training import mean_gradient
 from reconrisk.training._backpropagation import backward_pass, one_hot
 
-__all__ = ["class_means", "gaussian_prior_attack", "span_attack"]
+__all__ = ["class_means", "span_attack"]
 
 
 def class_means(inputs: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
@@ -109,133 +104,31 @@ def span_attack(
     initial = start.double().expand(len(labels), count, problem.dimension) @ span.mT
     wide = [r.double() for r in problem.released.values()]
     size = inner_products(wide, wide)
-    fit = _LeastSquares(
-        problem.restrict_to_span(span),
-        torch.zeros_like(initial),
-        torch.eye(count, dtype=initial.dtype, device=initial.device).expand(len(initial), -1, -1),
-        1 / size.sqrt(),
-        torch.zeros(count, dtype=initial.dtype, device=initial.device),
-        max_grad_norm,
-        by_layer,
-    )
+    fit = _LeastSquares(problem.restrict_to_span(span), 1 / size.sqrt(), max_grad_norm, by_layer)
     coordinates, loss = fit.run(initial, iterations)
     return Inversion(coordinates @ span, loss)
 
 
-def gaussian_prior_attack(
-    weights: Mapping[str, torch.Tensor],
-    released: Mapping[str, torch.Tensor],
-    labels: torch.Tensor,
-    means: torch.Tensor,
-    basis: torch.Tensor,
-    prior_std: torch.Tensor,
-    *,
-    noise_std: float | torch.Tensor,
-    generator: torch.Generator,
-    iterations: int = 20,
-    max_grad_norm: float | None = None,
-    by_layer: bool = True,
-) -> Inversion:
-    """Reconstruct P batches as the most probable ones under a Gaussian prior.
-
-    Each record is its class's mean plus ``c @ basis`` with independent normal c; the released
-    gradient is the batch's plus normal noise. The Levenberg-Marquardt method minimises minus twice
-    the log posterior, from near the class means: two records of one label that started at the same
-    point would take the same steps until rounding told them apart.
-
-    Parameters
-    ----------
-    weights, released, labels
-        As in :func:`invert_gradients`.
-    means : Tensor, shape (classes, d)
-        Prior mean of each class, such as :func:`class_means`.
-    basis : Tensor, shape (k, d)
-        For example the leading principal directions of records minus their class means.
-    prior_std : Tensor, shape (k,)
-        Standard deviations of the coordinates, > 0.
-    noise_std : float or Tensor, shape (P,)
-        Standard deviation of the released gradient's coordinates around the batch's, > 0: the
-        noise, plus the effect of the records' part outside the basis.
-    generator : torch.Generator
-        For the start: normal coordinates, a tenth of the prior's.
-    iterations, max_grad_norm, by_layer
-        As in :func:`span_attack`.
-
-    Returns
-    -------
-    Inversion
-        In double precision; the loss is the sum of squares, without the part of the misfit that no
-        record under the prior can change.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or an argument is out of its range.
-
-    Notes
-    -----
-    Records are represented in the coordinates of the means and the basis, ``q <= classes + k``
-    instead of d. Cost per problem and step: ``(q h + p') (n k)^2`` multiplications; memory
-    ``(q h + p') n k`` numbers.
-    """
-    problem = Problem.of(weights, released, labels)
-    arguments.real("prior_std", prior_std.cpu().numpy(), 0, low_open=True)
-    for name, rows in (("means", means), ("basis", basis)):
-        if rows.ndim != 2 or rows.shape[1] != problem.dimension:
-            raise ValueError(
-                f"{name} must have shape (rows, {problem.dimension}); got {tuple(rows.shape)}"
-            )
-    if prior_std.shape != basis.shape[:1]:
-        raise ValueError(f"prior_std must have shape {basis.shape[:1]}; got {prior_std.shape}")
-    noise = torch.as_tensor(noise_std, dtype=torch.float64, device=basis.device)
-    arguments.real("noise_std", noise.cpu().numpy(), 0, low_open=True)
-    stacked = torch.cat([basis.double(), means.double()])
-    span = torch.linalg.svd(stacked, full_matrices=False).Vh
-    span = span.expand(len(labels), *span.shape)
-    offset = (means.double()[labels]) @ span.mT
-    directions = (basis.double() * prior_std.double()[:, None]) @ span.mT
-    fit = _LeastSquares(
-        problem.restrict_to_span(span),
-        offset,
-        directions,
-        (1 / noise).expand(len(labels)),
-        torch.ones(len(basis), dtype=torch.float64, device=basis.device),
-        max_grad_norm,
-        by_layer,
-    )
-    drawn = torch.empty((*labels.shape, len(basis)), dtype=torch.float64, device=basis.device)
-    coordinates, loss = fit.run(drawn.normal_(0, 0.1, generator=generator), iterations)
-    return Inversion((offset + coordinates @ directions) @ span, loss)
-
-
 @dataclass(frozen=True)
 class _LeastSquares:
-    """The misfit of the gradients of records ``offset + c @ directions``, plus a penalty on c.
+    """The misfit of the gradients of records.
 
     Attributes
     ----------
     problem : Problem
         In double precision, with the first layer in the coordinates of the records.
-    offset : Tensor, shape (P, n, q)
-    directions : Tensor, shape (P, k, q)
     scale : Tensor, shape (P,)
         Factor of the misfit of the gradients.
-    penalty : Tensor, shape (k,)
-        Factor of each coordinate in the penalty; zeros for none.
     """
 
     problem: Problem
-    offset: torch.Tensor
-    directions: torch.Tensor
     scale: torch.Tensor
-    penalty: torch.Tensor
     max_grad_norm: float | None
     by_layer: bool
 
     def run(self, coordinates: torch.Tensor, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Minimise from ``coordinates``, (P, n, k); return them and the sum of squares, (P,)."""
-        shape = coordinates.shape
-        point = coordinates.flatten(1)
+        """Minimise from ``coordinates``, (P, n, q); return them and the sum of squares, (P,)."""
+        point = coordinates
         residual = self._residuals(point)
         loss = residual.square().sum(dim=1)
         damping = torch.full_like(loss, 1e-3)
@@ -247,11 +140,12 @@ class _LeastSquares:
             gradient = (slopes.mT @ residual[..., None])[..., 0]
             pending = torch.ones_like(loss, dtype=torch.bool)
             for _ in range(25):
-                trial = point - _damped_step(normal, gradient, damping)
+                step = _damped_step(normal, gradient, damping)
+                trial = point - step.view(point.shape)
                 trial_residual = self._residuals(trial)
                 trial_loss = trial_residual.square().sum(dim=1)
                 taken = pending & (trial_loss < loss)
-                point = torch.where(taken[:, None], trial, point)
+                point = torch.where(taken[:, None, None], trial, point)
                 residual = torch.where(taken[:, None], trial_residual, residual)
                 loss = torch.where(taken, trial_loss, loss)
                 damping = torch.where(
@@ -265,34 +159,28 @@ class _LeastSquares:
             stalled = stalled + 1 if bool((loss >= (1 - 1e-8) * before).all()) else 0
             if stalled == 5:
                 break
-        return point.view(shape), loss
+        return point, loss
 
-    def _residuals(self, point: torch.Tensor) -> torch.Tensor:
-        """Misfits and penalised coordinates, concatenated, (P, parameters + n k)."""
+    def _residuals(self, records: torch.Tensor) -> torch.Tensor:
+        """Scaled misfits of all layers, (P, parameters)."""
         problem = self.problem
-        coordinates = point.view(*self.offset.shape[:2], -1)
         gradients = mean_gradient(
             problem.weights,
-            self.offset + coordinates @ self.directions,
+            records,
             problem.targets,
             max_grad_norm=self.max_grad_norm,
             by_layer=self.by_layer,
         )
         misfits = [(g - problem.released[name]).flatten(1) for name, g in gradients.items()]
-        penalised = (coordinates * self.penalty).flatten(1)
-        return torch.cat([torch.cat(misfits, dim=1) * self.scale[:, None], penalised], dim=1)
+        return torch.cat(misfits, dim=1) * self.scale[:, None]
 
-    def _jacobians(self, point: torch.Tensor) -> torch.Tensor:
-        """Derivatives of the residuals, (P, parameters + n k, n k)."""
-        problem = self.problem
-        coordinates = point.view(*self.offset.shape[:2], -1)
-        records = self.offset + coordinates @ self.directions
+    def _jacobians(self, records: torch.Tensor) -> torch.Tensor:
+        """Derivatives of the residuals, (P, parameters, n q)."""
+        problem, axes = self.problem, torch.eye(records.shape[2]).to(records)
         run = backward_pass(problem.weights, records, problem.targets)
-        moves = run.along(self.directions, self.max_grad_norm, self.by_layer)
+        moves = run.along(axes.expand(len(records), -1, -1), self.max_grad_norm, self.by_layer)
         share = self.scale[:, None, None] / records.shape[1]
-        by_coordinate = torch.cat([m.flatten(3).flatten(1, 2) for m in moves], dim=2) * share
-        penalties = self.penalty.expand_as(coordinates).flatten(1)
-        return torch.cat([by_coordinate, torch.diag_embed(penalties)], dim=2).mT
+        return (torch.cat([m.flatten(3).flatten(1, 2) for m in moves], dim=2) * share).mT
 
 
 def _damped_step(

@@ -12,11 +12,10 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import STANDARD_ERRORS
 from companion.experiments.tools import MNIST, as_numpy, jointly, mnist, photographs, tensor
-from companion.papers.beyond.reconstruction_styles import STYLES
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import within
-from companion.style import drawing, panels
+from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
@@ -53,6 +52,15 @@ FALSIFIERS = (
     ),
     world("a James-Stein worse than X_hat", column("ratios", "not worse", lambda c: False)),
 )
+#: colour and marker of each reconstruction
+STYLES = {
+    "X_hat": (GREY, "o"),
+    "shrunken": (BLUE, "s"),
+    "James-Stein": (PURPLE, "p"),
+    "clipped to [0, 1]": (GREEN, "^"),
+    "offset 1/2": (ORANGE, "v"),
+    "offset 1/2, clipped": (SKY, "P"),
+}
 _EXCHANGED: dict[str, str] = {"shrunken": "offset 1/2", "offset 1/2": "shrunken"}
 PHOTOGRAPHS = True
 

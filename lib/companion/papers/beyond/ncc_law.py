@@ -23,7 +23,7 @@ PARAMETERS = {
     "noise_multiplier": Parameter("float", 0.5, 0.5, _OURS, "sigma", 1e-12),
     "digits": Parameter("int", 300, 2000, _OURS, "MNIST images whose exact tails are drawn", 1),
 }
-SETTLES = ("O-001", "O-002", "E-A-06")
+SETTLES = ("O-001", "O-002", "O-003", "E-A-06", "E-A-07")
 FALSIFIERS = (
     graded(
         "a law {} from the non-central t",
@@ -36,8 +36,28 @@ FALSIFIERS = (
         column("digits", "largest share of data-free", lambda c, by: c * (1 + by)),
         *("", "O-002", "E-A-06"),
     ),
+    graded(
+        "shares above the printed bound {} smaller",
+        column("exceedance", "share above", lambda c, by: c * (1 - by)),
+        *("O-003", "E-A-07"),
+    ),
+    graded(
+        "shares {} larger at the largest N",
+        column("exceedance", "share above", lambda c, by: c * (1 + by), "N > 1e8"),
+        "O-003",
+    ),
+    graded(
+        "an expected NCC {} lower",
+        column("exceedance", "expected NCC", lambda c, by: c * (1 - by)),
+        "E-A-07",
+    ),
 )
 
+#: noise multipliers and dimensions at which single reconstructions are held to the printed bound
+SIGMAS = (0.01, 0.1, 1.0)
+DIMENSIONS = (3, 4, 10, 30, 100, 300, 1000, 10_000, 150_528, 10**6, 10**9)
+#: how near one half the share above it must come at the largest dimension
+HALF_MARGIN = 1e-3
 #: how near the distribution function must come to the law
 MARGIN = 0.03
 
@@ -80,11 +100,27 @@ def measure(study: Context) -> Tables:
             "law": pd.DataFrame(law, columns=["N", "contrast", "distance", "standard error"]),
             "data-free": pd.DataFrame({"threshold": thresholds, "log tail": data_free}),
             "digits": pd.DataFrame({"contrast": contrasts, "largest share of data-free": share}),
+            "exceedance": pd.concat(map(exceedance, SIGMAS), ignore_index=True),
         },
-        exact=("data-free",),
+        exact=("data-free", "exceedance"),
         subsets=(MNIST,),
         ran=f"up to {p.repeats} DP-SGD steps of one synthetic record for each N, sigma = {sigma:g};"
         f" exact tails of {p.digits} MNIST images.",
+    )
+
+
+def exceedance(sigma: float) -> pd.DataFrame:
+    """How often single reconstructions of centred data exceed the printed bound, exactly."""
+    dimension = np.array(DIMENSIONS, dtype=float)
+    bound = bounds.ncc_bound_paper(dimension, sigma)
+    return pd.DataFrame(
+        {
+            "sigma": sigma,
+            "N": dimension,
+            "bound": bound,
+            "share above": bounds.ncc_tail(bound, dimension, sigma),
+            "expected NCC": bounds.expected_ncc(dimension, sigma),
+        }
     )
 
 
@@ -126,6 +162,32 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         holds=negate(exact),
         corrected_holds=exact,
         ours=largest,
+    )
+    yield from judge_exceedance(tables["exceedance"])
+
+
+def judge_exceedance(table: pd.DataFrame) -> Iterator[Verdict]:
+    smallest = table[table["N"] == table["N"].min()].iloc[-1]
+    largest = table[table["N"] == table["N"].max()]
+    exceeds = (table["share above"] >= 0.5 - 1e-9).all()
+    excess = table["expected NCC"] / table["bound"] - 1
+    # for large N the expectation exceeds the bound by 1 / (4 N) of it
+    limit = (4 * excess * table["N"])[table["N"] >= 1e6]
+    shares = f"{table['share above'].min():.3f} to {table['share above'].max():.3f}"
+    yield check(
+        "O-003",
+        exceeds and ((largest["share above"] - 0.5).abs() < HALF_MARGIN).all(),
+        "the share of single reconstructions above the printed bound tends to one half as N grows",
+        ours=f"share above {shares}; at N = {table['N'].max():g} "
+        + ", ".join(f"{share:.4f}" for share in largest["share above"]),
+    )
+    yield refute(
+        "E-A-07",
+        holds=not (table["share above"] > 0.1).all(),
+        corrected_holds=exceeds and (excess > 0).all() and np.allclose(limit, 1, rtol=0.05),
+        ours=f"share above {shares}; expected NCC over bound at N = {smallest['N']:.0f}, sigma = "
+        f"{smallest['sigma']:g}: {smallest['expected NCC'] / smallest['bound']:.3f}",
+        paper="0",
     )
 
 

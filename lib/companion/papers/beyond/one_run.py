@@ -28,7 +28,6 @@ from companion.experiments.tools import (
 )
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.record_gradient import clipped_gradient
-from companion.papers.beyond.run_parameters import HAYES, OURS, RUN
 from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from companion.study.falsifiers import column, graded, world
@@ -49,9 +48,15 @@ from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
 from reconrisk.training import Weights, accuracy, record_trajectories, train_many
 
+OURS, HAYES = "not printed: our own", "as Hayes et al."
+
 PARAMETERS = {
-    **RUN,
     "data": Parameter("str", "MNIST-5000", "MNIST", HAYES, "labelled images: MNIST-5000 or MNIST"),
+    "hidden": Parameter("int", 10, 10, HAYES, "width of the hidden layer", low=1),
+    "pool": Parameter("int", 400, 2000, OURS, "records that candidates are drawn from", low=20),
+    "delta": Parameter("float", 1e-5, 1e-5, HAYES, "delta", low=1e-100),
+    "sampling_rate": Parameter("float", 0.1, 0.05, OURS, "q, of Poisson sampling", low=1e-6),
+    "steps": Parameter("int", 100, 400, OURS, "T, steps", low=1),
     "known": Parameter("int", 999, 9999, OURS, "records known to the attacker", low=1),
     "epsilon": Parameter("float", 8.0, 8.0, OURS, "epsilon that sets the noise", low=1e-2),
     "max_grad_norm": Parameter("float", 1.0, 1.0, OURS, "C, clipping norm", low=1e-9),

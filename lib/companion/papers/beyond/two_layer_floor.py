@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.papers.beyond.power_laws import root_mean_square
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
     OURS,
@@ -257,6 +256,11 @@ def confusion_slack(activation: str, count: int) -> float:
     b = special.normal_mean(s.slope, s.kinks) ** 2
     square = a / count * ((count - 1) / (a - b) + 1 / (a + (count - 1) * b))
     return float(np.sqrt(square))
+
+
+def root_mean_square(values: pd.Series) -> float:
+    """Root of the mean of squares."""
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
