@@ -22,6 +22,7 @@ from companion.study import (
     measurement,
     shared_by,
 )
+from companion.study.perturbations import at
 from companion.style import BLUE, GREY, drawing, legend_above, legend_line, panels
 
 #: largest step back of a monotone metric's mean between two noise levels, over its range
@@ -45,9 +46,15 @@ SETTLES = ("_nmi", "_ssim", "_perceptual", "B-031", "B-035", "B-036")
 PHOTOGRAPHS = True
 ALTERED = {
     "metrics": {
-        "NMI": "NMI at the largest sigma",
-        "SSIM": "SSIM near the norms",
-        "perceptual": "perceptual distance near the norms",
+        "NMI": at("sigma == sigma.max()", "NMIs at the largest sigma"),
+        "SSIM": (
+            at("row == 'max'", "SSIMs near the norms"),
+            at("row == '0.01 min'", "SSIMs at the smallest C"),
+        ),
+        "perceptual": (
+            at("row == 'max'", "perceptual distances near the norms"),
+            at("row == '0.01 min'", "perceptual distances at the smallest C"),
+        ),
     },
 }
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import ScalarFormatter
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
+from companion.study.perturbations import at
 from companion.study.verdicts import rounded, shared_by, within
 from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
@@ -25,12 +26,12 @@ MARGIN = 0.03
 SETTLES = ("B-008", "B-009", "B-010", "B-011", "E-B-06", "E-B-11")
 ALTERED = {
     "ncc": {
-        "mean": "mean NCC",
-        "exact": "exact expectation above the data-free one",
-        "eq. (7)": "eq. (7) of centred data eq. (8)",
+        "mean": "mean NCCs",
+        "exact": "exact expectations",
+        "eq. (7)": at("centred", "values of eq. (7) for centred data"),
     },
-    "printed bounds": {"eq. (8)": "eq. (8) of the way up to 1", "eq. (9)": "eq. (9)"},
-    "two values": {"mean": "mean NCC of two values"},
+    "printed bounds": {"eq. (8)": "bounds of eq. (8)"},
+    "two values": {"mean": "mean NCCs of two values"},
 }
 
 

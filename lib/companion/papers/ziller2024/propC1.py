@@ -17,6 +17,7 @@ from companion.papers.ziller2024.projection_steps import (
     within_margin,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.perturbations import at
 from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, metrics
 
@@ -35,10 +36,10 @@ MARGIN = 0.02
 BIAS_FACTOR = 1.5
 SETTLES = ("B-043", "E-B-08")
 ALTERED = {
-    "chain rule": {"joint": "joint entropy [nats]", "sum": "sum of two entropies [nats]"},
-    "nmi": {"NMI of histograms": "NMI at the largest noise"},
-    "independent": {"NMI": "NMI of independent values"},
-    "around the pole": {"NMI": "NMI"},
+    "chain rule": {"joint": "joint entropies [nats]", "sum": "sums of two entropies [nats]"},
+    "nmi": {"NMI of histograms": at("noise == noise.max()", "NMIs at the largest noise")},
+    "independent": {"NMI": "NMIs of independent values"},
+    "around the pole": {"NMI": "ratios of differential entropies"},
 }
 
 
