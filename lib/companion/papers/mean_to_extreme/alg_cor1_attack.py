@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from companion.experiments.tools import as_numpy, attack_repeatedly, distance_to_law, jointly
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded, world
+from companion.study.perturbations import at, by
 from companion.study.verdicts import rounded, within
 from reconrisk import metrics
 from reconrisk.attacks import rows_for_least_noise
@@ -26,52 +26,19 @@ PARAMETERS = {
     "batch_size": Parameter("int", 4, 16, "the threat model takes 1", "records mixed in A-002", 2),
 }
 SETTLES = ("A-001", "A-002", "A-003", "A-006", "A-012", "A-044", "A-047")
-FALSIFIERS = (
-    graded(
-        "noise {} larger than sigma ||X||",
-        column("clipping", "std over theory", lambda c, by: c * (1 + by)),
-        "",
-        "A-012",
-        "A-044",
-    ),
-    graded(
-        "noise that grows with C, {} for each norm",
-        column("clipping", "std over theory", lambda c, by: c + by * np.arange(len(c))),
-        "A-012",
-        "A-044",
-    ),
-    graded(
-        "a law {} from the normal one",
-        column("clipping", "distance", lambda c, by: c + by),
-        "",
-        unit="",
-    ),
-    graded(
-        "values {} off",
-        column("without noise", "largest error", lambda c, by: c + by),
-        "A-001",
-        "A-006",
-        unit="",
-    ),
-    graded(
-        "a row {} from the batch's mean",
-        column("batch", "distance from their mean", lambda c, by: c + by),
-        "A-002",
-        unit="",
-    ),
-    world("a row that holds one record", column("batch", "MSE", lambda c: 0.0), "A-002"),
-    graded(
-        "a delta {} larger",
-        column("privacy profile", "eq. (3)", lambda c, by: c * (1 + by), "index == 4"),
-        "A-003",
-    ),
-    graded(
-        "a norm that grows like M^(0.5 + {})",
-        column("gradient norm", "norm", lambda c, by: c * 4.0 ** (by * np.arange(len(c)))),
-        "A-047",
-        unit="",
-    ),
-)
+ALTERED = {
+    "clipping": {
+        "std over theory": by("C over norm", "noise over sigma ||X||"),
+        "distance": "distances from the normal law",
+    },
+    "without noise": {"largest error": "errors without noise"},
+    "batch": {
+        "distance from their mean": "distances from the batch's mean",
+        "MSE": "MSEs of the batch's mean",
+    },
+    "privacy profile": {"eq. (3)": "deltas"},
+    "gradient norm": {"norm": at("`rows M` == `rows M`.max()", "norms at the most rows")},
+}
 
 #: how near to one the noise over sigma ||X|| must be
 MARGIN = 0.02

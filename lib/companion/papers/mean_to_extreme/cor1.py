@@ -9,7 +9,7 @@ import torch
 from companion.experiments.tools import as_numpy, jointly, mean_and_error, photographs, tensor
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
 from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
-from companion.study.falsifiers import column, frame, graded, together, world
+from companion.study.perturbations import by
 from companion.study.verdicts import STANDARD_ERRORS, shared_by, within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
@@ -26,60 +26,11 @@ ORACLE = "offset X"
 #: C over the norm, low enough that every other gradient is clipped, also after the offset
 CLIPPING = 0.1
 RATIO, EXPECTED = "MSE over sigma^2 ||X||^2", "(||X - 1/2|| / ||X||)^2"
-FALSIFIERS = (
-    world(
-        "an offset that changes nothing",
-        together(
-            column("variants", RATIO, lambda c: 1.0), column("variants", EXPECTED, lambda c: 1.0)
-        ),
-        "",
-        "E-A-10",
-    ),
-    world(
-        "the offset network and that of the corollary exchanged",
-        column("variants", "network", lambda c: c.map(_EXCHANGED)),
-        "",
-        "E-A-10",
-    ),
-    world(
-        "a bias that helps as the offset does",
-        frame(
-            "variants",
-            lambda t: t.assign(**{RATIO: t[RATIO].where(t["network"] != "with bias", t[EXPECTED])}),
-        ),
-        "",
-        "E-A-10",
-    ),
-    world(
-        "an offset that tells the picture and does not help",
-        column("variants", RATIO, lambda c: 1.0, f"network == '{ORACLE}'"),
-        "",
-        "E-A-10",
-    ),
-    graded(
-        "MSEs without the offset {} smaller",
-        column("variants", RATIO, lambda c, by: c * (1 - by), "network == 'Corollary 1'"),
-        "",
-        "E-A-10",
-    ),
-    graded(
-        "MSEs with the offset {} larger",
-        column("variants", RATIO, lambda c, by: c * (1 + by), "network == 'offset 1/2'"),
-        "",
-        "E-A-10",
-    ),
-    graded(
-        "a mean reconstruction {} of its noise off the picture",
-        column("variants", "bias", lambda c, by: c + by**2),
-        "",
-        "E-A-10",
-    ),
-)
-_EXCHANGED: dict[str, str] = {
-    "offset 1/2": "Corollary 1",
-    "Corollary 1": "offset 1/2",
-    "with bias": "with bias",
-    ORACLE: ORACLE,
+ALTERED = {
+    "variants": {
+        RATIO: by("network", "MSEs", {"Corollary 1": "Corollary 1's network"}, each="with {}"),
+        "bias": "squared mean errors over the variance",
+    },
 }
 
 #: how near MSEs must come to their expectation, relative

@@ -9,7 +9,7 @@ import torch
 from companion.experiments.tools import as_numpy, jointly
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
 from companion.study import Context, Parameter, Tables, Verdict, measurement, refute, shared_by
-from companion.study.falsifiers import World, frame, graded, world
+from companion.study.falsifiers import frame, scenario
 from companion.study.verdicts import within
 
 PARAMETERS = {
@@ -18,18 +18,9 @@ PARAMETERS = {
     "dimension": Parameter("int", 3, 3, STATED, "values of a record", 2),
 }
 SETTLES = ("E-A-11",)
-FALSIFIERS = (
-    world(
-        "scores of noise whose size does not depend on the record",
-        lambda world: _less_informed(world, 1.0),
-        "",
-        "E-A-11",
-    ),
-    graded(
-        "{} less information in the size of the noise",
-        lambda world, by: _less_informed(world, by),
-        "",
-        "E-A-11",
+SCENARIOS = (
+    scenario(
+        "measured information {} smaller", frame("scores", lambda t, by: t * (1 - by)), "", "E-A-11"
     ),
 )
 
@@ -68,19 +59,6 @@ def measure(study: Context) -> Tables:
         exact=("information",),
         ran=f"{p.repeats} scores of X_hat at N = {p.dimension}, sigma = {sigma:g}, by autograd.",
     )
-
-
-def _less_informed(world: World, less: float) -> World:
-    """The world in which the size of the noise says less about the record."""
-    norm, variance = _norm_and_variance(world.tables)
-    independent = np.eye(len(world.tables["record"])) / variance
-
-    def change(table: pd.DataFrame) -> pd.DataFrame:
-        values = table.drop(columns="standard error")
-        table[values.columns] = values - less * (values - independent)
-        return table
-
-    return frame("scores", change)(world)
 
 
 def _norm_and_variance(tables: Tables) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from companion.papers.mean_to_extreme.synthetic_records import (
 )
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, graded, together, world
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, scaled_direction, shrink
@@ -30,83 +30,19 @@ PARAMETERS = {
     "candidates": Parameter("int", 10, 10, STATED, "prior set of the matching attack (A-005)", 2),
 }
 SETTLES = ("A-005", "A-020", "A-021", "A-045", "E-A-09", "E-A-15", "E-A-18")
-FALSIFIERS = (
-    world(
-        "no reconstruction beats X_hat",
-        together(
-            column("any reconstruction", "value", lambda c: c.iloc[0]),
-            column("attacks", "exact", lambda c: 0.0616),
-            column("attacks", "measured", lambda c: 0.0616),
-        ),
-        "",
-        "E-A-09",
-    ),
-    world(
-        "X_hat in the place of the shrunken reconstruction",
-        column("attacks", "measured", lambda c: 0.0616, "attack == 'shrunken'"),
-        "",
-        "E-A-09",
-    ),
-    world(
-        "an attacker told the norm who does no better than X_hat",
-        column("attacks", "measured", lambda c: 0.0616, "attack == 'scaled direction'"),
-        "",
-        "E-A-09",
-    ),
-    graded(
-        "attacks that succeed {} more often than computed",
-        column("attacks", "measured", lambda c, by: c * (1 + by)),
-        "",
-        "E-A-09",
-    ),
-    graded(
-        "a sphere bound {} smaller",
-        column("any reconstruction", "value", lambda c, by: c * (1 - by), "index == 2"),
-        "",
-        "E-A-09",
-    ),
-    world("a matching attack that guesses", column("matching", "success", lambda c: 0.1), "A-005"),
-    graded(
-        "a matching attack {} more successful",
-        column("matching", "success", lambda c, by: c * (1 + by)),
-        "A-005",
-    ),
-    graded(
-        "tails of X_hat {} larger",
-        column("bound", "largest exact", lambda c, by: c * (1 + by)),
-        "A-020",
-        "E-A-15",
-    ),
-    graded(
-        "measured shares {} larger",
-        column("bound", "mean measured", lambda c, by: c * (1 + by)),
-        "A-020",
-        "E-A-15",
-    ),
-    world(
-        "a bound with C above the norms that holds",
-        column("bound", "bound with C = 2 min ||X||", lambda c: 1.0),
-        "A-021",
-        "A-045",
-        "E-A-18",
-    ),
-    graded(
-        "a bound with C below the norms {} smaller",
-        column("bound", "bound with C", lambda c, by: c * (1 - by)),
-        "A-021",
-        "A-045",
-        "E-A-18",
-    ),
-    graded(
-        "averages over T steps {} better than one with sigma / sqrt(T)",
-        column("steps", "tail of the average", lambda c, by: np.minimum(c * (1 + by), 1)),
-        "A-045",
-        "E-A-18",
-    ),
-    world(
-        "a zero record that costs nothing", column("zero record", "bound", lambda c: 8e-4), "E-A-15"
-    ),
-)
+ALTERED = {
+    "any reconstruction": {"value": at("statement == 'sphere bound'", "sphere bounds")},
+    "attacks": {"measured": "successes of attacks"},
+    "matching": {"success": "successes of the matching attack"},
+    "bound": {
+        "largest exact": "exact tails of X_hat",
+        "mean measured": "measured shares",
+        "bound with C": "bounds with C below the norms",
+        "bound with C = 2 min ||X||": "bounds with C above the norms",
+    },
+    "steps": {"tail of the average": "tails of averages over T steps"},
+    "zero record": {"bound": "bounds with a zero record"},
+}
 
 #: the threshold for "any reconstruction", in units of ||X||^2
 ETA = 0.2

@@ -10,7 +10,7 @@ import torch
 from companion.experiments.tools import as_numpy, attack_repeatedly, jointly
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
 from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
-from companion.study.falsifiers import column, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import bounds, metrics
 from reconrisk.attacks import scaled_direction, shrink
@@ -22,24 +22,15 @@ PARAMETERS = {
 }
 SETTLES = ("E-A-14",)
 SHARE = "P(PSNR >= eta)"
-FALSIFIERS = (
-    world("no reconstruction beats X_hat", column("measured", SHARE, lambda c: 0.0), ""),
-    world(
-        "an attacker told the norm who never succeeds",
-        column("measured", SHARE, lambda c: 0.0, "reconstruction == 'scaled direction'"),
-    ),
-    graded(
-        "scaled directions that succeed {} more often",
-        column(
-            "measured", SHARE, lambda c, by: c * (1 + by), "reconstruction == 'scaled direction'"
+ALTERED = {
+    "measured": {
+        SHARE: (
+            at("reconstruction == 'scaled direction'", "successes of scaled directions"),
+            at("reconstruction == 'X_hat'", "successes of X_hat"),
         ),
-    ),
-    graded(
-        "an X_hat that succeeds in {} of the steps",
-        column("measured", SHARE, lambda c, by: c + by, "reconstruction == 'X_hat'"),
-    ),
-    world("a threshold below 0 dB", column("eta", "eta (dB)", lambda c: -c), "E-A-14"),
-)
+    },
+    "eta": {"eta (dB)": "thresholds [dB]"},
+}
 
 #: how near measured shares must come to exact probabilities
 MARGIN = 0.02

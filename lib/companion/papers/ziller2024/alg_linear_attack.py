@@ -12,7 +12,8 @@ from companion.exhibit import every
 from companion.experiments.tools import MNIST, as_numpy, mean_and_error, mnist, tensor
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.falsifiers import column, scenario
+from companion.study.perturbations import at
 from companion.study.verdicts import within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import observe
@@ -31,55 +32,25 @@ NORM_MARGIN = 0.03
 #: of mean NCCs; one record's gradient in the weights of the others costs 0.1 and more
 NCC_MARGIN = 0.01
 SETTLES = ("B-002", "B-003", "B-004", "B-005")
-FALSIFIERS = (
-    graded(
-        "a gradient {} off the record",
-        column("without noise", "largest difference", lambda c, by: c + by),
-        "",
-        "B-002",
-        unit="",
-    ),
-    graded(
-        "a distribution function of the noise {} off",
-        column("law", "distance", lambda c, by: c + by),
-        unit="",
-    ),
-    world(
+ALTERED = {
+    "without noise": {"largest difference": "differences without noise"},
+    "law": {"distance": "distances from the normal law"},
+    "rows": {
+        "norm": at("rows > 1", "norms of many rows"),
+        "noise": at("rows > 1", "noise of many rows"),
+    },
+    "batch": {"own": "NCCs of a batch", "every": "NCCs with gradients in all weights"},
+}
+SCENARIOS = (
+    scenario(
         "one more parameter, a bias",
         column("parameters", "parameters", lambda c: c + 1),
         "B-003",
     ),
-    world(
+    scenario(
         "one parameter fewer that determine the record nonetheless",
         column("ranks", "rank", lambda c: c.max()),
         "B-003",
-    ),
-    *(
-        graded(
-            f"a {name} of many rows {{}} larger",
-            column("rows", name, lambda c, by: c * (1 + by), "rows > 1"),
-            "B-004",
-        )
-        for name in ("norm", "noise")
-    ),
-    world(
-        "a norm that does not grow with the rows", column("rows", "norm", lambda c: 1.0), "B-004"
-    ),
-    world(
-        "a total noise that does not grow with the rows",
-        column("rows", "noise", lambda c: c.iloc[0]),
-        "B-004",
-    ),
-    graded(
-        "an NCC of a batch {} lower",
-        column("batch", "own", lambda c, by: c - by),
-        "B-005",
-        unit="",
-    ),
-    world(
-        "a batch in all weights is rebuilt as well",
-        frame("batch", lambda t: t.assign(every=t["alone"])),
-        "B-005",
     ),
 )
 

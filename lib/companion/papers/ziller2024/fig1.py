@@ -12,14 +12,14 @@ from companion.experiments.tools import photographs
 from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
 from companion.papers.ziller2024.metric_verdicts import (
+    ALTERED_METRICS,
     DEVIATIONS,
     at_expectations,
-    falsifiers,
     worst_deviation,
 )
 from companion.papers.ziller2024.projection_steps import within_margin
 from companion.study import Context, Origin, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import within
 from companion.style import BLUE, BOUND, PURPLE, drawing, legend_above, legend_line, panels
 
@@ -30,58 +30,14 @@ PHOTOGRAPHS = True
 NCC_MARGIN = 0.05
 #: relative, of the growth of the mean MSE: its error is 0.2% over eight pictures
 GROWTH_MARGIN = 0.02
-_DARK, _NOISY = "row == '0.01 min'", "row == '10 max'"
-FALSIFIERS = (
-    *falsifiers("B-001"),
-    world(
-        "bounds that a black picture obeys",
-        frame(
-            "metrics",
-            lambda t: t.assign(
-                **{"bound MSE": np.minimum(t["bound MSE"], t["norm"] ** 2 / t["N"])}
-            ),
-        ),
-        "B-001",
-    ),
-    graded(
-        "an MSE {} above the bound without clipping",
-        column("metrics", "MSE", lambda c, by: c * (1 + by), "beta == 1"),
-        "B-028",
-    ),
-    world(
-        "clipping adds no bias",
-        frame("metrics", lambda t: t.assign(MSE=t["bound MSE"], PSNR=t["bound PSNR"])),
-        "B-028",
-    ),
-    graded(
-        "an NCC where all are clipped {} smaller",
-        column("metrics", "NCC", lambda c, by: c * (1 - by), _DARK),
-        "B-029",
-        "B-030",
-    ),
-    world("NCCs at their bound", frame("metrics", lambda t: t.assign(NCC=t["bound NCC"])), "B-029"),
-    world(
-        "an NCC that no C changes",
-        frame("metrics", lambda t: _at_every_c(t, "NCC")),
-        "B-029",
-    ),
-    graded(
-        "an NCC of centred pictures {} smaller",
-        column("centred", "NCC", lambda c, by: c * (1 - by)),
-        "B-029",
-    ),
-    world("an MSE that no C changes", frame("metrics", lambda t: _at_every_c(t, "MSE")), "B-030"),
-    graded(
-        "an MSE at the largest C {} larger",
-        column("metrics", "MSE", lambda c, by: c * (1 + by), _NOISY),
-        "B-030",
-    ),
-    world(
-        "a bound on the NCC that C changes",
-        column("metrics", "bound NCC", lambda c: c / 2, _NOISY),
-        "B-030",
-    ),
-)
+ALTERED = {
+    "metrics": {
+        **ALTERED_METRICS,
+        "MSE": ("MSEs", at("row == '10 max'", "MSEs at the largest C")),
+        "NCC": ("NCCs", at("row == '0.01 min'", "NCCs at the smallest C")),
+    },
+    "centred": {"NCC": "NCCs of centred pictures"},
+}
 
 
 @measurement
@@ -103,13 +59,6 @@ def measure(study: Context) -> Tables:
         f"{table['row'].nunique()} clipping norms and {len(p.noise_multipliers)} noise "
         "multipliers.",
     )
-
-
-def _at_every_c(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The table with the metric of the smallest C in every row."""
-    first = table[table["row"] == table["row"].iloc[0]].set_index(["picture", "sigma"])[metric]
-    keys = pd.MultiIndex.from_frame(table[["picture", "sigma"]])
-    return table.assign(**{metric: first.loc[keys].to_numpy()})
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -16,7 +16,7 @@ from companion.papers.ziller2024.projection_steps import (
     within_margin,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import by
 from companion.study.verdicts import within
 from companion.style import BLUE, BOUND, GREEN, GREY, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD, bounds, metrics
@@ -34,44 +34,13 @@ PARAMETERS = {
 #: of the means; the error of the noise that moves them by so much is 1%, 2% and 7%
 MARGINS = {"MSE": 0.02, "PSNR": 0.15, "NCC": 0.01}
 SETTLES = ("_mse", "_psnr", "_ncc", "B-027")
-FALSIFIERS = (
-    *(
-        graded(
-            f"a mean {name} {{}} larger",
-            column("measured", "mean", lambda c, by: c + by, f"metric == '{name}'"),
-            "",
-            f"_{name.lower()}",
-            unit=" dB" if name == "PSNR" else "",
-        )
-        for name in MARGINS
-    ),
-    *(
-        graded(
-            f"a distribution function of the {name} {{}} off",
-            column("measured", "distance", lambda c, by: c + by, f"metric == '{name}'"),
-            "",
-            f"_{name.lower()}",
-            unit="",
-        )
-        for name in MARGINS
-    ),
-    world(
-        "the expectations of PSNR and NCC are at the bounds",
-        frame("expectations", lambda t: t.assign(exact=t["bound"])),
-        "_psnr",
-        "_ncc",
-    ),
-    world(
-        "the bounds of two steps",
-        frame("expectations", lambda t: t.assign(bound=[0.5, 3.01, 0.196])),
-        "B-027",
-    ),
-    graded(
-        "bounds {} larger",
-        column("expectations", "bound", lambda c, by: c * (1 + by), "metric != 'PSNR'"),
-        "B-027",
-    ),
-)
+ALTERED = {
+    "measured": {
+        "mean": by("metric", "mean values", each="of the {}"),
+        "distance": by("metric", "distances from the laws", each="of the {}"),
+    },
+    "expectations": {"bound": "bounds"},
+}
 
 
 @measurement

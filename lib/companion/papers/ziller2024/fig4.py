@@ -22,7 +22,7 @@ from companion.study import (
     measurement,
     shared_by,
 )
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.style import BLUE, GREY, drawing, legend_above, legend_line, panels
 
 #: largest step back of a monotone metric's mean between two noise levels, over its range
@@ -44,82 +44,19 @@ PARAMETERS = {
 }
 SETTLES = ("_nmi", "_ssim", "_perceptual", "B-031", "B-035", "B-036")
 PHOTOGRAPHS = True
-_DARK, _NEAR = "row == '0.01 min'", "row == 'max'"
-_ALL = ("", "B-031", "B-036")
-FALSIFIERS = (
-    world(
-        "an NMI that follows the PSNR",
-        frame(
-            "metrics",
-            lambda t: t.assign(NMI=1.0032 + (t["expected PSNR"] - t["expected PSNR"].min()) / 200),
+ALTERED = {
+    "metrics": {
+        "NMI": at("sigma == sigma.max()", "NMIs at the largest sigma"),
+        "SSIM": (
+            at("row == 'max'", "SSIMs near the norms"),
+            at("row == '0.01 min'", "SSIMs at the smallest C"),
         ),
-        "_nmi",
-        "B-035",
-        "",
-        "B-031",
-    ),
-    graded(
-        "an excess of the NMI over one {} lower where all are clipped",
-        column("metrics", "NMI", lambda c, by: 1.0032 + (c - 1.0032) * (1 - by), _DARK),
-        "_nmi",
-        "B-035",
-    ),
-    graded(
-        "an NMI at the largest sigma {} larger",
-        column("metrics", "NMI", lambda c, by: c + by, "sigma == sigma.max()"),
-        "_nmi",
-        "B-035",
-        unit="",
-    ),
-    world(
-        "an NMI of the NCC's shape",
-        frame("metrics", lambda t: t.assign(NMI=1.0032 + t["expected NCC"])),
-        "B-035",
-    ),
-    *(
-        world(
-            f"{words} that C does not change",
-            frame("metrics", lambda t, m=metric: _as_near(t, m)),
-            f"_{metric.lower()}",
-            *_ALL,
-        )
-        for metric, words in (("SSIM", "an SSIM"), ("perceptual", "a perceptual distance"))
-    ),
-    graded(
-        "an SSIM at the smallest C {} higher",
-        column("metrics", "SSIM", lambda c, by: c + by, _DARK),
-        "_ssim",
-        *_ALL,
-        unit="",
-    ),
-    graded(
-        "an SSIM near the norms {} lower",
-        column("metrics", "SSIM", lambda c, by: c * (1 - by), _NEAR),
-        "_ssim",
-        *_ALL,
-    ),
-    graded(
-        "a perceptual distance at the smallest C {} smaller",
-        column("metrics", "perceptual", lambda c, by: c * (1 - by), _DARK),
-        "_perceptual",
-        *_ALL,
-    ),
-    graded(
-        "a perceptual distance near the norms {} larger",
-        column("metrics", "perceptual", lambda c, by: c * (1 + by), _NEAR),
-        "_perceptual",
-        *_ALL,
-    ),
-    *(
-        world(
-            f"{words} that improves with the noise",
-            frame("metrics", lambda t, m=metric: _noise_reversed(t, m)),
-            f"_{metric.lower()}",
-            *_ALL,
-        )
-        for metric, words in (("SSIM", "an SSIM"), ("perceptual", "a perceptual distance"))
-    ),
-)
+        "perceptual": (
+            at("row == 'max'", "perceptual distances near the norms"),
+            at("row == '0.01 min'", "perceptual distances at the smallest C"),
+        ),
+    },
+}
 
 
 @measurement
@@ -134,23 +71,6 @@ def measure(study: Context) -> Tables:
         f"Figure 1; perceptual distance: {distance.name}"
         + (" (stand-in for LPIPS, whose backbone is not here)." if distance.stand_in else "."),
     )
-
-
-def _as_near(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The table with a metric's values near the norms at every C."""
-    rows = table["row"].unique()
-    near = table[table["row"] == rows[2]].set_index(["picture", "sigma"])[metric]
-    keys = pd.MultiIndex.from_frame(table[["picture", "sigma"]])
-    return table.assign(**{metric: near.loc[keys].to_numpy()})
-
-
-def _noise_reversed(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The table with a metric's values at the noise levels in the opposite order."""
-    levels = np.sort(table["sigma"].unique())
-    opposite = table["sigma"].map(dict(zip(levels, levels[::-1], strict=True)))
-    values = table.set_index(["row", "picture", "sigma"])[metric]
-    keys = pd.MultiIndex.from_arrays([table["row"], table["picture"], opposite])
-    return table.assign(**{metric: values.loc[keys].to_numpy()})
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

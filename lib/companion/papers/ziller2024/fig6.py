@@ -6,37 +6,17 @@ import pandas as pd
 
 from companion.papers.ziller2024 import picture_grids as grids
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 
 PARAMETERS = grids.parameters(1)
 SETTLES = ("B-038",)
 PHOTOGRAPHS = True
-FALSIFIERS = (
-    graded(
-        "pictures {} brighter",
-        column("grid", "brightness", lambda c, by: c * (1 + by)),
-        "",
-        "B-038",
-    ),
-    graded(
-        "pictures {} darker",
-        column("grid", "brightness", lambda c, by: c * (1 - by)),
-        "",
-        "B-038",
-    ),
-    world(
-        "no resolution is clipped",
-        frame("grid", lambda t: t.assign(beta=1.0, brightness=t["original brightness"])),
-        "",
-        "B-038",
-    ),
-    world(
-        "the lowest resolution is clipped and the others are not",
-        frame("grid", lambda t: _turned(t)),
-        "",
-        "B-038",
-    ),
-)
+ALTERED = {
+    "grid": {
+        "brightness": "brightness",
+        "beta": at("size > size.min()", "clipping factors of the higher resolutions"),
+    },
+}
 
 
 @measurement
@@ -56,13 +36,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     yield from shared_by(dimmed, "B-038")
-
-
-def _turned(table: pd.DataFrame) -> pd.DataFrame:
-    """The grid with the sizes in the opposite order."""
-    sizes = sorted(table["size"].unique())
-    opposite = dict(zip(sizes, sizes[::-1], strict=True))
-    return table.assign(size=table["size"].map(opposite)).sort_values("size", kind="stable")
 
 
 def _brightness(tables: Tables) -> pd.Series:

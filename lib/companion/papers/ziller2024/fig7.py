@@ -4,34 +4,20 @@ from collections.abc import Iterator
 
 from companion.papers.ziller2024 import picture_grids as grids
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 
 PARAMETERS = grids.parameters(2)
 SETTLES = ("B-039",)
 PHOTOGRAPHS = True
 #: relative, of the noise of a picture
 NOISE_MARGIN = 0.05
-FALSIFIERS = (
-    graded(
-        "noise of the first row {} smaller",
-        column("grid", "noise", lambda c, by: c * (1 - by), "size == size.min()"),
-        "",
-        "B-039",
-    ),
-    graded(
-        "noise of the first row, seen at one size, {} smaller",
-        column("grid", "noise seen", lambda c, by: c * (1 - by), "size == size.min()"),
-        "",
-        "B-039",
-    ),
-    world(
-        "noise that looks the same in all rows",
-        frame("grid", lambda t: t.assign(**{"noise seen": t["noise"]})),
-        "",
-        "B-039",
-    ),
-    world("the last row is not clipped either", column("grid", "beta", lambda c: 1.0), "", "B-039"),
-)
+ALTERED = {
+    "grid": {
+        "noise": at("size == size.min()", "noise of the first row"),
+        "noise seen": at("size == size.min()", "noise of the first row, averaged to one size,"),
+        "beta": at("size == size.max()", "clipping factors of the last row"),
+    },
+}
 
 
 @measurement

@@ -8,7 +8,6 @@ from companion.exhibit import at_least, at_most, every, negate
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, world
 from companion.study.verdicts import shared_by
 from reconrisk import DPSGD, bounds, metrics
 
@@ -20,35 +19,7 @@ PARAMETERS = {
 #: relative; an error of 5% in the noise is one of 10% in the MSE
 MARGIN = 0.05
 SETTLES = ("B-006", "B-041", "E-B-02")
-FALSIFIERS = (
-    graded(
-        "a mean MSE {} larger", column("mse", "mean MSE", lambda c, by: c * (1 + by)), "", "B-006"
-    ),
-    graded(
-        "a mean MSE {} smaller", column("mse", "mean MSE", lambda c, by: c * (1 - by)), "", "B-006"
-    ),
-    world(
-        "clipping adds no bias",
-        frame("mse", lambda t: t.assign(**{"mean MSE": t["eq. (5)"]})),
-        "",
-        "B-006",
-        "B-041",
-        "E-B-02",
-        "B-041",
-        "E-B-02",
-    ),
-    world(
-        "the bias is subtracted, as eq. (21) would have it",
-        frame(
-            "mse",
-            lambda t: t.assign(**{k: t["eq. (5)"] ** 2 / t[k] for k in ("mean MSE", "eq. (4)")}),
-        ),
-        "",
-        "B-006",
-        "B-041",
-        "E-B-02",
-    ),
-)
+ALTERED = {"mse": {"mean MSE": "mean MSEs"}}
 
 
 @measurement

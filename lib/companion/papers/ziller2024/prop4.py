@@ -10,7 +10,7 @@ from scipy import stats
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import shared_by
 from reconrisk import DPSGD, bounds
 
@@ -24,39 +24,11 @@ PARAMETERS = {
 #: relative; an error of 5% in the noise is one of 10% in the variance
 MARGIN = 0.05
 SETTLES = ("B-012", "B-013", "B-022")
-_ROOT = ("B-013", "B-022")
-FALSIFIERS = (
-    graded(
-        "a variance of averages {} larger",
-        column("variance", "variance", lambda c, by: c * (1 + by), "T > 1"),
-        "",
-        "B-012",
-    ),
-    world(
-        "averages no better than one", column("variance", "variance", lambda c: 1.0), "", "B-012"
-    ),
-    world(
-        "a variance that falls like the root of T",
-        frame("variance", lambda t: t.assign(variance=t["T"] ** -0.5)),
-        "",
-        "B-012",
-    ),
-    graded(
-        "a success after the most steps {} larger",
-        column("risk", "success", lambda c, by: c * (1 + by), "T == T.max()"),
-        *_ROOT,
-    ),
-    world(
-        "the risk grows over the steps although sigma does",
-        frame("risk", lambda t: t.assign(success=1 - (1 - t["success"]) ** t["T"])),
-        *_ROOT,
-    ),
-    graded(
-        "errors of the second kind of T steps {} larger",
-        column("composition", "missed", lambda c, by: c * (1 + by)),
-        *_ROOT,
-    ),
-)
+ALTERED = {
+    "variance": {"variance": "variances of averages"},
+    "risk": {"success": at("T == T.max()", "successes after the most steps")},
+    "composition": {"missed": "errors of the second kind of T steps"},
+}
 
 
 @measurement

@@ -8,7 +8,7 @@ import pandas as pd
 from companion.exhibit import every, negate
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import within
 from reconrisk import DPSGD, bounds, metrics
 
@@ -17,27 +17,12 @@ PARAMETERS = {
     "samples": projection.samples_parameter(10000, 100000),
 }
 SETTLES = ("B-024",)
-FALSIFIERS = (
-    graded(
-        "a distribution function {} off",
-        column("distances", "from non-central", lambda c, by: c + by),
-        "",
-        "B-024",
-        unit="",
-    ),
-    world(
-        "the MSE of clipped records has the central law",
-        frame("distances", lambda t: _exchanged(t)),
-        "",
-        "B-024",
-    ),
-    world(
-        "the two laws are one",
-        frame("distances", lambda t: t.assign(**{"from central": t["from non-central"]})),
-        "",
-        "B-024",
-    ),
-)
+ALTERED = {
+    "distances": {
+        "from non-central": "distances from the non-central law",
+        "from central": at("`norm over C` > 1", "distances from the central law with clipping"),
+    },
+}
 
 
 @measurement
@@ -62,11 +47,6 @@ def measure(study: Context) -> Tables:
         {"distances": pd.DataFrame(rows, columns=columns)},
         ran=f"{p.samples} DP-SGD steps for each N, with ||X|| = C/2 and 3 C, at sigma = {sigma:g}.",
     )
-
-
-def _exchanged(table: pd.DataFrame) -> pd.DataFrame:
-    names = {"from central": "from non-central", "from non-central": "from central"}
-    return table.rename(columns=names)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

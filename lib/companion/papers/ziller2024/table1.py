@@ -88,13 +88,6 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _changed(table: pd.DataFrame, varied: str, own: list[str], by: float) -> pd.DataFrame:
-    """The table where a parameter changes the columns that it should not."""
-    others = [name for name in COLUMNS.values() if name not in own]
-    table.loc[table["varied"] == varied, others] += by
-    return table
-
-
 def _bounds() -> pd.DataFrame:
     """The 17 settings as printed with our four columns, and the exact expectations."""
     rows = registry.printed("ziller2024/table1").drop_duplicates("row_index")
