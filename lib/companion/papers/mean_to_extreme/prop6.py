@@ -32,6 +32,7 @@ ALTERED = {
         "bound": "bounds",
         "NCC without noise": "NCCs without noise",
     },
+    "little noise": {"one less bound": "distances of the bound from one at little noise"},
     "decay": {"bound": at("N == N.max()", "bounds at the largest N")},
     "digits": {
         AFFINE: "NCCs after an affine map",

@@ -19,6 +19,7 @@ from companion.papers.ziller2024.metric_verdicts import (
 )
 from companion.papers.ziller2024.projection_steps import within_margin
 from companion.study import Context, Origin, Tables, Verdict, check, measurement, refute
+from companion.study.falsifiers import frame, scenario
 from companion.study.perturbations import at
 from companion.study.verdicts import within
 from companion.style import BLUE, BOUND, PURPLE, drawing, legend_above, legend_line, panels
@@ -38,6 +39,18 @@ ALTERED = {
     },
     "centred": {"NCC": "NCCs of centred pictures"},
 }
+SCENARIOS = (
+    scenario(
+        "bounds that a black picture obeys",
+        frame(
+            "metrics",
+            lambda t: t.assign(
+                **{"bound MSE": np.minimum(t["bound MSE"], t["norm"] ** 2 / t["N"])}
+            ),
+        ),
+        "B-001",
+    ),
+)
 
 
 @measurement

@@ -32,7 +32,10 @@ ALTERED = {
         "eq. (7)": at("centred", "values of eq. (7) for centred data"),
     },
     "printed bounds": {"eq. (8)": "bounds of eq. (8)"},
-    "two values": {"mean": "mean NCCs of two values"},
+    "two values": {
+        "mean": "mean NCCs of two values",
+        "defined at N = 1": "whether the NCC of one value is defined",
+    },
 }
 
 

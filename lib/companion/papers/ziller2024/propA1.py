@@ -11,6 +11,7 @@ from companion.exhibit import any_of, every, negate
 from companion.experiments.tools import mean_and_error
 from companion.papers.ziller2024 import projection_steps as projection
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
+from companion.study.falsifiers import frame, scenario
 from companion.study.verdicts import rounded, within
 from reconrisk import DPSGD, bounds, metrics
 
@@ -34,6 +35,14 @@ ALTERED = {
         RIGHT_75: "differences of the corrected eq. (75) from the NCC",
     },
 }
+SCENARIOS = (
+    scenario(
+        "eq. (75) as printed is the NCC",
+        frame("ncc", lambda t: t.rename(columns={RIGHT_75: PRINTED_75, PRINTED_75: RIGHT_75})),
+        "",
+        "E-B-09",
+    ),
+)
 
 
 @measurement
