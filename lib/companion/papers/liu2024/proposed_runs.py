@@ -307,9 +307,9 @@ def by_size(cells: pd.DataFrame, metric: str, values: str = "value") -> pd.DataF
     return own.pivot(index="batch size", columns="method", values=values)
 
 
-def signed(gains: pd.Series) -> str:
+def signed(gains: pd.Series, digits: int = 1) -> str:
     """Gains by batch size in a sentence."""
-    return ", ".join(f"{value:+.1f} dB at {size}" for size, value in gains.items())
+    return ", ".join(f"{value:+.{digits}f} dB at {size}" for size, value in gains.items())
 
 
 def what_ran(study: Context, sizes: Iterable[int]) -> str:

@@ -170,7 +170,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         paper=signed(theirs["w/o FM"] - theirs["w/o GR and FM"]),
         elsewhere="with the reading of the weights that was chosen on smaller pictures reweighting "
         "gains nothing on average",
-        decided_by=f"more pictures: reweighting gains {signed(reweighted)}",
+        decided_by=f"more pictures: reweighting gains {signed(reweighted, 0)}",
     )
     few, guess = mine.index.min(), mean_image(tables, "PSNR")
     gained = mine.loc[few].min() - guess
@@ -192,7 +192,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     beside = CONTROL if CONTROL in mine else "w/o FM"
     own = mine["Ours"] - mine[beside]
     below = int((gains < 0).sum())
-    ours = f"below zero at {below} of {len(gains)} batch sizes" if below else signed(gains)
+    ours = f"below zero at {below} of {len(gains)} batch sizes" if below else signed(gains, 0)
     yield check_run(
         tables,
         "E-028",
@@ -202,12 +202,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ),
         "feature matching gains some PSNR at every batch size, in print more at 16 and 32 than at "
         "4 and 8; where features enter a network, they gain more than random vectors do",
-        ours=f"{ours}; over random vectors {signed(own)}" if CONTROL in mine else ours,
+        ours=f"{ours}; over random vectors {signed(own, 0)}" if CONTROL in mine else ours,
         paper=signed(printed),
         differs=matching_costs,
         elsewhere=_NO_MORE if CONTROL in mine else "",
-        decided_by=f"more pictures: matching gains {signed(gains)}"
-        + (f", over random vectors {signed(own)}" if CONTROL in mine else ""),
+        decided_by=f"more pictures: matching gains {signed(gains, 0)}"
+        + (f", over random vectors {signed(own, 0)}" if CONTROL in mine else ""),
     )
     in_print = all(_ordered(tables["printed"], m) is True for m in METRICS)
     ordered = jointly(in_print, *(_ordered(tables["cells"], m) for m in METRICS))
