@@ -74,15 +74,16 @@ def unit(number: str) -> float:
     return 10.0 ** (int(power or 0) - len(decimals) + zeros)
 
 
-def test_kernels_left_out_are_within_the_tolerance_of_the_others():
-    """The tolerance is fit for kernels that nobody has measured: each measured set is one."""
-    outside = []
-    for exhibit in MOVED:
-        for table, columns in read_spread(ROOT / exhibit).items():
-            for column, by_kernels in columns.items():
-                for kernels, sizes in by_kernels.items():
-                    others = [other for k, other in by_kernels.items() if k != kernels]
-                    limits = [TIMES * max(by) for by in zip(*others, strict=True)] or [0.0, 0.0]
-                    if any(s > limit for s, limit in zip(sizes, limits, strict=True)):
-                        outside.append(f"{exhibit}, {table}, {column}: {kernels}")
-    assert not outside
+def test_the_tolerance_is_fit_for_kernels_that_nobody_has_measured():
+    """Two sets that have no machine code in common move a column by amounts so far apart at most."""
+    pairs = [
+        (f"{exhibit}, {table}, {column}", *by_kernels["own"], *by_kernels["plain"])
+        for exhibit in MOVED
+        for table, columns in read_spread(ROOT / exhibit).items()
+        for column, by_kernels in columns.items()
+        if {"own", "plain"} <= by_kernels.keys()
+    ]
+    assert len(pairs) > 5
+    for column, *sizes in pairs:
+        for one, other in (sizes[::2], sizes[1::2]):
+            assert max(one, other) <= TIMES * min(one, other), column
