@@ -175,6 +175,8 @@ MEASURED = {
     "liu2024/propC1/pairs",
     "liu2024/propC11/pairs",
     "liu2024/propC2/pairs",
+    "liu2024/table1/attack-over-1-p",
+    "liu2024/table1/bound-over-1-p",
     "liu2024/table2/cells",
     "mean_to_extreme/cor1/variants",
 }

@@ -36,7 +36,8 @@ from companion.study import (
     refute,
     registry,
 )
-from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.falsifiers import printed, scenario
+from companion.study.perturbations import at, by
 from companion.style import GREY, ORANGE, SKY, attack_label, drawing
 from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
 
@@ -65,71 +66,27 @@ RECOVERIES: dict[str, dict[str, Any]] = {
 }
 #: what a reading of the regulariser minimises: the share inside the span, with this sign
 READINGS = {"printed: share inside": 1.0, "corrected: share outside": -1.0}
-_OTHER = dict(zip(READINGS, reversed(READINGS), strict=True))
-_EXCHANGED: dict[str, str] = {
-    "all classes, order 2": "one sum, tensor",
-    "one sum, tensor": "all classes, order 2",
-}
 
-FALSIFIERS = (
-    graded(
-        "all pictures rebuilt {} worse",
-        column("reached", "PSNR", lambda c, by: c - by, "method != 'grey pictures'"),
-        most=20.0,
-        unit=" dB",
-    ),
-    graded(
-        "cosines with the true features {} smaller",
-        column("features", "cosine", lambda c, by: c * (1 - by), "how == 'all classes, order 2'"),
-    ),
-    world(
-        "the two ways to recover features exchanged",
-        frame("features", lambda t: t.assign(how=t["how"].replace(_EXCHANGED))),
-    ),
-    world(
-        "features guessed",
-        frame(
-            "features",
-            lambda t: t.assign(cosine=t["cosine"].mask(t["how"] == "all classes, order 2", 0.2)),
-        ),
-    ),
-    world(
-        "the exact span no better than a guess",
-        column("features", "cosine", lambda c: 0.1, lambda t: t["how"] == ORACLE),
-    ),
-    world(
-        "guesses as good as recovered features",
-        column("features", "cosine", lambda c: 0.9, lambda t: t["how"] == GUESSED),
-    ),
-    world(
-        "one epoch of training in every section",
-        printed(f"{KEY}/text", lambda t: t.assign(value=t["value"].mask(_pretraining(t), "1"))),
-        "E-E-06",
-    ),
-    graded(
-        "printed errors after more training {} nearer to that after one epoch",
-        printed(f"{KEY}/text", lambda t, by: _nearer_to_first(t, by)),
-        "E-E-06",
-    ),
-    world(
+ALTERED = {
+    "reached": {"PSNR": at("method != 'grey pictures'", "PSNRs [dB]")},
+    "features": {
+        "cosine": (
+            "cosines with the true features",
+            at("how == 'all classes, order 2'", "cosines of recovered features"),
+            at(f'how == "{ORACLE}"', "cosines of features in the exact span"),
+            at(f"how == '{GUESSED}'", "cosines of guessed features"),
+        )
+    },
+    f"{KEY}/text": {
+        "value": at("condition == 'after 1 epoch of training'", "printed errors after one epoch")
+    },
+    "regulariser": {"inside": by("reading", "shares inside the span", each="by the {}")},
+}
+SCENARIOS = (
+    scenario(
         "the same number of trained neurons in every section",
         printed(f"{KEY}/text", lambda t: t.assign(value=t["value"].replace("4096", "2048"))),
         "E-E-07",
-    ),
-    world(
-        "the share inside the span may as well be minimised",
-        frame("regulariser", lambda t: t.assign(reading=t["reading"].replace(_OTHER))),
-        "E-E-19",
-    ),
-    graded(
-        "the corrected regulariser leaves {} less inside the span",
-        column(
-            "regulariser",
-            "inside",
-            lambda c, by: c * (1 - by),
-            "reading == 'corrected: share outside'",
-        ),
-        "E-E-19",
     ),
 )
 
@@ -287,18 +244,6 @@ def _controls(cosines: pd.DataFrame, stand_in: Origin) -> Verdict:
         ours=f"{cosines[ORACLE].min():.1f} and more; {guessed.max():.1f} at most",
         stand_in=stand_in,
     )
-
-
-def _pretraining(text: pd.DataFrame) -> pd.Series:
-    return text["metric"] == "pretraining_epochs"
-
-
-def _nearer_to_first(text: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Errors after two and three epochs of training moved towards that after one."""
-    rows = text["condition"].str.contains("epochs? of training", na=False)
-    errors = text.loc[rows, "value"].astype(float)
-    moved = errors + by * (errors.iloc[0] - errors)
-    return text.assign(value=text["value"].mask(rows, moved.map("{:.12g}".format)))
 
 
 def _text(metric: str) -> list[str]:

@@ -22,36 +22,20 @@ from companion.papers.liu2024.proposed_runs import (
     what_ran,
 )
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import clearly
 from companion.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, drawing, legend_line, panels
 
 PARAMETERS = {**BENCH, **LARGE}
 SETTLES = ("E-027",)
-FALSIFIERS = (
-    world(
-        "entries and squared norm exchanged",
-        frame("weights", lambda t: t.rename(columns={"joint": "entries", "entries": "joint"})),
-    ),
-    world(
-        "tensors and the parameters' norm exchanged",
-        frame("weights", lambda t: t.rename(columns={"norm": "equal", "equal": "norm"})),
-    ),
-    graded(
-        "reweighted pictures {} worse",
-        column("cells", "value", lambda c, by: c - by, "method == 'count' and metric == 'PSNR'"),
-        "E-027",
-        most=10.0,
-        unit=" dB",
-    ),
-    graded(
-        "printed gains {} smaller",
-        column("printed", "value", lambda c, by: c - by, "method == 'w/o FM'"),
-        "E-027",
-        most=10.0,
-        unit=" dB",
-    ),
-)
+ALTERED = {
+    "weights": {
+        "entries": at("layer == 'convolutions'", "the convolutions' shares of entries"),
+        "equal": at("layer == 'convolutions'", "the convolutions' shares of tensors"),
+    },
+    "cells": {"value": at("method == 'count' and metric == 'PSNR'", "PSNRs with reweighting [dB]")},
+    "printed": {"value": at("method == 'w/o FM'", "printed PSNRs with reweighting [dB]")},
+}
 
 #: label and colour of each reading of the weights
 READINGS = {

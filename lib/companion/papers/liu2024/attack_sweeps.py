@@ -27,7 +27,6 @@ from companion.papers.liu2024.tensor_errors import (
     run_networks,
 )
 from companion.study import Context, Parameter
-from companion.study.falsifiers import Falsifier, column, graded
 from reconrisk.special import activation, normal_mean
 
 #: two runs of one network agree if their errors do within this share; they are in single precision
@@ -202,15 +201,6 @@ def largest_change(pairs: pd.DataFrame, defence: str) -> float:
     """Largest change of the logarithm of the error among pairs of :func:`against_none`."""
     mine = of_defence(pairs, defence)
     return float(np.abs(np.log(mine["error"] / mine["error without"])).max())
-
-
-def changed_by(defence: str, *targets: str, pairs: str = "pairs") -> Falsifier:
-    """A world in which a defence makes the errors in a table of :func:`against_none` larger."""
-    return graded(
-        "defended errors {} larger",
-        column(pairs, "error", lambda c, by: c * (1 + by), f"defence == '{defence}'"),
-        *targets,
-    )
 
 
 def means_over(table: pd.DataFrame, over: str, column: str = "error") -> pd.DataFrame:

@@ -5,19 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from companion.papers.liu2024 import step_changes
-from companion.papers.liu2024.power_laws import exponent_off, laws_of, listed, slopes
+from companion.papers.liu2024.power_laws import EXPONENTS, laws_of, listed, slopes
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded
 
 PARAMETERS = step_changes.PARAMETERS
-FALSIFIERS = (
-    exponent_off("the width", "m"),
-    exponent_off("the batch size", "B"),
-    exponent_off("the dimension", "d", by=-1.0),
-    graded(
-        "residuals {} larger", column("largest", "largest residual", lambda c, by: c * (1 + by))
-    ),
-)
+ALTERED = {"exponents": EXPONENTS, "largest": {"largest residual": "residuals"}}
 
 #: the residual 2 (f - y) of a label of size one and a small output f
 LARGEST = 2.2

@@ -11,7 +11,7 @@ from companion.experiments.clients import Setting, printed_rows, printed_setting
 from companion.experiments.tools import jointly, mean_and_error, shown_name
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Parameter, Tables, Verdict
-from companion.study.falsifiers import Change, Falsifier, World, column, graded, world
+from companion.study.perturbations import at, by
 from companion.study.verdicts import STANDARD_ERRORS, clearly
 
 #: the proposed attack of Table 7, and that of Table 8, without feature matching
@@ -27,6 +27,20 @@ _CELL = ["batch size", "defence", "strength", "setting"]
 WORKS = 0.8
 #: clipping scales the gradient, which no cosine sees: it may change an error by this share at most
 SCALED = 0.05
+#: defences in words
+IN_WORDS = {
+    "None": "no defence",
+    "LocalAggregation": "local steps",
+    "GradNoise": "noise",
+    "GradClip": "clipping",
+    "GradDrop": "dropping",
+    "GradPrune": "pruning",
+}
+#: errors to be altered, of which :func:`check_strengths` judges
+STRENGTHS = (
+    by("defence", "errors", IN_WORDS, "under {}"),
+    at("setting == 'GradNoise sigma0=0.1'", "errors under the strongest noise"),
+)
 
 #: why matching gains little on the small network of the quick runs
 WITHOUT_NEED = (
@@ -203,44 +217,6 @@ def _clipping_changes_nothing(errors: pd.DataFrame) -> bool | None:
     change = (clipped["RMSE"] / beside["RMSE"] - 1).abs()
     room = STANDARD_ERRORS * np.hypot(clipped["RMSE error"], beside["RMSE error"]) / beside["RMSE"]
     return settle((change < SCALED).all(), not (change > np.maximum(SCALED, room)).any())
-
-
-def strength_falsifiers() -> tuple[Falsifier, ...]:
-    """Worlds in which :func:`check_strengths` must fail."""
-    return (
-        graded(
-            "errors under the strongest noise {} smaller",
-            column("ours", "RMSE", lambda c, by: c * (1 - by), "setting == 'GradNoise sigma0=0.1'"),
-        ),
-        graded(
-            "errors under the heaviest pruning {} smaller",
-            column("ours", "RMSE", lambda c, by: c * (1 - by), "setting == 'GradPrune p=0.99'"),
-        ),
-        world(
-            "the same error at every strength",
-            column("ours", "RMSE", lambda c: c.mean()),
-        ),
-        world("the attack returns the mean image", guessing("ours")),
-        graded(
-            "undefended errors {} larger",
-            column("ours", "RMSE", lambda c, by: c * (1 + by), "defence in ('None', 'GradClip')"),
-            most=10.0,
-        ),
-        graded(
-            "errors under clipping {} larger",
-            column("ours", "RMSE", lambda c, by: c * (1 + by), "defence == 'GradClip'"),
-        ),
-    )
-
-
-def guessing(table: str, where: str = "") -> Change:
-    """Alter errors to those of the mean image: what an attack without a gradient has."""
-
-    def change(world: World) -> World:
-        error = mean_image_error(world.tables)
-        return column(table, "RMSE", lambda c: np.full(len(c), error), where)(world)
-
-    return change
 
 
 def what_ran(study: Context, attacks: str) -> str:

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing
 from reconrisk import bounds
 from reconrisk.attacks import refine_records, tensor_attack
@@ -31,28 +30,13 @@ PARAMETERS = {
     "draws": Parameter("int", 16, 16, _NOT, "batches, each with a network of its own", low=2),
 }
 
-FALSIFIERS = (
-    graded(
-        "a gradient that another order changes by a share of {}",
-        column("chains", "reordered", lambda c, by: c + by),
-        unit="",
-    ),
-    graded(
-        "an error of {} without a defence",
-        column("chains", "undefended", lambda c, by: c + by),
-        unit="",
-    ),
-    graded(
-        "errors under noise {} larger", column("chains", "defended", lambda c, by: c * (1 + by))
-    ),
-    graded(
-        "a bound beaten by {}", column("chains", "defended", lambda c, by: c * (1 - by)), most=0.9
-    ),
-    world(
-        "an attack that noise does not disturb",
-        frame("chains", lambda t: t.assign(defended=t["undefended"])),
-    ),
-)
+ALTERED = {
+    "chains": {
+        "reordered": "changes by another order",
+        "undefended": "errors without a defence",
+        "defended": "errors under noise",
+    }
+}
 
 #: an error below this is rounding
 EXACT = 1e-6

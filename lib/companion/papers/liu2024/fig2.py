@@ -14,7 +14,6 @@ from companion.papers.liu2024.defence_errors import (
     MATCHED,
     WORKS,
     errors_without_gradient,
-    guessing,
     mean_errors,
     mean_image_error,
     what_ran,
@@ -24,7 +23,7 @@ from companion.papers.liu2024.error_moments import HALF
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import by_size, printed_cells
 from companion.study import Context, Parameter, Tables, Verdict, measurement, shared_by
-from companion.study.falsifiers import column, graded, world
+from companion.study.perturbations import at
 from companion.style import ATTACKS, GREY, attack_label, drawing, panels, picture
 
 #: one batch of CIFAR-10's own images; at 32 pixels the grid's network and 80 iterations recover
@@ -47,27 +46,16 @@ PARAMETERS = {
 SETTLES = ("E-018", "E-019")
 #: the first four defences
 THUMBNAIL = (0.0, 0.0, 0.675, 1.0)
-FALSIFIERS = (
-    graded(
-        "errors under the heaviest pruning {} smaller",
-        column("errors", "RMSE", lambda c, by: c * (1 - by), "setting == 'GradPrune p=0.99'"),
-        "E-018",
-    ),
-    graded(
-        "undefended errors {} larger",
-        column("errors", "RMSE", lambda c, by: c * (1 + by), "setting == 'None'"),
-    ),
-    world("both methods return the mean image", guessing("errors")),
-    world(
-        "a mean image as good as the attacks",
-        column("references", "RMSE", lambda c: 0.1),
-    ),
-    world(
-        "a mean image as bad as noise",
-        column("references", "RMSE", lambda c: 0.4),
-        "E-018",
-    ),
-)
+ALTERED = {
+    "errors": {
+        "RMSE": (
+            at("setting == 'GradPrune p=0.99'", "errors under the heaviest pruning"),
+            at("setting == 'None'", "undefended errors"),
+        )
+    },
+    "references": {"RMSE": "errors without a gradient"},
+    "undefended": {MATCHED: "undefended errors of the proposed attack"},
+}
 
 PAIR = ("GradientInversion", MATCHED)
 #: the same attacks in Table 6, whose undefended errors at this batch size are "recovered well"

@@ -24,10 +24,10 @@ from companion.experiments.clients import seeded
 from companion.experiments.tools import jointly, mean_and_error
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
+    IN_WORDS,
     PRINTED,
     WORKS,
     errors_without_gradient,
-    guessing,
     mean_image_error,
     printed_errors,
 )
@@ -52,7 +52,7 @@ from companion.study import (
     measurement,
     shared_by,
 )
-from companion.study.falsifiers import column, frame, graded, together, world
+from companion.study.perturbations import at, by
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import DEFENCES, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.convnets import randomise_neurons
@@ -79,91 +79,32 @@ PARAMETERS = {
 }
 SETTLES = ("E-009", "E-025", "E-026", "E-033", "E-037")
 SHOWN = ("equal loss",)
-_EXCHANGED: dict[str, str] = {"GradPrune": "GradDrop", "GradDrop": "GradPrune"}
 _STRONGEST_NOISE = "defence == 'GradNoise' and strength == 0.1"
 _STRONGEST = (
     "(defence == 'GradDrop' and strength == 0.9) or (defence == 'GradNoise' and strength == 0.1)"
     " or (defence == 'GradPrune' and strength == 0.99)"
 )
-FALSIFIERS = (
-    graded(
-        "errors under the strongest defences {} smaller",
-        column("ours", "RMSE", lambda c, by: c * (1 - by), _STRONGEST),
-    ),
-    world(
-        "undefended batches rebuilt no better than by guessing",
-        guessing("ours", "defence == 'None'"),
-    ),
-    world("all attacks return the mean image", guessing("ours")),
-    world(
-        "a mean image better than any attack on a defended batch",
-        column("references", "RMSE", lambda c: 1e-4),
-    ),
-    graded(
-        "printed errors under the strongest defences {} smaller",
-        column("printed", "RMSE", lambda c, by: c * (1 - by), _STRONGEST),
-    ),
-    graded(
-        "losses under the strongest noise {} smaller",
-        column("ours", "loss", lambda c, by: c * (1 - by), _STRONGEST_NOISE),
-        "E-009",
-        most=0.9,
-    ),
-    graded(
-        "errors under the strongest noise {} smaller",
-        column("ours", "RMSE", lambda c, by: c * (1 - by), _STRONGEST_NOISE),
-        "E-009",
-    ),
-    world(
-        "all noise at the same printed loss",
-        column("printed", "loss", lambda c: 0.5, "defence == 'GradNoise'"),
-        "E-009",
-    ),
-    graded(
-        "losses under pruning {} larger",
-        together(
-            column("ours", "loss", lambda c, by: c * (1 + by), "defence == 'GradPrune'"),
-            column("ours", "tuned", lambda c, by: c * (1 + by), "defence == 'GradPrune'"),
+ALTERED = {
+    "ours": {
+        "RMSE": (
+            by("defence", "errors", IN_WORDS, "under {}"),
+            at(_STRONGEST, "errors under the strongest defences"),
+            at(_STRONGEST_NOISE, "errors under the strongest noise"),
         ),
-        "E-025",
-        most=3.0,
-    ),
-    graded(
-        "printed losses under pruning {} larger",
-        column("printed", "loss", lambda c, by: c * (1 + by), "defence == 'GradPrune'"),
-        "E-025",
-        most=3.0,
-    ),
-    world(
-        "pruning and dropping exchanged here",
-        frame("ours", lambda t: t.assign(defence=t["defence"].replace(_EXCHANGED))),
-        "E-026",
-        "E-037",
-    ),
-    graded(
-        "errors under dropping {} smaller here",
-        column("ours", "RMSE", lambda c, by: c * (1 - by), "defence == 'GradDrop'"),
-        "E-026",
-        "E-037",
-    ),
-    graded(
-        "printed errors under pruning {} smaller",
-        column("printed", "RMSE", lambda c, by: c * (1 - by), "defence == 'GradPrune'"),
-        "E-026",
-        "E-037",
-    ),
-    world(
-        "errors after training as they are printed",
-        frame("after training", lambda t: t.assign(RMSE=t["printed"].fillna(t["RMSE"]))),
-        "E-033",
-    ),
-    graded(
-        "errors after the last epoch {} larger",
-        column("after training", "RMSE", lambda c, by: c * (1 + by), "epochs == epochs.max()"),
-        "E-033",
-        most=3.0,
-    ),
-)
+        ("loss", "tuned"): (
+            at("defence == 'GradPrune'", "losses under pruning"),
+            at(_STRONGEST_NOISE, "losses under the strongest noise"),
+        ),
+    },
+    "printed": {
+        "RMSE": (
+            at("defence == 'GradPrune'", "printed errors under pruning"),
+            at(_STRONGEST, "printed errors under the strongest defences"),
+        ),
+        "loss": by("defence", "printed losses", IN_WORDS, "under {}"),
+    },
+    "after training": {"RMSE": at("epochs == epochs.max()", "errors after the last epoch")},
+}
 
 CELL = ["defence", "strength", "batch size"]
 #: losses within this factor count as equal

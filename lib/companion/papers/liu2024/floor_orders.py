@@ -13,19 +13,19 @@ from companion.papers.liu2024.gradient_floors import (
     slope,
 )
 from companion.study import Context, Parameter
-from companion.study.falsifiers import Falsifier, frame, graded
+from companion.study.perturbations import Parts, at
 
 __all__ = [
     "EXPONENT",
     "NOT_PRINTED",
     "ORDER",
     "SWEPT",
-    "another_order",
     "around",
     "base_of",
     "exponents",
     "floors_over",
     "order_holds",
+    "of_sweeps",
     "order_text",
     "orders",
     "problems",
@@ -119,19 +119,10 @@ def order_text(found: dict[str, float]) -> str:
     return f"{found['dimension']:.2f} in d, {found['width']:.2f} in m"
 
 
-def another_order(
-    words: str, column: str, over: str, *targets: str, by: float = 1.0, table: str = "bounds"
-) -> Falsifier:
-    """A world in which one bound's exponent in what is varied is larger, or smaller.
-
-    ``words`` say what has the exponent; "an exponent of" stands before them. ``by`` is the largest
-    change, negative for a smaller exponent.
-    """
-    sign, side = (1, "larger") if by > 0 else (-1, "smaller")
-
-    def tilted(bounds: pd.DataFrame, size: float) -> pd.DataFrame:
-        swept = bounds["value"].where(bounds["over"] == over, 1.0)
-        return bounds.assign(**{column: bounds[column] * swept ** (sign * size)})
-
-    changed = frame(table, tilted)
-    return graded(f"an exponent of {words} {{}} {side}", changed, *targets, most=abs(by), unit="")
+def of_sweeps(words: str) -> tuple[str | Parts, ...]:
+    """Name bounds to be altered: all, and the first over m and d, which alters the order."""
+    firsts = (
+        at(f"over == '{over}' and over != over.shift()", f"{words} at the smallest {over}")
+        for over in ("width", "dimension")
+    )
+    return (words, *firsts)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from companion.exhibit import every, settle
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.falsifiers import column, scenario
 from companion.study.sweep import as_table
 from reconrisk.attacks import success_interval
 
@@ -21,20 +21,11 @@ PARAMETERS = {
 }
 
 
-FALSIFIERS = (
-    graded(
-        "another {} of all means beyond the deviation",
+ALTERED = {"deviations": {"exceeded": "shares of means beyond the deviation"}}
+SCENARIOS = (
+    scenario(
+        "another {} of all means beyond twice the deviation",
         column("deviations", "twice", lambda c, by: (c + by).clip(upper=1.0)),
-    ),
-    world(
-        "no room for the constant: means beyond the deviation itself",
-        frame("deviations", lambda t: t.assign(twice=t["exceeded"])),
-    ),
-    world("a constant of one that is enough", column("deviations", "exceeded", lambda c: 0.0)),
-    graded(
-        "a lemma that needs {} more matrices",
-        column("deviations", "needed", lambda c, by: c * (1 + by)),
-        most=9.0,
     ),
 )
 

@@ -4,22 +4,15 @@ from collections.abc import Iterator
 
 from companion.papers.liu2024 import moment_distances
 from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
     check_exponents,
-    exponent_off,
     laws_of,
     listed,
-    no_dependence,
 )
 from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = moment_distances.PARAMETERS
-FALSIFIERS = (
-    exponent_off("the width", "m"),
-    exponent_off("the dimension", "d"),
-    exponent_off("the batch size", "random"),
-    exponent_off("the batch size, labels equal,", "equal"),
-    no_dependence("a distance that depends on neither width nor dimension", ("m", "d")),
-)
+ALTERED = {"exponents": EXPONENTS}
 
 
 @measurement

@@ -5,20 +5,16 @@ from collections.abc import Iterator
 import pandas as pd
 
 from companion.papers.liu2024 import step_changes
-from companion.papers.liu2024.power_laws import check_exponents, exponent_off, laws_of, listed
+from companion.papers.liu2024.power_laws import FACTORS, check_exponents, laws_of, listed
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded
+from companion.study.perturbations import by
 
 PARAMETERS = step_changes.PARAMETERS
-FALSIFIERS = (
-    *step_changes.FASTER,
-    exponent_off("the width, without absolute values,", "m", table="signed"),
-    exponent_off("the batch size, without absolute values,", "B", table="signed"),
-    graded(
-        "sums without absolute values {} larger",
-        column("signs", "signed over unsigned", lambda c, by: c * (1 + by)),
-    ),
-)
+ALTERED = {
+    **step_changes.ALTERED,
+    "signed": {"value": by("exponent of", "exponents without absolute values", FACTORS)},
+    "signs": {"signed over unsigned": "sums without absolute values"},
+}
 
 #: up to a constant the signed sums must not be larger; 1 would be the inequality as printed
 LARGER = 1.25

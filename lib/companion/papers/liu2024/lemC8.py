@@ -6,7 +6,7 @@ from companion.papers.liu2024 import step_changes
 from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = step_changes.PARAMETERS
-FALSIFIERS = step_changes.FASTER
+ALTERED = step_changes.ALTERED
 
 
 @measurement

@@ -9,10 +9,12 @@ import pandas as pd
 from scipy import stats
 
 from companion.study import Verdict, check
-from companion.study.falsifiers import Falsifier, column, frame, graded, world
+from companion.study.perturbations import by
 from companion.study.verdicts import rounded
 
 __all__ = [
+    "EXPONENTS",
+    "FACTORS",
     "NEAR",
     "REGIME",
     "UNLIMITED",
@@ -20,10 +22,8 @@ __all__ = [
     "check_exponents",
     "fit_column",
     "fit_levels",
-    "exponent_off",
     "laws_of",
     "listed",
-    "no_dependence",
     "power_law",
     "slopes",
 ]
@@ -180,38 +180,22 @@ def laws_of(table: pd.DataFrame) -> dict[str, PowerLaw]:
     return {name: PowerLaw(*law) for name, *law in table[_COLUMNS].itertuples(index=False)}
 
 
-# Falsifiers --------------------------------------------------------------------------------------
-
-
-def exponent_off(
-    words: str, name: str, *targets: str, by: float = 1.0, table: str = "exponents"
-) -> Falsifier:
-    """A world in which one exponent of a table of :func:`listed` is larger, or smaller.
-
-    Parameters
-    ----------
-    words : str
-        What has the exponent; "an exponent of" stands before it.
-    name : str
-        Of the exponent in the table.
-    *targets : str
-    by : float
-        The largest change of the exponent, negative for a smaller one.
-    table : str
-    """
-    sign, side = (1, "larger") if by > 0 else (-1, "smaller")
-
-    def shifted(laws: pd.DataFrame, size: float) -> pd.DataFrame:
-        moved = sign * size * (laws["exponent of"] == name)
-        return laws.assign(**{c: laws[c] + moved for c in ("value", "low", "high")})
-
-    change = frame(table, shifted)
-    return graded(f"an exponent of {words} {{}} {side}", change, *targets, most=abs(by), unit="")
-
-
-def no_dependence(
-    words: str, names: Collection[str], *targets: str, table: str = "exponents"
-) -> Falsifier:
-    """A world in which some exponents of a table of :func:`listed` are zero."""
-    rows = " or ".join(f"`exponent of` == '{name}'" for name in names)
-    return world(words, column(table, "value", lambda c: 0.0, rows), *targets)
+#: what exponents of :func:`listed` are of, in words
+FACTORS = {
+    **dict.fromkeys(("m", "none m", "local m", "batches m", "noise m"), "the width"),
+    **dict.fromkeys(("d", "none d", "noise d"), "the dimension"),
+    **dict.fromkeys(("B", "random", "random B"), "the batch size"),
+    **dict.fromkeys(("equal", "equal B"), "the batch size, labels equal,"),
+    "matrix": "the perturbation of P",
+    "tensor": "the perturbation of T",
+    "matrix pi": "1/pi_min, for P,",
+    "tensor pi": "1/pi_min, for T,",
+    "both m": "the width at fixed C",
+    "both ratio": "|G|/C",
+    "dropout 1-p": "the kept share 1 - p",
+    "noise sigma0": "the noise",
+    "pruned 0.9 m": "the width, under pruning,",
+    "pruned share": "the share kept by pruning",
+}
+#: to be altered in a table of :func:`listed`
+EXPONENTS = {"value": by("exponent of", "exponents", FACTORS)}

@@ -24,7 +24,7 @@ from companion.papers.liu2024.gradient_sensitivity import (
     sensitivities,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, privacy, special
 from reconrisk.two_layer import (
@@ -46,60 +46,25 @@ PARAMETERS = {
 SETTLES = ("E-001", "E-002")
 SHOWN = ("linear",)
 
-FALSIFIERS = (
-    graded(
-        "an epsilon of the moments' noise {} larger",
-        column("noise", "epsilon at the moments' noise", lambda c, by: c * (1 + by)),
-    ),
-    graded(
-        "the moments' variance {} larger",
-        column("noise", "by moments", lambda c, by: c * (1 + by)),
-        most=2.0,
-    ),
-    graded(
-        "an exponent of the width {} smaller",
-        frame("price", lambda t, by: _times_width(t, "variance, epsilon = 1", -by)),
-        unit="",
-    ),
-    world(
-        "a least variance that grows as 1/epsilon",
-        column("noise", "needed", lambda c: c.iloc[0] * 0.1 * c.rank()),
-    ),
-    world(
-        "a linear network that determines all records",
-        frame("linear batches", lambda t: t.assign(rank=t["unknowns"])),
-        "E-001",
-    ),
-    graded(
-        "a gradient moved by {} of its norm",
-        column("linear batches", "gradient moved by", lambda c, by: c + by),
-        "E-001",
-        unit="",
-    ),
-    graded(
-        "other batches {} nearer",
-        column("linear batches", "records moved by", lambda c, by: c * (1 - by), "B > 1"),
-        "E-001",
-    ),
-    graded(
-        "a cosine {} larger",
-        column("price", "cosine at epsilon = 1", lambda c, by: c + by),
-        "E-002",
-        unit="",
-    ),
-    world(
-        "a cosine that does not depend on the width",
-        column("price", "cosine at epsilon = 1", lambda c: c.min()),
-        "E-002",
-    ),
-    graded(
-        "hiding a record takes {} the variance",
-        column("price", "variance that hides", lambda c, by: c * by),
-        "E-002",
-        most=1e4,
-        unit=" times",
-    ),
-)
+ALTERED = {
+    "noise": {
+        "epsilon at the moments' noise": "epsilons of the moments' noise",
+        "by moments": "the moments' variances",
+        "needed": at("epsilon == epsilon.min()", "least variances at the smallest epsilon"),
+    },
+    "price": {
+        "variance, epsilon = 1": at("m == m.min()", "variances for the narrowest network"),
+        "cosine at epsilon = 1": (
+            "cosines",
+            at("m == m.min()", "cosines for the narrowest network"),
+        ),
+    },
+    "linear batches": {
+        "rank": at("B > 1", "ranks of the information on batches"),
+        "gradient moved by": "changes of the gradient",
+        "records moved by": at("B > 1", "distances of other batches"),
+    },
+}
 
 #: "destroys utility": the cosine of the private gradient with the true one is below this
 USELESS = 0.01
@@ -207,11 +172,6 @@ def _summary(batches: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="gradient moved by").assign(
         **{"records moved by": table["records moved by"].round(3), "gradient moves": same}
     )
-
-
-def _times_width(price: pd.DataFrame, name: str, power: float) -> pd.DataFrame:
-    """A column that grows with another power of the width."""
-    return price.assign(**{name: price[name] * (price["m"] / price["m"].iloc[0]) ** power})
 
 
 # Verdicts ----------------------------------------------------------------------------------------

@@ -10,28 +10,22 @@ from companion.papers.liu2024.attack_sweeps import (
     attack_sweep,
     bound_laws,
     bound_sweep,
-    changed_by,
     largest_change,
     means_over,
     of_few,
 )
-from companion.papers.liu2024.power_laws import NEAR, exponent_off, laws_of, listed, slopes
+from companion.papers.liu2024.power_laws import EXPONENTS, FACTORS, NEAR, laws_of, listed, slopes
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded
+from companion.study.perturbations import by
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-005",)
-FALSIFIERS = (
-    changed_by("local", "", "E-005", pairs="attack pairs"),
-    graded(
-        "a bound of two steps {} larger",
-        column("bound pairs", "error", lambda c, by: c * (1 + by)),
-        "",
-        "E-005",
-    ),
-    exponent_off("the width", "local m", "", "E-005", table="upper exponents"),
-    exponent_off("the width in the bound", "local m", "", "E-005", table="lower exponents"),
-)
+ALTERED = {
+    "upper exponents": EXPONENTS,
+    "lower exponents": {"value": by("exponent of", "the bound's exponents", FACTORS)},
+    "attack pairs": {"error": "errors of two steps"},
+    "bound pairs": {"error": "bounds of two steps"},
+}
 
 #: the bound of two equal gradients is half of one's; the share by which it may be off
 HALF = 0.01

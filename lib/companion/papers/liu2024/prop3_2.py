@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from companion.papers.liu2024.floor_orders import (
     ORDER,
     SWEPT,
-    another_order,
     around,
     exponents,
+    of_sweeps,
     order_holds,
     order_text,
     orders,
@@ -36,12 +36,7 @@ PARAMETERS = {
     ),
 }
 
-FALSIFIERS = (
-    another_order("the width", "exact", "width"),
-    another_order("the dimension", "exact", "dimension", by=-1.0),
-    another_order("the width in the loosened bound", "loosened", "width"),
-    another_order("the dimension in the loosened bound", "loosened", "dimension", by=-1.0),
-)
+ALTERED = {"bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}}
 
 
 @measurement

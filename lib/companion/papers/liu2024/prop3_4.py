@@ -11,10 +11,10 @@ from companion.papers.liu2024.floor_orders import (
     NOT_PRINTED,
     ORDER,
     SWEPT,
-    another_order,
     around,
     base_of,
     exponents,
+    of_sweeps,
     order_holds,
     order_text,
     orders,
@@ -32,7 +32,7 @@ from companion.papers.liu2024.gradient_floors import (
 from companion.papers.liu2024.power_laws import REGIME
 from companion.papers.liu2024.tensor_errors import length_of_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from reconrisk.attacks import tensor_attack
 
 PARAMETERS = {
@@ -56,36 +56,20 @@ PARAMETERS = {
 }
 SETTLES = ("E-012", "E-E-09")
 SHOWN = ("pruned", "tensor attack")
-FALSIFIERS = (
-    another_order("the width", "exact", "width", "", "E-012", table="orders"),
-    another_order("the dimension", "exact", "dimension", "", "E-012", by=-1.0, table="orders"),
-    graded(
-        "an exact bound {} lower", column("networks", "exact", lambda c, by: c * (1 - by)), most=0.9
-    ),
-    world(
-        "rho the kept share, as defined",
-        frame("networks", lambda t: t.assign(**{"rho as pruned share": t["rho as defined"]})),
-        "",
-        "E-E-09",
-    ),
-    graded(
-        "errors under pruning {} smaller",
-        column("tensor errors", "error", lambda c, by: c * (1 - by), "pruned >= 0.5"),
-        "E-012",
-        most=0.9,
-    ),
-    world(
-        "a tensor attack that pruning does not disturb",
-        frame("tensor errors", lambda t: _undisturbed(t)),
-        "E-012",
-    ),
-    graded(
-        "a bound by the defined rho {} lower",
-        column("networks", "rho as defined", lambda c, by: c * (1 - by)),
-        "E-E-09",
-        most=0.9,
-    ),
-)
+ALTERED = {
+    "orders": {"exact": of_sweeps("exact bounds")},
+    "networks": {
+        "exact": "exact bounds",
+        "rho as pruned share": "bounds with rho the pruned share",
+        "rho as defined": "bounds with rho as defined",
+    },
+    "tensor errors": {
+        "error": (
+            at("pruned == 0", "undefended errors"),
+            at("pruned >= 0.5", "errors under pruning"),
+        )
+    },
+}
 
 #: the tensor attack fails if its median error exceeds this: an angle of 41 degrees; that of a
 #: guess is sqrt(2)
@@ -149,12 +133,6 @@ def tensor_error(given: Problem) -> float:
     """Error of the tensor attack as published."""
     found = tensor_attack(given.network, given.released, len(given.inputs), removed=0)
     return length_of_error(given.inputs, found.inputs, signs=not found.signed)
-
-
-def _undisturbed(errors: pd.DataFrame) -> pd.DataFrame:
-    """Errors that are those without pruning, at every share."""
-    plain = errors[errors["pruned"] == 0].set_index("m")["error"]
-    return errors.assign(error=errors["m"].map(plain))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

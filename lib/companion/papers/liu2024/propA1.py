@@ -15,7 +15,7 @@ from companion.papers.liu2024.gradient_sensitivity import (
     sensitivities,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from reconrisk import DPSGD, privacy
 
 PARAMETERS = {
@@ -25,46 +25,21 @@ PARAMETERS = {
 SETTLES = ("E-E-17",)
 SHOWN = ("sensitivity",)
 
-FALSIFIERS = (
-    graded(
-        "an exponent of the width {} smaller",
-        frame("networks", lambda t, by: _narrowed(t, by)),
-        unit="",
-    ),
-    graded(
-        "a worst pair {} farther apart",
-        column("networks", "worst pair", lambda c, by: c * (1 + by)),
-    ),
-    graded(
-        "a ceiling {} lower",
-        column("networks", "no pair above", lambda c, by: c * (1 - by)),
-        most=0.9,
-    ),
-    graded(
-        "random pairs {} farther apart",
-        column("networks", "random pair", lambda c, by: c * (1 + by)),
-        most=3.0,
-    ),
-    graded(
-        "an epsilon of the moments' noise {} larger",
-        column("noise", "epsilon at the moments' noise", lambda c, by: c * (1 + by)),
-        "",
-        "E-E-17",
-    ),
-    graded(
-        "the moments' variance {} larger",
-        column("noise", "by moments", lambda c, by: c * (1 + by)),
-        "E-E-17",
-        most=2.0,
-    ),
-    world(
-        "noise by the first power of epsilon that is private",
-        frame(
-            "first power of epsilon", lambda t: t.assign(**{"epsilon of the noise": t["epsilon"]})
+ALTERED = {
+    "networks": {
+        "worst pair": (
+            "distances of worst pairs",
+            at("m == m.min()", "distances of worst pairs of the narrowest networks"),
         ),
-        "E-E-17",
-    ),
-)
+        "no pair above": "ceilings",
+        "random pair": "distances of random pairs",
+    },
+    "noise": {
+        "epsilon at the moments' noise": "epsilons of the moments' noise",
+        "by moments": "the moments' variances",
+    },
+    "first power of epsilon": {"epsilon of the noise": "epsilons of noise by the first power"},
+}
 
 #: 1-Lipschitz, as the proposition requires
 ACTIVATIONS = ("elu", "relu", "tanh")
@@ -94,12 +69,6 @@ def measure(study: Context) -> Tables:
         ran=f"{len(ACTIVATIONS)} activations, {min(p.widths):,} to {max(p.widths):,} neurons at "
         f"d = {p.dimension}; {p.pairs} random pairs and worst ones by ascent on the sphere.",
     )
-
-
-def _narrowed(networks: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Squared distances that grow with a smaller power of the width, from the widest on."""
-    factor = (networks["m"].max() / networks["m"]) ** by
-    return networks.assign(**{"worst pair": networks["worst pair"] * factor})
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -14,49 +14,25 @@ from companion.papers.liu2024.attack_sweeps import (
     means_over,
 )
 from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
     NEAR,
-    exponent_off,
     laws_of,
     listed,
-    no_dependence,
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import NONE
 from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import by
 from reconrisk.special import normal_mean
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-006", "E-007", "E-E-16")
 
-_BOTH = ("", "E-006")
-FALSIFIERS = (
-    exponent_off("the noise", "noise sigma0", *_BOTH),
-    exponent_off("the noise", "noise sigma0", *_BOTH, by=-1.0),
-    exponent_off("the width", "noise m", *_BOTH, "E-007"),
-    exponent_off("the dimension", "noise d", *_BOTH, "E-007"),
-    no_dependence("noise that changes nothing", ("noise sigma0",), *_BOTH),
-    graded(
-        "errors at sigma0 = B {} larger",
-        column("growth", "high", lambda c, by: c * (1 + by), lambda t: t["sigma0"] == BATCH),
-        "E-007",
-    ),
-    world(
-        "noise that does not show at any size",
-        frame("growth", lambda t: t.assign(ratio=1.0, low=0.9, high=1.1)),
-        "E-007",
-    ),
-    graded(
-        "a moment {} smaller",
-        column("second moment", "by quadrature", lambda c, by: c * (1 - by)),
-        "E-E-16",
-    ),
-    world(
-        "every pair counted once, as printed",
-        frame("second moment", lambda t: t.assign(**{"by quadrature": t["eq. (23)"]})),
-        "E-E-16",
-    ),
-)
+ALTERED = {
+    "exponents": EXPONENTS,
+    "growth": {("ratio", "low", "high"): by("sigma0", "errors over those without noise")},
+    "second moment": {"by quadrature": "moments"},
+}
 
 #: records of the batches with added noise
 BATCH = 2

@@ -8,16 +8,15 @@ from companion.papers.liu2024.attack_sweeps import (
     against_none,
     attack_laws,
     attack_sweep,
-    changed_by,
     largest_change,
     means_over,
     of_few,
 )
-from companion.papers.liu2024.power_laws import NEAR, exponent_off, laws_of, listed, slopes
+from companion.papers.liu2024.power_laws import EXPONENTS, NEAR, laws_of, listed, slopes
 from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
-FALSIFIERS = (changed_by("batches"), exponent_off("the width", "batches m"))
+ALTERED = {"exponents": EXPONENTS, "pairs": {"error": "errors of steps on two batches"}}
 
 
 @measurement

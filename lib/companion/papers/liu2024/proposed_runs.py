@@ -21,7 +21,6 @@ from companion.experiments.clients import (
 )
 from companion.experiments.tools import as_numpy, mean_and_error, perceptual
 from companion.study import Context, Parameter, registry
-from companion.study.falsifiers import World, frame
 from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,
@@ -286,12 +285,6 @@ def _guesses(bench: Bench) -> pd.DataFrame:
 def mean_image(tables: Mapping[str, pd.DataFrame], metric: str) -> float:
     """A metric of the mean image, of :func:`guesses`."""
     return float(tables["references"].set_index("attack").loc["mean image", metric])
-
-
-def guessed_cells(world: World) -> World:
-    """Every method returns the mean image."""
-    of_guess = {metric: mean_image(world.tables, metric) for metric in METRICS}
-    return frame("cells", lambda t: t.assign(value=t["metric"].map(of_guess)))(world)
 
 
 def printed_cells(table: str) -> pd.DataFrame:

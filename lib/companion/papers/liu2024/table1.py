@@ -29,17 +29,18 @@ from companion.papers.liu2024.factor_panels import (
     spread_widths,
 )
 from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
+    FACTORS,
     NEAR,
     PowerLaw,
     check_exponents,
-    exponent_off,
     laws_of,
     listed,
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error, released
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import World, column, frame, graded, world
+from companion.study.perturbations import by
 from companion.study.registry import printed
 from companion.study.verdicts import rounded, within
 from companion.style import DEFENCES, GREY, drawing, legend_above, legend_line, panels
@@ -48,50 +49,14 @@ from reconrisk.attacks import refine_records, tensor_attack
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-011", "E-E-08")
 SHOWN = ("table",)
-_UPPER, _LOWER = "upper exponents", "lower exponents"
-FALSIFIERS = (
-    exponent_off("the noise", "noise sigma0", table=_UPPER),
-    exponent_off("|G|/C", "both ratio", by=-1.0, table=_UPPER),
-    exponent_off("the width", "none m", table=_UPPER),
-    exponent_off("the batch size", "random B", table=_UPPER),
-    exponent_off("the width, under pruning,", "pruned 0.9 m", by=-1.0, table=_UPPER),
-    exponent_off("the width in the bound", "none m", table=_LOWER),
-    exponent_off("the batch size in the bound", "random B", table=_LOWER),
-    exponent_off("the share kept by pruning in the bound", "pruned share", table=_LOWER),
-    world(
-        "least squares that find no more than the tensor attack",
-        frame("without noise", lambda t: t.assign(**{"least squares": t["tensor attack"]})),
-    ),
-    exponent_off("the kept share 1 - p", "dropout 1-p", "", "E-011", table=_UPPER),
-    exponent_off("1 - p in the bound", "dropout 1-p", "", "E-011", table=_LOWER),
-    graded(
-        "errors under dropout {} larger",
-        column("attack over 1-p", "error", lambda c, by: c * (1 + by)),
-        "E-011",
-        most=3.0,
-    ),
-    graded(
-        "bounds under dropout {} larger",
-        column("bound over 1-p", "error", lambda c, by: c * (1 + by)),
-        "E-011",
-    ),
-    world(
-        "dropout that changes neither error nor bound",
-        lambda w: _without_dropout(w),
-        "E-011",
-    ),
-    graded(
-        "a share left that is {} larger",
-        column("dropped share", "left", lambda c, by: c + by),
-        "E-E-08",
-        unit="",
-    ),
-    world(
-        "a share of 1 - p left",
-        frame("dropped share", lambda t: t.assign(left=1 - t["p"])),
-        "E-E-08",
-    ),
-)
+ALTERED = {
+    "upper exponents": EXPONENTS,
+    "lower exponents": {"value": by("exponent of", "the bound's exponents", FACTORS)},
+    "without noise": {"least squares": "least-squares errors without noise"},
+    "attack over 1-p": {("error", "low", "high"): "errors under dropout"},
+    "bound over 1-p": {("error", "low", "high"): "bounds under dropout"},
+    "dropped share": {"left": "shares of neurons left"},
+}
 
 #: errors under dropout may be this factor off those of narrower networks, attack and bound: the
 #: attack's scatter by an eighth (one standard error); without an effect it would be two or four
@@ -371,23 +336,6 @@ def _against_narrower(tables: Tables, row: str) -> tuple[float, float, float]:
     errors = [np.log((t["high"] / t["error"]).to_numpy()) / 1.96 for t in (cells, narrow)]
     error = math.sqrt(sum(float(np.sum(e**2)) for e in errors)) / len(ratios)
     return float(np.mean(ratios)), 0.0, error
-
-
-def _without_dropout(world: World) -> World:
-    """Dropout as if nothing was dropped: errors of whole networks, at every share."""
-    for row in NARROWER:
-        width = world.tables.parameters.widths[-2]
-        plain = of_defence(world.tables[f"{row} over m"]).set_index("width")["error"]
-        cells = world.tables[f"{row} over 1-p"]
-        factor = plain[width] / cells["error"]
-        shares = cells.assign(**{c: factor * cells[c] for c in ("error", "low", "high")})
-        over = world.tables[f"{row} over m"]
-        mine = over["defence"] == "dropout"
-        whole = over["width"].map(plain) / over["error"]
-        columns = {c: over[c].where(~mine, over[c] * whole) for c in ("error", "low", "high")}
-        for name, new in ((f"{row} over 1-p", shares), (f"{row} over m", over.assign(**columns))):
-            world = frame(name, lambda _, new=new: new)(world)  # type: ignore[misc]
-    return world
 
 
 def _judge_orders(cells: Cells) -> Iterator[Verdict]:

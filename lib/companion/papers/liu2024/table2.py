@@ -29,7 +29,7 @@ from companion.study import (
     refute,
     shared_by,
 )
-from companion.study.falsifiers import World, column, frame, graded, together, world
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
@@ -55,76 +55,19 @@ PARAMETERS = {
 }
 SETTLES = ("E-014", "E-015", "E-016", "E-E-04", "E-E-41")
 SHOWN = ("feature error", "readings", "gradients")
-FALSIFIERS = (
-    graded(
-        "the error of a single record's feature {} larger",
-        column("networks", "feature error", lambda c, by: c * (1 + by)),
-    ),
-    graded(
-        "the error of a single record's feature {} smaller",
-        column("networks", "feature error", lambda c, by: c * (1 - by)),
-    ),
-    graded(
-        "networks that differ by {} more",
-        column("networks", "feature error", lambda c, by: c + by * (c - c.mean())),
-        most=10.0,
-    ),
-    world("random spans", lambda w: _guessed(w), "", "E-015", "E-E-41"),
-    graded(
-        "undefended errors {} larger",
-        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'None'"),
-        most=10.0,
-    ),
-    graded(
-        "errors under the strongest noise {} larger",
-        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradNoise sigma0=0.1'"),
-    ),
-    world(
-        "the features are read as published",
-        column("networks", "feature error", lambda c: 3 * c),
-    ),
-    graded(
-        "printed errors of the largest batches {} smaller",
-        column("cells", "error", lambda c, by: c * (1 - by), "`batch size` == 8"),
-        "E-014",
-    ),
-    world(
-        "the smallest and the largest batches exchanged",
-        frame("readings", lambda t: t.rename(columns={"B = 1": "B = 8", "B = 8": "B = 1"})),
-        "E-014",
-    ),
-    world(
-        "errors that grow as the bound does",
-        lambda w: _grown(w),
-        "E-016",
-        "E-E-04",
-    ),
-    graded(
-        "errors that grow as the bound to the power of {}",
-        lambda w, by: _grown(w, by),
-        "E-016",
-        "E-E-04",
-        unit="",
-    ),
-    world(
-        "pruning raises our error as the printed one",
-        column("cells", "ours", lambda c: 2.3 * c, "setting == 'GradPrune p=0.7'"),
-        "E-015",
-        "E-E-41",
-    ),
-    graded(
-        "our errors under pruning {} larger",
-        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradPrune p=0.7'"),
-        "E-015",
-        "E-E-41",
-    ),
-    graded(
-        "our errors under clipping {} larger",
-        column("cells", "ours", lambda c, by: c * (1 + by), "setting == 'GradClip C=2'"),
-        "E-015",
-        "E-E-41",
-    ),
-)
+ALTERED = {
+    "networks": {"feature error": "errors of a single record's features"},
+    "cells": {
+        "ours": (
+            at("setting == 'None'", "undefended errors"),
+            at("setting == 'GradNoise sigma0=0.1'", "errors under the strongest noise"),
+            at("setting == 'GradPrune p=0.7'", "errors under pruning"),
+            at("setting == 'GradClip C=2'", "errors under clipping"),
+        ),
+        "error": at("`batch size` == 8", "printed errors of the largest batches"),
+    },
+    "readings": {"B = 8": "readings of the largest batches"},
+}
 
 #: how the moments of a batch's gradient are read: the rows of the head's gradient that are used,
 #: how many low Hermite orders are removed, and whether the neurons' weights are whitened first
@@ -486,22 +429,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 def guessed_error(size: int, features: int) -> float:
     """Root mean square of a unit vector's part outside a random span of some dimensions."""
     return math.sqrt(1 - size / features)
-
-
-def _guessed(world: World) -> World:
-    """Random spans in place of the recovered ones."""
-    features = 8 * world.tables.parameters.channels
-    sizes = world.tables["cells"]["batch size"]
-    errors = [guessed_error(n, features) for n in sizes]
-    return column("cells", "ours", lambda _: errors)(world)
-
-
-def _grown(world: World, power: float = 1.0) -> World:
-    """Undefended errors, printed and ours, in proportion to a power of the batch size."""
-    sizes = world.tables["cells"]["batch size"]
-    cells = column("cells", "error", lambda c: 0.1 * sizes[c.index].to_numpy() ** power)
-    readings = frame("readings", lambda t: t.assign(**{"B = 8": 8**power * t["B = 1"]}))
-    return together(cells, readings)(world)
 
 
 def _by_setting(cells: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from companion.papers.liu2024.defended_training import (
 )
 from companion.papers.liu2024.own_runs import check_run
 from companion.study import Context, Origin, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import World, column, frame, graded, printed, world
+from companion.study.perturbations import at
 from companion.study.verdicts import rounded
 
 PARAMETERS = {
@@ -38,52 +38,23 @@ CLASSES = 10
 #: in how many single runs two strengths may come out in the other order if one run were enough
 FLIPPED = 0.05
 
-_CELL = ["setting", "batch size", "rate"]
 _NOISY = "setting == 'GradNoise sigma0=0.1'"
-FALSIFIERS = (
-    world(
-        "every training ends at the smaller rate as at the larger",
-        lambda w: _as_large(w),
-        "",
-        "E-024",
-    ),
-    graded(
-        "losses under the strongest noise {} larger",
-        column("losses", "loss", lambda c, by: c * (1 + by), _NOISY),
-        "",
-        "E-024",
-    ),
-    graded(
-        "printed losses under the strongest noise {} smaller",
-        printed(f"{KEY}/table5", lambda t, by: _cheaper_noise(t, by)),
-        "",
-        "E-024",
-        "E-038",
-    ),
-    graded(
-        "losses under pruning {} larger",
-        column("losses", "loss", lambda c, by: c * (1 + by), "defence == 'GradPrune'"),
-        "E-038",
-    ),
-    world(
-        "undefended trainings that learn nothing",
-        column("losses", "loss", lambda c: math.log(CLASSES), "setting == 'None'"),
-        "",
-    ),
-    graded(
-        "losses under the lightest noise {} larger",
-        column("losses", "loss", lambda c, by: c * (1 + by), "setting == 'GradNoise sigma0=0.001'"),
-    ),
-    world("no defence has an effect", frame("losses", lambda t: _no_effect(t)), "", "E-038"),
-    world(
-        "all runs of a setting alike",
-        frame("losses", lambda t: t.assign(loss=t.groupby(_CELL)["loss"].transform("mean"))),
-    ),
-    world(
-        "printed losses that grow with every defence",
-        printed(f"{KEY}/table5", lambda t: _growing(t)),
-    ),
-)
+ALTERED = {
+    "losses": {
+        "loss": (
+            at("setting == 'None'", "undefended losses"),
+            at("defence == 'GradPrune'", "losses under pruning"),
+            at(_NOISY, "losses under the strongest noise"),
+            at("setting == 'GradNoise sigma0=0.001'", "losses under the lightest noise"),
+        )
+    },
+    f"{KEY}/table5": {
+        "value": at(
+            "defense == 'GradNoise' and parameter_value == 0.1",
+            "printed losses under the strongest noise",
+        )
+    },
+}
 
 
 @measurement
@@ -227,35 +198,6 @@ def _excess_share(losses: pd.DataFrame) -> pd.Series:
     """The loss under noise of .1 over that under 99% pruning, less one, by batch size."""
     mean = losses.groupby(["batch size", "setting"])["loss"].mean().unstack("setting")
     return mean[NOISE] / mean[PRUNED] - 1
-
-
-def _as_large(world: World) -> World:
-    """At the smaller rate every training ends as at the larger one."""
-    larger, small = _rates(world.tables)
-
-    def change(losses: pd.DataFrame) -> pd.DataFrame:
-        own = losses[np.isclose(losses["rate"], larger)]
-        return pd.concat([own, own.assign(rate=small)], ignore_index=True)
-
-    return frame("losses", change)(world)
-
-
-def _no_effect(losses: pd.DataFrame) -> pd.DataFrame:
-    keys = ["batch size", "rate", "run"]
-    plain = losses[losses["setting"] == NONE.title].set_index(keys)["loss"]
-    return losses.assign(loss=plain.loc[pd.MultiIndex.from_frame(losses[keys])].to_numpy())
-
-
-def _cheaper_noise(table: pd.DataFrame, by: float) -> pd.DataFrame:
-    noisy = (table["defense"] == "GradNoise") & (table["parameter_value"].astype(float) == 0.1)
-    value = table["value"].astype(float)
-    return table.assign(value=value.mask(noisy, value * (1 - by)))
-
-
-def _growing(table: pd.DataFrame) -> pd.DataFrame:
-    """Each loss in proportion to the defence's strength, clipping's to its inverse."""
-    strength = table["parameter_value"].astype(float)
-    return table.assign(value=strength.mask(table["defense"] == "GradClip", 1 / strength))
 
 
 def _costs(losses: pd.DataFrame, reference: str) -> tuple[float, float]:

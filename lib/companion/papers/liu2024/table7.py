@@ -12,6 +12,7 @@ from companion.experiments.clients import Setting
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     MATCHED,
+    STRENGTHS,
     check_strengths,
     errors_of_table,
     of_setting,
@@ -28,7 +29,7 @@ from companion.papers.liu2024.error_moments import (
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import by_size, printed_cells
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at, by
+from companion.study.perturbations import at
 from companion.study.verdicts import clearly
 from companion.style import BLUE, GREY, ORANGE, drawing, legend_line, mark_printed, printed_entry
 
@@ -36,13 +37,7 @@ PARAMETERS = GRID_AND_SIZES
 SETTLES = ("E-034", "E-E-03")
 _FIVE_STEPS = "setting == 'LocalAggregation steps=5'"
 ALTERED = {
-    "ours": {
-        "RMSE": (
-            by("defence", "errors", {"None": "undefended batches"}),
-            at("setting == 'GradNoise sigma0=0.1'", "errors under the strongest noise"),
-            at(_FIVE_STEPS, "errors after five local steps"),
-        )
-    },
+    "ours": {"RMSE": (*STRENGTHS, at(_FIVE_STEPS, "errors after five local steps"))},
     "printed": {"RMSE": at(_FIVE_STEPS, "the printed error after five local steps")},
     "both errors": {"PSNR": "printed PSNRs [dB]", "possible": "which cells are possible"},
     "in other units": {"possible": "numbers of cells possible in other units"},

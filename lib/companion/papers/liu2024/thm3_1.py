@@ -14,13 +14,12 @@ from companion.papers.liu2024.factor_panels import (
     spread_widths,
 )
 from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
     PowerLaw,
     check_exponents,
-    exponent_off,
     fit_column,
     laws_of,
     listed,
-    no_dependence,
 )
 from companion.study import Context, Tables, Verdict, measurement, shared_by
 from companion.style import BLUE, DEFENCES, GREY, ORANGE, drawing, legend_above, legend_line, panels
@@ -28,19 +27,7 @@ from companion.style import BLUE, DEFENCES, GREY, ORANGE, drawing, legend_above,
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-003",)
 SHOWN = ("exponents",)
-FALSIFIERS = (
-    exponent_off("the width", "none m", "", "E-003", table="fits"),
-    exponent_off("the dimension", "none d", "", "E-003", table="fits"),
-    exponent_off("the batch size", "random B", "", "E-003", table="fits"),
-    exponent_off("the batch size, labels equal,", "equal B", "", "E-003", table="fits"),
-    no_dependence(
-        "errors that do not depend on width and dimension",
-        ("none m", "none d"),
-        "",
-        "E-003",
-        table="fits",
-    ),
-)
+ALTERED = {"fits": EXPONENTS}
 
 
 @measurement

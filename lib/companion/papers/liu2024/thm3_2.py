@@ -10,17 +10,16 @@ from companion.papers.liu2024.floor_orders import (
     NOT_PRINTED,
     ORDER,
     SWEPT,
-    another_order,
     around,
     exponents,
     floors_over,
+    of_sweeps,
     order_holds,
     order_text,
     orders,
 )
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
 from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, legend_above, legend_line, panels
 
 PARAMETERS = {
@@ -39,21 +38,7 @@ PARAMETERS = {
     ),
 }
 SETTLES = ("E-004",)
-FALSIFIERS = (
-    another_order("the width in the bound", "exact", "width", "", "E-004"),
-    another_order("the dimension in the bound", "exact", "dimension", "", "E-004", by=-1.0),
-    another_order("the width in the loosened bound", "loosened", "width", "", "E-004"),
-    graded(
-        "an exact bound {} lower", column("bounds", "exact", lambda c, by: c * (1 - by)), most=0.9
-    ),
-    another_order("the batch size in the bound", "exact", "batch_size", "E-004", by=-1.0),
-    another_order("the batch size in the loosened bound", "loosened", "batch_size", "E-004"),
-    world(
-        "an exact bound that is the loosened one",
-        frame("bounds", lambda t: t.assign(exact=t["loosened"])),
-        "E-004",
-    ),
-)
+ALTERED = {"bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}}
 
 
 @measurement

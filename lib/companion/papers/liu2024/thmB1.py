@@ -9,17 +9,17 @@ import pandas as pd
 
 from companion.exhibit import every, settle
 from companion.papers.liu2024.power_laws import (
+    FACTORS,
     NEAR,
     PowerLaw,
-    exponent_off,
     laws_of,
     listed,
-    no_dependence,
     power_law,
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.study.perturbations import by
 from companion.study.sweep import as_table
 from reconrisk.attacks import decompose_cubes
 
@@ -37,13 +37,9 @@ PARAMETERS = {
     ),
 }
 
-FALSIFIERS = (
-    exponent_off("the perturbation of P", "matrix"),
-    exponent_off("the perturbation of T", "tensor", by=-1.0),
-    exponent_off("1/pi_min, for P,", "matrix pi"),
-    exponent_off("1/pi_min, for T,", "tensor pi"),
-    no_dependence("errors that do not grow with the perturbation", ("matrix", "tensor")),
-)
+ALTERED = {
+    "exponents": {("value", "low", "high"): by("exponent of", "exponents", FACTORS)},
+}
 
 #: inner products of the records
 OVERLAPS = (0.0, 0.5, 0.75, 0.9)

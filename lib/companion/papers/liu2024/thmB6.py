@@ -5,23 +5,16 @@ from collections.abc import Iterator
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, attack_sweep, means_over
 from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
     check_exponents,
-    exponent_off,
     fit_column,
     laws_of,
     listed,
-    no_dependence,
 )
 from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
-FALSIFIERS = (
-    exponent_off("the width", "none m"),
-    exponent_off("the dimension", "none d"),
-    exponent_off("the batch size", "equal B"),
-    exponent_off("1/pi_min", "1/pi_min", by=3.0),
-    no_dependence("errors that do not depend on width and dimension", ("none m", "none d")),
-)
+ALTERED = {"exponents": EXPONENTS}
 
 #: of the sweep over the batch size
 DIMENSION = 16

@@ -18,7 +18,7 @@ from companion.papers.liu2024.gradient_floors import (
     two_batches,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from reconrisk import bounds
 
 PARAMETERS = {
@@ -28,34 +28,17 @@ PARAMETERS = {
     ),
 }
 SHOWN = ("bounds over their order",)
-FALSIFIERS = (
-    graded(
-        "a bound for known norms {} higher",
-        column("bounds", "exact, unit norm", lambda c, by: c * (1 + by)),
-    ),
-    graded(
-        "a bound for unknown labels {} lower",
-        column("bounds", "labels unknown", lambda c, by: c * (1 - by)),
-        most=0.9,
-    ),
-    graded(
-        "exact over loosened {} lower",
-        column("bounds", "exact / loosened", lambda c, by: c * (1 - by)),
-        most=0.9,
-    ),
-    graded(
-        "exact over loosened {} higher for one record",
-        column("bounds", "exact / loosened", lambda c, by: c * (1 + by), "batch == 'B = 1'"),
-    ),
-    world(
-        "a slack that does not depend on the batch size",
-        frame("bounds", lambda t: t.assign(**{"exact / loosened": 1.0})),
-    ),
-    graded(
-        "a trace of kinked activations {} larger",
-        column("traces", "trace over its limit", lambda c, by: c * (1 + by)),
-    ),
-)
+ALTERED = {
+    "bounds": {
+        "exact, unit norm": "bounds for known norms",
+        "labels unknown": "bounds for unknown labels",
+        "exact / loosened": (
+            at("batch.str.startswith('B = ')", "exact over loosened bounds"),
+            at("batch == 'B = 1'", "exact over loosened bounds of one record"),
+        ),
+    },
+    "traces": {"trace over its limit": "traces of kinked activations"},
+}
 
 #: of a slack that is none, and of the traces of wide networks over their limit
 TIGHT = 0.01
