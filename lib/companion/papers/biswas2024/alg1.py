@@ -21,7 +21,8 @@ from companion.experiments.utility_runs import AS_READ, DATA, TRAINING, trained,
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024.label_accuracies import BATCH_SIZE, pairs_of
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.falsifiers import column, scenario
+from companion.study.perturbations import at, by
 from reconrisk import DPSGD, privacy
 from reconrisk.models import SigmoidNetwork
 
@@ -37,32 +38,26 @@ PARAMETERS = {
 }
 SETTLES = ("D-016", "E-D-19")
 SHOWN = ("lines",)
-FALSIFIERS = (
-    graded("noise {} larger", lines.farther_off(lines.NOISE)),
-    graded("clipped gradients off by {}", lines.farther_off(lines.CLIPPED)),
-    world("decay in the gradient trains as well", frame("decay", lambda t: _alike(t))),
-    graded(
-        "accuracy {} lower with decoupled decay",
-        column("decay", "without noise", lambda c, by: c - by, f"reading == '{AS_READ}'"),
-        unit="",
-    ),
-    world("no weight in the third layer", frame("weights", lambda t: t[t["layers"] == 2]), "D-016"),
-    graded(
+ALTERED = {
+    "deviations": {
+        "off": (
+            at(f"does == {lines.NOISE!r}", "deviations of the noise"),
+            at(f"does == {lines.CLIPPED!r}", "deviations of clipped gradients"),
+        )
+    },
+    "decay": {
+        "best": "best accuracies",
+        "without noise": "accuracies without noise",
+    },
+    "clipping": {"longest gradient over C": by("clipped", "longest gradients", each="clipped {}")},
+}
+SCENARIOS = (
+    scenario(
         "{} weights more",
         column("weights", "weights", lambda c, by: c + round(by), "layers == 3"),
         "D-016",
         most=1000,
         unit="",
-    ),
-    graded(
-        "the longest gradient {} shorter, clipped by layer",
-        column("clipping", "longest gradient over C", lambda c, by: c * (1 - by), "index == 0"),
-        "E-D-19",
-    ),
-    world(
-        "gradients clipped by layer as long as those clipped as a whole",
-        frame("clipping", lambda t: t.assign(**{t.columns[1]: 1.0})),
-        "E-D-19",
     ),
 )
 
@@ -199,8 +194,3 @@ def _decay(tables: Tables) -> Verdict:
         + ", ".join(f"{value:.2f} ({reading})" for reading, value in trains.items()),
         stand_in=tables.origin_of("digits"),
     )
-
-
-def _alike(decay: pd.DataFrame) -> pd.DataFrame:
-    """Every reading as accurate as the first."""
-    return decay.assign(**{name: decay[name].iloc[0] for name in ("best", "without noise")})

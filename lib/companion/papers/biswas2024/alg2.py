@@ -7,7 +7,7 @@ import torch
 from companion.experiments.utility_runs import DATA
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.study import Context, Parameter, Tables, Verdict, measurement
-from companion.study.falsifiers import graded
+from companion.study.perturbations import at
 
 PARAMETERS = {
     "digits": DATA["digits"],
@@ -16,18 +16,15 @@ PARAMETERS = {
     "draws": Parameter("int", 300, 5000, "not printed: a check of ours", "noisy gradients", 20),
 }
 SHOWN = ("lines",)
-FALSIFIERS = (
-    graded("released vectors {} longer", lines.farther_off(lines.UNIT)),
-    # powers of ten of the p-value of the law
-    graded(
-        "cosines {} less likely", lines.farther_off(lines.ANGLE), most=20, unit=" powers of ten"
-    ),
-    graded(
-        "a layer's share of the squared length off by {}",
-        lines.farther_off("all layers as one vector"),
-        unit="",
-    ),
-)
+ALTERED = {
+    "deviations": {
+        "off": (
+            at(f"does == {lines.UNIT!r}", "deviations of released lengths"),
+            at(f"does == {lines.ANGLE!r}", "deviations of the cosines' law [powers of ten]"),
+            at("does == 'all layers as one vector'", "deviations of a layer's share"),
+        )
+    }
+}
 
 
 @measurement

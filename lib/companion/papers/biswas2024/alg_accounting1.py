@@ -10,15 +10,13 @@ from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_R
 from companion.papers.biswas2024.vmf_accounts import (
     SEARCH,
     accounts,
-    ascribed,
     fits,
     printed_epsilons,
     printed_table1,
-    scaled,
     setting,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, graded, printed, world
+from companion.study.perturbations import at
 from reconrisk import privacy
 
 _CONCENTRATIONS = (25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 300.0, 500.0)
@@ -30,35 +28,12 @@ PARAMETERS = {
 }
 SETTLES = ("E-D-03",)
 SHOWN = ("the first approach step by step",)
-FALSIFIERS = (
-    graded(
-        "a composition that gives {} more epsilon than its steps",
-        column("steps", "epsilon", lambda c, by: c * (1 + by)),
-    ),
-    world(
-        "a composition that is best left a part of delta",
-        column("slack", "slack", lambda c: 1e-7, "kappa == 75"),
-    ),
-    graded(
-        "a first approach {} dearer",
-        column("approaches", "approach 1", lambda c, by: c * (1 + by)),
-        "",
-        "E-D-03",
-    ),
-    graded(
-        "a first approach {} cheaper",
-        column("approaches", "approach 1", lambda c, by: c * (1 - by)),
-    ),
-    graded(
-        "printed epsilons {} smaller",
-        printed("biswas2024/table1", lambda t, by: scaled(t, "epsilon", 1 - by)),
-    ),
-    world(
-        "Table I names the first approach at kappa = 100",
-        printed("biswas2024/table1", lambda t: ascribed(t, 100.0, 1)),
-        "E-D-03",
-    ),
-)
+ALTERED = {
+    "steps": {"epsilon": "composed epsilons"},
+    "slack": {"slack": "parts of delta left to the composition"},
+    "approaches": {"approach 1": "epsilons of the first approach"},
+    "biswas2024/table1": {("printed", "value"): at("metric == 'epsilon'", "printed epsilons")},
+}
 
 #: concentration at which Table I names the approach that gives more
 _DISPUTED = 100.0

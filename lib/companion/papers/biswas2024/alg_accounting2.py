@@ -15,11 +15,10 @@ from companion.papers.biswas2024.vmf_accounts import (
     fits_second,
     printed_epsilons,
     printed_table1,
-    scaled,
     setting,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.perturbations import at
 from companion.style import GREEN, PURPLE, drawing, legend_line, mark_printed, panels, printed_entry
 from reconrisk import privacy
 
@@ -29,35 +28,11 @@ PARAMETERS = {
     "points": Parameter("int", 69, 205, "not printed", "points of each curve", 2),
 }
 SETTLES = ("D-006",)
-FALSIFIERS = (
-    graded(
-        "a second approach {} dearer",
-        column("printed", "approach 2", lambda c, by: c * (1 + by), "approach == 2"),
-    ),
-    graded(
-        "a second approach {} cheaper",
-        column("printed", "approach 2", lambda c, by: c * (1 - by), "approach == 2"),
-    ),
-    graded(
-        "printed epsilons {} smaller",
-        printed("biswas2024/table4", lambda t, by: scaled(t, "epsilon", 1 - by)),
-    ),
-    graded(
-        "curves that cross at concentrations {} smaller",
-        column("crossings", "kappa", lambda c, by: c * (1 - by)),
-        "D-006",
-    ),
-    graded(
-        "curves that cross at concentrations {} larger",
-        column("crossings", "kappa", lambda c, by: c * (1 + by)),
-        "D-006",
-    ),
-    world(
-        "one approach that is the better one throughout",
-        frame("printed", lambda t: t.assign(**{"approach 2": 1.01 * t["approach 1"]})),
-        "D-006",
-    ),
-)
+ALTERED = {
+    "printed": {"approach 2": "epsilons of the second approach"},
+    "biswas2024/table4": {"printed": at("metric == 'epsilon'", "printed epsilons")},
+    "crossings": {"kappa": "concentrations at which the curves cross"},
+}
 
 _COLOURS = {1: GREEN, 2: PURPLE}
 

@@ -12,7 +12,6 @@ from scipy import stats
 from companion.experiments.federated import DIMENSION, NETWORK, standardised
 from companion.experiments.tools import data_folder
 from companion.study import Context, Parameter, Tables, Verdict, check
-from companion.study.falsifiers import Change, column
 from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import privacy
 from reconrisk.training import (
@@ -83,11 +82,6 @@ def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
         ours=f"{len(lines)} lines, {ours}" + (f"; not: {', '.join(wrong)}" if wrong else ""),
         tolerance=f"{AGREE:g}, or {STANDARD_ERRORS:g} standard errors and p > {LEAST_P:g}",
     )
-
-
-def farther_off(does: str) -> Change:
-    """Move one line away from its other route by an effect."""
-    return column("deviations", "off", lambda c, by: c + by, lambda t: t["does"] == does)
 
 
 def as_tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:

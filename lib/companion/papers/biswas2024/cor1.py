@@ -8,26 +8,15 @@ from scipy import stats
 
 from companion.papers.biswas2024.random_channels import CHANNELS, NOISE, ROUNDING, falls
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded, world
+from companion.study.perturbations import by
 from reconrisk import bounds
 
 PARAMETERS = {"channels": CHANNELS, "noise_std": NOISE}
 SHOWN = ("nested domains",)
-FALSIFIERS = (
-    graded(
-        "a capacity that rises by {} when an input is left out",
-        column("fewer inputs", "fall", lambda c, by: -by, "index == 7"),
-        unit=" nats",
-    ),
-    graded(
-        "a product of two balls with {} more log capacity",
-        column("nested domains", "p = 100", lambda c, by: c * (1 + by), "index == 2"),
-    ),
-    world(
-        "the capacity of one ball on every domain around it",
-        column("nested domains", "p = 100", lambda c: c.iloc[0], "index >= 1"),
-    ),
-)
+ALTERED = {
+    "fewer inputs": {"fall": "capacities lost with an input [nats]"},
+    "nested domains": {"p = 100": by("domain", "log capacities at p = 100", each="of the {}")},
+}
 
 
 @measurement

@@ -17,7 +17,6 @@ from companion.papers.biswas2024.random_channels import (
     random_sizes,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import bounds
 
 _THEOREM = "none (a theorem)"
@@ -32,34 +31,11 @@ PARAMETERS = {
 }
 SETTLES = ("D-013",)
 SHOWN = ("rounded outputs",)
-FALSIFIERS = (
-    graded(
-        "two channels in a row with {} more than the smaller capacity",
-        frame("pairs", lambda t, by: _raised_at_the_nearest(t, by)),
-        "",
-        "D-013",
-        unit=" nats",
-    ),
-    graded(
-        "a capacity that rises by {} when an input is left out",
-        column("fewer inputs", "fall", lambda c, by: -by, "index == 7"),
-        "",
-        "D-013",
-        unit=" nats",
-    ),
-    world(
-        "rounded outputs with the capacity of those that are not",
-        column("rounded outputs", "log capacity", lambda c: c.max()),
-        "",
-        "D-013",
-    ),
-    graded(
-        "rounded outputs with {} more log capacity",
-        column("rounded outputs", "log capacity", lambda c, by: c * (1 + by)),
-        "",
-        "D-013",
-    ),
-)
+ALTERED = {
+    "pairs": {"both": "log capacities of two channels in a row [nats]"},
+    "rounded outputs": {"log capacity": "log capacities with rounded outputs"},
+    "fewer inputs": {"fall": "capacities lost with an input [nats]"},
+}
 
 
 @measurement
@@ -96,13 +72,6 @@ def rounded_outputs(noise_std: float, cell: float) -> float:
         sc.ndtr((centre + side - nearest) / noise_std) for side in (cell / 2, -cell / 2)
     )
     return math.log(float(np.sum(upper - lower)))
-
-
-def _raised_at_the_nearest(pairs: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Raise one pair's capacity above the smaller of the two: where they are nearest."""
-    least = pairs[["first", "second"]].min(axis=1)
-    at = (least - pairs["both"]).idxmin()
-    return pairs.assign(both=pairs["both"].mask(pairs.index == at, least + by))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

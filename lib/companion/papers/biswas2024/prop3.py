@@ -18,7 +18,6 @@ from companion.study import (
     refute,
     shared_by,
 )
-from companion.study.falsifiers import column, graded
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"
@@ -30,25 +29,13 @@ PARAMETERS = {
     ),
 }
 SETTLES = ("D-005", "E-D-12")
-FALSIFIERS = (
-    graded(
-        "two halves at one concentration with {} less divergence than one vector",
-        column("ratios", "equal kappa", lambda c, by: 1 - by, "cut == 'two halves'"),
-        "",
-        "D-005",
-        "E-D-12",
-    ),
-    graded(
-        "cuts of equal angular noise with {} more divergence than one vector",
-        column("ratios", "equal cosine", lambda c, by: c.clip(lower=1) + by),
-        "E-D-12",
-    ),
-    graded(
-        "concentrations by size with {} more divergence than one vector",
-        column("ratios", "kappa by size", lambda c, by: c * (1 + by), "cut == 'two halves'"),
-        "E-D-12",
-    ),
-)
+ALTERED = {
+    "ratios": {
+        "equal kappa": "divergences at one concentration",
+        "equal cosine": "divergences at equal mean cosine",
+        "kappa by size": "divergences with concentrations by size",
+    }
+}
 SHOWN = ("divergence of a cut gradient over that of one vector",)
 
 _LAYERS = "the three layers"

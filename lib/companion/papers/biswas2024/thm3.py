@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
 from companion.papers.biswas2024.sphere_quadrature import latitudes, poisson_sampled
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from reconrisk import privacy
 
 _CONCENTRATIONS = (25.0, 75.0, 150.0, 300.0)
@@ -22,24 +22,14 @@ PARAMETERS = {
         "int", 12, 40, "not printed: a statement, not an experiment", "largest whole order", 3
     ),
 }
-FALSIFIERS = (
-    graded(
-        "a theorem's sum {} smaller from order three on",
-        column("divergences", "factor 3", lambda c, by: c * (1 - by), "order > 2"),
-    ),
-    graded(
-        "an exact divergence {} larger",
-        column("divergences", "removed", lambda c, by: c * (1 + by)),
-    ),
-    graded(
-        "a sum with factor one {} smaller",
-        column("divergences", "factor 1", lambda c, by: c * (1 - by), "order > 2"),
-    ),
-    world(
-        "an added record shows more than a removed one",
-        frame("divergences", lambda t: t.assign(removed=t["added"], added=t["removed"])),
-    ),
-)
+ALTERED = {
+    "divergences": {
+        "factor 3": at("order > 2", "the theorem's sums beyond order two"),
+        "factor 1": at("order > 2", "sums with factor one beyond order two"),
+        "removed": "exact divergences of a removed record",
+        "added": "exact divergences of an added record",
+    }
+}
 
 #: concentration of Table I whose epsilon is compared with that of factor one
 _EXAMPLE = 100.0

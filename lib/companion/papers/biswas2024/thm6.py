@@ -18,7 +18,8 @@ from companion.study import (
     measurement,
     shared_by,
 )
-from companion.study.falsifiers import column, graded
+from companion.study.falsifiers import column, scenario
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk import bounds, privacy
 
@@ -42,34 +43,14 @@ PARAMETERS = {
 }
 SETTLES = ("D-015",)
 SHOWN = ("integrals",)
-FALSIFIERS = (
-    graded(
-        "a closed form {} off the integral",
-        column("integrals", "Theorem 6", lambda c, by: c * (1 + by)),
-        "",
-        "D-015",
-    ),
-    graded(
-        "a sampled log capacity {} above the closed form",
-        column("sampled", "sampled", lambda c, by: c + by),
-        "",
-        "D-015",
-        unit=" nats",
-    ),
-    graded(
-        "a sphere with {} more area in its logarithm",
-        column("peak and area", "log area", lambda c, by: c + by),
-        "",
-        "D-015",
-        unit=" nats",
-    ),
-    graded(
-        "a limit {} off",
-        column("limits", "off", lambda c, by: c + by, "concentration != 'zero'"),
-        "",
-        "D-015",
-    ),
-    graded(
+ALTERED = {
+    "integrals": {"Theorem 6": "closed forms"},
+    "sampled": {"sampled": "sampled log capacities [nats]"},
+    "peak and area": {"log area": "the sphere's log area [nats]"},
+    "limits": {"off": at("concentration != 'zero'", "distances from the limits")},
+}
+SCENARIOS = (
+    scenario(
         "a capacity of concentration zero {} above one in its logarithm",
         column("limits", "log capacity", lambda c, by: c + by, "concentration == 'zero'"),
         "",

@@ -18,7 +18,6 @@ __all__ = [
     "SLIPPED",
     "Accounts",
     "accounts",
-    "ascribed",
     "fits",
     "fits_one",
     "fits_second",
@@ -150,13 +149,4 @@ def scaled(printed: pd.DataFrame, metric: str, factor: float) -> pd.DataFrame:
         for text in printed.loc[rows, "printed"]
     ]
     printed.loc[rows, ["printed", "value"]] = np.column_stack([texts, texts])
-    return printed
-
-
-def ascribed(printed: pd.DataFrame, concentration: float, approach: int) -> pd.DataFrame:
-    """Return Table I as it would be with another approach named at a concentration."""
-    rows = (printed["metric"] == "best_approach") & (
-        printed["kappa_vmf"].astype(float) == concentration
-    )
-    printed.loc[rows, "value"] = str(approach)
     return printed
