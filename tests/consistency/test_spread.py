@@ -75,7 +75,7 @@ def unit(number: str) -> float:
 
 
 def test_the_tolerance_is_fit_for_kernels_that_nobody_has_measured():
-    """Two sets that have no machine code in common move a column by amounts so far apart at most."""
+    """Two sets without common machine code move a column by amounts so far apart at most."""
     pairs = [
         (f"{exhibit}, {table}, {column}", *by_kernels["own"], *by_kernels["plain"])
         for exhibit in MOVED
