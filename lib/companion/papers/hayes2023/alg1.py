@@ -29,7 +29,8 @@ from companion.study import (
     registry,
     shared_by,
 )
-from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.falsifiers import printed, scenario
+from companion.study.perturbations import at, by
 from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import DPSGD, bounds
 
@@ -66,59 +67,29 @@ PARAMETERS = {
 }
 SETTLES = ("C-015", "C-032", "C-033", "E-C-01")
 SHOWN = ("four estimates",)
-FALSIFIERS = (
-    world(
-        "the estimate divided by N' is gamma",
-        frame("estimates", lambda t: t.assign(estimate=t["gamma"])),
-        "",
-        "C-015",
-        "E-C-01",
-    ),
-    graded(
-        "estimates divided by N {} larger",
-        column("estimates", "estimate", lambda c, by: c * (1 + by), "`divided by` == 'N'"),
-        "",
-        "C-015",
-        "E-C-01",
-    ),
-    graded(
-        "complements {} larger",
-        column(
-            "estimates", "estimate", lambda c, by: c * (1 + by), "`divided by` == 'N, complement'"
+ALTERED = {
+    "estimates": {"estimate": by("divided by", "estimates", each="divided by {}")},
+    "seconds": {"exact bound": "times of the exact bound", "Algorithm 1": "times of Algorithm 1"},
+    "spread": {
+        "measured with 10,000": "standard deviations with 10,000 samples",
+        "first order with a million": "standard deviations with a million samples",
+    },
+    "hayes2023/text": {
+        "value": at("metric == 'gamma_deviation_below'", "printed standard deviations")
+    },
+}
+SCENARIOS = (
+    scenario(
+        "printed times that grow as the samples do",
+        printed(
+            "hayes2023/text",
+            lambda t: t.assign(
+                value=t["value"].mask(
+                    t["metric"] == "runtime", (10.0 ** t.groupby("metric").cumcount()).astype(str)
+                )
+            ),
         ),
-        "",
-        "C-015",
-        "E-C-01",
-    ),
-    world(
-        "printed times grow as the samples do",
-        printed("hayes2023/text", lambda t: _in_proportion(t)),
         "C-032",
-    ),
-    graded(
-        "printed times {} nearer to proportion",
-        printed("hayes2023/text", lambda t, by: _in_proportion(t, by)),
-        "C-032",
-    ),
-    world(
-        "an exact bound that takes an eighth of Algorithm 1's time",
-        frame("seconds", lambda t: t.assign(**{"exact bound": t["Algorithm 1"] / 8})),
-        "C-032",
-    ),
-    graded(
-        "estimates divided by the sum that scatter {} more",
-        column("spread", "measured with 10,000", lambda c, by: c * (1 + by), "index == 1"),
-        "C-033",
-    ),
-    graded(
-        "estimates divided by the sum that scatter {} more with a million samples",
-        column("spread", "first order with a million", lambda c, by: c * (1 + by), "index == 1"),
-        "C-033",
-    ),
-    world(
-        "a complement that scatters as the estimate divided by N does",
-        frame("spread", lambda t: _as_first(t)),
-        "C-033",
     ),
 )
 
@@ -199,21 +170,6 @@ def _least_seconds(function: Callable[[], object]) -> float:
         function()
         seconds.append(time.process_time() - start)
     return min(seconds)
-
-
-def _in_proportion(text: pd.DataFrame, by: float = 1.0) -> pd.DataFrame:
-    """Runtimes nearer, on a logarithmic scale, to growing tenfold with ten times the samples."""
-    where = text["metric"] == "runtime"
-    times = text.loc[where, "value"].astype(float)
-    tenfold = times.iloc[0] * 10.0 ** np.arange(len(times))
-    text.loc[where, "value"] = [repr(t) for t in times ** (1 - by) * tenfold**by]
-    return text
-
-
-def _as_first(spreads: pd.DataFrame) -> pd.DataFrame:
-    """The complement's spread is that of the estimate divided by N."""
-    spreads.iloc[2, 1:] = spreads.iloc[0, 1:]
-    return spreads
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

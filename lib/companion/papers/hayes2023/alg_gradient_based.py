@@ -26,7 +26,7 @@ from companion.study import (
     measurement,
     registry,
 )
-from companion.study.falsifiers import column, frame, graded, printed, together, world
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import (
     BLUE,
@@ -86,48 +86,16 @@ VISIBLE = 0.01
 #: smallest share of labels that must be read off the gradients
 READ_OFF = 0.99
 
-_EQUATION = f"loss in {('eq. (1)', LONGER)}"
-FALSIFIERS = (
-    graded(
-        "errors of eq. (1) {} larger",
-        column("errors", "mean", lambda c, by: c * (1 + by), _EQUATION),
-        most=2,
-    ),
-    graded(
-        "errors after twice the iterations {} smaller",
-        column("errors", "mean", lambda c, by: c * (1 - by), f"loss == '{LONGER}'"),
-    ),
-    world(
-        "no better than the start",
-        frame("errors", lambda t: _like(t, "rank-one start")),
-    ),
-    graded(
-        "errors of every reading of eq. (1) {} larger",
-        together(
-            column("errors", "mean", lambda c, by: c * (1 + by), f"loss in {READINGS}"),
-            column("log ratio", "mean", lambda c, by: c + math.log1p(by)),
-        ),
-        "C-007",
-    ),
-    graded(
-        "labels read off {} less often",
-        column("search", "read off", lambda c, by: c - by),
-        "C-035",
-    ),
-    world(
-        "nine labels tried",
-        column("search", "candidates searched", lambda c: 0.9 * c),
-        "C-035",
-    ),
-    world(
-        "a printed factor of nine",
-        printed(
-            "hayes2023/text",
-            lambda t: t.assign(value=t["value"].mask(t["metric"] == "attack_cost_increase", "9")),
-        ),
-        "C-035",
-    ),
-)
+ALTERED = {
+    "errors": {
+        "mean": (
+            at("loss == 'eq. (1)'", "errors of eq. (1)"),
+            at(f"loss == '{LONGER}'", "errors after twice the iterations"),
+        )
+    },
+    "log ratio": {"mean": "logarithms of the errors' ratio"},
+    "search": {"read off": "shares of labels read off"},
+}
 
 
 @measurement
@@ -323,14 +291,6 @@ def _log_ratios(rows: pd.DataFrame) -> pd.DataFrame:
         for reading in READINGS
         for rival in RIVALS
     )
-
-
-def _like(table: pd.DataFrame, loss: str) -> pd.DataFrame:
-    """Errors of eq. (1) that are another row's."""
-    mean = table.set_index(["epsilon", "loss"])["mean"]
-    rows = table["loss"].isin(["eq. (1)", LONGER])
-    new = [mean[epsilon, loss] for epsilon in table["epsilon"]]
-    return table.assign(mean=table["mean"].mask(rows, new))
 
 
 CAPTION = (

@@ -13,7 +13,7 @@ from companion.papers.hayes2023.shadow_models import (
     shadowed_images,
 )
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
+from companion.study.perturbations import at
 from companion.style import GREY, ORANGE, PURPLE, drawing, legend_above, legend_line
 
 PARAMETERS = {
@@ -27,27 +27,16 @@ REACHES = 1.25
 #: smallest error up to epsilon = 1000, over the mean image's: hardly better than no attack
 FAILS = 0.8
 
-FALSIFIERS = (
-    graded(
-        "errors without noise {} larger",
-        column("model-based", "model-based", lambda c, by: c * (1 + by), "epsilon > 1e6"),
-    ),
-    graded(
-        "errors up to epsilon = 1000 {} smaller",
-        column("model-based", "model-based", lambda c, by: c * (1 - by), "epsilon <= 1000"),
-    ),
-    world(
-        "the network and the ridge regression exchanged",
-        frame(
-            "model-based",
-            lambda t: t.assign(**{"model-based": t["ridge"], "ridge": t["model-based"]}),
+ALTERED = {
+    "model-based": {
+        "model-based": (
+            "errors",
+            at("epsilon > 1e6", "errors without noise"),
+            at("epsilon <= 1000", "errors up to epsilon = 1000"),
         ),
-    ),
-    world(
-        "the mean image at every epsilon",
-        frame("model-based", lambda t: t.assign(**{"model-based": t["mean image"]})),
-    ),
-)
+        "ridge": "errors of ridge regression",
+    }
+}
 
 
 @measurement

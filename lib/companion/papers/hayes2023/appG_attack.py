@@ -10,7 +10,8 @@ from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.success_intervals import interval_lengths
 from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import frame, graded, world
+from companion.study.falsifiers import frame, scenario
+from companion.study.perturbations import at
 from companion.style import BLUE, GREY, drawing, panels
 
 PARAMETERS = {
@@ -33,16 +34,22 @@ PARAMETERS = {
 SETTLES = ("C-043", "E-C-02", "E-C-03")
 
 
-def _one(score: str, run: str) -> str:
-    return f"score == '{score}' and run == '{run}'"
-
-
-FALSIFIERS = (
-    world(
-        "the likelihood right as often as the sum",
-        frame("scores", lambda t: t.assign(**{"only likelihood": t["only this"]})),
-    ),
-    graded(
+ALTERED = {
+    "scores": {
+        ("right", "success", "low", "high"): (
+            "successes",
+            at(
+                "score == 'likelihood' and run == 'sub-sampled'", "successes of the corrected score"
+            ),
+            at(
+                "score == 'likelihood' and run == 'with a prior'",
+                "successes with the logarithm of the prior",
+            ),
+        )
+    }
+}
+SCENARIOS = (
+    scenario(
         "the sum alone right in {} more of the trials",
         frame(
             "scores",
@@ -50,44 +57,6 @@ FALSIFIERS = (
                 **{"only this": t["only this"] + (by * t["trials"]).round().astype(int)}
             ),
         ),
-    ),
-    graded(
-        "Algorithm 3 ahead in {} of the trials",
-        frame("scores", lambda t, by: _ahead(t, "top", by)),
-    ),
-    world(
-        "the printed formula as good as the corrected one",
-        frame("scores", runs.in_place_of("as printed", "likelihood")),
-        "C-043",
-        "E-C-02",
-    ),
-    graded(
-        "the corrected score right in {} fewer of the trials",
-        frame(
-            "scores",
-            runs.rated(lambda t, by: t.query(_one("likelihood", "sub-sampled"))["success"] - by),
-        ),
-        "C-043",
-        "E-C-02",
-    ),
-    world(
-        "the score times the prior as good as with its logarithm",
-        frame("scores", lambda t: _ahead(t, "times prior", 0)),
-        "E-C-03",
-    ),
-    graded(
-        "with the logarithm of the prior right in {} fewer of the trials",
-        frame(
-            "scores",
-            runs.rated(lambda t, by: t.query(_one("likelihood", "with a prior"))["success"] - by),
-        ),
-        "C-043",
-        "E-C-03",
-    ),
-    world(
-        "a prior that does not help",
-        frame("scores", lambda t: _ahead(t, "without prior", 0)),
-        "C-043",
     ),
 )
 
@@ -170,13 +139,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"95% intervals apart; at most {runs.BEHIND:g} below Algorithm 3",
     )
     yield refute("E-C-03", holds=not beats_product, corrected_holds=with_logarithm, ours=products)
-
-
-def _ahead(table: pd.DataFrame, score: str, by: float) -> pd.DataFrame:
-    """Trials of which a share is named by a score and not by the likelihood, none the other way."""
-    rows = table["score"] == score
-    lead = {"only likelihood": 0, "only this": (by * table["trials"]).round().astype(int)}
-    return table.assign(**{name: table[name].mask(rows, value) for name, value in lead.items()})
 
 
 CAPTION = (

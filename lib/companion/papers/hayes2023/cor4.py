@@ -13,7 +13,7 @@ from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import DELTA, tuned_run
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, together, world
+from companion.study.perturbations import at
 from companion.style import BLUE, COLOURS, GREY, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, privacy, special
 
@@ -45,74 +45,26 @@ SETTLES = ("C-001", "C-008", "C-012", "C-056", "C-057")
 SHOWN = ("bound and best attacks",)
 
 
-def _larger(c: pd.Series, by: float) -> pd.Series:
-    return c * (1 + by)
-
-
-FALSIFIERS = (
-    graded("attacks on orthogonal candidates {} better", column("runs", "orthogonal", _larger)),
-    graded("attacks on the simplex {} better", column("runs", "simplex", _larger)),
-    graded(
-        "opposite candidates {} below the bound",
-        column("runs", "opposite", lambda c, by: c * (1 - by)),
-    ),
-    graded(
-        "enclosures with a lower end {} smaller",
-        column("runs", "gamma from", lambda c, by: c * (1 - by), "q < 1"),
-    ),
-    graded(
-        "Renyi divergences {} larger",
-        column("Renyi divergences", "by quadrature", _larger),
-        "C-001",
-    ),
-    world(
-        "Renyi divergences without the factor alpha",
-        frame(
-            "Renyi divergences",
-            lambda t: t.assign(**{"by quadrature": t["by quadrature"] / t["alpha"]}),
+ALTERED = {
+    "runs": {
+        "orthogonal": "successes with orthogonal candidates",
+        "simplex": "successes with candidates on the simplex",
+        "opposite": "successes with opposite candidates",
+        ("gamma from", "gamma to"): (
+            "new bounds",
+            at("q == 1", "new bounds without sub-sampling"),
         ),
-        "C-001",
-    ),
-    graded(
-        "attacks on Renyi-private mechanisms {} more successful",
-        column("mechanisms", "best attack", _larger),
-        "C-008",
-    ),
-    graded(
-        "exponents at the best order {} larger",
-        column("best orders", "best order", _larger),
-        "C-008",
-    ),
-    graded("prior successes {} larger", column("balls", "kappa", _larger), "C-012"),
-    world(
-        "an epsilon that does not depend on the prior",
-        column("tolerated", "Corollary 4", lambda c: 0 * c + c.iloc[0]),
-        "C-056",
-    ),
-    graded(
-        "a tolerated epsilon that grows by the power 1 - {} of what it does",
-        column("tolerated", "Corollary 4", lambda c, by: c.iloc[0] * (c / c.iloc[0]) ** (1 - by)),
-        "C-056",
-        unit="",
-    ),
-    world(
-        "the new bound and eq. (2) exchanged",
-        frame("both bounds", lambda t: _exchanged(t)),
-        "C-057",
-    ),
-    graded(
-        "new bounds {} larger",
-        together(
-            column("runs", "gamma to", _larger, "q == 1"),
-            column("runs", "gamma from", _larger, "q == 1"),
-        ),
-        "C-057",
-    ),
-)
-
-
-def _exchanged(both: pd.DataFrame) -> pd.DataFrame:
-    return both.rename(columns={"Corollary 4": "eq. (2)", "eq. (2)": "Corollary 4"})
+    },
+    "Renyi divergences": {"by quadrature": "Rényi divergences"},
+    "mechanisms": {"best attack": "successes against Rényi-private mechanisms"},
+    "best orders": {"best order": "exponents at the best order"},
+    "balls": {"kappa": "prior successes"},
+    "tolerated": {"Corollary 4": "tolerated epsilons"},
+    "both bounds": {
+        "Corollary 4": "logarithms of Corollary 4's bounds",
+        "eq. (2)": "logarithms of eq. (2)'s bounds",
+    },
+}
 
 
 @measurement

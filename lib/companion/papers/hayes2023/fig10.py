@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import World, column, frame, graded, world
+from companion.study.perturbations import at
 from companion.style import BLUE, GREEN, ORANGE, drawing
 
 PARAMETERS = {
@@ -35,29 +35,15 @@ LOSS, KEPT = 0.02, 0.7
 FAILS, LEFT = 0.2, 0.1
 
 _WITHOUT = "method == 'own model' and not subtract"
-FALSIFIERS = (
-    threat.above_bound(),
-    world("nothing lost without subtraction", lambda w: _without(w, [4, 128]), "", "C-042"),
-    world("nothing lost among few records", lambda w: _without(w, [4]), "", "C-042"),
-    world(
-        "all lost among few records, too",
-        column("success", "success", lambda c: 0.12, f"{_WITHOUT} and known == 4"),
-        "",
-        "C-042",
-    ),
-    graded(
-        "without subtraction among few records right in {} more of the trials",
-        column("success", "success", lambda c, by: c + by, f"{_WITHOUT} and known == 4"),
-        "",
-        "C-042",
-    ),
-    graded(
-        "without subtraction among many records right in {} more of the trials",
-        column("success", "success", lambda c, by: c + by, f"{_WITHOUT} and known == 128"),
-        "",
-        "C-042",
-    ),
-)
+ALTERED = {
+    "success": {
+        ("success", "low", "high"): (
+            "successes",
+            at(_WITHOUT, "successes without subtraction"),
+            at(f"{_WITHOUT} and known == 4", "successes without subtraction among few records"),
+        )
+    }
+}
 
 
 @measurement
@@ -115,18 +101,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.stand_in,
     )
     yield from shared_by(subtraction, "C-042")
-
-
-def _without(world: World, sizes: list[int]) -> World:
-    """The success with subtraction in the place of that without it."""
-    keys = ["epsilon", "known"]
-    table = world.tables["success"].copy()
-    given = table[table["subtract"] & (table["method"] == "own model")].set_index(keys)["success"]
-    rows = table.eval(_WITHOUT) & table["known"].isin(sizes)
-    table.loc[rows, "success"] = [
-        given[key] for key in zip(*(table.loc[rows, k] for k in keys), strict=True)
-    ]
-    return frame("success", lambda _: table)(world)
 
 
 CAPTION = (

@@ -1,7 +1,6 @@
 """Figure 12: success without candidates against the bound at astronomically small priors."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,8 +24,8 @@ from companion.study import (
     refute,
     registry,
 )
-from companion.study.falsifiers import Falsifier, column, frame, graded, printed, world
 from companion.study.parameters import Settings
+from companion.study.perturbations import at, by
 from companion.study.recorded import pictures_at_hand
 from companion.study.verdicts import half_unit, rounded, within
 from companion.style import BLUE, BOUND, ORANGE, drawing, legend_line, picture
@@ -67,85 +66,25 @@ SETTLES = (
 )
 
 
-def _panels_of(data: str, curves: str, pictures: str) -> tuple[Falsifier, ...]:
-    def last(table: pd.DataFrame) -> pd.Series:
-        return (table["data"] == data) & (table["epsilon"] == 1e5)
-
-    return (
-        graded(
-            "successes at the largest epsilon {} lower",
-            column("success", "success", lambda c, by: c * (1 - by), last),
-            f"hayes2023/fig12{curves}",
+ALTERED = {
+    "success": {
+        "success": (
+            by("data", "successes", each="on {} images"),
+            at("epsilon == 1e5", "successes at the largest epsilon"),
         ),
-        world(
-            "the same success for every share of the pixels",
-            frame("success", lambda t: _same_for_every_share(t)),
-            f"hayes2023/fig12{curves}",
-        ),
-        graded(
-            "{} more of the pool's images nearer",
-            column("nearer", "at least 60% fit", lambda c, by: c + by, f"data == '{data}'"),
-            f"hayes2023/fig12{pictures}",
-            most=0.5,
-        ),
-    )
-
-
-FALSIFIERS = (
-    *_panels_of("grey", "a", "c"),
-    *_panels_of("colour", "b", "d"),
-    graded(
-        "{} more of the pool's images nearer",
-        column("nearer", "60% to 80% fit", lambda c, by: c + by),
-        "C-049",
-        most=0.5,
-    ),
-    graded(
-        "successes up to {} higher",
-        column("success", "high", lambda c, by: c + by),
-        most=0.9,
-        unit="",
-    ),
-    world(
-        "a bound that the attack reaches",
-        frame("success", lambda t: t.assign(bound=t["high"])),
-    ),
-    graded(
-        "a prior success {} larger",
-        column("printed dimensions", "log10 prior, printed", lambda c, by: c + math.log10(1 + by)),
-        "C-048",
-    ),
-    world(
-        "a printed power one larger",
-        printed("hayes2023/fig12", lambda t: _one_power_more(t)),
-        "C-048",
-    ),
-    graded(
-        "continuous pixels fitting {} more often",
-        column(
-            "printed dimensions",
-            "log10 prior, exact",
-            lambda c, by: c + 784 * math.log10(1 + by),
-            "rho == 1",
-        ),
-        "C-050",
-    ),
-    world(
-        "a printed share that a count of levels gives",
-        column("levels", "share", lambda c: 64 / 256, "index == 0"),
-        "C-050",
-    ),
-    graded(
-        "images that fit {} more often",
-        column("uniform images", "images that fit", lambda c, by: c * (1 + by)),
-        "E-C-04",
-    ),
-    world(
-        "images that fit as seldom as printed",
-        column("uniform images", "images that fit", lambda c: 0),
-        "E-C-04",
-    ),
-)
+        "bound": "bounds",
+    },
+    "nearer": {
+        "at least 60% fit": "shares of nearer images where at least 60% fit",
+        "60% to 80% fit": "shares of nearer images where 60% to 80% fit",
+    },
+    "printed dimensions": {
+        "log10 prior, printed": "exponents of the prior success",
+        "log10 prior, exact": "exponents of continuous pixels' prior success",
+    },
+    "levels": {"share": "shares of levels"},
+    "uniform images": {"images that fit": "numbers of images that fit"},
+}
 
 
 @measurement
@@ -277,22 +216,6 @@ def grey_levels() -> pd.DataFrame:
     off = np.abs(np.arange(256) - 128)
     counts = {"less than 32 levels off": off < 32, "at most 32 levels off": off <= 32}
     return pd.DataFrame([{"fits": name, "share": fits.mean()} for name, fits in counts.items()])
-
-
-def _same_for_every_share(table: pd.DataFrame) -> pd.DataFrame:
-    mean = table.groupby(["data", "epsilon"])["success"].transform("mean")
-    return table.assign(success=mean)
-
-
-def _one_more(power: re.Match[str]) -> str:
-    return f"e-{int(power[1]) + 1}"
-
-
-def _one_power_more(text: pd.DataFrame) -> pd.DataFrame:
-    rows = text["metric"] == "prior_probability"
-    return text.assign(
-        value=text["value"].mask(rows, text["value"].str.replace(r"e-(\d+)", _one_more, regex=True))
-    )
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

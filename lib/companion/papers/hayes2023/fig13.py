@@ -1,7 +1,6 @@
 """Figure 13: a clipping norm that clips every gradient, and one that does not."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,8 @@ from companion.study import (
     refute,
     registry,
 )
-from companion.study.falsifiers import Falsifier, World, column, frame, graded, printed, world
+from companion.study.falsifiers import frame, scenario
+from companion.study.perturbations import at
 from companion.style import BLUE, GREEN, ORANGE, drawing, mark_printed, panels
 
 #: smallest rise of the gap to the bound from one clipping norm to the other
@@ -49,88 +49,31 @@ PARAMETERS = {
 }
 SETTLES = ("hayes2023/fig13a", "hayes2023/fig13b", "C-051", "C-052", "E-C-16")
 
+
 _UNCLIPPED = "series == 'C = 1'"
 _CLIPPED = "series == 'C = 0.1'"
-
-
-def _norms(words: str, where: str, *targets: str) -> Falsifier:
-    change = column("norms", "mean norm", lambda c, by: c * (1 + by), where)
-    return graded(words, change, *targets)
-
-
-FALSIFIERS = (
-    replace(threat.above_bound(), targets=("", "hayes2023/fig13b")),
-    _norms(
-        "norms at epsilon = 40 and C = 1 {} larger",
-        f"{_UNCLIPPED} and epsilon == 40",
-        "",
-        "hayes2023/fig13a",
-        "C-052",
-    ),
-    world(
-        "the same norm at every epsilon",
-        column("norms", "mean norm", lambda c: c.mean(), _UNCLIPPED),
-        "",
-        "hayes2023/fig13a",
-        "C-052",
-    ),
-    graded(
-        "gradients at C = 0.1 {} shorter",
-        column("norms", "mean norm", lambda c, by: c * (1 - by), _CLIPPED),
-        "",
-        "hayes2023/fig13a",
-    ),
-    world(
-        "a printed norm of 0.7 at epsilon = 40",
-        printed(
-            "hayes2023/fig13",
-            lambda t: t.assign(value=t["value"].mask(t["condition"] == "epsilon=40", "0.7")),
+ALTERED = {
+    "success": {
+        ("success", "low", "high"): (
+            "successes",
+            at(_UNCLIPPED, "successes at C = 1"),
+            at(_CLIPPED, "successes at C = 0.1"),
         ),
-        "",
-        "hayes2023/fig13a",
-        "C-052",
-    ),
-    graded(
-        "an attack at C = 1 right in {} more of the trials",
-        column("success", "success", lambda c, by: c + by, f"{_UNCLIPPED} and score == 'sum'"),
-        "",
-        "hayes2023/fig13b",
-        "C-052",
-        most=0.5,
-    ),
-    world(
-        "the same success at both clipping norms",
-        frame("success", lambda t: _same_success(t)),
-        "",
-        "hayes2023/fig13b",
-        "C-052",
-    ),
-    world(
-        "an attack on the first four fifths of the steps",
-        threat.short_sum(f"{_CLIPPED} and method == 'own model'"),
-        "",
-        "hayes2023/fig13b",
-    ),
-    graded(
-        "the likelihood right and the sum wrong in {} of the trials at C = 0.1",
-        column("success", "gained", lambda c, by: 3000 * by, f"{_CLIPPED} and trials == 3000"),
-        "",
-        "hayes2023/fig13b",
-    ),
-    graded("gaps to the bound at C = 0.1 {} narrower", lambda w, by: _narrower(w, by), "C-051"),
-    world(
-        "the norm falling at a fixed rate, too",
-        column("training", "mean norm", lambda c: 0.5 * c, "max_grad_norm == 1 and epsilon == 40"),
-        "C-052",
-    ),
-    graded(
+        "gained": at(_CLIPPED, "numbers of targets that only the likelihood names at C = 0.1"),
+    },
+    "norms": {
+        "mean norm": (
+            at(_UNCLIPPED, "norms at C = 1"),
+            at(_CLIPPED, "norms at C = 0.1"),
+        )
+    },
+    "training": {"mean norm": "norms at a fixed learning rate"},
+    "hayes2023/fig13": {"value": at("series == 'C=1'", "printed norms at C = 1")},
+}
+SCENARIOS = (
+    scenario(
         "{} fewer of the trials won back by the likelihood",
         frame("success", lambda t, by: t.assign(gained=t["gained"] - (by * t["trials"]).round())),
-        "E-C-16",
-    ),
-    world(
-        "a likelihood that wins back everything",
-        column("success", "high", lambda c: 1.0, "score == 'likelihood'"),
         "E-C-16",
     ),
 )
@@ -286,27 +229,6 @@ def _printed_norms(large: float, small: float) -> dict[float, float]:
     rows = text[(text["metric"] == "average_gradient_norm") & (text["series"] == "C=1")]
     epsilons = rows["condition"].str.removeprefix("epsilon=").astype(float)
     return dict(zip(epsilons, rows["value"].astype(float), strict=True))
-
-
-def _same_success(table: pd.DataFrame) -> pd.DataFrame:
-    """The success at C = 0.1 in the place of that at C = 1."""
-    keys = ["epsilon", "score"]
-    shared = table[table["method"] == "shared"]
-    given = shared[shared["series"] == "C = 0.1"].set_index(keys)["success"]
-    rows = table["series"] == "C = 1"
-    table.loc[rows, "success"] = [
-        given[key] for key in zip(*(table.loc[rows, k] for k in keys), strict=True)
-    ]
-    return table
-
-
-def _narrower(world: World, by: float) -> World:
-    """Successes at C = 0.1 whose distance from the bound is smaller."""
-    table = world.tables["success"].copy()
-    bound = table["epsilon"].map(world.tables["points"].set_index("epsilon")["bound"])
-    rows = table["series"] == "C = 0.1"
-    table["success"] = table["success"].mask(rows, bound - (1 - by) * (bound - table["success"]))
-    return frame("success", lambda _: table)(world)
 
 
 def _likelihood(rows: pd.DataFrame, points: pd.DataFrame, stand_in: Origin) -> Verdict:

@@ -13,7 +13,7 @@ from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.papers.hayes2023 import subsampled_attack as subsampled
 from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, together, world
+from companion.study.perturbations import at
 from companion.study.verdicts import STANDARD_ERRORS, rounded
 from companion.style import GREY, drawing, legend_above, legend_line, panels
 
@@ -29,38 +29,10 @@ PARAMETERS = {
     **subsampled.attack_parameters(40),
 }
 SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-053")
-PANELS = tuple(f"_prior{n}" for n in curves.PRIOR_SIZES)
-FALSIFIERS = (
-    world(
-        "a bound that is the same at every q",
-        together(
-            column("bound", "gamma from", lambda c: 0 * c + c.mean()),
-            column("bound", "gamma to", lambda c: 0 * c + c.mean()),
-        ),
-        *("", *PANELS, "C-053"),
-    ),
-    graded(
-        "attacks whose gain over q is {} smaller",
-        frame("attack", lambda t, by: _flatter(t, by)),
-        *("", *PANELS, "C-053"),
-    ),
-    graded(
-        "attacks that succeed {} more often",
-        column("attack", "success", lambda c, by: c + by),
-        *("", *PANELS),
-        unit="",
-    ),
-    world(
-        "the largest and the smallest q exchanged for the attack",
-        frame("attack", lambda t: t.assign(q=t["q"].replace({t["q"].max(): 0.0}))),
-        *("", *PANELS, "C-053"),
-    ),
-    world(
-        "small and large epsilon exchanged for the bound",
-        frame("bound", lambda t: t.assign(epsilon=t["epsilon"].max() / t["epsilon"])),
-        "C-053",
-    ),
-)
+ALTERED = {
+    "bound": {("gamma from", "gamma to"): "bounds"},
+    "attack": {"success": ("successes", at("q == q.max()", "successes at the largest q"))},
+}
 
 
 @measurement
@@ -75,14 +47,6 @@ def measure(study: Context) -> Tables:
         ran=f"enclosures at {len(p.rates)} values of q; {p.trials} networks for each of "
         f"{len(points)} runs on {data_name(p.data)}, all prior sizes from the same ones.",
     )
-
-
-def _flatter(attack: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Successes a share nearer to those at the smallest q."""
-    same = ["epsilon", "n", "score"]
-    smallest = attack[attack["q"] == attack["q"].min()].set_index(same)["success"]
-    first = attack.set_index(same).index.map(smallest).to_numpy()
-    return attack.assign(success=attack["success"] + by * (first - attack["success"]))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -1,6 +1,6 @@
 """Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from companion.study import (
     registry,
     shared_by,
 )
-from companion.study.falsifiers import Change, column, frame, graded, together, world
+from companion.study.perturbations import at
 from companion.style import drawing, legend_above, panels
 
 PARAMETERS = {
@@ -27,44 +27,18 @@ PARAMETERS = {
     "steps": curves.STEPS,
 }
 SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
-PANELS = tuple(f"_prior{n}" for n in curves.PRIOR_SIZES)
 
 
-def _both_ends(change: Callable[..., pd.Series], where: str = "") -> Change:
-    """The same change of both ends of the enclosures."""
-    return together(*(column("bound", end, change, where) for end in ("gamma from", "gamma to")))
-
-
-FALSIFIERS = (
-    world(
-        "the same noise at every q",
-        column("bound", "sigma", lambda c: 0 * c + c.mean()),
-    ),
-    graded(
-        "noise at q = 0.99 that is {} lower",
-        column("bound", "sigma", lambda c, by: c * (1 - by), "q > 0.98"),
-    ),
-    world(
-        "a bound that is the same at every q",
-        _both_ends(lambda c: 0 * c + c.mean()),
-        *("", *PANELS, "C-054"),
-    ),
-    graded(
-        "a bound {} lower at q = 0.99",
-        _both_ends(lambda c, by: c * (1 - by), "q > 0.98"),
-        *("", *PANELS, "C-054"),
-    ),
-    graded(
-        "a bound {} larger at q = 0.01",
-        _both_ends(lambda c, by: c * (1 + by), "q < 0.015"),
-        "C-054",
-    ),
-    world(
-        "small and large q exchanged",
-        frame("bound", lambda t: t.assign(q=t["q"].map(lambda q: 1 - q))),
-        *("", *PANELS),
-    ),
-)
+ALTERED = {
+    "bound": {
+        "sigma": at("q > 0.98", "noise multipliers at q = 0.99"),
+        ("gamma from", "gamma to"): (
+            "bounds",
+            at("q > 0.98", "bounds at q = 0.99"),
+            at("q < 0.015", "bounds at q = 0.01"),
+        ),
+    }
+}
 
 
 @measurement

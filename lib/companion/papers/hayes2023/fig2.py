@@ -24,7 +24,7 @@ from companion.study import (
     not_run,
     shared_by,
 )
-from companion.study.falsifiers import World, column, frame, graded, world
+from companion.study.perturbations import at
 from companion.study.verdicts import rounded
 from companion.style import BLACK, BLUE, GREY, ORANGE, drawing, panels
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
@@ -63,57 +63,13 @@ TRIVIAL = 0.95
 #: smallest difference of two bounds that is a significant improvement
 IMPROVES = 0.1
 
-_SHARED = "method == 'shared'"
-FALSIFIERS = (
-    threat.above_bound("bounds"),
-    graded(
-        "the prior-aware attack right in {} fewer of the trials",
-        column("success", "success", lambda c, by: (c - by).clip(lower=0), _SHARED),
-        "",
-        "C-018",
-    ),
-    world(
-        "a prior-aware attack that guesses",
-        column("success", "success", lambda c: 0.1, _SHARED),
-        "",
-        "C-018",
-    ),
-    world(
-        "the two attacks exchanged",
-        frame(
-            "success",
-            lambda t: t.assign(
-                method=t["method"].replace({"shared": "gradient-based", "gradient-based": "shared"})
-            ),
-        ),
-        "",
-        "C-018",
-    ),
-    world(
-        "the two bounds exchanged",
-        frame(
-            "bounds",
-            lambda t: t.rename(columns={"bound": "RDP bound", "RDP bound": "bound"}),
-        ),
-        "",
-        "C-017",
-    ),
-    graded(
-        "an RDP bound at epsilon = 10 {} lower",
-        column("bounds", "RDP bound", lambda c, by: c * (1 - by), "epsilon == 10"),
-        "C-017",
-    ),
-    graded(
-        "a new bound at epsilon = 10 {} higher",
-        column("bounds", "bound", lambda c, by: c * (1 + by), "epsilon == 10"),
-        "C-017",
-    ),
-    graded(
-        "gaps between attack and bound {} narrower",
-        lambda w, by: _narrower(w, by),
-        "C-019",
-    ),
-)
+ALTERED = {
+    "success": {"success": "successes"},
+    "bounds": {
+        "bound": at("epsilon == 10", "new bounds at epsilon = 10"),
+        "RDP bound": at("epsilon == 10", "RDP bounds at epsilon = 10"),
+    },
+}
 
 
 @measurement
@@ -255,14 +211,6 @@ def _older_bound(points: pd.DataFrame) -> Verdict:
         f"{new[100.0]:.4g} at epsilon = 10 and 100",
         paper="RDP bound trivial at epsilon = 10 and 100",
     )
-
-
-def _narrower(world: World, by: float) -> World:
-    """Attacks whose distance from the bound is smaller."""
-    table = world.tables["success"]
-    bound = table["epsilon"].map(world.tables["bounds"].set_index("epsilon")["bound"])
-    nearer = table.assign(success=bound - (1 - by) * (bound - table["success"]))
-    return frame("success", lambda _: nearer)(world)
 
 
 def _with_candidates(

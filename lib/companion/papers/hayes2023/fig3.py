@@ -20,7 +20,8 @@ from companion.study import (
     check,
     measurement,
 )
-from companion.study.falsifiers import column, frame, graded, together, world
+from companion.study.falsifiers import frame, scenario
+from companion.study.perturbations import at
 from companion.study.sweep import as_table
 from companion.style import BOUND, COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.training import accuracy, train_many
@@ -63,85 +64,20 @@ MARK = 0.01
 #: trials of which the paper draws intervals
 PRINTED_TRIALS = 10_000
 
-FALSIFIERS = (
-    world(
-        "trials with a model each above the bound",
-        frame("trained", runs.rated(lambda t: t["bound"][t["n"] == 64] * 3)),
-    ),
-    graded(
-        "trials with a model each right in {} more of the trials",
-        frame("trained", runs.rated(lambda t, by: t["success"] + by)),
-        most=0.5,
-    ),
-    world(
-        "the same success with every prior",
-        frame(
-            "shared trajectory",
-            runs.rated(
-                lambda t: t.groupby("epsilon")["success"].mean()[t["epsilon"]].set_axis(t.index)
-            ),
-        ),
-        "",
-        "C-021",
-    ),
-    world(
-        "larger priors easier",
-        frame(
-            "shared trajectory",
-            runs.rated(
-                lambda t: (
-                    t["success"][t["epsilon"] == 10]
-                    .iloc[::-1]
-                    .set_axis(t.index[t["epsilon"] == 10])
-                )
-            ),
-        ),
-        "",
-        "C-021",
-    ),
-    world(
-        "the same bound for every prior",
-        column("curve", "bound", lambda c: c.mean(), "epsilon == 10"),
-        "C-021",
-    ),
-    graded(
-        "the gap of the largest prior {} narrower",
-        frame(
-            "shared trajectory",
-            lambda t, by: _gap_times(t, 1 - by, (t["epsilon"] > 10) & (t["n"] == t["n"].max())),
-        ),
-        "C-022",
-    ),
-    world(
-        "as wide a gap with every prior",
-        frame("shared trajectory", lambda t: _gap_times(t, 0, t["epsilon"] > 0, 0.1)),
-        "C-022",
-    ),
-    world(
-        "orthogonal gradients, whose gap closes at large epsilon",
-        frame("shared trajectory", runs.rated(lambda t: t["orthogonal"])),
-        "C-022",
-    ),
-    graded(
-        "successes {} lower",
-        frame("shared trajectory", runs.rated(lambda t, by: t["success"] * (1 - by))),
-        "C-023",
-    ),
-    graded(
-        "gaps at epsilon below 10 {} wider",
-        frame("shared trajectory", lambda t, by: _gap_times(t, 1, t["epsilon"] < 10, by)),
-        "C-023",
-        unit="",
-    ),
-    graded(
-        "models that classify {} fewer records correctly",
-        together(
-            column("accuracy", "test accuracy", lambda c, by: c - by),
-            column("accuracy", "training accuracy", lambda c, by: c - by),
-        ),
-        "C-030",
-    ),
-    graded(
+ALTERED = {
+    "trained": {("right", "success", "low", "high"): "successes with a model for each trial"},
+    "shared trajectory": {
+        ("right", "success", "low", "high"): (
+            "successes",
+            at("epsilon > 10 and n == n.max()", "successes with the largest prior"),
+            at("epsilon < 10", "successes below epsilon = 10"),
+        )
+    },
+    "curve": {"bound": "bounds"},
+    "accuracy": {"training accuracy": "training accuracies", "test accuracy": "test accuracies"},
+}
+SCENARIOS = (
+    scenario(
         "intervals {} wider",
         frame(
             "shared trajectory",
@@ -264,14 +200,6 @@ def _falls(values: pd.Series) -> bool:
     """Whether values never rise, and fall wherever they are below one to nine digits."""
     steps = np.diff(values)
     return bool((steps <= 0).all() and (steps[values.to_numpy()[1:] < 1 - 1e-9] < 0).all())
-
-
-def _gap_times(
-    table: pd.DataFrame, factor: float, rows: pd.Series, plus: float = 0
-) -> pd.DataFrame:
-    """Trials whose gap to the bound is a multiple of theirs, plus a constant."""
-    new = table["bound"] - (factor * (table["bound"] - table["success"]) + plus)
-    return table.assign(success=table["success"].mask(rows, new))
 
 
 def _widening(shared: pd.DataFrame, stand_in: Origin) -> Verdict:

@@ -1,7 +1,7 @@
 """Figure 5: bound and attack along the curve of constant (4, 1e-5)-DP."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from companion.study import (
     registry,
     shared_by,
 )
-from companion.study.falsifiers import Change, column, frame, graded, together, world
+from companion.study.perturbations import at, by
 from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from companion.style import COLOURS, drawing, mark_printed
 
@@ -59,66 +59,17 @@ PARAMETERS = {
 SETTLES = (*("hayes2023/fig5a", "hayes2023/fig5b"), *("C-025", "C-026", "C-027", "C-028", "C-029"))
 
 
-def _both_ends(change: Callable[..., pd.Series], table: str, where: str = "") -> Change:
-    """The same change of both ends of the enclosures."""
-    return together(*(column(table, end, change, where) for end in ("gamma from", "gamma to")))
-
-
-FALSIFIERS = (
-    world(
-        "a bound that is the same at every q",
-        _both_ends(lambda c: 0 * c + c.mean(), "bound"),
-        *("", "hayes2023/fig5a", "C-028", "C-029"),
-    ),
-    graded(
-        "a bound {} lower at the largest q",
-        _both_ends(lambda c, by: c * (1 - by), "bound", "q > 0.98"),
-        *("", "hayes2023/fig5a", "C-028", "C-029"),
-    ),
-    graded(
-        "attacks whose gain over q is {} smaller",
-        frame("attack", lambda t, by: _flatter(t, by)),
-        *("", "hayes2023/fig5b", "C-029"),
-    ),
-    world(
-        "large and small q exchanged for the attack",
-        frame("attack", lambda t: t.assign(q=t["q"].map(dict(zip(*_turned(t["q"]), strict=True))))),
-        *("", "hayes2023/fig5b", "C-029"),
-    ),
-    graded(
-        "attacks that succeed {} more often",
-        column("attack", "success", lambda c, by: c + by),
-        *("", "hayes2023/fig5b"),
-        unit="",
-    ),
-    graded(
-        "attacks at the smallest q that succeed {} more often",
-        column("attack", "success", lambda c, by: c + by, "q < 0.02"),
-        "C-025",
-        unit="",
-    ),
-    graded(
-        "attacks at the largest q that succeed {} less often",
-        column("attack", "success", lambda c, by: c - by, "q > 0.98"),
-        "C-026",
-        unit="",
-    ),
-    world(
-        "a bound that falls with the number of steps",
-        column("steps", "T", lambda c: c.max() / c),
-        "C-027",
-    ),
-    world(
-        "a bound that is the same at every number of steps",
-        _both_ends(lambda c: 0 * c + c.mean(), "steps"),
-        "C-027",
-    ),
-    graded(
-        "a bound {} lower at the largest number of steps",
-        frame("steps", lambda t, by: _lower_at_most_steps(t, by)),
-        "C-027",
-    ),
-)
+ALTERED = {
+    "bound": {("gamma from", "gamma to"): ("bounds", at("q > 0.98", "bounds at the largest q"))},
+    "attack": {
+        "success": (
+            "successes",
+            at("q < 0.02", "successes at the smallest q"),
+            at("q > 0.98", "successes at the largest q"),
+        )
+    },
+    "steps": {("gamma from", "gamma to"): by("T", "bounds", each="at T = {}")},
+}
 
 
 @measurement
@@ -137,23 +88,10 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _flatter(attack: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Successes a share nearer to those at the smallest q."""
-    first = attack["score"].map(
-        attack[attack["q"] == attack["q"].min()].set_index("score")["success"]
-    )
-    return attack.assign(success=attack["success"] + by * (first - attack["success"]))
-
-
 def _turned(rates: pd.Series) -> tuple[list[float], list[float]]:
     """The rates in order, and in the reversed order."""
     ordered = sorted(set(rates))
     return ordered, ordered[::-1]
-
-
-def _lower_at_most_steps(steps: pd.DataFrame, by: float) -> pd.DataFrame:
-    factor = 1 - by * (steps["T"] == steps["T"].max())
-    return steps.assign(**{end: steps[end] * factor for end in ("gamma from", "gamma to")})
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

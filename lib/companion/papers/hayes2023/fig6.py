@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, STARTS
 from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import Falsifier, column, frame, graded, world
+from companion.study.perturbations import at, by
 from companion.study.verdicts import STANDARD_ERRORS, clearly
 from companion.style import drawing, picture
 
@@ -40,60 +40,17 @@ WELL = 0.5
 GAIN = 0.1
 
 
-def _panel_falsifiers(data: str, panel: str) -> tuple[Falsifier, ...]:
-    def last(table: pd.DataFrame) -> pd.Series:
-        return (table["data"] == data) & (table["epsilon"] == 1e5)
-
-    return (
-        world("the same error at every epsilon", column("found", "MSE", lambda c: c.mean()), panel),
-        graded(
-            "{} more of the targets nearest at epsilon = 10",
-            column(
-                "found",
-                "target is nearest",
-                lambda c, by: c + by,
-                f"data == '{data}' and epsilon == 10",
-            ),
-            panel,
+ALTERED = {
+    "found": {
+        "target is nearest": (
+            by("data", "shares of targets that are nearest", each="on {} images"),
+            at("epsilon == 10", "shares of targets that are nearest at epsilon = 10"),
+            at("epsilon == 100", "shares of targets that are nearest at epsilon = 100"),
+            at("epsilon == 1000", "shares of targets that are nearest at epsilon = 1000"),
         ),
-        graded(
-            "{} fewer of the targets nearest at the largest epsilon",
-            column("found", "target is nearest", lambda c, by: c - by, last),
-            panel,
-        ),
-    )
-
-
-def _start_falsifiers(data: str, claim: str) -> Iterator[Falsifier]:
-    low, high = STARTS[data]
-    for epsilon, sign, more in ((low, 1, "more"), (high, -1, "fewer")):
-        yield graded(
-            f"{{}} {more} of the targets nearest at epsilon = {epsilon:g}",
-            column(
-                "found",
-                "target is nearest",
-                lambda c, by, sign=sign: c + sign * by,
-                f"data == '{data}' and epsilon == {epsilon}",
-            ),
-            claim,
-        )
-
-
-FALSIFIERS = (
-    *_start_falsifiers(GREY, "C-003"),
-    *_start_falsifiers(COLOUR, "C-004"),
-    *_panel_falsifiers(GREY, "hayes2023/fig6a"),
-    *_panel_falsifiers(COLOUR, "hayes2023/fig6b"),
-    world("the same error at every epsilon", column("found", "MSE", lambda c: c.mean())),
-    graded(
-        "errors at epsilon = 100 {} larger",
-        column("found", "MSE", lambda c, by: c * (1 + by), "epsilon == 100"),
-    ),
-    graded(
-        "the error from epsilon = 100 to 1000 falling {} less, as a logarithm",
-        frame("found", lambda t, by: _flatter(t, by)),
-    ),
-)
+        "MSE": ("errors", at("epsilon == 100", "errors at epsilon = 100")),
+    }
+}
 
 
 @measurement
@@ -168,15 +125,6 @@ def _starts(tables: Tables, which: str, claim: str) -> Verdict:
         stand_in=informed.stands_in(tables, which),
         decided_by="more targets",
     )
-
-
-def _flatter(table: pd.DataFrame, by: float) -> pd.DataFrame:
-    """Errors of which that at epsilon = 1000 is nearer to that at 100."""
-    for data in table["data"].unique():
-        own = table[table["data"] == data].set_index("epsilon")["MSE"]
-        new = own[1000] ** (1 - by) * own[own.index < 1000].iloc[-1] ** by
-        table.loc[(table["data"] == data) & (table["epsilon"] == 1000), "MSE"] = new
-    return table
 
 
 CAPTION = (

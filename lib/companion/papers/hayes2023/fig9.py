@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import World, column, frame, graded, world
+from companion.study.perturbations import by
 from companion.style import BLUE, ORANGE, drawing
 
 #: largest difference between the two kinds of candidates: a tenth of the axis is little
@@ -26,31 +26,12 @@ PARAMETERS = {
 }
 SETTLES = ("C-041",)
 
-FALSIFIERS = (
-    threat.above_bound(),
-    graded(
-        "noise candidates named in {} fewer of the trials",
-        column("success", "success", lambda c, by: (c - by).clip(lower=0), "prior == 'noise'"),
-    ),
-    graded(
-        "successes {} lower",
-        column("success", "success", lambda c, by: c * (1 - by)),
-    ),
-    world("guesses", column("success", "success", lambda c: 0.1)),
-    world(
-        "an attack on the first four fifths of the steps",
-        threat.short_sum("method == 'own model'"),
-    ),
-    graded(
-        "the likelihood right and the attack wrong in {} of the trials",
-        frame("success", lambda t, by: t.assign(gained=by * t["trials"])),
-    ),
-    graded(
-        "gaps between attack and bound {} narrower",
-        lambda w, by: _narrower(w, by),
-        "C-041",
-    ),
-)
+ALTERED = {
+    "success": {
+        "success": by("prior", "successes", each="with candidates of {}"),
+        "gained": "numbers of targets that only the likelihood names",
+    }
+}
 
 
 @measurement
@@ -118,14 +99,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"{worst['bound'] - worst['orthogonal']:.2f} is the gap of orthogonal candidates, which no "
         "attack closes.",
     )
-
-
-def _narrower(world: World, by: float) -> World:
-    """Successes whose distance from the bound is smaller."""
-    table = world.tables["success"]
-    bound = table["epsilon"].map(world.tables["points"].set_index("epsilon")["bound"])
-    nearer = table.assign(success=bound - (1 - by) * (bound - table["success"]))
-    return frame("success", lambda _: nearer)(world)
 
 
 CAPTION = (

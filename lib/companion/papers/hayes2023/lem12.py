@@ -11,7 +11,6 @@ from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_mixture, excess_of_null
 from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities, and for a minimum that a search finds
@@ -25,23 +24,10 @@ PARAMETERS = {
 }
 SETTLES = ("E-C-07",)
 SHOWN = ("blow-up and infima",)
-FALSIFIERS = (
-    graded(
-        "infima {} larger than the blow-up",
-        column("infima", "corrected", lambda c, by: c * (1 + by)),
-        *("", "E-C-07"),
-    ),
-    graded(
-        "infima of finite pairs {} larger than the blow-up",
-        column("finite pairs", "corrected", lambda c, by: c * (1 + by)),
-        *("", "E-C-07"),
-    ),
-    world(
-        "the first term with the arguments in our text's order",
-        frame("infima", lambda t: t.assign(corrected=t["printed without the zero"])),
-        *("", "E-C-07"),
-    ),
-)
+ALTERED = {
+    "infima": {"corrected": "infima"},
+    "finite pairs": {"corrected": "infima of finite pairs"},
+}
 
 
 @measurement

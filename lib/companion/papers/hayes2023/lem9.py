@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded, world
+from companion.study.falsifiers import column, scenario
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities
@@ -24,24 +24,12 @@ PARAMETERS = {
     "steps": unprinted.counts(STEPS, STEPS, "T, steps; one run for each entry of the lists", low=1),
 }
 SHOWN = ("runs",)
-FALSIFIERS = (
-    graded(
+ALTERED = {"finite pairs": {"tests, below a chord": "depths of tests below a chord"}}
+SCENARIOS = (
+    scenario(
         "runs whose gamma is {} lower between two values of kappa",
         column("heights", "least height above a chord", lambda c, by: c - by),
         unit="",
-    ),
-    world(
-        "a straight line from one kappa to the next",
-        column("heights", "least height above a chord", lambda c: 0 * c),
-    ),
-    graded(
-        "tests {} below a chord",
-        column("finite pairs", "tests, below a chord", lambda c, by: c + by),
-        unit="",
-    ),
-    world(
-        "events alone are concave as well",
-        column("finite pairs", "events, below a chord", lambda c: 0 * c),
     ),
 )
 

@@ -7,7 +7,7 @@ epsilon, not its noise, so that its seed depends on no computed number.
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,6 @@ AGREE = 0.1
 #: largest share of trials that only one of two equal scores names; they differ through rounding,
 #: and where some gradients are not clipped (below 2% on MNIST)
 UNLIKE = 0.03
-#: shares that only the likelihood, and only the sum, names at epsilon = 10 if the sum leaves out
-#: the last fifth of the steps (measured on 150 trials: 19 and 6)
-SHORT_SUM = {"only likelihood": 0.127, "only this": 0.04}
 #: how much less often than another score the likelihood may name the target in the same trials
 BEHIND = 0.03
 #: label of the axis of every picture
@@ -403,47 +400,6 @@ def agree(trained: pd.DataFrame, shared: pd.DataFrame) -> bool | None:
         math.sqrt(float((of_epsilon**2).sum())) / len(of_epsilon),
         AGREE,
     )
-
-
-# Altered tables ----------------------------------------------------------------------------------
-
-
-def swapped(one: str, other: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """A table in which two scores have exchanged their names."""
-    return lambda table: table.assign(score=table["score"].replace({one: other, other: one}))
-
-
-def in_place_of(score: str, by: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """A table in which one score has another's results."""
-
-    def change(table: pd.DataFrame) -> pd.DataFrame:
-        given = table[table["score"] == by].assign(score=score)
-        return pd.concat([table[table["score"] != score], given], ignore_index=True)
-
-    return change
-
-
-def rated(function: Callable[..., pd.Series]) -> Callable[..., pd.DataFrame]:
-    """A table whose success is a function of its rows, with counts and intervals to match."""
-
-    def change(table: pd.DataFrame, *by: float) -> pd.DataFrame:
-        new = function(table, *by)
-        rows = new.index
-        right = (new.clip(0, 1) * table.loc[rows, "trials"]).round().astype(int)
-        ends = np.transpose(list(map(success_interval, right, table.loc[rows, "trials"])))
-        values = {"right": right, "success": right / table.loc[rows, "trials"]}
-        values |= {"low": ends[0], "high": ends[1]}
-        for name, column in values.items():
-            table[name] = table[name].astype(float)
-            table.loc[rows, name] = column
-        return table.assign(right=table["right"].round().astype(int))
-
-    return change
-
-
-def short_sum(table: pd.DataFrame) -> pd.DataFrame:
-    """The trials of a sum that leaves out the last fifth of the steps."""
-    return table.assign(**{k: (v * table["trials"]).round() for k, v in SHORT_SUM.items()})
 
 
 def percent(row: pd.Series) -> str:

@@ -27,7 +27,7 @@ from companion.study import (
     refute,
     registry,
 )
-from companion.study.falsifiers import column, frame, graded, printed, world
+from companion.study.perturbations import at
 from companion.study.verdicts import rounded, within
 from reconrisk import DPSGD, bounds
 
@@ -64,66 +64,19 @@ PARAMETERS = {
 }
 SETTLES = ("C-013", "C-014", "E-C-08")
 SHOWN = ("root mean square errors",)
-FALSIFIERS = (
-    world(
-        "an error that more samples do not lower",
-        frame("errors", lambda t: t.assign(**{"RMS error": t["RMS error"].max()})),
-    ),
-    graded(
-        "an error like 1 / N^(1/2 - {})",
-        column(
-            "errors",
-            "RMS error",
-            lambda c, by: c * 10 ** (by * np.log10([300, 3000, 30000] * (len(c) // 3))),
-        ),
-        most=0.5,
-        unit="",
-    ),
-    graded(
-        "complements {} smaller",
-        column("epsilon 100", "complement", lambda c, by: c * (1 - by)),
-    ),
-    world(
-        "a sum of the largest ratios that stays at gamma",
-        frame("epsilon 100", lambda t: t.assign(estimate=t["gamma"])),
-    ),
-    graded(
-        "levels that err {} more",
-        column("levels", "99.9% below", lambda c, by: c * (1 + by)),
-        "C-013",
-    ),
-    graded(
-        "a promised error of the levels that is {} smaller",
-        printed("hayes2023/text", lambda t, by: _promise(t, "quantile_error_below", 1 - by)),
-        "C-013",
-    ),
-    graded(
-        "errors of the mean {} smaller",
-        column("error of the mean", "99.9% below", lambda c, by: c * (1 - by)),
-        "C-014",
-    ),
-    graded(
-        "a promised error of the mean that is {} larger",
-        printed("hayes2023/text", lambda t, by: _promise(t, "mean_error_below", 1 + by)),
-        "C-014",
-        most=3.0,
-    ),
-    world(
-        "a second moment of at most e^T, whatever sigma",
-        column("second moments", "by quadrature", lambda c: c.clip(upper=math.e)),
-        "E-C-08",
-    ),
-    graded(
-        "second moments {} larger",
-        column("second moments", "by quadrature", lambda c, by: c * (1 + by)),
-        "E-C-08",
-    ),
-    world(
-        "N' ratios above the printed threshold",
-        column("thresholds", "ratios above", lambda c: c[::-1].to_numpy()),
-        "E-C-08",
-    ),
-)
+ALTERED = {
+    "errors": {"RMS error": "RMS errors"},
+    "epsilon 100": {"complement": "complements", "estimate": "sums of the largest ratios"},
+    "levels": {"99.9% below": "errors of the levels"},
+    "error of the mean": {"99.9% below": "errors of the mean"},
+    "second moments": {"by quadrature": "second moments"},
+    "hayes2023/text": {
+        "value": (
+            at("metric == 'quantile_error_below'", "promised errors of the levels"),
+            at("metric == 'mean_error_below'", "promised errors of the mean"),
+        )
+    },
+}
 
 
 @measurement
@@ -239,12 +192,6 @@ def _thresholds(rng: np.random.Generator) -> pd.DataFrame:
             "ratios above": (ratios > thresholds[:, None]).sum(axis=1),
         }
     )
-
-
-def _promise(text: pd.DataFrame, metric: str, factor: float) -> pd.DataFrame:
-    """Another error than the printed one."""
-    row = text["metric"] == metric
-    return text.assign(value=text["value"].mask(row, str(_printed(metric) * factor)))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

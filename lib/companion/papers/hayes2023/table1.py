@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study import Context, Tables, Verdict, check, find_exhibit, measurement, registry
-from companion.study.falsifiers import column, world
+from companion.study.falsifiers import column, scenario
 
 #: the parameters that hold each printed setting; an exhibit has one of them, or two of a kind
 HELD_BY = {
@@ -20,32 +20,14 @@ HELD_BY = {
 #: the names of the data sets in exhibits that have both
 DATA = {"CIFAR-10": "colour", "MNIST": "grey"}
 SHOWN = ("settings",)
-FALSIFIERS = (
-    world(
-        "one exhibit with twice the clipping norm",
-        column(
-            "paper profile",
-            "profile",
-            lambda c: "2.0",
-            "exhibit == 'Figure 5' and setting == 'Clipping norm C'",
-        ),
-    ),
-    world(
+SCENARIOS = (
+    scenario(
         "one exhibit with 99 steps for 100",
         column(
             "paper profile",
             "profile",
             lambda c: "99.0",
             "exhibit == 'Figure 2' and setting == 'Update steps T'",
-        ),
-    ),
-    world(
-        "a training set one smaller than printed",
-        column(
-            "paper profile",
-            "profile",
-            lambda c: "999.0",
-            "exhibit == 'Figure 5' and setting == 'Training dataset size |D_-|+1'",
         ),
     ),
 )

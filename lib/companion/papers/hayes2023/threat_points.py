@@ -23,10 +23,8 @@ from scipy import stats
 from companion.experiments.tools import data_name
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.prior_aware_trials import ABOVE, UNLIKE
-from companion.papers.hayes2023.prior_aware_trials import SHORT_SUM as ONLY
 from companion.papers.hayes2023.success_intervals import error_bars
 from companion.study import Context, Parameter, Tables
-from companion.study.falsifiers import Change, Falsifier, World, column, frame, graded
 from companion.study.parameters import Settings
 from companion.study.sweep import as_table
 from companion.study.verdicts import rounded
@@ -40,8 +38,6 @@ from reconrisk.training import Weights, accuracy, gradient_factors, train_many
 CLEAR = 4.0
 #: largest distance of an attack from the bound that counts as close, or tight
 CLOSE = 0.05
-#: shares of trials that only the likelihood, and only the sum, names if the sum is too short
-SHORT_SUM = {"gained": ONLY["only likelihood"], "lost": ONLY["only this"]}
 #: noise multiplier of training without privacy
 NO_NOISE = 1e-9
 #: trials whose models are trained together
@@ -442,31 +438,6 @@ def same_trials(clipped: pd.DataFrame) -> bool:
     if "gained" not in clipped:  # records from before they were kept
         return True
     return bool(((clipped["gained"] + clipped["lost"]) / clipped["trials"] < UNLIKE).all())
-
-
-# Altered tables ----------------------------------------------------------------------------------
-
-
-def short_sum(where: str) -> Change:
-    """The trials of a sum that leaves out the last fifth of the steps."""
-
-    def change(table: pd.DataFrame) -> pd.DataFrame:
-        rows = table.eval(where)
-        counts = {k: table[k].mask(rows, v * table["trials"]) for k, v in SHORT_SUM.items()}
-        return table.assign(**counts)
-
-    return frame("success", change)
-
-
-def above_bound(points: str = "points") -> Falsifier:
-    """An attack above the bound at the smallest epsilon, where it shares trajectories."""
-
-    def change(world: World, by: float) -> World:
-        row = world.tables[points].iloc[0]
-        where = f"method == 'shared' and epsilon == {row['epsilon']}"
-        return column("success", "success", lambda c: (1 + by) * row["bound"], where)(world)
-
-    return graded("an attack {} above the bound", change)
 
 
 # Drawing -----------------------------------------------------------------------------------------
