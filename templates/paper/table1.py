@@ -8,19 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    compare,
-    measurement,
-    registry,
-)
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import BLUE, ORANGE, drawing, panels
+from companion.exhibit import *
 
 PARAMETERS = {
     "answers": Parameter("int", 100_000, 1_000_000, "not printed", "simulated answers", 50_000),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from companion.study.logic import every as jointly
 from companion.study.session import Context
 from reconrisk import DPSGD, arguments, datasets
 
@@ -31,7 +30,6 @@ __all__ = [
     "data_name",
     "distance_to_law",
     "ks_p_value",
-    "jointly",
     "mean_and_error",
     "mnist",
     "perceptual",

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from companion.study import registry
-from companion.study.logic import STANDARD_ERRORS, clearly, within
+from companion.study.logic import STANDARD_ERRORS
 from companion.study.tables import Origin
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "Verdict",
     "VerdictError",
     "check",
-    "clearly",
     "compare",
     "failures_kept",
     "half_unit",
@@ -37,7 +36,6 @@ __all__ = [
     "refute",
     "rounded",
     "shared_by",
-    "within",
 ]
 
 #: from best to worst (:func:`overall` returns the worst). No notebook stores the last two.

@@ -8,11 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import integrate
 
-from companion.experiments.tools import MNIST, mnist
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import within
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from companion.exhibit import *
 from reconrisk import bounds
 
 _OURS = "not printed: our own"

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import data_folder
+from companion.exhibit import *
 from companion.papers.beyond.audited_runs import (
     CLASSES,
     Canaries,
@@ -23,9 +23,6 @@ from companion.papers.beyond.audited_runs import (
     train_many,
     train_opacus,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import BLUE, BOUND, GREEN, GREY, ORANGE, RED, drawing
 from reconrisk import DPSGD, bounds, datasets, privacy, training
 
 _OURS = "our own exhibit"

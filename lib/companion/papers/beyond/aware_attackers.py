@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from companion.exhibit import *
 from companion.experiments.client_grid import MANIPULATING, Grid, network_of, originals, rebuilt
 from companion.experiments.clients import Setting
 from companion.papers.beyond.defended_clients import (
@@ -26,9 +27,6 @@ from companion.papers.beyond.defended_clients import (
     short_title,
     with_interval,
 )
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import GREY, ORANGE, drawing, legend_above, legend_line, picture
 
 PARAMETERS = DEFENDED_GRID
 SETTLES = ("O-045", "O-046")

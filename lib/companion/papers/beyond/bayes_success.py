@@ -8,11 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special as sc
 
-from companion.exhibit import at_most, every
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import BLUE, COLOURS, GREY, ORANGE, drawing, legend_below, panels
+from companion.exhibit import *
 from reconrisk import bounds, privacy
 
 _OURS = "our own exhibit"

@@ -12,17 +12,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import (
-    as_numpy,
-    jointly,
-    mean_and_error,
-    photographs,
-    tensor,
-)
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import within
-from companion.style import drawing, panels, picture
+from companion.exhibit import *
 from reconrisk import DPSGD, attacks, bounds
 
 _OURS = "our own exhibit"
@@ -219,7 +209,7 @@ def _judge_bits(tables: Tables) -> Iterator[Verdict]:
     at = p.light_noise
     verdict = check(
         "beyond/bit_layer",
-        jointly(bool(less and more), agrees),
+        every(bool(less and more), agrees),
         "a layer that sends bits leaves less error than any linear layer, X_hat and its copy in "
         f"range among them, where a value's energy 1/(N sigma^2) is above {_HIGH}, more than an "
         f"offset and shrunken one where it is below {_LOW}; and, from Figure 1's noise on, the "

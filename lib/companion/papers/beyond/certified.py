@@ -6,15 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.beyond.independent_success import (
     success_by_inversion,
     success_by_library,
     success_in_closed_form,
     two_steps_by_quadrature,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import COLOURS, GREY, drawing, legend_below, panels
 from reconrisk import DPSGD, bounds
 
 _OURS = "our own exhibit"

@@ -8,12 +8,9 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import jointly, mean_and_error
+from companion.exhibit import *
+from companion.exhibit import BLACK
 from companion.papers.beyond.power import power_at_level
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import within
-from companion.style import BLACK, BLUE, GREY, ORANGE, PURPLE, drawing, legend_line
 from reconrisk import bounds
 from reconrisk.privacy import MatrixMechanism, square_root_encoder, tree_encoder
 
@@ -257,7 +254,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     reached = within(sampled["success"] - sampled["bound"], 0, sampled["standard error"], CHANCE)
     yield check(
         "beyond/correlated_noise",
-        jointly(by_law, as_best, reached, bool(kept.all())),
+        every(by_law, as_best, reached, bool(kept.all())),
         "attacks on whole runs err and succeed as on one Gaussian release, and no success exceeds "
         "the bound; with batches drawn in secret a test reaches it",
         ours=f"errors off by {_off(attack):.1%} at most, successes by "
@@ -267,7 +264,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "O-084",
-        jointly(by_law, as_best),
+        every(by_law, as_best),
         "the error of the best linear attacker is (noise multiplier / norm of the record's "
         "column)^2, and with ten orthogonal candidates he succeeds as on a Gaussian of that noise",
         ours=f"errors off by {_off(attack):.1%} at most",

@@ -9,11 +9,8 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.exhibit import every, not_above
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import BEST, BOUND, GREY, SCORES, drawing, panels
+from companion.exhibit import *
+from companion.exhibit import BEST, SCORES
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import prior_aware
 from reconrisk.datasets import LabelledImages

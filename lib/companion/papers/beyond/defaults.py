@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
-from companion.study.falsifiers import column, graded, world
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, legend_above, panels
+from companion.exhibit import *
 from reconrisk import DPSGD, Enclosure, bounds, privacy
 
 _OURS = "our own exhibit"

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
+from companion.exhibit import *
 from companion.experiments.client_grid import (
     GRID,
     Grid,
@@ -23,8 +24,6 @@ from companion.experiments.client_grid import (
     updates_of,
 )
 from companion.experiments.clients import Setting, pictures, pixel_search
-from companion.experiments.tools import as_numpy
-from companion.study import Context, Parameter
 from reconrisk.attacks import Knowledge, Objective, invert_updates
 from reconrisk.metrics import psnr, rmse
 

@@ -10,12 +10,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.exhibit import STANDARD_ERRORS
-from companion.experiments.tools import MNIST, as_numpy, jointly, mnist, photographs, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import within
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, drawing, panels
+from companion.exhibit import *
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
@@ -182,7 +177,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     }
     yield check(
         "beyond/estimators",
-        jointly(bool(beats), _agrees(table)),
+        every(bool(beats), _agrees(table)),
         "shrinkage, James-Stein and clipping have a lower expected MSE than X_hat at every sigma "
         "on every data set, and the measured ones agree",
         ours=f"photographs, shrunken: {first.ratio:.3g} at sigma = {first.sigma:g}, "
@@ -192,14 +187,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "O-005",
-        jointly(factor, _agrees(shrunken)),
+        every(factor, _agrees(shrunken)),
         "the shrunken MSE over that of X_hat is 1 / (1 + N sigma^2)",
         ours=f"largest deviation {_deviation(shrunken):.1%} from {_VALUES} values on",
         **shared,
     )
     yield check(
         "O-006",
-        jointly(_agrees(offset), bool((offset["theory"] < 1).all())),
+        every(_agrees(offset), bool((offset["theory"] < 1).all())),
         "the offset layer's MSE is sigma^2 ||X - c||^2, below that of X_hat",
         ours=f"ratio {offset['ratio'].mean():.2f} for c = 1/2; largest deviation "
         f"{_deviation(offset):.1%}",

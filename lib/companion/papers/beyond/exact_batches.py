@@ -11,10 +11,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from torch import nn
 
-from companion.experiments.tools import MNIST, as_numpy, data_folder
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, constant, graded, world
-from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, legend_line
+from companion.exhibit import *
+from companion.exhibit import BLACK, constant
 from reconrisk import attacks, bounds, datasets
 from reconrisk.mechanisms import Released
 from reconrisk.metrics import match

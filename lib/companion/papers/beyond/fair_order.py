@@ -12,26 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import optimize, stats
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments.batch_attacks import Attacked, attack_task, attacked, most_records
 from companion.experiments.fair_pairs import fair_concentration
 from companion.experiments.federated import DIMENSION, KEY, studied_pairs
-from companion.experiments.tools import mean_and_error, shown_name
 from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
 from companion.papers.beyond.rounding import significant
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-    shared_by,
-)
-from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import COLOURS, GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 from reconrisk import bounds, privacy
 from reconrisk.training import Release
 

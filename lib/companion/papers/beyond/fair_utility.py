@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments import federated
 from companion.experiments.fair_pairs import fair_pair, middle
 from companion.experiments.federated import Pair
@@ -22,20 +24,6 @@ from companion.experiments.utility_runs import (
 )
 from companion.papers.beyond.certified_vmf import certified_epsilon
 from companion.papers.beyond.rounding import significant
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import (
-    GREEN,
-    GREY,
-    MECHANISMS,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_below,
-    legend_line,
-    panels,
-)
 
 _OURS = "not printed: our comparison"
 PARAMETERS = {

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.beyond.rounding import FOUR_DIGITS, four_digits
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "our own exhibit"

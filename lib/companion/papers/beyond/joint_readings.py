@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from companion.exhibit import *
 from companion.experiments.batch_attacks import (
     attack_task,
     draw_batches,
@@ -20,19 +21,6 @@ from companion.experiments.batch_attacks import (
     repeated,
 )
 from companion.experiments.federated import BATCH_SIZE, KEY, SIDE, Standardised, standardised
-from companion.experiments.tools import as_numpy
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    registry,
-    shared_by,
-)
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import invert_gradients
 from reconrisk.training import Release
 

@@ -12,8 +12,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import STANDARD_ERRORS, every
-from companion.experiments.tools import as_numpy, data_folder
+from companion.exhibit import *
+from companion.exhibit import RECORDED as RECORDS
 from companion.papers.beyond.record_errors import (
     MARGIN,
     ratio_of_means,
@@ -21,12 +21,6 @@ from companion.papers.beyond.record_errors import (
     ratios_at_most,
     standard_error,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded, world
-from companion.study.recorded import RECORDED as RECORDS
-from companion.study.records import read_record
-from companion.study.registry import project_root
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, picture
 from reconrisk import DPSGD, datasets
 from reconrisk.attacks import (
     denoise,
@@ -190,7 +184,7 @@ def measure(study: Context) -> Tables:
 def recorded_denoiser() -> Denoiser:
     """Return the denoiser of the recorded run, which has seen none of MNIST-5000's digits."""
     denoiser = Denoiser(torch.Generator())
-    record = read_record(project_root() / RECORDS / "beyond" / "learnt_prior")
+    record = read_record(registry.project_root() / RECORDS / "beyond" / "learnt_prior")
     denoiser.load_state_dict(_tensors(record.tables["weights"]))
     return denoiser
 

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.experiments.fair_pairs import middle
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
 from reconrisk import DPSGD, bounds, privacy
 
 _OURS = "not printed: our own"

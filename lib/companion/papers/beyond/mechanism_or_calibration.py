@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.exhibit import every
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments.batch_attacks import (
     Attacked,
     attack_task,
@@ -21,16 +22,10 @@ from companion.experiments.batch_attacks import (
     draw_batches,
 )
 from companion.experiments.federated import DIMENSION, KEY, NETWORK, standardised, studied_pairs
-from companion.experiments.tools import as_numpy, data_folder, mean_and_error
 from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
 from companion.papers.beyond.direction_laws import cosine_laws
 from companion.papers.beyond.gradient_lengths import gradient_lengths
 from companion.papers.beyond.rounding import significant
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, together, world
-from companion.study.registry import printed
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
-from companion.style import GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 from reconrisk import privacy
 from reconrisk.attacks import class_means
 from reconrisk.training import (
@@ -415,7 +410,7 @@ def laws_of_the_direction() -> pd.DataFrame:
 
 def printed_errors() -> pd.DataFrame:
     """Printed MSEs at batch size 128 beside guesses that see no gradient."""
-    two, six = (printed(f"{KEY}/{table}") for table in ("table2", "table6"))
+    two, six = (registry.printed(f"{KEY}/{table}") for table in ("table2", "table6"))
     six = six[six["batch_size"].astype(int) == 128]
     noise = six["kappa_vmf"].where(six["mechanism"] == "VMF", six["sigma_gauss"]).astype(str)
     both = [two.assign(noise=two["noise_parameter_printed"].astype(str)), six.assign(noise=noise)]

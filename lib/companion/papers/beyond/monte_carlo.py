@@ -8,9 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special as sc
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, together, world
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from companion.exhibit import *
 from reconrisk import DPSGD, bounds
 
 _OURS = "our own exhibit"

@@ -7,12 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import negate
-from companion.experiments.tools import MNIST, attack_repeatedly, distance_to_law, jointly, mnist
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, graded
-from companion.study.verdicts import within
-from companion.style import BLUE, GREY, ORANGE, drawing, panels
+from companion.exhibit import *
 from reconrisk import bounds, metrics
 
 _OURS = "our own exhibit"
@@ -134,7 +129,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     tolerance = f"{MARGIN:g}, its error included"
     follows = within(law["distance"], 0, law["standard error"], MARGIN)
     covered = bool((digits["largest share of data-free"] <= 1 + 1e-12).all())
-    exact = jointly(follows, covered)
+    exact = every(follows, covered)
     far = float(bounds.ncc_tail(0.5, 150_528, 0.1, log=True))
     yield check(
         "beyond/ncc_law",

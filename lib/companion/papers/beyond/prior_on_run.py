@@ -10,9 +10,8 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure, SubFigure
 
-from companion.exhibit import every
+from companion.exhibit import *
 from companion.experiments.informed_adversary import replayed
-from companion.experiments.tools import as_numpy, jointly
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
     ratio_of_means,
@@ -20,10 +19,6 @@ from companion.papers.beyond.record_errors import (
     ratios_at_most,
     standard_error,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.recorded import pictures_at_hand
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, picture
 from reconrisk import DPSGD, attacks, datasets, privacy
 from reconrisk.models import Classifier
 from reconrisk.training import Trajectories, record_trajectories
@@ -297,7 +292,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(
         check(
             "beyond/prior_on_run",
-            jointly(both, *parts),
+            every(both, *parts),
             f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
             f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
             "search, and less than three quarters of the mean image",
@@ -328,7 +323,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "O-143",
-        jointly(
+        every(
             len(few) > 0 and len(rest) > 0,
             ratios_at_most(listed.query("other == @LEARNT"), 1.0),
             ratios_at_least(few, LIST_HIDDEN),

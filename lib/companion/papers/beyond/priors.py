@@ -10,8 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import STANDARD_ERRORS, at_least, at_most
-from companion.experiments.tools import as_numpy, data_folder
+from companion.exhibit import *
 from companion.papers.beyond.record_errors import (
     MARGIN,
     ratio_of_means,
@@ -19,10 +18,6 @@ from companion.papers.beyond.record_errors import (
     share_of_hits,
     standard_error,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import rounded
-from companion.style import BLUE, BOUND, GREEN, GREY, ORANGE, RED, drawing, legend_below, picture
 from reconrisk import DPSGD, bounds, datasets, privacy
 from reconrisk.attacks import (
     clip_to_range,

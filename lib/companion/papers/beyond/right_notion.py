@@ -11,12 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import special as sc
 
-from companion.exhibit import at_most, settle
-from companion.experiments.tools import data_folder, jointly, mean_and_error
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import BLUE, BOUND, GREY, ORANGE, PURPLE, drawing, legend_line
+from companion.exhibit import *
 from reconrisk import DPSGD, bounds, datasets, privacy
 
 _OURS = "our own exhibit"
@@ -308,7 +303,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     ]
     yield check(
         "beyond/right_notion",
-        jointly(*kept),
+        every(*kept),
         "whatever attackers know of a record, none succeeds more often than the bound for that "
         "knowledge allows",
         ours=f"{len(kinds) + len(images) + len(secrets)} attacks",
@@ -344,7 +339,7 @@ def _broken(tables: Tables) -> Verdict:
     safe = _below(blind, blind["success"], blind["old bound"])
     return check(
         "O-105",
-        jointly(safe, bool((least > EXCESS * knowing["old bound"]).all())),
+        every(safe, bool((least > EXCESS * knowing["old bound"]).all())),
         f"up to mu = {UP_TO:g} an attacker who knows a digit's label, or its lower half coarsely, "
         f"names it over {EXCESS:g} times as often as the bound allows at the prior without that "
         "knowledge; without it nobody exceeds that bound",
@@ -361,7 +356,7 @@ def _weighted(kinds: pd.DataFrame, secrets: pd.DataFrame) -> Verdict:
     sound = _below(secrets, secrets["success"], secrets["weighted"])
     return check(
         "O-107",
-        jointly(attained, sound, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all())),
+        every(attained, sound, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all())),
         "unequal secrets are harder than the likeliest one suggests: weighing them lowers the "
         f"bound by {LOWER:.0%} at least up to mu = 1, no attack exceeds it, and for two opposite "
         "candidates it is attained",
@@ -381,7 +376,7 @@ def _gain(kinds: pd.DataFrame, images: pd.DataFrame) -> Verdict:
     kept = _below(both[~copy], gain[~copy], most[~copy])
     return check(
         "O-108",
-        jointly(kept, bool(over[noisy].all())),
+        every(kept, bool(over[noisy].all())),
         "over the best guess with the same knowledge an attacker gains at most the total "
         "variation, whatever he knows; a copy in the data, which is no knowledge but another "
         "release, breaks that too, up to mu = 1",

@@ -13,13 +13,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import special as sc
 
-from companion.exhibit import STANDARD_ERRORS
-from companion.experiments.tools import jointly
+from companion.exhibit import *
+from companion.exhibit import BLACK
 from companion.papers.beyond.power import power_at_level
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import within
-from companion.style import BLACK, BLUE, GREEN, GREY, ORANGE, drawing, legend_line
 from reconrisk import Enclosure, bounds, privacy
 from reconrisk.privacy import SampledRun
 
@@ -236,7 +232,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     for target in ("beyond/samplers", "O-090"):
         yield check(
             target,
-            jointly(reached, kept),
+            every(reached, kept),
             "a likelihood ratio's threshold on simulated runs succeeds as often as the enclosure "
             "says that some attack does, for every sampler, and never more often than it allows",
             ours=f"off by {(attack['success'] - attack['from']).abs().max():.3f} at most",

@@ -8,10 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, together, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
+from companion.exhibit import *
 from reconrisk import bounds, privacy
 
 _OURS = "our own exhibit"

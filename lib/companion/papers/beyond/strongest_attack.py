@@ -15,6 +15,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import DEFENCES
 from companion.experiments.client_grid import (
     GRID,
     Grid,
@@ -24,22 +26,7 @@ from companion.experiments.client_grid import (
     updates_of,
 )
 from companion.experiments.clients import Setting, pictures
-from companion.experiments.tools import as_numpy
 from companion.papers.beyond.defended_clients import DEFENDED_GRID, OURS, short_title
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import (
-    BLUE,
-    COLOURS,
-    DEFENCES,
-    GREEN,
-    GREY,
-    ORANGE,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
 from reconrisk import bounds
 from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
 from reconrisk.mechanisms import Released

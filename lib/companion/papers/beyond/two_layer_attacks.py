@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from companion.study import Context, Parameter
-from companion.study.sweep import as_table
+from companion.exhibit import *
 from reconrisk import bounds, datasets, special
 from reconrisk.attacks import (
     Refinement,

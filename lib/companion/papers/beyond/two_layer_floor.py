@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
     OURS,
@@ -21,10 +22,6 @@ from companion.papers.beyond.two_layer_attacks import (
 )
 from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
 from companion.papers.beyond.two_layer_style import BLACK
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import rounded
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, legend_below, panels
 from reconrisk import bounds, special
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)

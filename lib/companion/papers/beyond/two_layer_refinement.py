@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
     EXACT,
@@ -21,19 +22,6 @@ from companion.papers.beyond.two_layer_attacks import (
 )
 from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
 from companion.papers.beyond.two_layer_style import BLACK
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.parameters import Settings
-from companion.style import (
-    GREY,
-    ORANGE,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_below,
-    legend_line,
-    panels,
-)
 from reconrisk.attacks import success_interval
 
 PARAMETERS = {

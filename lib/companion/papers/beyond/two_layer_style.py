@@ -1,6 +1,6 @@
 """Colours of attacks on two-layer networks."""
 
-from companion.style import BLUE, BOUND, GREEN, ORANGE
+from companion.exhibit import *
 
 __all__ = ["ATTACKS", "BLACK"]
 

@@ -7,11 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import MNIST, as_numpy, jointly, mean_and_error, mnist, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import within
-from companion.style import COLOURS, drawing, panels
+from companion.exhibit import *
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import observe, with_estimated_scale
 
@@ -105,12 +101,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     # second-order terms are of the size of the squared relative error of the scale
     small = table[table["scale error"] < 0.02]
     relative, error = (small[c] / small["first order"] for c in ("mean ratio", "standard error"))
-    agrees = jointly(len(small) > 0, within(relative, 1, error, MARGIN))
+    agrees = every(len(small) > 0, within(relative, 1, error, MARGIN))
     low, high = _cheapest(table)
     least = (1 + 1 / math.sqrt(low["N"])) ** 2
     yield check(
         "beyond/unknown_scale",
-        jointly(
+        every(
             agrees,
             bool(low["share above four times"] == 0 and high["share above four times"] > FAILS),
             bool(low["first order"] < (1 + BEST_MARGIN) * least),

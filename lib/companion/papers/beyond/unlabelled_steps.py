@@ -7,10 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 
-from companion.experiments.tools import as_numpy, photographs, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded, together, world
-from companion.style import BLUE, GREY, ORANGE, drawing, panels
+from companion.exhibit import *
 from reconrisk import DPSGD, attacks
 
 _OURS = "our own exhibit"

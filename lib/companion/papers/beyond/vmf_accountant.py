@@ -7,23 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments import federated
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.beyond.certified_vmf import certified_epsilon
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import (
-    GREEN,
-    MECHANISMS,
-    PURPLE,
-    drawing,
-    legend_line,
-    mark_printed,
-    panels,
-    printed_entry,
-)
 from reconrisk import DPSGD, privacy
 from reconrisk.mechanisms import sample_vmf
 

@@ -8,21 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import BLACK, MECHANISMS
 from companion.experiments import federated
 from companion.experiments.fair_pairs import fair_pair
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
-from companion.style import (
-    BLACK,
-    GREEN,
-    GREY,
-    MECHANISMS,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
 from reconrisk import DPSGD, bounds
 from reconrisk.mechanisms import vmf_cosines
 

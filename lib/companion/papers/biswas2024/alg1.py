@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import (
     DELTA,
@@ -16,13 +17,9 @@ from companion.experiments.federated import (
     standardised,
     studied_pairs,
 )
-from companion.experiments.tools import data_folder
 from companion.experiments.utility_runs import AS_READ, DATA, TRAINING, trained, training_task
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024.label_accuracies import BATCH_SIZE, pairs_of
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at, by
 from reconrisk import DPSGD, privacy
 from reconrisk.models import SigmoidNetwork
 

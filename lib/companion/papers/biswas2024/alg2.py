@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
+from companion.exhibit import *
 from companion.experiments.utility_runs import DATA
 from companion.papers.biswas2024 import algorithm_lines as lines
-from companion.study import Context, Parameter, Tables, Verdict, measurement
-from companion.study.perturbations import at
 
 PARAMETERS = {
     "digits": DATA["digits"],

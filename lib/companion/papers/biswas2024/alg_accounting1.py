@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
 from companion.papers.biswas2024.vmf_accounts import (
     SEARCH,
@@ -15,8 +16,6 @@ from companion.papers.biswas2024.vmf_accounts import (
     printed_table1,
     setting,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
 from reconrisk import privacy
 
 _CONCENTRATIONS = (25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 300.0, 500.0)

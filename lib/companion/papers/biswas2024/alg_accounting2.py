@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.experiments.federated import DIMENSION, EPOCHS
 from companion.papers.biswas2024.vmf_accounts import (
     SEARCH,
@@ -17,9 +18,6 @@ from companion.papers.biswas2024.vmf_accounts import (
     printed_table1,
     setting,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import GREEN, PURPLE, drawing, legend_line, mark_printed, panels, printed_entry
 from reconrisk import privacy
 
 PARAMETERS = {

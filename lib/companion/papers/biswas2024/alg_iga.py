@@ -13,6 +13,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from companion.exhibit import *
 from companion.experiments.batch_attacks import (
     Setting,
     attack_settings,
@@ -23,14 +24,9 @@ from companion.experiments.batch_attacks import (
     repeated,
 )
 from companion.experiments.federated import BATCH_SIZE, NETWORK, SIDE, pairs, standardised
-from companion.experiments.tools import as_numpy
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.attacked_batches import ATTACK
 from companion.papers.biswas2024.reconstruction_drawings import colour_of, comparable, title
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import rounded
-from companion.style import COLOURS, GREY, drawing, legend_line, mark_printed
 from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.training import Release, backward_pass, one_hot, release_gradients
 

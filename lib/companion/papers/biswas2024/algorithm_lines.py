@@ -9,10 +9,8 @@ import pandas as pd
 import torch
 from scipy import stats
 
+from companion.exhibit import *
 from companion.experiments.federated import DIMENSION, NETWORK, standardised
-from companion.experiments.tools import data_folder
-from companion.study import Context, Parameter, Tables, Verdict, check
-from companion.study.verdicts import STANDARD_ERRORS
 from reconrisk import privacy
 from reconrisk.training import (
     Release,

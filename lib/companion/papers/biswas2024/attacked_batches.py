@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.batch_attacks import (
     Attacked,
     Setting,
@@ -29,8 +30,6 @@ from companion.papers.biswas2024.printed_reconstructions import (
     table2_releases,
     with_settings,
 )
-from companion.study import Context, Parameter, Tables, Verdict, compare
-from companion.study.falsifiers import Change, World, frame
 from reconrisk.training import Release
 
 _OURS = "not printed"

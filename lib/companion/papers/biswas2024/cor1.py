@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.biswas2024.random_channels import CHANNELS, NOISE, ROUNDING, falls
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.perturbations import by
 from reconrisk import bounds
 
 PARAMETERS = {"channels": CHANNELS, "noise_std": NOISE}

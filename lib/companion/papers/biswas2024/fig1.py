@@ -6,15 +6,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.experiments.federated import BATCH_SIZE
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.papers.biswas2024.printed_reconstructions import SETS
-from companion.study import Context, Origin, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import frame, graded, world
-from companion.study.verdicts import rounded
-from companion.style import drawing, legend_above, panels
 
 PARAMETERS = attacked.DRAWN
 PANELS = {

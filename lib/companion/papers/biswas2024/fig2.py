@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments.federated import KEY
-from companion.experiments.tools import jointly
 from companion.experiments.utility_runs import (
     DATA,
     GUESSING,
@@ -21,28 +22,6 @@ from companion.experiments.utility_runs import (
 from companion.papers.biswas2024 import label_accuracies as accuracies
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.reconstruction_drawings import mechanism_entries, points
-from companion.study import (
-    Context,
-    Origin,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    registry,
-    shared_by,
-)
-from companion.study.falsifiers import frame, graded, printed, world
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
-from companion.style import (
-    GREY,
-    MECHANISMS,
-    drawing,
-    legend_above,
-    legend_line,
-    mark_printed,
-    panels,
-    printed_entry,
-)
 
 PARAMETERS = {**DATA, **TRAINING, "batch_size": accuracies.BATCH_SIZE}
 SETTLES = (
@@ -288,7 +267,7 @@ def _at_the_smallest_epsilon(
     as_printed = within(first["mean"], first["printed"], first["error"], margins)
     return check(
         "D-018",
-        jointly(bool(consistent), as_printed),
+        every(bool(consistent), as_printed),
         "at the smallest epsilon Gaussian accuracies are as printed to within 0.03, VMF's to "
         "within 0.1",
         **shown,

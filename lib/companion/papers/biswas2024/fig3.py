@@ -9,18 +9,13 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE, SIDE, pairs, standardised, studied_pairs
-from companion.experiments.tools import as_numpy, data_folder, jointly
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.papers.biswas2024.printed_reconstructions import EASILY
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import GREY, drawing, picture
 from reconrisk.training import Release
 
 PARAMETERS = {
@@ -153,7 +148,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(
         check(
             "biswas2024/fig3",
-            jointly(
+            every(
                 bool((light["Gaussian"] > 2 * light["VMF"]).all()),
                 bool(min(bare, shown["clipping"], shown["light Gaussian"]) > EASILY),
                 bool(shown["strong Gaussian"] < EASILY),

@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments.federated import DIMENSION
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
@@ -17,19 +19,6 @@ from companion.papers.biswas2024.printed_reconstructions import (
     SETS,
     printed_table6,
     rank_correlation,
-)
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import frame, graded, world
-from companion.style import (
-    GREEN,
-    MECHANISMS,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_line,
-    mark_printed,
-    panels,
-    printed_entry,
 )
 from reconrisk import bounds
 

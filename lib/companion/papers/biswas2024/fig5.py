@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.experiments import federated
 from companion.experiments.fair_pairs import fair_pair, middle
 from companion.experiments.federated import BATCH_SIZE, DELTA, DIMENSION, SAMPLING_RATE, STEPS
@@ -14,9 +16,6 @@ from companion.papers.biswas2024.capacity_at_paper_size import (
     gaussian_capacity,
     log_batches,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, frame, graded, world
-from companion.style import GREY, MECHANISMS, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD, bounds, privacy
 
 PARAMETERS = {

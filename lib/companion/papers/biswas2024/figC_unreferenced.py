@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from companion.study import Context, Tables, Verdict, measurement, not_run
+from companion.exhibit import *
 
 
 @measurement

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments import federated
 from companion.experiments.federated import KEY, Pair
-from companion.experiments.tools import data_folder, shown_name
 from companion.experiments.utility_runs import (
     AS_READ,
     GUESSING,
@@ -23,9 +22,6 @@ from companion.experiments.utility_runs import (
     trained,
     training_task,
 )
-from companion.study import Context, Parameter, registry
-from companion.study.falsifiers import Change, column, frame
-from companion.study.verdicts import rounded
 from reconrisk import datasets
 
 BATCH_SIZE = Parameter("int", 128, 128, "128", "records of a batch, expected", low=1)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.biswas2024.random_channels import (
     CHANNELS,
     ROUNDING,
@@ -12,7 +13,6 @@ from companion.papers.biswas2024.random_channels import (
     random_map,
     random_sizes,
 )
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = {"channels": CHANNELS}
 SHOWN = ("pre-processing",)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.biswas2024.random_channels import log_capacity, random_channel
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 
 _THEOREM = "none (a theorem)"
 _INPUTS = (2, 3, 5, 10, 100)

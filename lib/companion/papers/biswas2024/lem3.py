@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import special as sc
 
+from companion.exhibit import *
 from companion.papers.biswas2024.random_channels import (
     CHANNELS,
     NOISE,
@@ -16,7 +17,6 @@ from companion.papers.biswas2024.random_channels import (
     random_channel,
     random_sizes,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
 from reconrisk import bounds
 
 _THEOREM = "none (a theorem)"

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import *
 from companion.experiments.federated import BATCH_SIZE, KEY, Pair, pairs, studied_pairs
-from companion.study import Origin, Tables, registry
-from companion.study.falsifiers import Change, column, frame
 from reconrisk.training import Release
 
 #: how the two data sets' parameters are named, and the sets of the paper

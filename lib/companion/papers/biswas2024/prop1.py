@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 from scipy.special import logsumexp
 
+from companion.exhibit import *
 from companion.experiments.federated import DIMENSION
 from companion.papers.biswas2024.sphere_quadrature import at_angle, latitudes, points_on_sphere
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import COLOURS, drawing, panels
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"

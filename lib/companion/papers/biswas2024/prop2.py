@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.biswas2024.sphere_quadrature import at_angle, points_on_sphere
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import privacy
 from reconrisk.mechanisms import sample_vmf
 

@@ -6,18 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.capacity_routes import LAYER_SIZES
 from companion.experiments.federated import DIMENSION
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"

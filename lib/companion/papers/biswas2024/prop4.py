@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.experiments.federated import DELTA, DIMENSION
 from companion.papers.biswas2024.sphere_quadrature import latitudes
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from reconrisk import privacy
 
 _KAPPAS = (25.0, 75.0, 300.0)

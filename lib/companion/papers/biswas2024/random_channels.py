@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from companion.study import Parameter
+from companion.exhibit import *
 from reconrisk import bounds
 
 _THEOREM = "none (a theorem)"

@@ -6,10 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from companion.experiments.tools import shown_name
+from companion.exhibit import *
+from companion.exhibit import MECHANISMS
 from companion.papers.biswas2024.printed_reconstructions import SETS
-from companion.study import Tables
-from companion.style import GREEN, GREY, MECHANISMS, legend_line, mark_printed, printed_entry
 
 
 def comparable(tables: Tables, which: str) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
+from companion.exhibit import *
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.biswas2024.sphere_quadrature import latitudes, poisson_sampled
@@ -19,18 +20,6 @@ from companion.papers.biswas2024.vmf_accounts import (
     printed_table1,
     setting,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
 from reconrisk import privacy
 
 PARAMETERS: dict[str, Parameter] = {}

@@ -8,16 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.experiments.federated import BATCH_SIZE, DELTA, KEY, SAMPLING_RATE, STEPS, pairs
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024 import reconstruction_drawings as drawn
 from companion.papers.biswas2024.opacus_accounting import searched_noise, truncated
 from companion.papers.biswas2024.printed_reconstructions import EASILY
-from companion.study import Context, Origin, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, frame, graded, printed, world
-from companion.study.verdicts import rounded
-from companion.style import GREY, PURPLE, drawing, legend_above, legend_line, mark_printed, panels
 from reconrisk import DPSGD, privacy
 
 PARAMETERS = attacked.DRAWN

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments.batch_attacks import (
     attack_task,
     draw_batches,
@@ -18,7 +18,6 @@ from companion.experiments.batch_attacks import (
     ssim_of_many,
 )
 from companion.experiments.federated import standardised
-from companion.experiments.tools import as_numpy, data_folder, jointly
 from companion.papers.biswas2024.attacked_batches import DATA, standard_error
 from companion.papers.biswas2024.printed_reconstructions import LEAKED, SETS, label, printed_table3
 from companion.papers.biswas2024.reconstruction_drawings import (
@@ -26,26 +25,6 @@ from companion.papers.biswas2024.reconstruction_drawings import (
     comparable,
     points,
     title,
-)
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    shared_by,
-)
-from companion.study.falsifiers import column, frame, graded, world
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import (
-    GREY,
-    drawing,
-    legend_above,
-    legend_line,
-    mark_printed,
-    panels,
-    printed_entry,
 )
 from reconrisk.attacks import deep_leakage
 from reconrisk.training import Release
@@ -247,7 +226,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(
         check(
             "biswas2024/table3",
-            jointly(settle(works, nearly), len(many), fails, in_print),
+            every(settle(works, nearly), len(many), fails, in_print),
             f"without noise deep leakage leaves less than a fifth of its start's median error up "
             f"to {LARGEST_LEAKED} records and more than a quarter beyond; under the lightest noise "
             "of either mechanism it ends no nearer than the uniform noise it starts from, its "

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE, STEPS
 from companion.papers.biswas2024.capacity_at_paper_size import LAYERS, gaussian_capacity
@@ -22,17 +23,6 @@ from companion.papers.biswas2024.vmf_accounts import (
     scaled,
     setting,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
-from companion.study.falsifiers import column, frame, graded, printed, world
 from reconrisk import DPSGD, bounds, privacy
 
 PARAMETERS: dict[str, Parameter] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.fair_pairs import middle
 from companion.experiments.federated import (
     DELTA,
@@ -25,19 +26,6 @@ from companion.experiments.utility_runs import (
 )
 from companion.papers.biswas2024 import label_accuracies as accuracies
 from companion.papers.biswas2024 import printed_reconstructions as prints
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    compare,
-    measurement,
-    refute,
-)
-from companion.study.perturbations import at, by
-from companion.study.verdicts import half_unit, rounded
 from reconrisk import DPSGD, privacy
 
 _SIZES, _PRINTED = (16, 32, 64, 128), "16, 32, 64, 128"

@@ -9,15 +9,12 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import interpolate, optimize
 
+from companion.exhibit import *
 from companion.experiments.batch_attacks import Attacked
 from companion.experiments.federated import BATCH_SIZE
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024 import reconstruction_drawings as drawn
-from companion.study import Context, Origin, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, half_unit
-from companion.style import drawing, legend_above
 from reconrisk.training import Release
 
 PARAMETERS = attacked.OF_SIZES

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.experiments.federated import DIMENSION
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
+from companion.exhibit import *
 from reconrisk import privacy
 
 _THEOREM = "not printed: a statement, not an experiment"

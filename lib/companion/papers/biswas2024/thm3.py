@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
+from companion.exhibit import *
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
 from companion.papers.biswas2024.sphere_quadrature import latitudes, poisson_sampled
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
 from reconrisk import privacy
 
 _CONCENTRATIONS = (25.0, 75.0, 150.0, 300.0)

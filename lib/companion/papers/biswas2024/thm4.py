@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial import cKDTree
 
+from companion.exhibit import *
 from companion.experiments import federated
 from companion.experiments.federated import BATCH_SIZE, RECORDS
 from companion.papers.biswas2024.capacity_at_paper_size import gaussian_capacity, log_batches
@@ -19,18 +20,6 @@ from companion.papers.biswas2024.random_channels import (
     random_map,
     random_sizes,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
-from companion.study.falsifiers import column, graded, world
-from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk import bounds
 
 _THEOREM = "none (a theorem)"

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import special as sc
 
+from companion.exhibit import *
 from companion.experiments import capacity_routes as routes
 from companion.experiments import federated
 from companion.experiments.federated import BATCH_SIZE, DIMENSION
 from companion.papers.biswas2024.capacity_at_paper_size import RADIUS, gaussian_capacity
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk import bounds
 
 _THEOREM = "none (a theorem)"

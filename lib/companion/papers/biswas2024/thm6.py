@@ -7,20 +7,9 @@ from collections.abc import Iterator
 import pandas as pd
 from scipy import special as sc
 
+from companion.exhibit import *
 from companion.experiments import capacity_routes as routes
 from companion.experiments.federated import DIMENSION
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    shared_by,
-)
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk import bounds, privacy
 
 _THEOREM = "none (a theorem)"

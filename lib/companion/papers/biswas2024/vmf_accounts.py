@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
-from companion.study import registry
-from companion.study.verdicts import half_unit
 from reconrisk import privacy
 
 __all__ = [

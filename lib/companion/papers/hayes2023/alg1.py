@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import at_most
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import (
     KAPPA,
@@ -18,20 +18,6 @@ from companion.papers.hayes2023.algorithm1_estimates import (
     spread,
 )
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-    shared_by,
-)
-from companion.study.falsifiers import printed, scenario
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import DPSGD, bounds
 
 #: each normalisation, and what it divides the sum of the largest ratios by; the complement divides

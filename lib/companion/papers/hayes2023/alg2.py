@@ -11,25 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, ks_p_value
+from companion.exhibit import *
+from companion.exhibit import BEST
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.parameters import Settings
-from companion.study.perturbations import at
-from companion.style import (
-    BEST,
-    BOUND,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
 from reconrisk import bounds
 from reconrisk.training import gradient_factors, record_trajectories
 

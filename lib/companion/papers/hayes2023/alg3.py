@@ -7,10 +7,9 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import BEST
 from companion.papers.hayes2023 import prior_aware_trials as runs
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.perturbations import by
-from companion.style import BEST, BOUND, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD
 from reconrisk.attacks import StepScores, sum_score, top_score
 

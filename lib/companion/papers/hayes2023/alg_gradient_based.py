@@ -11,35 +11,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments.informed_adversary import images_of, scene_of, train_targets
-from companion.experiments.tools import as_numpy
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gradient_reconstructions import CHUNK
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    registry,
-)
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
 from reconrisk.attacks import LOSSES, baselines, infer_labels, rank_one_start
 from reconrisk.attacks.gradient_matching import Fit, Loss, squared_distance
 

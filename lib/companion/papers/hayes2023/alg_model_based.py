@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.shadow_models import (
     SHADOW_PARAMETERS,
@@ -12,9 +13,6 @@ from companion.papers.hayes2023.shadow_models import (
     shadowed,
     shadowed_images,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import GREY, ORANGE, PURPLE, drawing, legend_above, legend_line
 
 PARAMETERS = {
     **informed.WITH_SHADOWS,

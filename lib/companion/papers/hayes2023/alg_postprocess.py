@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import gradient_reconstructions as informed
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import within
-from companion.style import BLUE, ORANGE, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import conversion_success
 
 PARAMETERS = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from companion.exhibit import *
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Parameter
 from reconrisk import DPSGD, bounds
 
 #: steps of the full-batch runs of Figures 1 to 3

@@ -6,13 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.success_intervals import interval_lengths
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
-from companion.style import BLUE, GREY, drawing, panels
 
 PARAMETERS = {
     **runs.data_parameters(250, 500),

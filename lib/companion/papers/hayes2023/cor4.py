@@ -9,12 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import integrate, optimize
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import DELTA, tuned_run
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import BLUE, COLOURS, GREY, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, privacy, special
 
 #: slack for comparisons of closed forms

@@ -13,9 +13,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 
+from companion.exhibit import *
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Parameter
-from companion.style import legend_line
 from reconrisk import DPSGD, bounds
 
 #: smaller rises are not resolved: calibrated noise exceeds the minimum by up to 1e-4 of itself

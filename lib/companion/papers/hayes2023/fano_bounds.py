@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from companion.study import registry
+from companion.exhibit import *
 from reconrisk import bounds
 
 #: the rows' names in Table 2

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import settle
+from companion.exhibit import *
+from companion.exhibit import GREY as GREY_LINE
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import (
     COLOUR,
@@ -18,23 +19,6 @@ from companion.papers.hayes2023.gradient_reconstructions import (
     Attacked,
 )
 from companion.papers.hayes2023.shadow_models import SHADOW_PARAMETERS, baseline_errors, shadowed
-from companion.study import Context, Origin, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, clearly, rounded
-from companion.style import (
-    BLUE,
-    BOUND,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
-from companion.style import GREY as GREY_LINE
 from reconrisk import bounds, privacy
 from reconrisk.attacks import baselines
 

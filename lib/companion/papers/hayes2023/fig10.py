@@ -6,10 +6,8 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
-from companion.style import BLUE, GREEN, ORANGE, drawing
 
 PARAMETERS = {
     "data": threat.data_parameter(),

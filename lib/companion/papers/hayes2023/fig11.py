@@ -7,10 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.fano_bounds import GUO, GUO_MC, OURS, advantages, printed_cells
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BOUND, GREEN, GREY, ORANGE, drawing, mark_printed, panels
 from reconrisk import bounds
 
 PARAMETERS = {

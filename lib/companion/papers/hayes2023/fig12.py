@@ -10,26 +10,10 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from companion.exhibit import *
+from companion.exhibit import GREY as GREY_LINE
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, Attacked
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    refute,
-    registry,
-)
-from companion.study.parameters import Settings
-from companion.study.perturbations import at, by
-from companion.study.recorded import pictures_at_hand
-from companion.study.verdicts import half_unit, rounded, within
-from companion.style import BLUE, BOUND, ORANGE, drawing, legend_line, picture
-from companion.style import GREY as GREY_LINE
 from reconrisk import bounds, privacy
 from reconrisk.attacks import success_interval
 

@@ -9,21 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-)
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
-from companion.style import BLUE, GREEN, ORANGE, drawing, mark_printed, panels
 
 #: smallest rise of the gap to the bound from one clipping norm to the other
 WIDER = 0.2

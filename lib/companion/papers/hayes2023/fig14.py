@@ -7,15 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import every
-from companion.experiments.tools import data_name
+from companion.exhibit import *
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.papers.hayes2023 import subsampled_attack as subsampled
 from companion.papers.hayes2023.success_intervals import error_bars
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import GREY, drawing, legend_above, legend_line, panels
 
 #: smallest epsilon that counts as large (C-053)
 LARGE_EPSILON = 10

@@ -7,19 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
-from companion.study import (
-    Context,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    registry,
-    shared_by,
-)
-from companion.study.perturbations import at
-from companion.style import drawing, legend_above, panels
 
 PARAMETERS = {
     "epsilons": curves.EPSILONS,

@@ -9,24 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import as_numpy
+from companion.exhibit import *
+from companion.exhibit import BLACK
 from companion.papers.hayes2023 import threat_points as threat
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
 from companion.papers.hayes2023.success_intervals import error_bars
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    shared_by,
-)
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded
-from companion.style import BLACK, BLUE, GREY, ORANGE, drawing, panels
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
 from reconrisk.datasets import WEIGHTS_FILE, feature_map
 from reconrisk.models import Classifier

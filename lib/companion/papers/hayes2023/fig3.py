@@ -9,21 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-)
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
-from companion.study.sweep import as_table
-from companion.style import BOUND, COLOURS, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.training import accuracy, train_many
 
 PARAMETERS = {

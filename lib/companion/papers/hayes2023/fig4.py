@@ -8,14 +8,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special
 
-from companion.exhibit import at_least
+from companion.exhibit import *
 from companion.papers.hayes2023 import prior_aware_trials as runs
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
-from companion.study import Context, Tables, Verdict, check, measurement, refute, registry
-from companion.study.perturbations import by
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import BOUND, GREY, drawing, panels
 from reconrisk import DPSGD, bounds
 
 PARAMETERS = {

@@ -9,23 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import data_name
+from companion.exhibit import *
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
 from companion.papers.hayes2023 import subsampled_attack as subsampled
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    registry,
-    shared_by,
-)
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
-from companion.style import COLOURS, drawing, mark_printed
 
 #: how many times larger the bound's excess over 1/n at the largest q must be (C-028)
 UNEQUAL = 2

@@ -13,12 +13,9 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PANELS, STARTS
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, clearly
-from companion.style import drawing, picture
 
 PARAMETERS = {
     **informed.GREY_PARAMETERS,

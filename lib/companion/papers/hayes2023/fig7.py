@@ -6,21 +6,8 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-    shared_by,
-)
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import by
-from companion.style import BLUE, GREEN, ORANGE, drawing
 from reconrisk.models import Classifier
 
 #: largest difference between the widths: "almost no difference"

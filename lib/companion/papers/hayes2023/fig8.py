@@ -7,23 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import STANDARD_ERRORS
+from companion.exhibit import *
+from companion.exhibit import BEST, SCORES
 from companion.papers.hayes2023 import gradient_reconstructions as informed
 from companion.papers.hayes2023.gradient_reconstructions import Attacked
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.parameters import Settings
-from companion.study.perturbations import by
-from companion.style import (
-    BEST,
-    BLUE,
-    BOUND,
-    GREY,
-    SCORES,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
-)
 from reconrisk import bounds, privacy
 from reconrisk.attacks import conversion_success, nearer_records
 

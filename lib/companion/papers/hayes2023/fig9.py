@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import threat_points as threat
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.perturbations import by
-from companion.style import BLUE, ORANGE, drawing
 
 #: largest difference between the two kinds of candidates: a tenth of the axis is little
 APART = 0.1

@@ -19,6 +19,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from companion.exhibit import *
 from companion.experiments.informed_adversary import (
     Scene,
     images_of,
@@ -28,9 +29,7 @@ from companion.experiments.informed_adversary import (
     train_targets,
     van_trees_floor,
 )
-from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
-from companion.study import Context, Origin, Parameter, Tables
 from reconrisk import datasets, privacy
 from reconrisk.attacks import linearised_variance, match_gradients, nearer_records
 from reconrisk.datasets import LabelledImages

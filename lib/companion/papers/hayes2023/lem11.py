@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_null
-from companion.study import Context, Tables, Verdict, check, measurement
 
 #: values of a for which TV_a is compared
 SCALES = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.gaussian_pair import excess_of_mixture, excess_of_null
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities, and for a minimum that a search finds

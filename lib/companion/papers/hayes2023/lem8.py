@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023.unprinted import count
-from companion.study import Context, Tables, Verdict, check, measurement, refute
 
 #: error of a linear program
 PROGRAMMING = 1e-8

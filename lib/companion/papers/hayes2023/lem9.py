@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, scenario
 from reconrisk import DPSGD, bounds
 
 #: slack for sums of a few probabilities

@@ -18,15 +18,10 @@ import torch
 from matplotlib.axes import Axes
 from scipy import stats
 
-from companion.experiments.tools import data_folder, data_name
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.success_intervals import error_bars
-from companion.study import Context, Parameter
-from companion.study.parameters import Settings
-from companion.study.sweep import as_table
-from companion.study.verdicts import rounded, within
-from companion.style import GREEN, ORANGE, PURPLE
 from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import (
     SCORES,

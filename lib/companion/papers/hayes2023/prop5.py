@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import integrate, stats
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
 from companion.papers.hayes2023.algorithm1_estimates import (
     KAPPA,
@@ -17,18 +18,6 @@ from companion.papers.hayes2023.algorithm1_estimates import (
     one_step,
     spread,
 )
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-)
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded, within
 from reconrisk import DPSGD, bounds
 
 MILLION = 1_000_000

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.exhibit import at_least
+from companion.exhibit import *
 from companion.papers.hayes2023 import unprinted
-from companion.study import Context, Tables, Verdict, check, measurement
 from reconrisk import bounds
 
 #: level at which the bound is solved for kappa

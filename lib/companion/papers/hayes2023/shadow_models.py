@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.experiments.informed_adversary import Scene, images_of, scene_of
-from companion.experiments.tools import as_numpy, data_folder
 from companion.papers.hayes2023.gradient_reconstructions import GREY, reconstruction_task
-from companion.study import Context, Parameter
 from reconrisk.attacks import baselines, model_based
 from reconrisk.datasets import LabelledImages
 from reconrisk.training import train_many

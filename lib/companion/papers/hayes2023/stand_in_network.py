@@ -1,6 +1,6 @@
 """What stands in for the network that the paper has pretrained on ImageNet."""
 
-from companion.study import Tables
+from companion.exhibit import *
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap
 

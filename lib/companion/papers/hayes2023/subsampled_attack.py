@@ -13,15 +13,11 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 
-from companion.exhibit import every, settle
-from companion.experiments.tools import data_folder
+from companion.exhibit import *
+from companion.exhibit import BEST
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.equal_epsilon_curves import STEPS, gamma_enclosures, log_rates
 from companion.papers.hayes2023.success_intervals import error_bars
-from companion.study import Context, Parameter
-from companion.study.sweep import as_table
-from companion.study.verdicts import STANDARD_ERRORS
-from companion.style import BEST, BOUND, GREEN, PURPLE
 from reconrisk import attacks, datasets
 from reconrisk.models import Classifier
 

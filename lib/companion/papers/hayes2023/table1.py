@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.study import Context, Tables, Verdict, check, find_exhibit, measurement, registry
-from companion.study.falsifiers import column, scenario
+from companion.exhibit import *
 
 #: the parameters that hold each printed setting; an exhibit has one of them, or two of a kind
 HELD_BY = {

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.hayes2023.algorithm1_estimates import spread
 from companion.papers.hayes2023.fano_bounds import (
     GUO,
@@ -17,9 +18,6 @@ from companion.papers.hayes2023.fano_bounds import (
     fano,
     printed_cells,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, half_unit
 from reconrisk import bounds
 
 #: squared distance of two gradients of norm C: a guess, orthogonal, and the most there can be

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
-from companion.study import Context, Tables, Verdict, check, measurement, refute
 from reconrisk import bounds
 
 #: slack for inequalities between sums of a few thousand probabilities

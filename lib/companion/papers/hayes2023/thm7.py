@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
-from companion.study import Context, Tables, Verdict, check, measurement
 
 #: slack for inequalities between values of the normal distribution function
 ROUNDING = 1e-10

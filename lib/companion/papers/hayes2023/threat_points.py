@@ -20,15 +20,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import data_name
+from companion.exhibit import *
+from companion.exhibit import BEST
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.prior_aware_trials import ABOVE, UNLIKE
 from companion.papers.hayes2023.success_intervals import error_bars
-from companion.study import Context, Parameter, Tables
-from companion.study.parameters import Settings
-from companion.study.sweep import as_table
-from companion.study.verdicts import rounded
-from companion.style import BEST, BOUND, GREY, legend_line, panels
 from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
 from reconrisk.models import Classifier

@@ -1,6 +1,6 @@
 """Parameters for which the paper prints no values."""
 
-from companion.study import Parameter
+from companion.exhibit import *
 
 _PRINTED = "not printed"
 

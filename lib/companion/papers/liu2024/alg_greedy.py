@@ -9,8 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
+from companion.exhibit import *
 from reconrisk.attacks import greedy_matching
 
 PARAMETERS = {

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 
+from companion.exhibit import *
 from companion.experiments.clients import KEY
-from companion.experiments.tools import as_numpy
 from companion.papers.liu2024.defended_training import printed_after_training
 from companion.papers.liu2024.proposed_panels import METHODS, draw_strips
 from companion.papers.liu2024.proposed_runs import (
@@ -25,20 +25,6 @@ from companion.papers.liu2024.proposed_runs import (
     variants,
     what_ran,
 )
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    registry,
-)
-from companion.study.falsifiers import printed, scenario
-from companion.study.perturbations import at, by
-from companion.style import GREY, ORANGE, SKY, attack_label, drawing
 from reconrisk.attacks import greedy_matching, recover_feature_span, recover_features
 
 PARAMETERS = {

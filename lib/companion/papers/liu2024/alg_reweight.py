@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import jointly
+from companion.exhibit import *
+from companion.exhibit import BLACK
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_panels import draw_metric, printed_beside
 from companion.papers.liu2024.proposed_runs import (
@@ -21,10 +22,6 @@ from companion.papers.liu2024.proposed_runs import (
     signed,
     what_ran,
 )
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.study.verdicts import clearly
-from companion.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, drawing, legend_line, panels
 
 PARAMETERS = {**BENCH, **LARGE}
 SETTLES = ("E-027",)
@@ -106,7 +103,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-027",
-        jointly(
+        every(
             bool((theirs > NOTABLE).all()),
             clearly(
                 (gains.mean() - NOTABLE, np.linalg.norm(error) / len(error)), (gains + 0.3, error)

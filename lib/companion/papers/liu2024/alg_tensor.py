@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.papers.liu2024.tensor_errors import (
     NONE,
     Problem,
@@ -19,7 +20,6 @@ from companion.papers.liu2024.tensor_errors import (
     released,
     run_networks,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from reconrisk.attacks import tensor_attack
 from reconrisk.mechanisms import Released, SecureAggregation, defend
 from reconrisk.metrics import match

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.power_laws import (
     REGIME,
     UNLIMITED,
@@ -26,7 +27,6 @@ from companion.papers.liu2024.tensor_errors import (
     problem_tasks,
     run_networks,
 )
-from companion.study import Context, Parameter
 from reconrisk.special import activation, normal_mean
 
 #: two runs of one network agree if their errors do within this share; they are in single precision

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import step_changes
 from companion.papers.liu2024.power_laws import EXPONENTS, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = step_changes.PARAMETERS
 ALTERED = {"exponents": EXPONENTS, "largest": {"largest residual": "residuals"}}

@@ -5,14 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments.client_grid import BASELINES, GRID, Grid, baselines, run_grid
 from companion.experiments.clients import Setting, printed_rows, printed_settings
-from companion.experiments.tools import jointly, mean_and_error, shown_name
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Parameter, Tables, Verdict
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, clearly
 
 #: the proposed attack of Table 7, and that of Table 8, without feature matching
 MATCHED, UNMATCHED = "Ours", "w/o FM"
@@ -175,7 +171,7 @@ def check_strengths(tables: Tables, target: str) -> Iterator[Verdict]:
     yield check_run(
         tables,
         target,
-        jointly(rises, clearly((hidden["RMSE"] - limit, hidden["RMSE error"]))),
+        every(rises, clearly((hidden["RMSE"] - limit, hidden["RMSE error"]))),
         "the RMSE rises from noise of .001 to .1 and from pruning of 30 to 99 per cent at every "
         "batch size, and both ends are worse than the mean image",
         ours=f"mean image {limit:.2f}" + (f"; {below}" if below else ""),
@@ -197,7 +193,7 @@ def check_strengths(tables: Tables, target: str) -> Iterator[Verdict]:
     yield check_run(
         tables,
         target,
-        jointly(works, unchanged),
+        every(works, unchanged),
         f"controls: undefended, in batches of {' and '.join(map(str, few))}, the attack has less "
         f"than {WORKS:.0%} of the mean image's error; clipping, which scales the gradient, changes "
         f"no error by {SCALED:.0%}",

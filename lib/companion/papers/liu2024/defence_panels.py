@@ -8,9 +8,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from companion.exhibit import *
+from companion.exhibit import ATTACKS, DEFENCES
 from companion.papers.liu2024.defence_errors import MATCHED, UNMATCHED
-from companion.study import Tables
-from companion.style import ATTACKS, COLOURS, DEFENCES, GREY, legend_line, printed_entry
 
 #: colours of the proposed attack with and without feature matching
 PAIR = {MATCHED: ATTACKS["Ours"]["color"], UNMATCHED: COLOURS[4]}

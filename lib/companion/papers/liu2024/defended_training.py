@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.experiments.clients import (
     KEY,
     Setting,
@@ -19,8 +20,6 @@ from companion.experiments.clients import (
     printed_settings,
     seeded,
 )
-from companion.experiments.tools import data_folder
-from companion.study import Context, Parameter, registry
 from reconrisk.training import train_under_defences
 
 NONE = Setting("None")

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing
+from companion.exhibit import *
 from reconrisk import bounds
 from reconrisk.attacks import refine_records, tensor_attack
 from reconrisk.metrics import match

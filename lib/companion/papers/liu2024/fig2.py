@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from companion.exhibit import at_least, clearly
+from companion.exhibit import *
+from companion.exhibit import ATTACKS
 from companion.experiments.client_grid import GRID, Grid, originals, rebuilt, run_grid
 from companion.experiments.clients import Setting
-from companion.experiments.tools import mean_and_error
 from companion.papers.liu2024.defence_errors import (
     MATCHED,
     WORKS,
@@ -22,9 +22,6 @@ from companion.papers.liu2024.defence_panels import settings_of
 from companion.papers.liu2024.error_moments import HALF
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import by_size, printed_cells
-from companion.study import Context, Parameter, Tables, Verdict, measurement, shared_by
-from companion.study.perturbations import at
-from companion.style import ATTACKS, GREY, attack_label, drawing, panels, picture
 
 #: one batch of CIFAR-10's own images; at 32 pixels the grid's network and 80 iterations recover
 #: nothing even without a defence, and 100 iterations leave the proposed attack's error above print

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from companion.exhibit import settle
+from companion.exhibit import *
+from companion.exhibit import DEFENCES
 from companion.experiments.client_grid import (
     Grid,
     attack_network,
@@ -21,7 +22,6 @@ from companion.experiments.client_grid import (
     run_grid,
 )
 from companion.experiments.clients import seeded
-from companion.experiments.tools import jointly, mean_and_error
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     IN_WORDS,
@@ -43,18 +43,6 @@ from companion.papers.liu2024.defended_training import (
     training_pictures,
 )
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    shared_by,
-)
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import DEFENCES, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.convnets import randomise_neurons
 from reconrisk.training import train_under_defences
 
@@ -331,7 +319,7 @@ def _pruning_beside_noise(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-025",
-        jointly(*rates, _mostly(few, many)),
+        every(*rates, _mostly(few, many)),
         "and in ours, also with each setting at its better rate",
         ours=f"strong pruning {words[0]} cheaper at the larger rate, {words[1]} at the better one; "
         f"cheaper in {round(10 * few / max(1, many)) * 10}% of pairs",

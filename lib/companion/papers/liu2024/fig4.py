@@ -10,10 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn import functional
 
-from companion.exhibit import settle
+from companion.exhibit import *
 from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
 from companion.experiments.clients import Setting, printed_settings, seeded
-from companion.experiments.tools import as_numpy, jointly, mean_and_error
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     WITHOUT_NEED,
@@ -32,17 +31,6 @@ from companion.papers.liu2024.defence_panels import (
     settings_of,
 )
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import STANDARD_ERRORS, rounded
-from companion.style import (
-    GREY,
-    drawing,
-    legend_above,
-    legend_line,
-    mark_printed,
-    panels,
-    printed_entry,
-)
 from reconrisk.attacks import PROPOSED, Knowledge, fit_features, proposed_attack, recover_features
 from reconrisk.metrics import psnr
 
@@ -218,7 +206,7 @@ def _judge_control(tables: Tables) -> Verdict:
     mine, left = control.loc[RECOVERED, "cosine"], control.loc[NOTHING, "reached"]
     return check(
         "liu2024/fig4",
-        jointly(gained, wrong.max() < 0, mine > left),
+        every(gained, wrong.max() < 0, mine > left),
         f"controls: under noise of {CONTROL_NOISE:g} and in batches of {CONTROL_SIZE}, on a "
         "network with more features, the fitted features are nearer to the true ones than those "
         "of pictures rebuilt without them, and matching raises the PSNR with them as with the true "

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.gradient_floors import (
     Problem,
     floor_of,
@@ -12,8 +13,6 @@ from companion.papers.liu2024.gradient_floors import (
     problem,
     slope,
 )
-from companion.study import Context, Parameter
-from companion.study.perturbations import Parts, at
 
 __all__ = [
     "EXPONENT",

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from companion.study import Context, Tables
+from companion.exhibit import *
 from reconrisk import bounds, special
 from reconrisk.two_layer import (
     LocalSteps,

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import draw_network, unit_rows, weights_of
-from companion.study import Context, Parameter
 from reconrisk import DPSGD, privacy, special
 from reconrisk.two_layer import TwoLayer
 

@@ -8,8 +8,8 @@ import pandas as pd
 from scipy import special as sc
 from scipy import stats
 
+from companion.exhibit import *
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 from reconrisk import DPSGD, privacy
 
 PARAMETERS = {

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import every, settle
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, scenario
-from companion.study.sweep import as_table
+from companion.exhibit import *
 from reconrisk.attacks import success_interval
 
 _OURS = "no experiment"

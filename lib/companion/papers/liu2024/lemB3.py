@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.study import Context, Tables, Verdict, check, measurement
+from companion.exhibit import *
 from reconrisk.special import ACTIVATIONS, activation, hermite_coefficient, normal_mean
 
 ALTERED = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import moment_distances
 from companion.papers.liu2024.power_laws import (
     EXPONENTS,
@@ -9,7 +10,6 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = moment_distances.PARAMETERS
 ALTERED = {"exponents": EXPONENTS}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import moment_distances
 from companion.papers.liu2024.power_laws import (
     EXPONENTS,
@@ -13,7 +14,6 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = moment_distances.PARAMETERS
 SETTLES = ("E-E-22",)

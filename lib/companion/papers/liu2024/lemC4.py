@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import step_changes
-from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = step_changes.PARAMETERS
 ALTERED = step_changes.ALTERED

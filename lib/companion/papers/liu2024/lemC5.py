@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import step_changes
-from companion.study import Context, Tables, Verdict, measurement, refute
 from reconrisk.special import ACTIVATIONS
 
 PARAMETERS = step_changes.PARAMETERS

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import step_changes
 from companion.papers.liu2024.power_laws import FACTORS, check_exponents, laws_of, listed
-from companion.study import Context, Tables, Verdict, check, measurement
-from companion.study.perturbations import by
 
 PARAMETERS = step_changes.PARAMETERS
 ALTERED = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
 PARAMETERS = {"matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10)}
 _NAME = "tr(M^-1) tr(M)/d^2"

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import draw_network, one_thread, round_digits, span
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
 PARAMETERS = {
     "dimensions": Parameter("ints", (16, 256), (16, 64, 256, 1024), NOT_PRINTED, "d", low=1),

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import optimize
 
-from companion.exhibit import every
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import (
     ORDER,
     SWEPT,
@@ -28,9 +28,6 @@ from companion.papers.liu2024.gradient_floors import (
     unit_rows,
     weights_of,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
-from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk.two_layer import TwoLayer, release_output_gradient
 
 _OURS = "not printed: our own"

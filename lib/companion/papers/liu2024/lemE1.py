@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import EXPONENT, SWEPT, around, problems
 from companion.papers.liu2024.gradient_floors import (
     ROUNDING,
@@ -15,8 +16,6 @@ from companion.papers.liu2024.gradient_floors import (
     slope,
     span,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import around, problems
 from companion.papers.liu2024.gradient_floors import (
     ROUNDING,
@@ -13,19 +14,6 @@ from companion.papers.liu2024.gradient_floors import (
     one_thread,
     span,
     weights_of,
-)
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    drawing,
-    legend_above,
-    legend_line,
-    panels,
 )
 from reconrisk import bounds
 from reconrisk.two_layer import gradient_jacobians, inner_gradient_jacobians

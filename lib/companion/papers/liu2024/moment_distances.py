@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.power_laws import UNLIMITED, PowerLaw, fit_column
 from companion.papers.liu2024.tensor_errors import (
     draw_problem,
@@ -13,7 +14,6 @@ from companion.papers.liu2024.tensor_errors import (
     released,
     run_networks,
 )
-from companion.study import Context, Parameter
 from reconrisk.attacks import gradient_moments, project_tensor
 from reconrisk.special import hermite_coefficient
 

@@ -1,6 +1,6 @@
 """Verdicts on our own runs: the quick profile's outcome is known, that of other runs is not."""
 
-from companion.study import Tables, Verdict, check
+from companion.exhibit import *
 
 
 def check_run(

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.study import Verdict, check
-from companion.study.perturbations import by
-from companion.study.verdicts import rounded
+from companion.exhibit import *
 
 __all__ = [
     "EXPONENTS",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.liu2024 import gradient_sensitivity
 from companion.papers.liu2024.floor_orders import EXPONENT, NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import (
@@ -23,9 +24,6 @@ from companion.papers.liu2024.gradient_sensitivity import (
     noise_table,
     sensitivities,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import BLUE, GREY, ORANGE, PURPLE, drawing, panels
 from reconrisk import DPSGD, bounds, privacy, special
 from reconrisk.two_layer import (
     gradient_jacobians,

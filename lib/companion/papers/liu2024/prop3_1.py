@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     SAME,
@@ -15,8 +16,6 @@ from companion.papers.liu2024.attack_sweeps import (
     of_few,
 )
 from companion.papers.liu2024.power_laws import EXPONENTS, FACTORS, NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import by
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-005",)

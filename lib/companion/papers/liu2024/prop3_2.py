@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import (
     ORDER,
     SWEPT,
@@ -13,7 +14,6 @@ from companion.papers.liu2024.floor_orders import (
     orders,
 )
 from companion.papers.liu2024.gradient_floors import one_thread, two_batches
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
 PARAMETERS = {
     **around((24, 64), (4, 8), (8000, 64000)),

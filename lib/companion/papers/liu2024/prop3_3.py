@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     SAME,
@@ -19,7 +20,6 @@ from companion.papers.liu2024.power_laws import (
     listed,
     slopes,
 )
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-008",)

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import (
     NOT_PRINTED,
     ORDER,
@@ -31,8 +32,6 @@ from companion.papers.liu2024.gradient_floors import (
 )
 from companion.papers.liu2024.power_laws import REGIME
 from companion.papers.liu2024.tensor_errors import length_of_error
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
 from reconrisk.attacks import tensor_attack
 
 PARAMETERS = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import gradient_sensitivity
 from companion.papers.liu2024.floor_orders import EXPONENT, NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread, round_digits, slope, span
@@ -14,8 +15,6 @@ from companion.papers.liu2024.gradient_sensitivity import (
     noise_table,
     sensitivities,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
 from reconrisk import DPSGD, privacy
 
 PARAMETERS = {

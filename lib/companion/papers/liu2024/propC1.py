@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     SAME,
@@ -18,7 +19,6 @@ from companion.papers.liu2024.attack_sweeps import (
     of_few,
 )
 from companion.papers.liu2024.power_laws import EXPONENTS, NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement, refute
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-E-24",)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     SAME,
@@ -11,7 +12,6 @@ from companion.papers.liu2024.attack_sweeps import (
     means_over,
     of_few,
 )
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
 ALTERED = {"pairs": {"error": "errors under clipping", "norm": "norms over the threshold"}}

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     against_none,
@@ -21,8 +22,6 @@ from companion.papers.liu2024.power_laws import (
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import NONE
-from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
-from companion.study.perturbations import by
 from reconrisk.special import normal_mean
 
 PARAMETERS = attack_sweeps.PARAMETERS

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, clipping_tables
 from companion.papers.liu2024.power_laws import (
@@ -13,7 +14,6 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-E-15",)

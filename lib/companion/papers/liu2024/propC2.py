@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     SAME,
@@ -13,7 +14,6 @@ from companion.papers.liu2024.attack_sweeps import (
     of_few,
 )
 from companion.papers.liu2024.power_laws import EXPONENTS, NEAR, laws_of, listed, slopes
-from companion.study import Context, Tables, Verdict, check, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
 ALTERED = {"exponents": EXPONENTS, "pairs": {"error": "errors of steps on two batches"}}

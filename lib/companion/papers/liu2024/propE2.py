@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import around, problems
 from companion.papers.liu2024.gradient_floors import (
     Problem,
@@ -16,7 +17,6 @@ from companion.papers.liu2024.gradient_floors import (
     span,
     two_batches,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
 
 PARAMETERS = {
     **around((16, 32), (4, 8), (8000, 64000)),

@@ -8,21 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from companion.exhibit import *
+from companion.exhibit import ATTACKS
 from companion.papers.liu2024.proposed_runs import CONTROL
-from companion.study import Tables
-from companion.style import (
-    ATTACKS,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    attack_label,
-    legend_line,
-    mark_printed,
-    picture,
-    printed_entry,
-)
 
 #: colours of the attack with and without its parts, and of those it is compared with
 METHODS = {

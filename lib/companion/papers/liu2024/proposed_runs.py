@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.experiments.clients import (
     KEY,
     Batches,
@@ -19,8 +20,6 @@ from companion.experiments.clients import (
     seeded,
     shared_values,
 )
-from companion.experiments.tools import as_numpy, mean_and_error, perceptual
-from companion.study import Context, Parameter, registry
 from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,

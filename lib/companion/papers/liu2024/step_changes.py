@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.power_laws import (
     EXPONENTS,
     UNLIMITED,
@@ -21,7 +22,6 @@ from companion.papers.liu2024.tensor_errors import (
     problem_tasks,
     run_networks,
 )
-from companion.study import Context, Parameter, Tables, Verdict
 from reconrisk.two_layer import LocalSteps, simulate
 
 __all__ = [

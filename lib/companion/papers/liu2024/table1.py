@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.exhibit import every
+from companion.exhibit import *
+from companion.exhibit import DEFENCES
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import (
     CLIPPED_NOISE,
@@ -39,11 +40,6 @@ from companion.papers.liu2024.power_laws import (
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error, released
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import by
-from companion.study.registry import printed
-from companion.study.verdicts import rounded, within
-from companion.style import DEFENCES, GREY, drawing, legend_above, legend_line, panels
 from reconrisk.attacks import refine_records, tensor_attack
 
 PARAMETERS = attack_sweeps.PARAMETERS
@@ -245,7 +241,7 @@ def _cells(upper: Mapping[str, PowerLaw], lower: Mapping[str, PowerLaw], q: floa
 
 def _table(cells: Cells) -> pd.DataFrame:
     """A column for each defence, the printed orders and our exponents below."""
-    rows = printed("liu2024/table1")
+    rows = registry.printed("liu2024/table1")
     orders = rows.assign(bound=rows["metric"].str[:5]).set_index(["bound", "defense"])["value"]
     lines = []
     for bound in ("upper", "lower"):

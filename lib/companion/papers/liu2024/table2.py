@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from companion.exhibit import *
 from companion.experiments.clients import (
     Batches,
     Setting,
@@ -18,19 +19,6 @@ from companion.experiments.clients import (
     printed_settings,
     seeded,
 )
-from companion.experiments.tools import as_numpy, data_folder, mean_and_error, shown_name
-from companion.study import (
-    Context,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    refute,
-    shared_by,
-)
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, within
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
 from reconrisk.mechanisms import Pruning, Released, changes_of_training, defend

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import jointly, perceptual
+from companion.exhibit import *
 from companion.papers.liu2024.defence_errors import WORKS
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_panels import draw_metric, draw_strips, method_entries
@@ -25,10 +25,6 @@ from companion.papers.liu2024.proposed_runs import (
     variants,
     what_ran,
 )
-from companion.study import Context, Tables, Verdict, measurement
-from companion.study.perturbations import by
-from companion.study.verdicts import clearly
-from companion.style import drawing
 
 PARAMETERS = {**BENCH, **SPACE, **LARGE}
 SETTLES = ("E-017",)
@@ -103,7 +99,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-017",
-        jointly(bool(in_print.all()), below),
+        every(bool(in_print.all()), below),
         "at batch sizes 16 and 32 the proposed attack's perceptual distance is below the "
         f"generative prior's and less than {FAR_BELOW:g} of Geiping et al.'s",
         ours=f"{shares} of Geiping et al.'s",

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from companion.exhibit import *
+from companion.exhibit import ATTACKS
 from companion.experiments.client_grid import Grid, batches_of, run_grid, updates_of
 from companion.experiments.clients import Batches, Setting, pictures, printed_settings
-from companion.experiments.tools import as_numpy, jointly, mean_and_error
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     PRINTED,
@@ -26,11 +27,6 @@ from companion.papers.liu2024.defence_errors import (
 )
 from companion.papers.liu2024.defence_panels import how_many, label_settings, settings_of
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, clearly, rounded, within
-from companion.style import ATTACKS, GREY, ORANGE, attack_label, drawing, panels
 from reconrisk.attacks import Knowledge, imprint_attack, imprint_thresholds, isolated_share
 from reconrisk.convnets import ImprintNetwork
 from reconrisk.metrics import match, rmse
@@ -207,7 +203,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "liu2024/table4",
-        jointly(rises, clearly((larger["RMSE"] - limit, larger["RMSE error"]))),
+        every(rises, clearly((larger["RMSE"] - limit, larger["RMSE error"]))),
         "the lowest RMSE rises from noise of .001 to .1 and from pruning of 30 to 99 per cent "
         "at every batch size; in all but the smallest batches no attack does as well under the "
         "strongest noise as the mean image",

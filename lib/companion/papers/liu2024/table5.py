@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.experiments.clients import KEY, printed_settings
 from companion.papers.liu2024.defence_errors import SIZES
 from companion.papers.liu2024.defended_training import (
@@ -16,9 +17,6 @@ from companion.papers.liu2024.defended_training import (
     printed_losses,
 )
 from companion.papers.liu2024.own_runs import check_run
-from companion.study import Context, Origin, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded
 
 PARAMETERS = {
     "data": Parameter("str", "patches", "CIFAR-10", "CIFAR-10", "labelled data set of pictures"),

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import settle
-from companion.experiments.tools import jointly, mean_and_error, perceptual
+from companion.exhibit import *
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_panels import draw_metric, method_entries, printed_beside
 from companion.papers.liu2024.proposed_runs import (
@@ -29,10 +28,6 @@ from companion.papers.liu2024.proposed_runs import (
     variants,
     what_ran,
 )
-from companion.study import Context, Parameter, Tables, Verdict, measurement
-from companion.study.perturbations import at
-from companion.study.verdicts import clearly
-from companion.style import BLUE, GREY, ORANGE, drawing, legend_above, legend_line, panels
 
 PARAMETERS = {
     **BENCH,
@@ -161,7 +156,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check_run(
         tables,
         "E-028",
-        jointly(
+        every(
             bool(printed[[16, 32]].mean() > printed[[4, 8]].mean() > 0),
             clearly((own - 0.1, np.hypot(errors["Ours"], errors[beside]))),
         ),
@@ -175,7 +170,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         + (f", over random vectors {signed(own, 0)}" if CONTROL in mine else ""),
     )
     in_print = all(_ordered(tables["printed"], m) is True for m in METRICS)
-    ordered = jointly(in_print, *(_ordered(tables["cells"], m) for m in METRICS))
+    ordered = every(in_print, *(_ordered(tables["cells"], m) for m in METRICS))
     yield check_run(
         tables,
         "E-029",

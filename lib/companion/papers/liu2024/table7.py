@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.experiments.clients import Setting
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
@@ -28,10 +29,6 @@ from companion.papers.liu2024.error_moments import (
 )
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import by_size, printed_cells
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import clearly
-from companion.style import BLUE, GREY, ORANGE, drawing, legend_line, mark_printed, printed_entry
 
 PARAMETERS = GRID_AND_SIZES
 SETTLES = ("E-034", "E-E-03")

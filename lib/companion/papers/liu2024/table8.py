@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.experiments.client_grid import run_grid
 from companion.experiments.clients import Setting, printed_settings
 from companion.papers.liu2024.defence_errors import (
@@ -25,11 +26,6 @@ from companion.papers.liu2024.defence_errors import (
 from companion.papers.liu2024.defence_panels import draw_spread
 from companion.papers.liu2024.own_runs import check_run
 from companion.papers.liu2024.proposed_runs import NOTABLE, by_size, printed_cells
-from companion.study import Context, Tables, Verdict, check, measurement, refute, shared_by
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at
-from companion.study.verdicts import clearly, rounded
-from companion.style import drawing
 
 PARAMETERS = GRID_AND_SIZES
 _GAINS, _PRINTED = "gain of feature matching", "printed gain of feature matching"

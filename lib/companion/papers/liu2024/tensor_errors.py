@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.study import Context
-from companion.study.parameters import Settings
-from companion.study.sweep import as_table
+from companion.exhibit import *
 from reconrisk import bounds
 from reconrisk.attacks import tensor_attack
 from reconrisk.metrics import match, projection_error

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
+from companion.exhibit import DEFENCES
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, attack_sweep, means_over, of_defence
 from companion.papers.liu2024.factor_panels import (
@@ -21,8 +23,6 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.study import Context, Tables, Verdict, measurement, shared_by
-from companion.style import BLUE, DEFENCES, GREY, ORANGE, drawing, legend_above, legend_line, panels
 
 PARAMETERS = attack_sweeps.PARAMETERS
 SETTLES = ("E-003",)

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import (
     NOT_PRINTED,
     ORDER,
@@ -19,8 +20,6 @@ from companion.papers.liu2024.floor_orders import (
     orders,
 )
 from companion.papers.liu2024.gradient_floors import ROUNDING, one_thread
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, legend_above, legend_line, panels
 
 PARAMETERS = {
     **around((32, 64), (4, 8), (16000, 64000)),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import every, settle
+from companion.exhibit import *
 from companion.papers.liu2024.power_laws import (
     FACTORS,
     NEAR,
@@ -18,9 +18,6 @@ from companion.papers.liu2024.power_laws import (
     slopes,
 )
 from companion.papers.liu2024.tensor_errors import draw_problem, length_of_error
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import by
-from companion.study.sweep import as_table
 from reconrisk.attacks import decompose_cubes
 
 _OURS = "no experiment"

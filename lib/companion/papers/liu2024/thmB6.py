@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.liu2024 import attack_sweeps
 from companion.papers.liu2024.attack_sweeps import attack_laws, attack_sweep, means_over
 from companion.papers.liu2024.power_laws import (
@@ -11,7 +12,6 @@ from companion.papers.liu2024.power_laws import (
     laws_of,
     listed,
 )
-from companion.study import Context, Tables, Verdict, measurement
 
 PARAMETERS = attack_sweeps.PARAMETERS
 ALTERED = {"exponents": EXPONENTS}

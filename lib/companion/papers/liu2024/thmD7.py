@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.liu2024.floor_orders import NOT_PRINTED, around, problems
 from companion.papers.liu2024.gradient_floors import (
     ROUNDING,
@@ -17,8 +18,6 @@ from companion.papers.liu2024.gradient_floors import (
     span,
     two_batches,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
 from reconrisk import bounds
 
 PARAMETERS = {

@@ -8,11 +8,8 @@ import pandas as pd
 import torch
 from scipy import integrate, stats
 
-from companion.experiments.tools import as_numpy, attack_repeatedly, distance_to_law, jointly
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at, by
-from companion.study.verdicts import rounded, within
 from reconrisk import metrics
 from reconrisk.attacks import rows_for_least_noise
 from reconrisk.mechanisms import global_norm
@@ -127,7 +124,7 @@ def _hockey_stick(epsilon: float, sigma: float) -> float:
 def judge(tables: Tables) -> Iterator[Verdict]:
     clipping = tables["clipping"]
     std, distance = clipping["std over theory"], clipping["distance"]
-    decided = jointly(
+    decided = every(
         within(std, 1, clipping["standard error"], MARGIN),
         within(distance, 0, clipping["standard error of the distance"], LAW_MARGIN),
     )

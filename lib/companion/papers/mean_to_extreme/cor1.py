@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy, jointly, mean_and_error, photographs, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
-from companion.study.perturbations import by
-from companion.study.verdicts import STANDARD_ERRORS, shared_by, within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
 
@@ -97,7 +94,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "mean_to_extreme/cor1",
         erratum="E-A-10",
         holds=not lower.any(),
-        corrected_holds=jointly(
+        corrected_holds=every(
             bool(unbiased),
             within(offset["ratio"] / expected, 1, offset["error"] / expected, MARGIN),
             *(within(own["ratio"], 1, own["error"], MARGIN) for own in controls),

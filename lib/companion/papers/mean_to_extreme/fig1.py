@@ -9,11 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import as_numpy, photographs, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded, shared_by
-from companion.style import drawing, panels, picture
+from companion.exhibit import *
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
 

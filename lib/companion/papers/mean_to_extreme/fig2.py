@@ -10,12 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from scipy import stats
 
-from companion.experiments.tools import as_numpy, distance_to_law, jointly, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.labels import LABELS
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.verdicts import within
-from companion.style import BLUE, BOUND, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
 
@@ -163,7 +160,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     more = tables["more steps"].set_index(["row", "rows M"])
     distance = {row: f"{_distance(own, 'mse', p.dimension)[0]:.3f}" for row, own in rows.items()}
     law = {
-        (row, metric): jointly(
+        (row, metric): every(
             _follows(own, metric, p.dimension),
             *([_law_holds(more.loc[(row, p.rows)], metric)] if row < 3 else []),
         )
@@ -171,7 +168,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for metric in ("mse", "psnr")
     }
     correlation = {
-        row: jointly(_at_expectation(own), _ncc_holds(more.loc[(row, p.rows)]))
+        row: every(_at_expectation(own), _ncc_holds(more.loc[(row, p.rows)]))
         for row, own in rows.items()
     }
     means = samples.groupby(["row", "sigma"])[list(METRICS)].mean()
@@ -183,7 +180,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     }
     shares = [own["clipped"].mean() for own in rows.values()]
     ratio, inflation, error = _excess(rows[3], p.dimension, p.rows)
-    inflated = jointly(
+    inflated = every(
         within(ratio / inflation, 1, error, MEAN_MARGIN),
         _law_holds(more.loc[(3, p.rows)], "mse"),
     )
@@ -194,7 +191,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     overlap = check(
         "mean_to_extreme/fig2",
-        jointly(
+        every(
             *(law[row, metric] for row in (1, 2) for metric in ("mse", "psnr")),
             law[3, "mse"] is False and law[3, "psnr"] is False,
             all(worse.values()),
@@ -222,7 +219,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "A-031",
-        jointly(law[1, "mse"], law[1, "psnr"], correlation[1], *also),
+        every(law[1, "mse"], law[1, "psnr"], correlation[1], *also),
         "with C at the smallest norm all three metrics follow their theory, with one row as with "
         f"{p.rows}",
         ours=f"distance from the law {distance[1]}, with one row "
@@ -231,7 +228,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "A-032",
-        jointly(law[2, "mse"], law[2, "psnr"], correlation[2]),
+        every(law[2, "mse"], law[2, "psnr"], correlation[2]),
         "with C at sqrt(M) times the smallest norm all three metrics follow their theory",
         ours=f"distance from the law {distance[2]}",
         tolerance=tolerance,
@@ -239,7 +236,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     for metric in ("mse", "psnr"):
         yield check(
             f"mean_to_extreme/fig2_row3_{metric}",
-            jointly(worse[metric], inflated, law[3, metric] is False),
+            every(worse[metric], inflated, law[3, metric] is False),
             f"without clipping the {metric.upper()} is worse: the MSE is C^2 / (M ||X||^2) times "
             "the theory",
             ours=f"MSE {ratio:.1f} times the theory",
@@ -248,7 +245,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         )
     yield check(
         "A-033",
-        jointly(*worse.values(), inflated),
+        every(*worse.values(), inflated),
         "without clipping the MSE is C^2 / (M ||X||^2) times the theory; PSNR and NCC are lower",
         ours=f"MSE {ratio:.1f} times the theory; NCC {free['ncc'].mean():.2f} against "
         f"{clipped['ncc'].mean():.2f}",
@@ -259,7 +256,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         difference = own["ncc"] - own["expected ncc"]
         yield check(
             f"mean_to_extreme/fig2_row{row}_ncc",
-            jointly(correlation[row], worse["ncc"]),
+            every(correlation[row], worse["ncc"]),
             "the mean NCC is at its exact expectation (above the dashed population bound), and "
             "lower where nothing is clipped",
             ours=f"mean difference {difference.mean():.3f}",
@@ -282,13 +279,13 @@ def _follows(own: pd.DataFrame, metric: str, dimension: int) -> bool | None:
     distance, error = _distance(own, metric, dimension)
     mean = _law_of(own, metric, dimension).mean() / dimension
     mean_error = math.sqrt(2 / (dimension * len(own)))
-    return jointly(within(distance, 0, error, LAW_MARGIN), within(mean, 1, mean_error, MEAN_MARGIN))
+    return every(within(distance, 0, error, LAW_MARGIN), within(mean, 1, mean_error, MEAN_MARGIN))
 
 
 def _law_holds(own: pd.Series, metric: str) -> bool | None:
     """The same of the steps that are not drawn."""
     error = own["standard error of the distance"]
-    return jointly(
+    return every(
         within(own[f"distance {metric}"], 0, error, STEPS_LAW_MARGIN),
         within(own[MEAN], 1, own["standard error"], STEPS_MEAN_MARGIN),
     )

@@ -8,10 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import shared_by
-from companion.style import COLOURS, drawing, panels
+from companion.exhibit import *
 from reconrisk import bounds, metrics
 
 VALUES = (0.5, 1.0, 2.0, 4.0)

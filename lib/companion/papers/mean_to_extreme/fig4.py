@@ -8,22 +8,8 @@ import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import as_numpy, perceptual, photographs, task_pictures
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.labels import LABELS
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    not_run,
-    shared_by,
-)
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
-from companion.style import BLUE, ORANGE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
 

@@ -8,11 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import as_numpy, photographs, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at, by
-from companion.study.verdicts import rounded, shared_by, within
-from companion.style import drawing, panels, picture
+from companion.exhibit import *
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
 

@@ -8,13 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import as_numpy, photographs, tensor
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, graded
-from companion.study.parameters import Settings
-from companion.study.perturbations import by
-from companion.study.verdicts import within
-from companion.style import BLUE, GREEN, ORANGE, drawing, picture
+from companion.exhibit import *
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import known_scale, observe
 

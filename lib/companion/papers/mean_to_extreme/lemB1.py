@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy, jointly
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, measurement, refute, shared_by
-from companion.study.falsifiers import frame, scenario
-from companion.study.verdicts import within
 
 PARAMETERS = {
     "repeats": Parameter("int", 200_000, 2_000_000, STATED, "draws of the score", 1000),
@@ -83,7 +80,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "mean_to_extreme/lemB1",
         erratum="E-A-11",
         holds=within(measured, np.eye(unit.size), error, MARGIN),
-        corrected_holds=jointly(
+        corrected_holds=every(
             within(measured, exact, error, MARGIN),
             within(known_norm, sphere, error, MARGIN),
             bool((coordinates < 1).all() and (np.diag(sphere) < 1).all()),

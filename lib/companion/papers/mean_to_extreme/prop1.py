@@ -7,12 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.experiments.tools import attack_repeatedly, jointly, mean_and_error
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
-from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk.attacks import rows_for_least_noise
 
 ROWS = (1, 3, 10, 30, 100, 300)
@@ -69,7 +65,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     off = (relative - 1).abs().max()
     above = (table.loc[~enough, "theory"] > least * (1 + 1e-9)).all()
     at_least = np.allclose(table.loc[enough, "theory"], least, rtol=1e-9)
-    squared_holds = jointly(bool(at_least and above), within(relative, 1, spread, MARGIN))
+    squared_holds = every(bool(at_least and above), within(relative, 1, spread, MARGIN))
     wrong = refute(
         "mean_to_extreme/prop1",
         erratum="E-A-01",
@@ -82,7 +78,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(wrong, "E-A-01")
     stays = check(
         "A-009",
-        jointly(not printed_holds, squared_holds),
+        every(not printed_holds, squared_holds),
         "the variance is higher below the squared threshold, also at the printed one, and stays at "
         "sigma^2 ||X||^2 from it on",
         ours=f"{(~enough).sum()} values of M below it; measured within {off:.1%}",

@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import integrate, stats
 
-from companion.experiments.tools import attack_repeatedly, jointly, mean_and_error
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import bounds, metrics, special
 from reconrisk.attacks import rows_for_least_noise
 
@@ -151,7 +148,7 @@ def _mean(law, function) -> float:
 def judge(tables: Tables) -> Iterator[Verdict]:
     errors, sigma = tables["errors"], tables.parameters.noise_multiplier
     expected = (sigma * errors["norm"]) ** 2
-    mean = jointly(
+    mean = every(
         within(errors["MSE"] / expected, 1, errors["standard error"] / expected, MARGIN),
         within(errors["bias over noise"], 0, errors["standard error of the bias"], BIAS_MARGIN),
     )
@@ -173,7 +170,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     computed = 4 * (guo.index * errors["norm"].iloc[0]) ** 2 * np.expm1(guo.index**-2.0)
     yield check(
         "A-004",
-        jointly(
+        every(
             bool((gaps - STANDARD_ERRORS * spread > LOOSE).all()),
             within(gaps / computed, 1, spread / computed, GAP_MARGIN),
         ),
@@ -192,13 +189,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     yield check(
         "A-016",
-        jointly(mean, bool(low["C"] <= low["norm"] and low["MSE"] - error[0] >= floor[0])),
+        every(mean, bool(low["C"] <= low["norm"] and low["MSE"] - error[0] >= floor[0])),
         "if C is at most the norm, the expected MSE, sigma^2 ||X||^2, is at least C^2 sigma^2",
         ours=ours,
     )
     yield check(
         "A-017",
-        jointly(mean, bool(high["C"] > high["norm"] and high["MSE"] + error[1] < floor[1])),
+        every(mean, bool(high["C"] > high["norm"] and high["MSE"] + error[1] < floor[1])),
         "if C exceeds the norm, the expected MSE is still sigma^2 ||X||^2, below C^2 sigma^2",
         ours=ours,
     )
@@ -216,7 +213,7 @@ def _judge_rivals(table: pd.DataFrame, mean: bool | None) -> Iterator[Verdict]:
         "X_hat is the minimum variance unbiased estimator of X",
         erratum="E-A-17",
         holds=not lower.all(),
-        corrected_holds=jointly(unbiased, within(ratio, 1, error, MARGIN), mean),
+        corrected_holds=every(unbiased, within(ratio, 1, error, MARGIN), mean),
         ours="variance over that of X_hat: "
         + "; ".join(
             f"{rounded(row['variance'], row['standard error'])} ({row['reconstruction']}, "

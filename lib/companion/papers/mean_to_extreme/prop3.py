@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.exhibit import at_least, at_most, every
-from companion.experiments.tools import as_numpy, attack_repeatedly, jointly, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.synthetic_records import (
     RECORDS,
     TAIL_MARGIN,
@@ -18,9 +17,6 @@ from companion.papers.mean_to_extreme.synthetic_records import (
     records_and_norms,
 )
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, scaled_direction, shrink
 
@@ -184,7 +180,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "E-A-15",
         holds=with_zero < 0.99,
-        corrected_holds=jointly(valid, bool((bound < 1).all())),
+        corrected_holds=every(valid, bool((bound < 1).all())),
         ours=f"bound with a record of norm 1e-12 in the set: {with_zero:.6f}",
     )
 
@@ -203,7 +199,7 @@ def _judge_any(tables: Tables, valid: bool | None) -> Iterator[Verdict]:
         erratum="E-A-09",
         holds=not measured - STANDARD_ERRORS * spread["shrunken"] > claimed,
         # a black picture does not pass: its MSE, ||X||^2 / N, is above the threshold
-        corrected_holds=jointly(
+        corrected_holds=every(
             attained, valid, bool(best >= shrunk > claimed), ETA < 1 / p.dimension
         ),
         ours=f"N = {p.dimension}, sigma = {p.noise_multiplier:g}, eta = {ETA:g} ||X||^2: shrunken "

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.synthetic_records import (
     RECORDS,
     TAIL_MARGIN,
@@ -14,7 +15,6 @@ from companion.papers.mean_to_extreme.synthetic_records import (
     records_and_norms,
 )
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
 from reconrisk import bounds
 
 PARAMETERS = {**RECORDS, "noise_multiplier": SIGMA}

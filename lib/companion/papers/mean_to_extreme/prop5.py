@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy, attack_repeatedly, jointly
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import bounds, metrics
 from reconrisk.attacks import scaled_direction, shrink
 
@@ -80,7 +77,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "P(PSNR >= eta) of any reconstruction is at most that of X_hat",
         erratum="E-A-09",
         holds=not min(share["shrunken"], best) - STANDARD_ERRORS * error > claimed,
-        corrected_holds=jointly(
+        corrected_holds=every(
             within(best, exact, error, MARGIN),
             within(share["X_hat"], claimed, math.sqrt(claimed / p.repeats), MARGIN / 10),
         ),

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.experiments.tools import MNIST, as_numpy, jointly, mean_and_error, mnist, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, shared_by, within
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import clip_to_range, known_scale, observe, shrink
 
@@ -99,7 +96,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     off = (table["sample NCC"] - table["eq. (28)"]).abs().max()
     population = check(
         "mean_to_extreme/prop6",
-        jointly(
+        every(
             near,
             bool((table["eq. (28)"] <= table["bound"]).all()),
             np.allclose(table["bound"], printed_bound, rtol=1e-12, atol=0),

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.experiments.tools import attack_repeatedly, jointly, mean_and_error
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import rounded, shared_by, within
 from reconrisk import bounds, metrics
 
 AVERAGED = (1, 2, 4, 8, 16)
@@ -117,7 +115,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "E-A-03",
         holds=abs(total["printed"] - 1) < 1e-6,
-        corrected_holds=jointly(
+        corrected_holds=every(
             bool(abs(total["exact"] - 1) < 1e-9),
             bool(abs(total["printed"] / (1 + rate) ** p.steps - 1) < 1e-9),
             within(simulated["once"], exact, error, SELECTION_MARGIN),

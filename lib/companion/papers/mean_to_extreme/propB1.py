@@ -8,10 +8,8 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from companion.experiments.tools import SIGNIFICANCE, as_numpy, jointly, ks_p_value, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import DPSGD
 from reconrisk.attacks import observe, ratio_by_row
 from reconrisk.mechanisms import clip
@@ -88,7 +86,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     heavy = within(tails["tail index"], 1, index_error, INDEX_MARGIN)
     yield check(
         "A-007",
-        jointly(heavy, bool(tails["largest"] > 10 * tails["largest of a hundredth"])),
+        every(heavy, bool(tails["largest"] > 10 * tails["largest of a hundredth"])),
         "the ratio has tails of index 1 (Cauchy-like): no mean, no variance",
         ours=f"Hill index {rounded(tails['tail index'], index_error)}",
         paper="1 (Cauchy)",
@@ -98,7 +96,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield refute(
         "E-A-08",
         holds=tails["p-value, Cauchy"] > SIGNIFICANCE,
-        corrected_holds=jointly(heavy, bool(tails["p-value, independent"] < SIGNIFICANCE)),
+        corrected_holds=every(heavy, bool(tails["p-value, independent"] < SIGNIFICANCE)),
         ours=f"p-value of the best centred Cauchy law {tails['p-value, Cauchy']:.1g}, of "
         f"independence {tails['p-value, independent']:.1g}",
     )

@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy, jointly, mean_and_error, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import REPEATS, SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at, by
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import DPSGD
 from reconrisk.attacks import known_scale, observe
 from reconrisk.mechanisms import global_norm
@@ -141,7 +138,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     measured = {bias: rounded(*limits.loc[bias][1:]) for bias in (False, True)}
     floor = check(
         "mean_to_extreme/propB2",
-        jointly(
+        every(
             near,
             bool((table["theory"] >= least * (1 - 1e-12)).all()),
             bool(abs(limits["theory"][False] - 1) < 1e-9),
@@ -157,7 +154,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     above = with_bias["theory"].to_numpy() >= table.loc[~table["bias"], "theory"].to_numpy()
     yield check(
         "A-015",
-        jointly(_near(with_bias, MARGIN), bool(above.all() and abs(kept / 2 - 1) < 1e-9)),
+        every(_near(with_bias, MARGIN), bool(above.all() and abs(kept / 2 - 1) < 1e-9)),
         "with the bias kept the variance tends to sigma^2 (||X||^2 + 1)",
         ours=f"at ||X|| = 1 and M = {largest}: {measured[True]} sigma^2 with the bias, "
         f"{measured[False]} sigma^2 without",
@@ -191,7 +188,7 @@ def _judge_added(table: pd.DataFrame) -> Iterator[Verdict]:
         "A-013",
         erratum="E-A-16",
         holds=not lower,
-        corrected_holds=jointly(unbiased, _near(table, ADDED_MARGIN)),
+        corrected_holds=every(unbiased, _near(table, ADDED_MARGIN)),
         ours="variance over sigma^2 ||X||^2: "
         + ", ".join(
             f"{name} added {rounded(row['variance'], row['standard error'])}"

@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.experiments.tools import attack_repeatedly, distance_to_law, jointly
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
-from companion.study.verdicts import within
 from reconrisk import bounds, metrics
 
 PARAMETERS = {
@@ -66,7 +63,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     slope = np.polyfit(sizes, distances, 1)[0]
     limit = check(
         "mean_to_extreme/propB3",
-        jointly(
+        every(
             within(simulated["distance"], 0, simulated["standard error"], MARGIN),
             bool(abs(slope + 0.5) < EXPONENT_MARGIN),
         ),

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.experiments.tools import attack_repeatedly, jointly
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.verdicts import STANDARD_ERRORS, rounded, within
 from reconrisk import bounds, metrics
 
 PARAMETERS = {
@@ -67,7 +65,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     first = table.iloc[0]
     yield check(
         "A-027",
-        jointly(near, bool((table["share above"] - STANDARD_ERRORS * error > 0.01).all())),
+        every(near, bool((table["share above"] - STANDARD_ERRORS * error > 0.01).all())),
         "single reconstructions exceed sqrt(1/(1 + sigma^2 N))",
         ours=f"share at N = {first['N']:g}: {rounded(first['share above'], error[0])}, exact "
         f"{first['exact share']:.4f}",

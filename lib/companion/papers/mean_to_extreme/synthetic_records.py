@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from companion.experiments.tools import as_numpy, jointly, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter
-from companion.study.verdicts import within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import known_scale, observe
 
@@ -70,4 +68,4 @@ def below_bound(table: pd.DataFrame) -> bool | None:
     agree = within(
         table["mean measured"], table["mean exact"], table["standard error"], TAIL_MARGIN
     )
-    return jointly(bool((table["largest exact"] <= table["bound"] * (1 + 1e-12)).all()), agree)
+    return every(bool((table["largest exact"] <= table["bound"] * (1 + 1e-12)).all()), agree)

@@ -1,6 +1,6 @@
 """Parameters that several theorems share; the paper prints no experiment for them."""
 
-from companion.study import Parameter
+from companion.exhibit import *
 
 __all__ = ["REPEATS", "SIGMA", "STATED"]
 

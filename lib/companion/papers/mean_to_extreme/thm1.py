@@ -7,11 +7,8 @@ import pandas as pd
 import torch
 from scipy import integrate, stats
 
-from companion.experiments.tools import MNIST, as_numpy, jointly, mean_and_error, mnist, tensor
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import STANDARD_ERRORS, rounded, shared_by, within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import clip_to_range, james_stein, known_scale, observe, shrink
 
@@ -147,7 +144,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "mean_to_extreme/thm1",
         erratum="E-A-02",
         holds=not beaten,
-        corrected_holds=jointly(*shares, gains, known),
+        corrected_holds=every(*shares, gains, known),
         ours="MSE of the shrunken over that of X_hat: "
         + "; ".join(
             f"sigma {sigma:g}: {rounded(row['ratio'], row['error'])}"

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.experiments.tools import attack_repeatedly, distance_to_law
+from companion.exhibit import *
 from companion.papers.mean_to_extreme.theorem_parameters import SIGMA, STATED
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, shared_by
-from companion.study.verdicts import within
 from reconrisk import bounds, metrics
 
 DIMENSIONS = (1, 4, 64, 784)

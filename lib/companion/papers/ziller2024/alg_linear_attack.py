@@ -8,13 +8,8 @@ import torch
 from scipy import stats
 from torch.func import grad, jacrev
 
-from companion.exhibit import every
-from companion.experiments.tools import MNIST, as_numpy, mean_and_error, mnist, tensor
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at
-from companion.study.verdicts import within
 from reconrisk import DPSGD, metrics
 from reconrisk.attacks import observe
 from reconrisk.mechanisms import add_gaussian_noise, clip, global_norm

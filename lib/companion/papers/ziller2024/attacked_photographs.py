@@ -13,9 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.tools import as_numpy, perceptual, photographs, task_pictures
-from companion.study import Context, Parameter
-from companion.study.sweep import as_table
+from companion.exhibit import *
 from reconrisk import DPSGD, bounds, metrics
 from reconrisk.attacks import observe, unscaled
 

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import every
-from companion.experiments.tools import photographs
+from companion.exhibit import *
 from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
 from companion.papers.ziller2024.metric_verdicts import (
@@ -18,11 +17,6 @@ from companion.papers.ziller2024.metric_verdicts import (
     worst_deviation,
 )
 from companion.papers.ziller2024.projection_steps import within_margin
-from companion.study import Context, Origin, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import frame, scenario
-from companion.study.perturbations import at
-from companion.study.verdicts import within
-from companion.style import BLUE, BOUND, PURPLE, drawing, legend_above, legend_line, panels
 
 PARAMETERS = attacked.MANY_PICTURES
 SETTLES = ("_mse", "_psnr", "_ncc", "B-001", "B-028", "B-029", "B-030")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.exhibit import every
+from companion.exhibit import *
 from companion.papers.ziller2024.projection_steps import (
     SHARE_MARGIN,
     distance,
@@ -15,10 +15,6 @@ from companion.papers.ziller2024.projection_steps import (
     samples_parameter,
     within_margin,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, registry
-from companion.study.perturbations import by
-from companion.study.verdicts import within
-from companion.style import BLUE, BOUND, GREEN, GREY, drawing, legend_above, legend_line, panels
 from reconrisk import DPSGD, bounds, metrics
 
 #: range over which each distribution function is drawn

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.ziller2024 import attacked_photographs as attacked
 from companion.papers.ziller2024.metric_axes import UNITS, plain, scatter, sigma_axis
 from companion.papers.ziller2024.metric_verdicts import (
@@ -15,9 +16,6 @@ from companion.papers.ziller2024.metric_verdicts import (
     at_expectations,
     worst_deviation,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.style import COLOURS, GREY, drawing, legend_above, legend_line, panels
 
 RATIOS = attacked.CLIP_RATIOS
 PARAMETERS = {

@@ -9,21 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.experiments.tools import perceptual
+from companion.exhibit import *
 from companion.papers.ziller2024.attacked_photographs import MANY_PICTURES, METRICS, many_pictures
 from companion.papers.ziller2024.metric_axes import UNITS, row_title, scatter, sigma_axis
-from companion.study import (
-    Context,
-    Origin,
-    Parameter,
-    Tables,
-    Verdict,
-    check,
-    measurement,
-    shared_by,
-)
-from companion.study.perturbations import at
-from companion.style import BLUE, GREY, drawing, legend_above, legend_line, panels
 
 #: largest step back of a monotone metric's mean between two noise levels, over its range
 STEP_BACK = 0.02

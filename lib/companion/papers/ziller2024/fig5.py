@@ -6,11 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.experiments.tools import jointly
+from companion.exhibit import *
 from companion.papers.ziller2024 import picture_grids as grids
 from companion.papers.ziller2024.attacked_photographs import one_picture, rebuild
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.verdicts import within
 from reconrisk import DPSGD
 
 PARAMETERS = grids.parameters(0)
@@ -62,7 +60,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     brightest = table["brightness"].max()
     black = check(
         "ziller2024/fig5",
-        jointly(
+        every(
             bool(brightest < BLACK and (table["beta"] < 1).all()),
             within(noise, 1, error, NOISE_MARGIN),
             bool((tables["rescaled"]["off C = ||X||"] < 1e-9).all()),

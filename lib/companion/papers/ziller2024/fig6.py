@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from companion.exhibit import *
 from companion.papers.ziller2024 import picture_grids as grids
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
 
 PARAMETERS = grids.parameters(1)
 SETTLES = ("B-038",)

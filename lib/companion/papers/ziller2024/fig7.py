@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
+from companion.exhibit import *
 from companion.papers.ziller2024 import picture_grids as grids
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
 
 PARAMETERS = grids.parameters(2)
 SETTLES = ("B-039",)

@@ -5,12 +5,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from companion.experiments.tools import jointly
+from companion.exhibit import *
 from companion.papers.ziller2024 import picture_grids as grids
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.falsifiers import column, scenario
-from companion.study.perturbations import at
-from companion.study.verdicts import within
 
 PARAMETERS = grids.parameters(3)
 SETTLES = ("B-040",)
@@ -52,7 +48,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     error = 1 / math.sqrt(2 * 3 * lowest**2 * table["sigma"].nunique())
     noisy = check(
         "ziller2024/fig8",
-        jointly(
+        every(
             bool((table["beta"] == 1).all() and noise.iloc[0] > NOISY),
             bool(noise.is_monotonic_decreasing),
             within(ratio, 1, error, NOISE_MARGIN),

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from companion.style import BLUE
+from companion.exhibit import *
 
 __all__ = ["UNITS", "plain", "row_title", "scatter", "sigma_axis"]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.study import Tables, Verdict, check, shared_by
-from companion.study.perturbations import at
+from companion.exhibit import *
 
 __all__ = ["ALTERED_METRICS", "DEVIATIONS", "at_expectations", "worst_deviation"]
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch.nn.functional import adaptive_avg_pool2d
 
+from companion.exhibit import *
 from companion.papers.ziller2024.attacked_photographs import (
     CLIP_RATIOS,
     RESOLUTIONS,
@@ -17,8 +18,6 @@ from companion.papers.ziller2024.attacked_photographs import (
     sigmas_parameter,
 )
 from companion.papers.ziller2024.metric_axes import plain
-from companion.study import Context, Parameter, Tables
-from companion.style import drawing
 from reconrisk import DPSGD
 
 __all__ = [

@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.experiments.tools import reconstructions
-from companion.study import Context, Parameter
-from companion.study.verdicts import within
+from companion.exhibit import *
 from reconrisk import DPSGD
 from reconrisk.attacks import unscaled
 

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from companion.exhibit import at_least, at_most, every, negate
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import shared_by
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

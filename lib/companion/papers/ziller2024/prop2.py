@@ -10,13 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from scipy import special
 
-from companion.exhibit import at_most, every
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Tables, Verdict, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded, shared_by
-from companion.style import BLUE, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

@@ -8,13 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from companion.exhibit import any_of, at_most, every
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import rounded, shared_by, within
-from companion.style import COLOURS, GREY, drawing, panels
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

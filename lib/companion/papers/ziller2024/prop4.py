@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement
-from companion.study.perturbations import at
-from companion.study.verdicts import shared_by
 from reconrisk import DPSGD, bounds
 
 STEPS = (1, 4, 16, 64, 256)

@@ -5,11 +5,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from companion.exhibit import every, negate
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Tables, Verdict, check, measurement, shared_by
-from companion.study.perturbations import at
-from companion.study.verdicts import within
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

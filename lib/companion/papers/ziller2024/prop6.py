@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.exhibit import at_most, every
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.study.verdicts import shared_by, within
 from reconrisk import DPSGD, bounds, metrics
 
 LEVELS = np.array([0.01, 0.1, 0.5, 0.9, 0.99])

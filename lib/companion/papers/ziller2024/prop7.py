@@ -6,10 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from companion.exhibit import at_most, every
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.verdicts import rounded, shared_by, within
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

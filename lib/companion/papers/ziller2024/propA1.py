@@ -7,12 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion.exhibit import any_of, every, negate
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024 import projection_steps as projection
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.falsifiers import frame, scenario
-from companion.study.verdicts import rounded, within
 from reconrisk import DPSGD, bounds, metrics
 
 PARAMETERS = {

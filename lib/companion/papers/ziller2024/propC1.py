@@ -8,17 +8,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from companion.exhibit import every
-from companion.experiments.tools import mean_and_error
+from companion.exhibit import *
 from companion.papers.ziller2024.projection_steps import (
     STATED,
     agree,
     released,
     within_margin,
 )
-from companion.study import Context, Parameter, Tables, Verdict, check, measurement, refute
-from companion.study.perturbations import at
-from companion.style import BLUE, GREEN, GREY, ORANGE, drawing, panels
 from reconrisk import DPSGD, metrics
 
 NOISE = (0.001, 0.01, 0.05, 0.07, 0.1, 1.0, 10.0, 100.0, 1000.0)

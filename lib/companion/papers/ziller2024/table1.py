@@ -9,11 +9,8 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.exhibit import *
 from companion.papers.ziller2024.projection_steps import random_record, released
-from companion.study import Context, Parameter, Tables, Verdict, measurement, registry
-from companion.study.perturbations import at
-from companion.study.verdicts import check, compare, refute, shared_by
-from companion.style import GREEN, drawing
 from reconrisk import DPSGD, bounds, datasets, metrics
 
 #: printed columns -> ours
