@@ -13,7 +13,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from companion import study, style
-from companion.study import registry
+from companion.study import Tables, registry
 from companion.study.stored_tables import FOLDER, read_tables
 
 
@@ -54,7 +54,7 @@ def test_a_figure_spells_as_the_pages_do():
         axis.legend()
         return figure
 
-    axis = draw(None).axes[0]
+    axis = draw(Tables({})).axes[0]
     assert axis.get_legend().get_texts()[0].get_text() == "noise, $σ$ = 0.5"
     assert [label.get_text() for label in axis.get_yticklabels()] == ["pruning 0.9", r"$\kappa$"]
     assert axis.get_xlabel() == "Cramér–Rao"
