@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study import Study, Tables, find_exhibit
+from companion.book.refresh import store_spread
+from companion.study import Study, Tables, check, find_exhibit
 from companion.study.outputs import accept_other_kernels
 from companion.study.results import RESULT_MIME
 from companion.study.running import judge
@@ -85,6 +86,26 @@ def test_no_kernels_may_change_the_shape_of_a_table(table):
     assert list(departures(STORED, replace(STORED, frames={}), SPREAD)) == [
         "tables on one side only: all-errors"
     ]
+
+
+def test_a_verdict_that_turns_with_the_kernels_is_refused(project, tmp_path, monkeypatch):
+    exhibit = find_exhibit("ziller2024/fig1")
+    tables = exhibit.file.measure(Study())
+    other = replace(tables, frames={"draws": tables["draws"].assign(value=-1.0)})
+    write_tables(tables, project.root / FOLDER / exhibit.id)
+    write_tables(other, tmp_path / "own" / exhibit.id)
+    folders = {"own": tmp_path / "own"}
+    assert store_spread(project.root, exhibit.id, folders)
+    assert set(read_spread(project.root / FOLDER / exhibit.id)["draws"]) == {"value"}
+
+    def judge_sign(tables):
+        negative = bool((tables["draws"]["value"] == -1).all())
+        for target in sorted(exhibit.targets):
+            yield check(target, not negative, "some draws are positive")
+
+    monkeypatch.setattr(exhibit.file, "judge", judge_sign)
+    with pytest.raises(ValueError, match="with kernels own, B-001 is failed"):
+        store_spread(project.root, exhibit.id, folders)
 
 
 # --- the outputs of a cell ---------------------------------------------------------------------

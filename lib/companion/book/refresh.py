@@ -183,7 +183,7 @@ def judge_again(project: Path, names: Sequence[str]) -> list[str]:
 
 def measure_spread(
     project: Path, names: Sequence[str], *, jobs: int, console: Console
-) -> tuple[list[Outcome], list[str]]:
+) -> tuple[list[Outcome], list[str], list[str]]:
     """Run notebooks with every other set of kernels and store how far their tables are off.
 
     Parameters
@@ -198,6 +198,8 @@ def measure_spread(
         turns with the kernels, or tables of no fixed shape.
     moved : list of str
         Ids of the exhibits whose tables differ.
+    faults : list of str
+        Why others keep their former spread, as sentences.
     """
     folder = project / "_build" / "spread"
     paths = _written(project, names, folder / "source")
@@ -212,7 +214,14 @@ def measure_spread(
     whole = [path for name, path in paths if ran.count(name) == len(OTHERS)]
     exhibits = [e for path in whole for e in exhibit_cells(nbformat.read(path, as_version=4))]
     folders = {kernels: folder / kernels / "tables" for kernels in OTHERS}
-    return outcomes, [e for e in exhibits if store_spread(project, e, folders)]
+    moved, faults = [], []
+    for exhibit_id in exhibits:
+        try:
+            if store_spread(project, exhibit_id, folders):
+                moved.append(exhibit_id)
+        except ValueError as error:
+            faults.append(str(error))
+    return outcomes, moved, faults
 
 
 def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) -> bool:
@@ -221,7 +230,8 @@ def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) ->
     Raises
     ------
     ValueError
-        If a verdict turns with the kernels: it must be *not decided*.
+        If a verdict turns with the kernels, so that it must be *not decided*; if a table has
+        another shape with them.
     """
     folder, module = project / FOLDER / exhibit_id, find_exhibit(exhibit_id).file
     stored = read_tables(folder, exhibit_id)

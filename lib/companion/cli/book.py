@@ -191,8 +191,10 @@ def spread(only: Only = None, jobs: Jobs = 2) -> None:
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
     except KeyError as error:
         _give_up(console, error.args[0])
-    outcomes, moved = measure_spread(project, names, jobs=jobs, console=console)
-    failed = _report_failures(console, outcomes)
+    outcomes, moved, faults = measure_spread(project, names, jobs=jobs, console=console)
+    failed = _report_failures(console, outcomes) or bool(faults)
+    for fault in faults:
+        console.print(fault, style="red", markup=False, highlight=False, soft_wrap=True)
     _closing(console, f"Other kernels move the tables of {len(moved)} exhibits.", failed)
 
 
