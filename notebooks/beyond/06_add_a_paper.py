@@ -54,7 +54,7 @@ print((template / "data" / "table1.csv").read_text())
 # One file, named by the exhibit's id. `measure` gets a context (parameters, seed, data) and returns tables;
 # `judge` gets tables, live or recorded, and yields verdicts; `draw` makes the picture from the same tables.
 # Verdicts are computed, never typed: `compare` compares numbers to the printed digits, `check` evaluates a
-# predicate, and `refute` requires that the printed statement fails and the corrected one holds. `FALSIFIERS`
+# predicate, and `refute` requires that the printed statement fails and the corrected one holds. `ALTERED`
 # are altered tables, in which the claim is false: a test requires that each changes the verdict, and the page
 # prints the smallest change that does.
 
