@@ -55,8 +55,8 @@ print((template / "data" / "table1.csv").read_text())
 # `judge` gets tables, live or recorded, and yields verdicts; `draw` makes the picture from the same tables.
 # Verdicts are computed, never typed: `compare` compares numbers to the printed digits, `check` evaluates a
 # predicate, and `refute` requires that the printed statement fails and the corrected one holds. `ALTERED`
-# are altered tables, in which the claim is false: a test requires that each changes the verdict, and the page
-# prints the smallest change that does.
+# names what was measured: a test requires that every verdict changes where it is altered, and the page prints
+# the smallest change that does it.
 
 # %%
 print((template / "table1.py").read_text())
