@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from companion.study.exhibits import find_exhibit
     from companion.study.falsifiers import (
         Change,
-        Falsifier,
         World,
         column,
         constant,
@@ -108,7 +107,6 @@ __all__ = [
     "COLOURS",
     "Change",
     "Context",
-    "Falsifier",
     "GREEN",
     "GREY",
     "MNIST",
@@ -122,7 +120,6 @@ __all__ = [
     "SKY",
     "STANDARD_ERRORS",
     "Settings",
-    "TYPE_CHECKING",
     "Tables",
     "Verdict",
     "World",
@@ -149,7 +146,6 @@ __all__ = [
     "graded",
     "half_unit",
     "ks_p_value",
-    "lazy",
     "legend_above",
     "legend_below",
     "legend_line",
