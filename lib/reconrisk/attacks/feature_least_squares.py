@@ -126,7 +126,8 @@ def fit_features(network: WideHead, released: Released, labels: torch.Tensor) ->
     for _ in range(_ROUNDS):
         # per image, as many equations as neurons: least squares over the classes separates them
         mixed = residuals.mT / labels.shape[1]
-        separated = torch.linalg.lstsq(mixed, filled).solution
+        # gels, as on a GPU: the pivots of gelsy, the default, differ from run to run
+        separated = torch.linalg.lstsq(mixed, filled, driver="gels").solution
         scale = separated[..., -1].mean(dim=1)[:, None, None]
         scale = torch.where(scale > _LEAST_SCALE, scale, 1.0)
         values = separated[..., :-1] / scale
