@@ -41,7 +41,8 @@ def digest(table: pd.DataFrame, digits: int = 6) -> str:
 
 def _digest_of_files(tables: Tables) -> str:
     """Return one hash of the tables that are not exact, as their files hold them."""
-    measured = {file_stem(n): t for n, t in tables.items() if n not in tables.exact}
+    exact = set(map(file_stem, tables.exact))
+    measured = {file_stem(n): t for n, t in tables.items() if file_stem(n) not in exact}
     files = (
         f"{n}\n{measured[n].to_csv(index=False, float_format='%.5e')}" for n in sorted(measured)
     )
