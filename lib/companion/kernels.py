@@ -8,9 +8,10 @@ Of PyTorch's operations some take another path on another processor whatever is 
 square roots, and its logarithms in double precision, are rounded otherwise by AMD's and by Intel's,
 and the only products of MKL that are the same everywhere are those of SSE2, a quarter as fast as
 others. NumPy, whose OpenBLAS computes as on the processor that it is told, makes these in the place
-of PyTorch. What remains is Cholesky's factor in single precision, which nothing here uses. Nobody has compared all operations on all
-processors, and another number of threads changes sums: so tables are compared within the spread
-that other kernels give them (:mod:`companion.study.spread`), never to the last bit.
+of PyTorch. What remains is Cholesky's factor in single precision, which nothing here uses.
+Nobody has compared all operations on all processors, and another number of threads changes sums: so
+tables are compared within the spread that other kernels give them (:mod:`companion.study.spread`),
+never to the last bit.
 """
 
 from __future__ import annotations
