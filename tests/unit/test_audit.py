@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from scipy import special as sc
 
 from reconrisk import DPSGD, bounds, privacy
+from reconrisk.bounds._audit import _level_of
 from reconrisk.privacy._audit import refuted_by_guesses
 
 #: m, guesses, right, risk, delta; epsilon of the Gaussian audit by the recursion that the authors
@@ -194,6 +195,34 @@ def test_claims_of_sampled_runs_stand_when_true_and_fall_when_not():
     true = [bounds.audit_claim(run, _guessed(run, 1.0, 500, rng), 500) for _ in range(3)]
     assert min(true) > 0.05
     assert bounds.audit_claim(run, _guessed(run, 0.3, 500, rng), 500) < 0.05
+
+
+@pytest.mark.parametrize("noise", [0.3, 0.05])
+def test_tests_of_both_directions_may_be_mixed(noise):
+    # one canary, one step, q = 1/2: the guess is right with probability (1 + TV)/2
+    run = DPSGD(noise, 0.5, 1)
+    variation = 0.5 * (2 * stats.norm.cdf(0.5 / noise) - 1)
+    assert (1 + variation) / 2 <= bounds.audit_claim(run, 1, 1) < (1 + variation) / 2 + 0.001
+    # at most two of two right, each with the better of its two answers
+    assert bounds.audit_claim(run, 2, 2) >= ((1 + variation) / 2) ** 2
+    with_doubt = bounds.audit_noise(1, 1, sampling_rate=0.5, steps=1, confidence=0.33)
+    assert with_doubt > 0.3
+
+
+@pytest.mark.parametrize("run", [DPSGD(0.6, 0.1, 20), DPSGD(2.0, 0.5, 5), DPSGD(1.0)])
+def test_the_level_is_convex_and_below_both_directions(run):
+    level = _level_of(run)
+    powers = np.linspace(0, 1, 301)
+    levels = np.array([level(power) for power in powers])
+    assert np.all(np.diff(levels, 2) >= -1e-12)
+    alphas = np.random.default_rng(0).uniform(0, 1, 200)
+    lower = bounds.rero_curve(run, alphas)[0]
+    removed = np.array([level(power) for power in lower])
+    added = np.array([level(1 - alpha) for alpha in alphas])
+    assert np.all(removed <= alphas + 1e-12)
+    assert np.all(added <= 1 - lower + 1e-12)
+    if run.sampling_rate == 1:  # one curve, which is its own hull
+        np.testing.assert_allclose(removed, alphas, rtol=0.02, atol=1e-4)
 
 
 def test_the_noise_of_a_run_is_bounded_from_above():
