@@ -117,6 +117,20 @@ def test_divergences_bound_what_keeps_them_and_no_more():
     )
 
 
+@pytest.mark.parametrize(("rho", "kappa"), [(0.5, 1e-6), (0.5, 0.1), (4.0, 1e-3), (1e-3, 0.5)])
+def test_the_coin_of_the_lower_end_is_concentrated_at_every_order(rho, kappa):
+    found = bounds.ZeroConcentratedDP(rho).success(math.log(kappa))
+    gamma = math.exp(found.lower)
+    orders = 1.0 + np.geomspace(1e-3, 1e6, 40_001)
+    for p, q in ((gamma, kappa), (kappa, gamma)):
+        falls = orders * math.log(p) + (1 - orders) * math.log(q)
+        other = orders * math.log1p(-p) + (1 - orders) * math.log1p(-q)
+        assert np.all(np.logaddexp(falls, other) / (orders - 1.0) <= rho * orders * (1 + 1e-9))
+    assert found.upper - found.lower < 0.02
+    if kappa == 1e-6:  # an own search over dense orders
+        assert gamma == pytest.approx(1.163408e-4, rel=1e-5)
+
+
 def test_loss_distributions_agree_with_the_run_that_they_are_of():
     run = DPSGD(1.0, 0.1, 10)
     cells = {"value_discretization_interval": 1e-3}

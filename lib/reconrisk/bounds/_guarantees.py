@@ -475,14 +475,10 @@ class RenyiDP:
 
     def _largest(self, log_kappa: float, sign: float) -> float:
         """Return the largest log gamma allowed, with a margin for rounding on one side."""
-        most = self._d * (1.0 + sign * _SLACK) + sign * 1e-11
         kappa = log_kappa - _log_rest(log_kappa)
 
         def is_allowed(gamma: float) -> bool:
-            return all(
-                bool(np.all(_divergence(self._a, p, q) <= most))
-                for p, q in ((gamma, kappa), (kappa, gamma))
-            )
+            return self._allows(gamma, kappa, sign) and self._allows(kappa, gamma, sign)
 
         low, high = kappa, max(kappa, 0.0) + 1.0
         while is_allowed(high):
@@ -496,6 +492,15 @@ class RenyiDP:
             low, high = (middle, high) if is_allowed(middle) else (low, middle)
         # the logarithm of the probability with these log odds
         return max(-float(np.logaddexp(0.0, -(high if sign > 0.0 else low))), log_kappa)
+
+    def _allows(self, p: float, q: float, sign: float) -> bool:
+        """Tell whether coins with these log odds may stand for two adjacent inputs.
+
+        With a margin for rounding: if ``sign`` is -1, they may; if it is 1 and the answer is no,
+        they may not.
+        """
+        most = self._d * (1.0 + sign * _SLACK) + sign * 1e-11
+        return bool(np.all(_divergence(self._a, p, q) <= most))
 
     def delta(self, epsilon: float) -> Enclosure:
         """Enclose the smallest delta at an epsilon."""
@@ -543,9 +548,41 @@ class ZeroConcentratedDP(RenyiDP):
     """
 
     def __init__(self, rho: float) -> None:
-        value = float(arguments.real("rho", rho, 1e-9, 1e6))
-        super().__init__(_ORDERS, value * _ORDERS)
-        self.description = f"{value:g}-zero-concentrated differential privacy"
+        self._rho = float(arguments.real("rho", rho, 1e-9, 1e6))
+        super().__init__(_ORDERS, self._rho * _ORDERS)
+        self.description = f"{self._rho:g}-zero-concentrated differential privacy"
+
+    def _allows(self, p: float, q: float, sign: float) -> bool:
+        return super()._allows(p, q, sign) and (sign > 0.0 or self._allows_all_orders(p, q))
+
+    def _allows_all_orders(self, p: float, q: float) -> bool:
+        """Tell whether the coins are near enough at the orders between and beyond the listed ones.
+
+        Times ``a - 1`` the divergence is convex in the order ``a``: between two orders it is below
+        its chord. Where the chord is too high, the interval is halved.
+        """
+        rho = self._rho * (1.0 - _SLACK)
+        # divergences grow with the order: below the first and above the last
+        if _divergence(_ORDERS[:1], p, q)[0] > rho or abs(p - q) > rho * _ORDERS[-1]:
+            return False
+        ends = np.column_stack([_ORDERS[:-1], _ORDERS[1:]])
+        values = (ends - 1.0) * _divergence(ends, p, q)
+        for _ in range(60):
+            slope = np.diff(values)[:, 0] / np.diff(ends)[:, 0]
+            worst = np.clip(0.5 * (1.0 + slope / rho), ends[:, 0], ends[:, 1])
+            chord = values[:, 0] + slope * (worst - ends[:, 0])
+            high = chord > rho * worst * (worst - 1.0)
+            if not np.any(high):
+                return True
+            ends, values, middle = ends[high], values[high], worst[high]
+            # halves at the middle where the chord is worst at an end
+            middle = np.where((middle > ends[:, 0]) & (middle < ends[:, 1]), middle, ends.mean(1))
+            there = (middle - 1.0) * _divergence(middle, p, q)
+            if np.any(there > rho * middle * (middle - 1.0)):
+                return False
+            ends = np.vstack([np.c_[ends[:, 0], middle], np.c_[middle, ends[:, 1]]])
+            values = np.vstack([np.c_[values[:, 0], there], np.c_[there, values[:, 1]]])
+        return False
 
 
 def _log_rest(log_p: float) -> float:
