@@ -72,6 +72,9 @@ LATE = {
 #: pairs does not tell half from most, nor do 10,000 networks whether 0.307 is "about" 0.32, nor
 #: does a text without units tell whether a loss is the best
 OPEN = {
+    # turns with the grid of noises, which no paper prints
+    "mean_to_extreme/fig4": {"mean_to_extreme/fig4", "A-040"},
+    "ziller2024/fig4": {"B-035"},
     "liu2024/fig2": {"E-018"},
     "liu2024/fig3": {"E-025"},
     "liu2024/alg_reweight": {"E-027"},
