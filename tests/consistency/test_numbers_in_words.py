@@ -53,15 +53,6 @@ def errors_of_the_mean_defended():
     return [f"{part[10]:.4f}", f"{part[512]:.4f}"]
 
 
-def averaged_beside_half_of_the_model_based():
-    losses = recorded("hayes2023/alg_gradient_based", "errors").set_index(["loss", "epsilon"])
-    averaged = losses.loc["eq. (1), averaged L1 distance", 1e3]
-    models = recorded("hayes2023/fig1", "model-based").set_index(["data", "epsilon"])["model-based"]
-    half = models["grey", 1e3] / 2
-    assert abs(averaged["mean"] - half) < 4 * averaged["sem"]
-    return [f"{averaged['mean']:.3f}", f"{averaged['sem']:.3f}", f"{half:.3f}"]
-
-
 def with_and_without_candidates():
     table = recorded("hayes2023/fig8", "success")
     wide = table.pivot(index=["prior size", "epsilon"], columns="attack", values="success")
@@ -189,11 +180,6 @@ def with_a_covariance():
 
 
 SAID = (
-    (
-        DEFENCES,
-        "it leaves {} +- {} at 1,000, half is {}, and fifty digits do not tell them apart",
-        averaged_beside_half_of_the_model_based,
-    ),
     (
         "book/papers/hayes2023.md",
         r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
