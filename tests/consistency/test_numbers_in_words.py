@@ -158,15 +158,6 @@ def beside_print():
 # --- paper E and beyond ------------------------------------------------------------------------
 
 
-def pruning_beside_dropping():
-    pairs = recorded("liu2024/fig3", "equal-loss").query("points == 'ours'").set_index("defence")
-    return f"{pairs.loc['GradDrop', 'smaller']}", f"{pairs.loc['GradDrop', 'pairs']}"
-
-
-def attacked_after_training():
-    return [f"{v:.3f}".lstrip("0") for v in recorded("liu2024/fig3", "after-training")["RMSE"]]
-
-
 def secrets():
     table = recorded("beyond/right_notion", "secrets")
     lower = 1 - table["weighted"] / table["old bound"]
@@ -238,8 +229,6 @@ SAID = (
     (DEFENCES, "without defence ours are up to {} per cent larger", above_print),
     (DEFENCES, "MSEs are up to {} per cent larger here, while VMF's are within {} per cent",
      beside_print),
-    (DEFENCES, "smaller beside dropped entries in {} of {} pairs", pruning_beside_dropping),
-    (DEFENCES, "the error is {} before training and {}, {} and {}", attacked_after_training),
     ("notebooks/beyond/13_right_notion.py", "is a third to two thirds lower", secrets),
     ("book/index.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),
     ("book/tour.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),

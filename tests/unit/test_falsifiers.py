@@ -41,6 +41,7 @@ from companion.study.tables import file_stem
 from companion.study.verdicts import UNJUDGED
 
 EXHIBITS = sorted(all_exhibits())
+DIFFERS = ("differs on stand-in data", "differs")
 
 
 def stored(exhibit):
@@ -55,6 +56,7 @@ LATE = {
     "liu2024/table4": {"E-020"},
     # nor how far one is ahead, nor what matching features gains under noise
     "liu2024/table3": {"E-017"},
+    "liu2024/fig2": {"liu2024/fig2", "E-039"},
     "liu2024/table8": {"E-030"},
     "hayes2023/fig1": {"C-006"},
     # nor a dozen targets whether more than half are recognised
@@ -73,7 +75,10 @@ OPEN = {
     "mean_to_extreme/fig4": {"mean_to_extreme/fig4", "A-040"},
     "ziller2024/fig4": {"B-035"},
     "liu2024/fig2": {"E-018"},
-    "liu2024/fig3": {"E-025"},
+    # networks that have not learnt, readings of an estimator that is not described
+    "liu2024/fig3": {"E-025", "E-026", "E-033", "E-037"},
+    "liu2024/table2": {"liu2024/table2", "E-014", "E-015", "E-E-41"},
+    "liu2024/table3": {"liu2024/table3"},
     "liu2024/alg_reweight": {"E-027"},
     "liu2024/table4": {"liu2024/table4", "E-021"},
     "liu2024/table6": {"liu2024/table6", "E-028", "E-029"},
@@ -135,12 +140,12 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     for tables in (stored(exhibit), record):
         named |= noticed_by_column(module, tables)
         before = statuses(module, World(tables))
-        still = {"not decided"} if tables is not record else {"not decided", "differs"}
+        still = {"not decided"} if tables is not record else {"not decided", *DIFFERS}
         assert {before[target] for target in OPEN[exhibit]} <= still
         for falsifier in falsifiers_of(module):
             after = statuses(module, falsifier.altered(tables))
             for target in OPEN[exhibit].intersection(falsifier.targets):
-                assert after[target] in ("failed", "differs"), falsifier.world
+                assert after[target] in ("failed", *DIFFERS), falsifier.world
     assert OPEN[exhibit] <= named, "no falsifier"
 
 

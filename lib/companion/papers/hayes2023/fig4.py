@@ -157,7 +157,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         differs="" if improves else "Algorithm 3 is neither near the bound nor far ahead.",
         decided_by="the learning rate and the range of epsilon: at epsilon = "
         f"{clipped['epsilon']:g} Algorithm 3 succeeds in {clipped['top']:.2f} where all gradients "
-        f"are clipped and in {last['top']['success']:.2f} at a rate of {rate:g}, the bound is {clipped['bound']:.2f}; "
+        f"are clipped and in {last['top']['success']:.2f} at a rate of {rate:g}, the bound is "
+        f"{clipped['bound']:.2f}; "
         f"up to epsilon = 4 it is {'behind' if crosses else 'not behind'} Algorithm 2",
     )
     yield from shared_by(improved, "E-C-15", "hayes2023/fig4")

@@ -56,7 +56,6 @@ SCENARIOS = (
         "NMI and SSIM that fall as the PSNR does",
         frame("metrics", lambda t: t.assign(nmi=t["psnr"], ssim=t["psnr"])),
         "",
-        "mean_to_extreme/fig4",
         "A-040",
     ),
 )
