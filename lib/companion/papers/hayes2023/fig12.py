@@ -70,6 +70,16 @@ ALTERED = {
     "levels": {"share": "shares of levels"},
     "uniform images": {"images that fit": "numbers of images that fit"},
 }
+SCENARIOS = (
+    scenario(
+        "a printed prior success larger by one unit of its last digit",
+        printed(
+            "hayes2023/fig12",
+            lambda t: t.assign(value=t["value"].replace("9.66e-473", "9.67e-473")),
+        ),
+        "C-048",
+    ),
+)
 
 
 @measurement

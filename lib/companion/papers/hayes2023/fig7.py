@@ -39,6 +39,11 @@ ALTERED = {
 }
 SCENARIOS = (
     scenario(
+        "a network without biases",
+        column("counts", "parameters", lambda c: 7940, "width == 10"),
+        "C-037",
+    ),
+    scenario(
         "output biases that grow with the width",
         frame("counts", lambda t: t.assign(parameters=796 * t["width"])),
         "C-038",
