@@ -31,7 +31,7 @@ PARAMETERS = {
     **BENCH,
     "batch_size": Parameter("int", 4, 4, "2 to 32", "pictures of the traced batches", low=1),
 }
-SETTLES = ("E-E-06", "E-E-07", "E-E-19")
+SETTLES = ("E-040", "E-041", "E-E-06", "E-E-07", "E-E-19")
 
 #: how much better than the reference a reconstruction must be, in dB: half of its error
 RECOVERED = 6.0
@@ -211,6 +211,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         corrected_holds=len(kept) == 2,
         paper=" and ".join(map(str, kept)),
     )
+    statement = "single features of one class are lost, and the space that they span is kept"
+    yield not_run("E-040", statement, "batches in which labels repeat; labels differ here")
+    statement = "a head of random neurons alone degrades the matching of gradients"
+    yield not_run("E-041", statement, "networks with all neurons of the head random")
     inside, outside = _ends(tables)
     yield check(
         "E-E-19",
