@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from companion.study.logic import (
         STANDARD_ERRORS,
+        alike,
         any_of,
         at_least,
         at_most,
@@ -123,6 +124,7 @@ __all__ = [
     "Tables",
     "Verdict",
     "World",
+    "alike",
     "any_of",
     "as_numpy",
     "as_table",

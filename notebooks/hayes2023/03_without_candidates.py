@@ -20,7 +20,8 @@
 # and has no list of candidates: from all privatised gradients, or from the final model alone, it must
 # reconstruct the missing image. The paper attacks MNIST and CIFAR-10; the quick profile attacks
 # images from 5,000 of MNIST's, and small patches of photographs through fixed random features in place of
-# the pretrained network. Where shadow models take part, of which MNIST needs tens of thousands, small
+# the pretrained network. There is a random feature for every value of an image, which determine it; the paper's 640
+# for 3,072 values do not. So what the attack finds in colour says nothing of the paper's network. Where shadow models take part, of which MNIST needs tens of thousands, small
 # handwritten digits stand in. The same reconstructions serve the other figures on this page.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -212,7 +213,8 @@ print(f"by hand: at epsilon = 10 a list of 1,000 digits leaves {left.mean():.2f}
 # the same noise. A bound for unbiased attacks had been read as one for all. And the nearest neighbours'
 # error marks, in the paper's words, a *near-perfect* reconstruction, not the beginning of good ones: of
 # the 1,000 digits of {ref}`Figure 6's record <exhibit-hayes2023-fig6>`, at rate 2, 19 in a hundred are nearest to
-# their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right.
+# their target at $\varepsilon=100$, and all but five at $1{,}000$. So the text is right if that is meant, and
+# Figure 1 by itself does not decide it.
 #
 # One question stays open: the line itself, 0.024. On the 1,000 digits of Figure 1's record equation (1) leaves
 # 0.038 at $\varepsilon=1{,}000$. On fifty the squared distance, the likelihood's own loss, leaves 0.028, and a

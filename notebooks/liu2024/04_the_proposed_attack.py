@@ -59,11 +59,12 @@ study = Study(
 # that we tried one gives the number printed for a single record: whitened weights of the neurons,
 # with two Hermite orders removed (second table). The paper mentions neither, so this is a fit.
 # One network errs alike on all pictures, typically 7 per cent off the mean over networks, so the
-# verdict on a single record averages over 32 of them; the tables show one. The fit does not extend
+# verdict on a single record averages over 32 of them; the tables show one. As the
+# method was published the error is three times as large, so that the table decides nothing. The fit does not extend
 # to larger batches: all rows of the head's gradient separate records of different labels, and with
 # them the error does not grow with the batch at all, whereas
-# {prf:ref}`the bound <prf-liu2024-thm3_1>` grows eightfold. Noise hides the features. Pruning does
-# not: a pruned gradient is still a function of the neurons' responses, and only an attacker who
+# {prf:ref}`the bound <prf-liu2024-thm3_1>` grows eightfold. Noise hides the features. Whether
+# pruning does depends on the reading: a pruned gradient is still a function of the neurons' responses, and only an attacker who
 # discards the zeros loses the span.
 
 # %%
@@ -249,8 +250,9 @@ study.judge(table6, tables)
 # {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
 # Jeon et al., who seek images in the latent space of a pretrained generator and then in its weights
 # ({func}`reconrisk.attacks.generative_attack`). Pretrained weights are not available here. A small
-# decoder, trained on other pictures of the same data set, stands in. Geiping et al.'s attack is here
-# the same run as Table 6's without reweighting and matching; in print the two differ.
+# decoder, trained on other pictures of the same data set, stands in. Geiping et al.'s attack
+# is run as it was published, without the statistics of the batch norms, which the paper grants all attacks: that weakens
+# it, and the comparison decides nothing.
 
 # %%
 from reconrisk.metrics import load_perceptual

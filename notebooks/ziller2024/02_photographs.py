@@ -85,8 +85,8 @@ study.judge(fig1, tables)
 # ### Figure 4: NMI, SSIM and a perceptual distance
 #
 # The same reconstructions, measured by metrics without a bound. The NMI orders all settings as the
-# NCC does and tends to one, as the paper says; its curve over $\sigma$ has another shape and falls
-# where the NCC still stands near one. LPIPS needs a pretrained network;
+# NCC does and tends to one, as the paper says. Over small $\sigma$ it falls where the NCC still stands near
+# one; the grid of noises, which the paper does not print, decides how alike the curves look. LPIPS needs a pretrained network;
 # where its weights are not available, the same code runs on an untrained one, which orders noise
 # levels but does not give LPIPS values.
 

@@ -5,9 +5,9 @@ import pytest
 from companion.study import registry
 from companion.study.recorded import read_recorded
 from companion.study.stored import stored_results
+from companion.study.verdicts import ACCUSING
 
 ROOT = registry.project_root()
-ACCUSING = {"misprint", "differs", "refuted"}
 
 
 @pytest.fixture(scope="module")

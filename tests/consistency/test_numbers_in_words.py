@@ -53,15 +53,6 @@ def errors_of_the_mean_defended():
     return [f"{part[10]:.4f}", f"{part[512]:.4f}"]
 
 
-def averaged_beside_half_of_the_model_based():
-    losses = recorded("hayes2023/alg_gradient_based", "errors").set_index(["loss", "epsilon"])
-    averaged = losses.loc["eq. (1), averaged L1 distance", 1e3]
-    models = recorded("hayes2023/fig1", "model-based").set_index(["data", "epsilon"])["model-based"]
-    half = models["grey", 1e3] / 2
-    assert abs(averaged["mean"] - half) < 4 * averaged["sem"]
-    return [f"{averaged['mean']:.3f}", f"{averaged['sem']:.3f}", f"{half:.3f}"]
-
-
 def with_and_without_candidates():
     table = recorded("hayes2023/fig8", "success")
     wide = table.pivot(index=["prior size", "epsilon"], columns="attack", values="success")
@@ -167,15 +158,6 @@ def beside_print():
 # --- paper E and beyond ------------------------------------------------------------------------
 
 
-def pruning_beside_dropping():
-    pairs = recorded("liu2024/fig3", "equal-loss").query("points == 'ours'").set_index("defence")
-    return f"{pairs.loc['GradDrop', 'smaller']}", f"{pairs.loc['GradDrop', 'pairs']}"
-
-
-def attacked_after_training():
-    return [f"{v:.3f}".lstrip("0") for v in recorded("liu2024/fig3", "after-training")["RMSE"]]
-
-
 def secrets():
     table = recorded("beyond/right_notion", "secrets")
     lower = 1 - table["weighted"] / table["old bound"]
@@ -189,11 +171,6 @@ def with_a_covariance():
 
 
 SAID = (
-    (
-        DEFENCES,
-        "it leaves {} +- {} at 1,000, half is {}, and fifty digits do not tell them apart",
-        averaged_beside_half_of_the_model_based,
-    ),
     (
         "book/papers/hayes2023.md",
         r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
@@ -252,8 +229,6 @@ SAID = (
     (DEFENCES, "without defence ours are up to {} per cent larger", above_print),
     (DEFENCES, "MSEs are up to {} per cent larger here, while VMF's are within {} per cent",
      beside_print),
-    (DEFENCES, "smaller beside dropped entries in {} of {} pairs", pruning_beside_dropping),
-    (DEFENCES, "the error is {} before training and {}, {} and {}", attacked_after_training),
     ("notebooks/beyond/13_right_notion.py", "is a third to two thirds lower", secrets),
     ("book/index.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),
     ("book/tour.md", r"the error at $\sigma=0.1$ is {} times smaller", with_a_covariance),

@@ -41,6 +41,7 @@ from companion.study.tables import file_stem
 from companion.study.verdicts import UNJUDGED
 
 EXHIBITS = sorted(all_exhibits())
+DIFFERS = ("differs on stand-in data", "differs")
 
 
 def stored(exhibit):
@@ -55,13 +56,11 @@ LATE = {
     "liu2024/table4": {"E-020"},
     # nor how far one is ahead, nor what matching features gains under noise
     "liu2024/table3": {"E-017"},
+    "liu2024/fig2": {"liu2024/fig2", "E-039"},
     "liu2024/table8": {"E-030"},
-    "hayes2023/fig1": {
-        *("hayes2023/fig1a", "hayes2023/fig1b"),
-        "C-006",
-    },
+    "hayes2023/fig1": {"C-006"},
     # nor a dozen targets whether more than half are recognised
-    "hayes2023/fig6": {"C-003", "C-004"},
+    "hayes2023/fig6": {"C-003"},
     # three batches of a part of MNIST do not tell fifteen from thirteen per cent
     "biswas2024/fig3": {"biswas2024/fig3", "D-026"},
     # nor, of eight records, whether less or more than a fifth of the error is left
@@ -72,15 +71,27 @@ LATE = {
 #: pairs does not tell half from most, nor do 10,000 networks whether 0.307 is "about" 0.32, nor
 #: does a text without units tell whether a loss is the best
 OPEN = {
+    # turns with the grid of noises, which no paper prints
+    "mean_to_extreme/fig4": {"mean_to_extreme/fig4", "A-040"},
+    "ziller2024/fig4": {"B-035"},
     "liu2024/fig2": {"E-018"},
-    "liu2024/fig3": {"E-025"},
+    # networks that have not learnt, readings of an estimator that is not described
+    "liu2024/fig3": {"E-025", "E-026", "E-033", "E-037"},
+    "liu2024/table2": {"liu2024/table2", "E-014", "E-015", "E-E-41"},
+    "liu2024/table3": {"liu2024/table3"},
     "liu2024/alg_reweight": {"E-027"},
     "liu2024/table4": {"liu2024/table4", "E-021"},
     "liu2024/table6": {"liu2024/table6", "E-028", "E-029"},
     "liu2024/table7": {"liu2024/table7", "E-034"},  # the record decides the first: it differs
     "liu2024/table8": {"liu2024/table8"},
     "hayes2023/alg_gradient_based": {"C-007"},
-    "hayes2023/fig1": {"C-002"},
+    # the weight of a distance, what it is to perform well; features that determine the image
+    "hayes2023/fig1": {"C-002", "hayes2023/fig1", "hayes2023/fig1a", "hayes2023/fig1b"},
+    "hayes2023/fig6": {"hayes2023/fig6", "hayes2023/fig6b", "C-004"},
+    "hayes2023/fig12": {"hayes2023/fig12b"},
+    # learning rates and ranges of epsilon, which records are meant
+    "hayes2023/fig4": {"hayes2023/fig4", "C-024", "E-C-15"},
+    "hayes2023/fig3": {"C-030"},
     "hayes2023/fig5": {"C-026"},
 }
 
@@ -129,12 +140,12 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     for tables in (stored(exhibit), record):
         named |= noticed_by_column(module, tables)
         before = statuses(module, World(tables))
-        still = {"not decided"} if tables is not record else {"not decided", "differs"}
+        still = {"not decided"} if tables is not record else {"not decided", *DIFFERS}
         assert {before[target] for target in OPEN[exhibit]} <= still
         for falsifier in falsifiers_of(module):
             after = statuses(module, falsifier.altered(tables))
             for target in OPEN[exhibit].intersection(falsifier.targets):
-                assert after[target] in ("failed", "differs"), falsifier.world
+                assert after[target] in ("failed", *DIFFERS), falsifier.world
     assert OPEN[exhibit] <= named, "no falsifier"
 
 

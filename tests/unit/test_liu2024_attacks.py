@@ -135,7 +135,7 @@ def test_units_of_the_rmse_are_found():
 
 @pytest.mark.parametrize(
     ("larger", "status"),
-    [(1.0, "holds on stand-in data"), (1.2, "not decided"), (3.0, "differs")],
+    [(1.0, "holds on stand-in data"), (1.2, "not decided"), (3.0, "differs on stand-in data")],
 )
 def test_clipping_that_changes_errors_beyond_their_scatter_differs(larger, status):
     clipped = column("ours", "RMSE", lambda c: larger * c, "defence == 'GradClip'")

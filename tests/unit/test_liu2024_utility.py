@@ -265,7 +265,8 @@ def test_two_networks_do_not_decide_the_error_of_a_single_record():
         return next(table2.judge(altered(record, {"networks": networks}))).status
 
     assert status(0.165, 0.180) == "not decided"
-    assert status(*[0.165, 0.180] * 16) == "reproduced"
+    # nor do 32 decide it while another reading, the published one, gives three times the error
+    assert status(*[0.165, 0.180] * 16) == "not decided"
     assert status(*[0.200, 0.210] * 16) == "failed"
 
 
@@ -322,7 +323,7 @@ def test_the_trade_off_is_judged_and_drawn(trade_off):
     assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
     assert found["E-033"] == {"not decided"}
     assert found["E-025"] == {"reproduced", "not decided"}
-    assert found["E-026"] == found["E-037"] == {"reproduced", "differs"}
+    assert found["E-026"] == found["E-037"] == {"reproduced", "not decided"}
     assert len(fig3.draw(trade_off).axes) == 9
     assert "GradClip" in described(fig3, trade_off)["alt"]
 
@@ -342,7 +343,20 @@ def test_pruning_is_said_to_cost_more_only_beyond_the_errors(trade_off):
 
     # four standard errors of a difference: 0.57
     assert judged(0.5) == {"reproduced", "not decided"}
-    assert judged(0.6) == {"reproduced", "differs"}
+    assert judged(0.6) == {"reproduced", "differs on stand-in data"}
+
+
+def test_equal_losses_decide_nothing_where_most_losses_are_equal(trade_off):
+    """With every loss the same, pruning beside dropping is a comparison that reads no loss."""
+
+    def judged(change) -> set[str]:
+        ours = trade_off["ours"]
+        ours = ours.assign(loss=change(ours["loss"]))
+        frames = {**trade_off.frames, "ours": ours}
+        return statuses(dataclasses.replace(trade_off, frames=frames))["E-026"]
+
+    assert judged(lambda loss: 0 * loss + 1) == {"reproduced", "not decided"}
+    assert judged(lambda loss: loss**20) != {"reproduced", "not decided"}
     assert fig3._mostly(14, 21) is True
     assert fig3._mostly(11, 21) is None
     assert fig3._mostly(1, 21) is False

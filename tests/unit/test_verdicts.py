@@ -39,7 +39,7 @@ def test_a_statement_that_does_not_hold_fails_with_both_values():
 
 def test_a_known_difference_needs_its_reason_and_must_persist():
     verdict = check("A-001", False, "it holds", differs="other networks", stand_in=True)
-    assert (verdict.status, verdict.why) == ("differs", "other networks")
+    assert (verdict.status, verdict.why) == ("differs on stand-in data", "other networks")
     assert re.search(
         "holds after all", _told(check("A-001", True, "it holds", differs="other networks"))
     )
@@ -184,10 +184,11 @@ def test_every_kind_of_verdict_follows_the_one_rule_of_data(origin, status, on):
     compared = compare("A-001", "it is 1", [1.0], [1.0], ["1.0"], stand_in=origin)
     assert {(v.status, v.on) for v in (held, compared)} == {(status, on)}
     differing = check("A-001", False, "it holds", stand_in=origin, differs="it is so")
-    assert (differing.status, differing.on) == ("differs", on)
+    differs = "differs on stand-in data" if origin else "differs"
+    assert (differing.status, differing.on) == (differs, on)
     # data that stand in cannot refute; a part of the paper's can
     refuted = refute("E-A-02", "", holds=False, corrected_holds=True, stand_in=origin)
-    assert (refuted.status, refuted.on) == ("differs" if origin else "refuted", on)
+    assert (refuted.status, refuted.on) == (differs if origin else "refuted", on)
     assert check("A-001", False, "it holds", stand_in=origin).status == "failed"
     assert origin.whole == (not on and status == "reproduced")
 
@@ -258,15 +259,28 @@ def test_failed_verdicts_raise_unless_a_run_must_end_with_its_tables():
         raise_failed([bad])
 
 
+def test_a_false_statement_is_told_as_the_papers_and_never_as_a_fact():
+    """Else a line "every number is even (ours: 3)" reads as if we said so."""
+    false = check("A-001", False, "all are even", differs="three is not")
+    assert (false.told, false.reason) == ("The paper: all are even", "Here: three is not")
+    open_ = check("A-001", None, "all are even", decided_by="more numbers")
+    assert (open_.told, open_.reason) == ("The paper: all are even", "Here: needs more numbers")
+    true = check("A-001", True, "all are even")
+    assert (true.told, true.reason) == ("all are even", "")
+
+
 def test_on_a_users_images_nothing_fails_and_both_values_are_said():
     off = on_images(check("A-001", False, "it holds", ours="1", paper="2"))
-    assert (off.status, off.why) == ("differs", "on the images given, does not hold")
+    assert (off.status, off.why) == (
+        "differs on stand-in data",
+        "on the images given, does not hold",
+    )
     assert (off.ours, off.paper) == ("1", "2")
     assert on_images(check("A-001", True, "it holds")).status == "holds on stand-in data"
     held = on_images(check("A-001", True, "it holds", differs="other networks"))
     assert (held.status, held.why) == ("holds on stand-in data", "")
     known = on_images(check("A-001", False, "it holds", differs="other networks"))
-    assert (known.status, known.why) == ("differs", "other networks")
+    assert (known.status, known.why) == ("differs on stand-in data", "other networks")
     wrong = on_images(refute("E-A-03", holds=False, corrected_holds=False))
     assert wrong.why == "on the images given, the corrected statement fails"
     right = on_images(refute("E-A-03", holds=True, corrected_holds=True))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from companion.study import registry
 from companion.study.typeset import typeset
-from companion.study.verdicts import STATUSES
+from companion.study.verdicts import ACCUSING, STATUSES
 
 __all__ = [
     "OPENED",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 #: verdicts to look at: their folds are open
-OPENED = frozenset({"misprint", "differs", "refuted", "failed"})
+OPENED = frozenset({*ACCUSING, "failed"})
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
 _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")

@@ -321,9 +321,9 @@ def _evidence(verdicts: Iterable[Verdict], said: Sequence[str] = ()) -> str:
         if v.statement in said:
             paragraphs += [numbers] if numbers else []
         else:
-            paragraphs.append(escape(v.statement) + (f" ({numbers})" if numbers else ""))
+            paragraphs.append(escape(v.told) + (f" ({numbers})" if numbers else ""))
         if v.why and v.why not in said:
-            paragraphs.append(f"*{escape(v.why)}*")
+            paragraphs.append(f"*{escape(v.reason)}*")
         if v.notices:
             paragraphs.append(f"Would have noticed: {escape(v.notices)}.")
     return "\n\n".join(paragraphs)

@@ -270,8 +270,9 @@ def _comparison(shown: Shown, everything: Gallery) -> str:
         for label, text in (("here", worst.ours), ("paper", worst.paper))
         if text
     )
-    sentence = escape(worst.statement[:1].upper() + worst.statement[1:]).rstrip(".")
-    return f"{sentence}" + (f" ({values})." if values else ".")
+    sentence = escape(worst.told[:1].upper() + worst.told[1:]).rstrip(".")
+    sentence += f" ({values})." if values else "."
+    return f"{sentence} {escape(worst.reason)}" if worst.why and not values else sentence
 
 
 def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
@@ -346,7 +347,7 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
         exhibit = find_exhibit(shown.exhibit)
     except KeyError:
         return "\n".join([*lines, "::::"])
-    lines += [_another(exhibit), _parameters(exhibit)]
+    lines += [_another(exhibit), _parameters(exhibit), _choices(exhibit)]
     if seconds is not None:
         lines += [f"The run shown took {duration(seconds)}.", ""]
     return "\n".join([*lines, _paper_profile(exhibit), "", "::::", "", *_source_of(exhibit, where)])
@@ -388,6 +389,12 @@ def _parameters(exhibit: Exhibit) -> str:
     ]
     header = ("Parameter", "quick", "paper", "printed", "Meaning")
     return list_table(header, rows, widths=(18, 14, 14, 24, 30), classes="parameters")
+
+
+def _choices(exhibit: Exhibit) -> str:
+    """Return what had to be chosen, in one paragraph; a verdict that turns on it is not decided."""
+    chosen = "; ".join(f"{escape(name)} ({escape(w)})" for name, w in exhibit.choices.items())
+    return f"Chosen, not printed: {chosen}.\n" if chosen else ""
 
 
 def _paper_profile(exhibit: Exhibit) -> str:

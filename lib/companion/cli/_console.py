@@ -19,6 +19,7 @@ _STYLES = {
     "holds on stand-in data": "cyan",
     "not run here": "yellow",
     "not decided": "yellow",
+    "differs on stand-in data": "magenta",
     "differs": "magenta",
     "refuted": "blue",
     "misprint": "blue",
@@ -43,7 +44,7 @@ def print_verdicts(verdicts: Iterable[Verdict]) -> None:
             (
                 v.target,
                 status_text(v.status, v.outcome),
-                v.statement + (f"\n{v.why}" if v.why else ""),
+                v.told + (f"\n{v.reason}" if v.why else ""),
                 v.ours,
                 "\n".join(filter(None, [v.paper, v.tolerance and f"within {v.tolerance}"])),
             )

@@ -5,9 +5,10 @@ there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``); and `
 words say what the alternative text read off the figure cannot.
 ``ALTERED`` names the columns whose changes a verdict must notice
 (:mod:`~companion.study.perturbations`); ``SCENARIOS`` and ``FALSIFIERS`` are altered tables on
-which verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``SHOWN`` names the
-tables that a page prints, ``THUMBNAIL`` the part of a figure that the gallery shows if the whole
-would be too small; ``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs.
+which verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``CHOICES`` names what
+the paper does not print, with the range that it could have. ``SHOWN`` names the tables that a page
+prints, ``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
+``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs.
 Files are found by name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
 """
 
@@ -91,6 +92,11 @@ class Exhibit:
     def module(self) -> str:
         """The full name of its module."""
         return self.file.__name__
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What the paper does not print and had to be chosen, with the range that it could have."""
+        return getattr(self.file, "CHOICES", {})
 
     @property
     def shown(self) -> tuple[str, ...]:

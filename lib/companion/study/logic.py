@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 __all__ = [
     "STANDARD_ERRORS",
+    "alike",
     "any_of",
     "at_least",
     "at_most",
@@ -62,6 +63,20 @@ def negate(held: object) -> bool | None:
     (False, True, None)
     """
     return None if held is None else not held
+
+
+def alike(*held: object) -> bool | None:
+    """Return what a statement is at every end of a choice; None if it turns between them.
+
+    For what a paper does not print and we had to choose: a verdict that turns within the range that
+    the choice could have is ours, not the paper's.
+
+    Examples
+    --------
+    >>> alike(True, True), alike(False, False), alike(True, False), alike(True, None)
+    (True, False, None, None)
+    """
+    return settle(all(held), possibly=any(one is None or one for one in held))
 
 
 def settle(surely: object, possibly: object) -> bool | None:

@@ -145,10 +145,10 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
             if value
         )
         lines.append(
-            f"  {', '.join(targets)}: {v.outcome}: {v.statement}" + (f" ({values})" * bool(values))
+            f"  {', '.join(targets)}: {v.outcome}: {v.told}" + (f" ({values})" * bool(values))
         )
         if v.why:
-            lines.append(f"      {v.why}")
+            lines.append(f"      {v.reason}")
         if v.notices:
             lines.append(f"      would have noticed: {v.notices}")
     return lines + [f"  data {name}: {known}" for name, known in result["digests"].items()]
@@ -160,11 +160,9 @@ def is_text_of(text: str, result: Mapping[str, Any]) -> bool:
 
 
 def _row(targets: Iterable[str], verdict: Verdict) -> str:
-    cells = [
-        html.escape(typeset(part)) for part in (verdict.statement, verdict.ours, verdict.paper)
-    ]
+    cells = [html.escape(typeset(part)) for part in (verdict.told, verdict.ours, verdict.paper)]
     if verdict.why:
-        cells[0] += f'<div class="why">{html.escape(typeset(verdict.why))}</div>'
+        cells[0] += f'<div class="why">{html.escape(typeset(verdict.reason))}</div>'
     if verdict.notices:
         cells[0] += (
             f'<div class="why notices">would have noticed: {html.escape(typeset(verdict.notices))}'

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from companion.study import registry
 from companion.study.results import RESULT_MIME
-from companion.study.verdicts import STATUSES, UNJUDGED, Verdict, overall
+from companion.study.verdicts import ACCUSING, STATUSES, UNJUDGED, Verdict, overall
 
 __all__ = [
     "EXHIBIT_TAG",
@@ -35,7 +35,7 @@ __all__ = [
 #: a cell tagged ``exhibit:<id>`` makes that exhibit.
 EXHIBIT_TAG = "exhibit:"
 #: the statuses that need a reason.
-_EXPLAINED = {"misprint", "differs", "refuted", *UNJUDGED}
+_EXPLAINED = {*ACCUSING, *UNJUDGED}
 #: statuses that no notebook may hold: nothing was judged, or the run should have stopped.
 _NEVER_STORED = {"pending", "failed"}
 

@@ -20,6 +20,7 @@ from companion.study.logic import STANDARD_ERRORS
 from companion.study.tables import Origin
 
 __all__ = [
+    "ACCUSING",
     "STANDARD_ERRORS",
     "STATUSES",
     "UNJUDGED",
@@ -45,6 +46,7 @@ STATUSES = (
     "not run here",
     "not decided",
     "misprint",
+    "differs on stand-in data",
     "differs",
     "refuted",
     "pending",
@@ -53,6 +55,8 @@ STATUSES = (
 
 #: those that say nothing of the paper
 UNJUDGED = ("not run here", "not decided")
+#: those that hold something against it: each comes with a defence
+ACCUSING = ("misprint", "differs on stand-in data", "differs", "refuted")
 
 
 class VerdictError(AssertionError):
@@ -74,7 +78,7 @@ class Verdict:
     ours, paper, tolerance : str
         The numbers compared (rounded to what they support), and the allowed difference.
     why : str
-        For *misprint*, *differs*, *refuted* and *failed*: the reason, or the corrected statement.
+        For those in ``ACCUSING`` and *failed*: the reason, or the corrected statement.
         For *not run here* and *not decided*: what is needed.
     erratum : str
         Id of the erratum that explains it, if there is one.
@@ -99,6 +103,21 @@ class Verdict:
     def outcome(self) -> str:
         """The status, with the part of the data that it holds for."""
         return f"{self.status} on {self.on}" if self.on else self.status
+
+    @property
+    def told(self) -> str:
+        """The statement; one that is no fact is said to be the paper's."""
+        return f"The paper: {self.statement}" if self.in_doubt else self.statement
+
+    @property
+    def reason(self) -> str:
+        """The reason; beside a statement of the paper's it is said to be ours."""
+        return f"Here: {self.why}" if self.why and self.in_doubt else self.why
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the statement is false here, or undecided."""
+        return self.status in (*ACCUSING, "not decided")
 
     def as_dict(self) -> dict[str, str]:
         """Return the fields by name."""
@@ -147,13 +166,15 @@ def on_images(verdict: Verdict) -> Verdict:
     """Return the verdict for a run on a user's own images.
 
     A paper's statement on its own data need not hold there. If it does, the verdict is *holds on
-    stand-in data*, even where the paper's data were known to differ; if not, *differs*.
+    stand-in data*, even where the paper's data were known to differ; if not, *differs on stand-in
+    data*.
     """
     if verdict.status == "reproduced" or verdict.why.startswith((_HOLDS_AFTER_ALL, _PRINTED_HOLDS)):
         return replace(verdict, status="holds on stand-in data", why="")
-    if verdict.status == "failed":
-        return replace(verdict, status="differs", why=f"on the images given, {verdict.why}")
-    return verdict
+    if verdict.status not in ("failed", "differs"):
+        return verdict
+    why = f"on the images given, {verdict.why}" if verdict.status == "failed" else verdict.why
+    return replace(verdict, status="differs on stand-in data", why=why)
 
 
 def check(
@@ -185,7 +206,7 @@ def check(
         where they were not the paper's, and says what part of the paper's data was used.
     differs : str
         If given, the reason why the statement is known not to hold here; the verdict is *differs*
-        when ``holds`` is false, and *failed* if it is true.
+        (*on stand-in data*, where they were used) when ``holds`` is false, *failed* if it is true.
     erratum : str
         Id of the erratum that explains why it does not hold.
     decided_by : str
@@ -202,10 +223,16 @@ def check(
         status, why = "failed", f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
     elif holds:
         status, why = ("holds on stand-in data" if stand_in else "reproduced"), ""
+    elif differs:
+        status, why = _differs(stand_in), differs
     else:
-        status, why = ("differs", differs) if differs else ("failed", "does not hold")
+        status, why = "failed", "does not hold"
     part = _part(stand_in)
     return Verdict(target, status, statement, ours, paper, tolerance, why, erratum, on=part)
+
+
+def _differs(stand_in: bool | Origin) -> str:
+    return "differs on stand-in data" if stand_in else "differs"
 
 
 def _part(stand_in: bool | Origin) -> str:
@@ -328,7 +355,7 @@ def refute(
         The corrected statement, if no erratum has it.
     stand_in : bool or Origin
         True if the statement is about data or networks that were not run: they cannot refute it,
-        the verdict is *differs*.
+        the verdict is *differs on stand-in data*.
 
     Returns
     -------
@@ -347,7 +374,7 @@ def refute(
     status = "misprint" if row and row.weight == "misprint" else "refuted"
     return Verdict(
         target,
-        "differs" if stand_in else status,
+        _differs(stand_in) if stand_in else status,
         statement,
         ours,
         paper,

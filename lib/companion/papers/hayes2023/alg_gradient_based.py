@@ -72,6 +72,18 @@ ALTERED = {
     "log ratio": {"mean": "logarithms of the errors' ratio"},
     "search": {"read off": "shares of labels read off"},
 }
+SCENARIOS = (
+    scenario(
+        "nine labels tried",
+        column("search", "candidates searched", lambda c: 0.9 * c),
+        "C-035",
+    ),
+    scenario(
+        "a printed factor of nine",
+        printed("hayes2023/text", lambda t: t.assign(value=t["value"].replace("10", "9"))),
+        "C-035",
+    ),
+)
 
 
 @measurement

@@ -44,6 +44,7 @@ PARAMETERS = {
         low=0.0,
     ),
 }
+CHOICES = informed.CHOICES
 SETTLES = (
     *(f"hayes2023/fig12{panel}" for panel in "abcd"),
     *("C-048", "C-049", "C-050", "E-C-04"),
@@ -69,6 +70,16 @@ ALTERED = {
     "levels": {"share": "shares of levels"},
     "uniform images": {"images that fit": "numbers of images that fit"},
 }
+SCENARIOS = (
+    scenario(
+        "a printed prior success larger by one unit of its last digit",
+        printed(
+            "hayes2023/fig12",
+            lambda t: t.assign(value=t["value"].replace("9.66e-473", "9.67e-473")),
+        ),
+        "C-048",
+    ),
+)
 
 
 @measurement
@@ -207,7 +218,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     for (which, curves), pictures in zip(PANELS, "cd", strict=True):
         stand_in = informed.stands_in(tables, which)
         own = table[table["data"] == which]
-        yield _later_with_share(f"hayes2023/fig12{curves}", own, stand_in)
+        yield _later_with_share(f"hayes2023/fig12{curves}", tables, own, which)
         yield _resembles(
             f"hayes2023/fig12{pictures}", tables, [which], "at least 60% fit", NEARER, stand_in
         )
@@ -248,20 +259,22 @@ def _resembles(
     return check(target, share < least, statement, ours=f"{share:.2%}", stand_in=stand_in)
 
 
-def _later_with_share(target: str, table: pd.DataFrame, stand_in: Origin) -> Verdict:
+def _later_with_share(target: str, tables: Tables, table: pd.DataFrame, which: str) -> Verdict:
     """The attack needs a larger epsilon for a larger rho."""
     wide = table.pivot_table(index="epsilon", columns="rho", values="success")
     ordered = (wide.diff(axis=1).iloc[:, 1:] <= 0).all(axis=None)
     strict, loose = wide[wide.columns.max()].to_numpy(), wide[wide.columns.min()].to_numpy()
     above = int((table["low"] > table["bound"] + 1e-9).sum())
+    later = ordered and loose[-1] > 0.9 and loose[0] < 0.1 and bool((strict < loose).any())
     return check(
         target,
-        ordered and loose[-1] > 0.9 and loose[0] < 0.1 and (strict < loose).any(),
+        informed.unless_injective(tables, which, later),
         "the attack fails at the smallest epsilon and succeeds at the largest for rho = 0.6, and "
         "needs a larger epsilon for a larger rho",
         ours=f"significantly above the bound for uniform images at {above} of {len(table)} "
         "settings",
-        stand_in=stand_in,
+        stand_in=informed.stands_in(tables, which),
+        decided_by=informed.NEEDS_NETWORK,
     )
 
 

@@ -28,6 +28,13 @@ ALTERED = {
     "bound": {("gamma from", "gamma to"): "bounds"},
     "attack": {"success": ("successes", at("q == q.max()", "successes at the largest q"))},
 }
+SCENARIOS = (
+    scenario(
+        "small and large epsilon exchanged for the bound",
+        frame("bound", lambda t: t.assign(epsilon=t["epsilon"].max() / t["epsilon"])),
+        "C-053",
+    ),
+)
 
 
 @measurement

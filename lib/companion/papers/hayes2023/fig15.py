@@ -1,5 +1,6 @@
 """Figure 15: the bound along the curves of equal epsilon, for several epsilons and prior sizes."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,18 +10,23 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import *
 from companion.papers.hayes2023 import equal_epsilon_curves as curves
+from companion.papers.hayes2023.equal_epsilon import DELTA
 
 PARAMETERS = {
     "epsilons": curves.EPSILONS,
     "rates": curves.rates(curves.COARSE, curves.FINE, "q, where the bound is computed"),
     "steps": curves.STEPS,
 }
-SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054")
-
+SETTLES = (*(f"_prior{n}" for n in curves.PRIOR_SIZES), "C-054", "C-058")
+#: how near the printed approximation of epsilon must come, relative, and where
+NEAR, SMALL_EPSILON, LARGE_RATE = 0.15, 1, 0.1
 
 ALTERED = {
     "bound": {
-        "sigma": at("q > 0.98", "noise multipliers at q = 0.99"),
+        "sigma": (
+            at("q > 0.98", "noise multipliers at q = 0.99"),
+            at("epsilon == 1", "noise multipliers at epsilon = 1"),
+        ),
         ("gamma from", "gamma to"): (
             "bounds",
             at("q > 0.98", "bounds at q = 0.99"),
@@ -63,6 +69,23 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         )
         yield from shared_by(grows, "hayes2023/fig15")
     yield _caption_values(bound)
+    yield _approximation(bound, tables.parameters.steps)
+
+
+def _approximation(bound: pd.DataFrame, steps: int) -> Verdict:
+    """C-058: the order that Section 2 gives epsilon, beside the certified one."""
+    runs = bound.drop_duplicates(["epsilon", "q"])
+    share = runs["q"] * math.sqrt(steps * math.log(1 / DELTA)) / runs["sigma"] / runs["epsilon"]
+    meant = (runs["epsilon"] <= SMALL_EPSILON) & (runs["q"] >= LARGE_RATE)
+    return check(
+        "C-058",
+        meant.any() and (share[meant] - 1).abs().max() < NEAR and share.max() < 1,
+        f"q sqrt(T log(1/delta)) / sigma is epsilon to within {NEAR:.0%} up to epsilon = "
+        f"{SMALL_EPSILON} and from q = {LARGE_RATE:g} on; elsewhere it is too small",
+        ours=f"{share[meant].min():.2f} to {share[meant].max():.2f} of epsilon there, "
+        f"{share.min():.2f} at least",
+        tolerance=f"{NEAR:.0%}",
+    )
 
 
 def _caption_values(bound: pd.DataFrame) -> Verdict:

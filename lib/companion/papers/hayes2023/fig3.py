@@ -38,6 +38,10 @@ PARAMETERS = {
     ),
     "accuracy_epsilons": runs.epsilons((10, 100), (10, 32, 100, 1000), "at least 10"),
 }
+CHOICES = {
+    "accuracy": "on the training records or on a test set; the text does not say",
+    "accuracy_learning_rates": "swept between .001 and 100; which were best is not printed",
+}
 SETTLES = ("C-021", "C-022", "C-023", "C-030", "C-034")
 
 #: smallest rise of the gap between the smallest and the largest prior, at epsilon above 10: a tenth
@@ -242,11 +246,12 @@ def _accuracy(tables: Tables) -> Verdict:
     table = tables["accuracy"]
     best = table.groupby("epsilon")[["training accuracy", "test accuracy"]].max()
     slow = table[table["learning_rate"] <= tables.parameters.learning_rate]
+    above = alike(*(best > 0.9).all())
     return check(
         "C-030",
-        (best > 0.9).all().any(),
+        above,
         "at the best learning rate the models' accuracy exceeds 90% for epsilon >= 10, on the "
-        "training records or on the test set: the text does not say which",
+        "training records as on the test set",
         ours=", ".join(
             f"{row['training accuracy']:.0%} at epsilon = {epsilon:g} (on the test set "
             f"{row['test accuracy']:.0%})"
@@ -255,6 +260,10 @@ def _accuracy(tables: Tables) -> Verdict:
         + f"; where nearly all gradients are still clipped: {slow['training accuracy'].max():.0%}",
         paper="over 90%",
         stand_in=tables.stand_in,
+        differs="" if above else "The accuracy stays below 90% on both.",
+        decided_by="which records are meant: at the best rate "
+        f"{best['training accuracy'].min():.0%} on the training records, "
+        f"{best['test accuracy'].min():.0%} on the test set",
     )
 
 

@@ -126,6 +126,22 @@ COLOUR_PARAMETERS = {
 }
 
 
+#: what the exhibits that attack images without candidates had to choose
+CHOICES = {
+    "weight of the L1 distance in eq. (1)": "a sum over coordinates as printed, or divided by "
+    "the clipping norm, or averaged: C-007 compares them",
+    "grey_training_rate, colour_training_rate": "swept from 0.001 to 100 for each epsilon, "
+    "and the choices are not printed; one rate here",
+    "to perform well": "no number is printed: from better than the mean image to as near as "
+    "nearest neighbours are",
+}
+#: what would decide what the colour images show
+NEEDS_NETWORK = (
+    "the paper's pretrained network: its 640 features do not determine an image of 3,072 values; "
+    "the stand-in has a feature for every value, from which the image follows"
+)
+
+
 def require(study: Context, **needed: Iterable[float]) -> None:
     """Refuse, before hours are spent, lists without the values that an exhibit is judged at."""
     for name, values in needed.items():
@@ -371,6 +387,19 @@ def describe_attacked(found: Mapping[str, Attacked]) -> str:
         what = f"{count:,} {of}{a.images.name}, {dimension:,} values each"
         parts.append(what + (f", through {a.feature_map}" if a.feature_map else ""))
     return "Gradient-based attack with eq. (1) on " + "; ".join(parts) + "."
+
+
+def unless_injective(tables: Tables, which: str, held: bool | None) -> bool | None:
+    """Return what was found, undecided if it holds because the features determine the images.
+
+    The paper's network has fewer features than values. With a quarter as many as values the attack
+    on the quick run's colour images has the mean image's error however large epsilon is. An attack
+    that fails although the map is injective would speak against the paper.
+    """
+    count = stand_in_network(tables).partition(" ")[0]
+    values = 3 * int(tables.parameters.side) ** 2
+    injective = which == COLOUR and bool(count) and int(count) >= values
+    return settle(False, held is None or held) if injective else held
 
 
 def stands_in(tables: Tables, which: str) -> Origin:

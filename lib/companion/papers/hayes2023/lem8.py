@@ -21,6 +21,12 @@ ALTERED = {
         "Remark 3": "least probabilities over all events",
     }
 }
+SCENARIOS = (
+    scenario(
+        "events alone give a convex function as well",
+        column("pairs", "events, above a chord", lambda c: 0 * c),
+    ),
+)
 
 
 @measurement

@@ -26,6 +26,10 @@ SHOWN = ("runs",)
 ALTERED = {"finite pairs": {"tests, below a chord": "depths of tests below a chord"}}
 SCENARIOS = (
     scenario(
+        "events alone are concave as well",
+        column("finite pairs", "events, below a chord", lambda c: 0 * c),
+    ),
+    scenario(
         "runs whose gamma is {} lower between two values of kappa",
         column("heights", "least height above a chord", lambda c, by: c - by),
         unit="",

@@ -66,6 +66,13 @@ ALTERED = {
         )
     },
 }
+SCENARIOS = (
+    scenario(
+        "N' ratios above the printed threshold",
+        column("thresholds", "ratios above", lambda c: c[::-1].to_numpy()),
+        "E-C-08",
+    ),
+)
 
 
 @measurement

@@ -56,6 +56,11 @@ ALTERED = {
 }
 SCENARIOS = (
     scenario(
+        "a printed error of Robbing the Fed larger at one threshold",
+        column("printed", "RMSE", lambda c: c + 0.01, _ONE_THRESHOLD),
+        "E-022",
+    ),
+    scenario(
         "two more attacks that make no error larger",
         column("printed", "RMSE", lambda c: 0.0, "attack in ('Robbing The Fed', 'CPA')"),
         "E-E-01",

@@ -48,6 +48,16 @@ ALTERED = {
 }
 SCENARIOS = (
     scenario(
+        "gradient inversion is that attack here, too",
+        frame(_BESIDE, lambda t: t.assign(**{"RMSE of inversion": t["RMSE"]})),
+        "E-E-02",
+    ),
+    scenario(
+        "other numbers in Table 6",
+        printed("liu2024/table6", lambda t: t.assign(value=t["value"].astype(float) + 1)),
+        "E-E-02",
+    ),
+    scenario(
         "a cell of Table 8 larger by one unit of the last digit",
         column("printed", "RMSE", lambda c: c + 0.01, "setting == 'GradClip C=2'"),
         "E-023",

@@ -38,6 +38,18 @@ PARAMETERS = {
 }
 SETTLES = ("E-004",)
 ALTERED = {"bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}}
+SCENARIOS = (
+    scenario(
+        "an exact bound that is the loosened one",
+        frame("bounds", lambda t: t.assign(exact=t["loosened"])),
+        "E-004",
+    ),
+    scenario(
+        "a loosened bound that grows with the batch size",
+        frame("bounds", lambda t: t.assign(loosened=t["loosened"] * _batch(t))),
+        "E-004",
+    ),
+)
 
 
 @measurement
@@ -79,6 +91,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"B = {most:.0f}",
         **ORDER,
     )
+
+
+def _batch(table: pd.DataFrame) -> pd.Series:
+    """The batch size where it varies, else one."""
+    return table["value"].where(table["over"] == "batch_size", 1.0)
 
 
 def _slack_by_batch(table: pd.DataFrame) -> pd.Series:

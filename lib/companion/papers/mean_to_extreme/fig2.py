@@ -30,6 +30,10 @@ PARAMETERS = {
         "float", 2.0, 2.0, "larger than any data norm", "row 3: C over sqrt(M) max ||X||", 1.0
     ),
 }
+CHOICES = {
+    "range of the PSNR": "1, that of the data; Definition 4 has each target's own, which moves a "
+    "PSNR and its law alike, so that the PSNR's panels test what the MSE's do"
+}
 SETTLES = (
     *(f"_row{row}_{metric}" for row in (1, 2, 3) for metric in METRICS),
     *("A-031", "A-032", "A-033", "A-034"),

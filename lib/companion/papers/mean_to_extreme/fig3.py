@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
+from scipy import stats
 
 from companion.exhibit import *
 from reconrisk import bounds, metrics
@@ -81,6 +82,7 @@ def measure(study: Context) -> Tables:
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     p = tables.parameters
+    law = {metric: _follows_law(tables, metric) for metric in RISKS}
     falls = {(row, risk): _falls(tables, row, risk) for row in (1, 3) for risk in RISKS.values()}
     by_dimension = tables["curves"].query("row == 2").groupby("value")
     dimensions = np.array(list(by_dimension.groups))
@@ -96,8 +98,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     sharp += f"{factors[-1]:.1f}-fold at {dimensions[-1]:g}"
     yield check(
         "mean_to_extreme/fig3",
-        falls[1, MSE_RISK] and falls[3, MSE_RISK] and steeper and shifts,
-        "noise and norm lower the risk, dimension sharpens it around its mean",
+        falls[1, MSE_RISK] and falls[3, MSE_RISK] and steeper and shifts and all(law.values()),
+        "noise and norm lower the risk, dimension sharpens it around its mean; every value is that "
+        "of the chi-squared law of N MSE / (sigma ||X||)^2",
         ours=sharp,
     )
     for row, what, values, claims in (
@@ -107,18 +110,19 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for metric, risk in RISKS.items():
             lower = check(
                 f"mean_to_extreme/fig3_row{row}_{metric}",
-                falls[row, risk],
-                f"a larger {what} lowers {risk} at every threshold",
+                falls[row, risk] and law[metric],
+                f"a larger {what} lowers {risk} at every threshold, to its chi-squared value",
                 ours=f"{what} = {', '.join(f'{v:g}' for v in values)}",
             )
             yield from shared_by(lower, *claims[metric])
-    statement = "the curves steepen with N around an expected MSE that stays"
-    steep = check("mean_to_extreme/fig3_row2_mse", steeper, statement, ours=sharp)
+    statement = "the chi-squared curves steepen with N around an expected MSE that stays"
+    held = steeper and law["mse"]
+    steep = check("mean_to_extreme/fig3_row2_mse", held, statement, ours=sharp)
     yield from shared_by(steep, "A-036")
     shift = check(
         "mean_to_extreme/fig3_row2_psnr",
-        shifts,
-        "the expected PSNR shifts with N, by the digamma term",
+        shifts and law["psnr"],
+        "the expected PSNR shifts with N, by the digamma term, and the curves are chi-squared",
         ours=f"E[PSNR] from {psnr[0]:.2f} to {psnr[-1]:.2f} dB",
     )
     yield from shared_by(shift, "A-037")
@@ -130,6 +134,22 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     ours = f"MSEs {two['MSE'].iloc[0]:.3g} and {two['MSE'].iloc[1]:.3g} have {psnr_of}"
     yield check("A-039", higher, statement, ours=ours)
     yield refute("E-A-04", holds=not higher, corrected_holds=higher, ours=ours)
+
+
+def _follows_law(tables: Tables, metric: str) -> bool:
+    """Whether every risk drawn, and every expected MSE, is that of the chi-squared law."""
+    p, table = tables.parameters, tables["curves"]
+    at = {
+        name: table["value"].where(table["varied"] == name, float(p[name]))
+        for name in ("noise_multiplier", "dimension", "data_norm")
+    }
+    scale = (at["noise_multiplier"] * at["data_norm"]) ** 2
+    mse = table["MSE"] if metric == "mse" else 10 ** (-table["PSNR"] / 10)
+    risk = stats.chi2(at["dimension"]).cdf(at["dimension"] * mse / scale)
+    return bool(
+        np.allclose(table[RISKS[metric]], risk, rtol=1e-6, atol=1e-12)
+        and np.allclose(table["expected MSE"], scale, rtol=1e-9)
+    )
 
 
 def _falls(tables: Tables, row: int, risk: str) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -190,13 +191,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "A-016",
         every(mean, bool(low["C"] <= low["norm"] and low["MSE"] - error[0] >= floor[0])),
-        "if C is at most the norm, the expected MSE, sigma^2 ||X||^2, is at least C^2 sigma^2",
+        "if C is at most the norm, X_hat's expected MSE, sigma^2 ||X||^2, is at least C^2 sigma^2",
         ours=ours,
     )
     yield check(
         "A-017",
         every(mean, bool(high["C"] > high["norm"] and high["MSE"] + error[1] < floor[1])),
-        "if C exceeds the norm, the expected MSE is still sigma^2 ||X||^2, below C^2 sigma^2",
+        "if C exceeds the norm, X_hat's expected MSE is still sigma^2 ||X||^2, below C^2 sigma^2",
         ours=ours,
     )
 
@@ -223,3 +224,10 @@ def _judge_rivals(table: pd.DataFrame, mean: bool | None) -> Iterator[Verdict]:
         paper="at least 1; the expected MSE, sigma^2 ||X||^2, is right",
     )
     yield from shared_by(beaten, "E-A-17")
+    # the text draws both conclusions from the optimality of X_hat, at C = ||X|| and beyond
+    for claim, floor in (("A-016", "C^2 sigma^2, for C up to ||X||"), ("A-017", "sigma^2 ||X||^2")):
+        yield replace(
+            beaten,
+            target=claim,
+            statement=f"the expected MSE of any unbiased estimator is at least {floor}",
+        )

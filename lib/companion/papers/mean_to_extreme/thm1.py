@@ -170,6 +170,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             for sigma in exact.index
         ),
     )
+    higher = tables["means"].pivot(index="sigma", columns="reconstruction", values="PSNR")
+    yield refute(
+        "A-023",
+        "X_hat is also optimal with respect to the PSNR",
+        erratum="E-A-02",
+        holds=bool((higher["X_hat"] >= higher.max(axis=1)).any()),
+        corrected_holds=bool((higher["shrunken"] > higher["X_hat"]).all()),
+        ours="mean PSNR of the shrunken less that of X_hat: "
+        + ", ".join(f"{gain:.1f} dB" for gain in higher["shrunken"] - higher["X_hat"]),
+    )
     prior, shrunk, mean = (by_sigma.loc[name] for name in ("linear prior", "shrunken", MEAN))
     spread = STANDARD_ERRORS * np.hypot(prior["error"], shrunk["error"])
     apart = STANDARD_ERRORS * np.hypot(prior["error"], mean["error"])
