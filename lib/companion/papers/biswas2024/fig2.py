@@ -94,9 +94,7 @@ FALSIFIERS = (
     ),
 )
 
-#: how far an accuracy may be from print on the paper's data: less than a fifth of the least
-#: printed gap between the mechanisms, .162
-NEAR = 0.03
+NEAR = accuracies.NEAR
 #: how far the accuracy without noise may be from print: half of what separates it from the best
 #: private network in print, .024
 NEAR_WITHOUT = 0.012

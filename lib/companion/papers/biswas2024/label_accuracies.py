@@ -30,6 +30,9 @@ CROSSING = 3.0
 #: accuracy by which VMF noise would have to be ahead at a label for a crossing: less than a third
 #: of the least printed gap, .162
 CROSSED = 0.05
+#: how far an accuracy may be from print on the paper's data: less than a fifth of the least
+#: printed gap between the mechanisms, .162
+NEAR = 0.03
 #: parameters that name the data sets, in the order of the paper's
 SETS = ("digits", "garments")
 
