@@ -174,16 +174,6 @@ def attack_works(tables: Tables) -> bool:
     return bool((controls[label(NONE)][least.index] < least).all())
 
 
-def failing_attack() -> Change:
-    """Give the attack without defence the error that it has under VMF noise."""
-
-    def change(world: World) -> World:
-        worst = world.tables["ours"].groupby("data")["MSE"].max()
-        return frame("controls", lambda t: t.assign(MSE=t["data"].map(worst)))(world)
-
-    return change
-
-
 def _means(values: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Means over the draws, each beside its standard error."""
     columns: dict[str, np.ndarray] = {}
