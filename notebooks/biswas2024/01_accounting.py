@@ -95,10 +95,9 @@ study.judge(prop2, tables)
 # ### Proposition 3: one vector is best
 #
 # At one concentration for every block this is true ({prf:ref}`Proposition 3
-# <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ has almost no noise. The paper
-# concludes that the gradient should be flattened first ({ref}`E-D-12 <erratum-e-d-12>`). But with
-# the same angular noise in every block, cutting the gradient makes no material difference, and at
-# order one the cut gradient leaks even less.
+# <prf-biswas2024-prop3>`): a block of 150 entries at $\kappa=75$ has almost no noise. With the same
+# angular noise in every block, of which the paper does not speak, cutting the gradient makes no
+# material difference, and at order one the cut gradient leaks even less.
 
 # %% tags=["exhibit:biswas2024/prop3"]
 from companion.papers.biswas2024 import prop3

@@ -56,8 +56,11 @@ study = Study(
 # neither accuracy nor reconstruction should tell the mechanisms apart, and over four orders of
 # magnitude of noise they do not: all points lie on one curve. The paper's pairs lie far apart on it. At equal
 # $\varepsilon$, then, von Mises-Fisher noise does protect better, as the paper says, and costs more
-# accuracy. But we cannot confirm on MNIST that it also protects better *at matched utility*, as the
-# conclusions add. Besides, the printed reconstructions are farther from
+# accuracy. *At matched utility* it protects better, too, where the network is untrained: its cosine is
+# the same at every step, while that of Gaussian noise is large at first, where gradients are long,
+# and smaller later ({ref}`E-D-20 <erratum-e-d-20>`). Networks are trained here from PyTorch's first
+# weights and without weight decay; those attacked have Glorot's, and none was attacked after
+# training. Besides, the printed reconstructions are farther from
 # the pictures than the mean picture of their class, for which the labels suffice.
 #
 # **How the cosines are matched.** A mean cosine $c$ comes first, and each mechanism gets the noise that

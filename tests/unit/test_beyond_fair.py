@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import integrate, stats
@@ -17,10 +19,15 @@ from companion.papers.beyond.direction_laws import (
     log_density_gaussian,
     log_density_vmf,
 )
+from companion.study import failures_kept, registry
+from companion.study.recorded import RECORDED, tables_of
+from companion.study.records import read_record
 from reconrisk import bounds, privacy
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
 from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, train_mini_batches
+
+RECORD = registry.project_root() / RECORDED / "beyond/mechanism_or_calibration"
 
 
 def _share_below(log_density, grid: np.ndarray) -> np.ndarray:
@@ -134,6 +141,53 @@ def test_points_are_equal_in_what_their_pairing_holds_equal(monkeypatch):
         else:
             assert vmf.epsilon == gaussian.epsilon
             assert vmf.log_capacity < gaussian.log_capacity
+
+
+def curves(trained_cosine):
+    """Attacks and trainings whose error falls with the cosine, under noises of known cosines.
+
+    VMF noise has one cosine at all steps, Gaussian noise three times that of training at first.
+    """
+    noise = np.geomspace(0.1, 10, 25)
+    rows = []
+    for name, sign, first in (("Gaussian", -1, 3.0), ("VMF", 1, 1.0)):
+        cosine = trained_cosine * noise**sign
+        both = pd.DataFrame({"n": 16, "mechanism": name, "noise": noise, "cosine": cosine})
+        trained = both.assign(accuracy=np.log(cosine), **{"accuracy error": 0.01})
+        tried = both.assign(cosine=first * cosine, mse=-np.log(first * cosine))
+        rows.append((tried.assign(**{"mse error": 0.1}), trained))
+    return [pd.concat(parts, ignore_index=True) for parts in zip(*rows, strict=True)]
+
+
+def test_at_equal_accuracy_the_cosine_under_attack_decides():
+    """Equal means over the training say nothing of the first step, which is the one attacked."""
+    matched = mechanism.at_equal_accuracy(*curves(0.02))
+    assert len(matched) >= 23  # whether the ends are reached is a matter of rounding
+    np.testing.assert_allclose(matched["trained"], 0, atol=1e-9)
+    np.testing.assert_allclose(matched["attacked"], math.log(3))
+    np.testing.assert_allclose(matched["ahead"], math.log(3))
+    # the error of both accuracies, on a curve of slope one, beside that of both attacks
+    inner = matched["ahead error"].iloc[1:-1]
+    np.testing.assert_allclose(inner, math.sqrt(2 * 0.01**2 + 2 * 0.1**2))
+
+
+def test_more_noise_in_the_runs_leaves_matched_utility_undecided():
+    tables = tables_of("beyond/mechanism_or_calibration", read_record(RECORD))
+    attack, utility = tables["attack"], tables["utility"]
+
+    def judged(attack, utility):
+        frames = {**tables.frames, "attack": attack, "utility": utility}
+        verdicts = mechanism.judge(replace(tables, frames=frames))
+        return {v.target: v.status for v in verdicts if v.target in ("D-032", "E-D-20")}
+
+    assert judged(attack, utility) == {"D-032": "reproduced", "E-D-20": "refuted"}
+    noisy = attack.assign(**{"mse error": 3 * attack["mse error"]})
+    assert set(judged(noisy, utility).values()) == {"not decided"}
+    # what the mechanisms' names say must be what was attacked
+    names = {"VMF": "Gaussian", "Gaussian": "VMF"}
+    with failures_kept():
+        turned = judged(attack.assign(mechanism=attack["mechanism"].map(names)), utility)
+    assert set(turned.values()) <= {"failed", "not decided"}
 
 
 def test_printed_errors_are_told_apart_from_guesses_once_each():

@@ -405,6 +405,23 @@ def test_the_attack_is_judged_by_its_tables():
         assert not failed(alg_iga, wrong, stand_in=True)
 
 
+@pytest.mark.parametrize("share", [1.0, 1.08])
+def test_series_are_judged_together(share):
+    """Each cell of garments may pass for the printed one, though all nine lie above print."""
+    tables = tables_of("biswas2024/fig1", read_record(ROOT / RECORDED / "biswas2024/fig1"))
+    both = attacked.beside(tables["ours"], tables["printed"])
+    for metric in attacked.DECIMALS:
+        both[metric] = share * both[f"{metric} printed"]
+        both[f"{metric} error"] = 1e-4
+    found = attacked.of_series(both, 5).set_index("metric")["agree"]
+    assert set(found["MSE"]) == ({True} if share == 1 else {False})
+    panels = {v.target: v.status for v in judged(fig1, tables) if "mnist" in v.target}
+    named = ("mnist_ssim", "mnist_mse", "fashionmnist_ssim", "fashionmnist_mse")
+    assert [panels[f"biswas2024/fig1_{name}"] for name in named] == [
+        *("differs", "differs", "not decided", "not decided")
+    ]
+
+
 def test_the_empty_slot_is_not_run():
     (verdict,) = judged(figC_unreferenced, Tables({}))
     assert verdict.status == "not run here"

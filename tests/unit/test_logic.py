@@ -14,6 +14,7 @@ from companion.study.logic import (
     at_most,
     clearly,
     every,
+    jointly,
     negate,
     not_above,
     settle,
@@ -52,6 +53,30 @@ def test_a_larger_error_decides_less(value, expected, margin, one, other):
         lambda error: at_least(value, expected, error),
     ):
         assert decide(large) in (decide(small), None)
+
+
+@given(st.lists(st.tuples(numbers, errors), min_size=1, max_size=40), st.floats(1, 9))
+def test_larger_errors_decide_less_of_many_together(estimates, times):
+    gaps, of_each = np.array(estimates).T
+    assert jointly(gaps, times * of_each, 0.3) in (jointly(gaps, of_each, 0.3), None)
+
+
+def test_a_bias_within_the_error_of_each_is_one_of_all():
+    """Of 64 printed accuracies 59 lay above ours, each within four standard deviations of a run."""
+    below, spread = np.where(np.arange(64) < 59, -0.01, 0.01), 0.02
+    assert within(below, 0.0, spread, 0.1) is True and jointly(below, spread, 0.1) is False
+    assert jointly(below, 3 * spread, 0.1) is False  # signs need no error
+    # nine alike are too few for signs; how far they are off decides
+    nine = np.full(9, 1.0)
+    found = [jointly(nine, error, margin=0.2) for error in (0.2, 0.8)]
+    assert found == [False, None] and jointly(0.1 * nine, 0.01, margin=0.2) is True
+
+
+@pytest.mark.parametrize("errors", [np.ones(30), np.geomspace(0.01, 3, 30)])
+def test_chance_alone_is_rarely_taken_for_a_difference(errors):
+    rng = np.random.default_rng(0)
+    found = [jointly(errors * rng.standard_normal(30), errors, 1e-6) for _ in range(2000)]
+    assert found.count(False) <= 2  # 0.13 expected of signs, fewer of the rest
 
 
 @given(numbers, numbers, errors, errors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -20,6 +21,7 @@ from companion.study import MissingTable, Study, find_exhibit, registry
 from companion.study.perturbations import smallest_detectable
 from companion.study.recorded import (
     RECORDED,
+    Judging,
     NoPicture,
     Recorded,
     differences,
@@ -171,6 +173,19 @@ def test_the_record_stands_in_the_place_of_its_exhibits_quick_run(project):
     assert found.counting(EXHIBIT, [("ziller2024/fig1", bad)]) == "differs"
     assert found.counting("C-001", [("ziller2024/fig1", good)]) == "reproduced"
     assert found.counting("C-001", []) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("stand_ins", "counts"), [((), "not decided"), (("a network",), "reproduced")]
+)
+def test_an_undecided_record_on_the_papers_data_outranks_a_quick_run(stand_ins, counts):
+    """A run of a few minutes decides nothing that the paper's own data leave open."""
+    record = SimpleNamespace(result={"stand_ins": stand_ins})
+    judging = Judging((check("D-018", None, "so"), check("D-002", True, "so")))
+    found = Recorded({"biswas2024/fig2": record}, judgings={"biswas2024/fig2": judging})
+    quick = [("biswas2024/fig2", check("D-018", True, "so"))]
+    assert found.counting("D-018", quick) == counts
+    assert found.counting("D-018", [*quick, ("biswas2024/table5", quick[0][1])]) == counts
 
 
 # --- drawing --------------------------------------------------------------------------------------

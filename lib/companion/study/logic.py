@@ -6,6 +6,7 @@ false into undecided, never into each other.
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 __all__ = [
     "STANDARD_ERRORS",
@@ -15,6 +16,7 @@ __all__ = [
     "at_most",
     "clearly",
     "every",
+    "jointly",
     "negate",
     "not_above",
     "settle",
@@ -23,6 +25,8 @@ __all__ = [
 
 #: Monte Carlo standard errors allowed on top of the printed precision (two-sided 6e-5).
 STANDARD_ERRORS = 4.0
+#: the same as a probability
+_RARE = float(special.erfc(STANDARD_ERRORS / 2**0.5))
 
 
 def every(*held: object) -> bool | None:
@@ -191,3 +195,45 @@ def not_above(
         return False
     known = at_most(value, np.asarray(limit, float) + known_to, standard_error)
     return settle(known, possibly=True)
+
+
+def jointly(gap: ArrayLike, standard_error: ArrayLike, margin: ArrayLike) -> bool | None:
+    """Return whether many estimates, taken together, are what they should be.
+
+    Each may lie within its own error, and nearly all on one side; so this goes beside a test of
+    each. Estimates are taken to err independently of each other.
+
+    Parameters
+    ----------
+    gap, standard_error, margin : array_like
+        Broadcast; ``gap`` is an estimate less its expected value, ``standard_error`` its Monte
+        Carlo error, ``margin`` by how much it may differ.
+
+    Returns
+    -------
+    bool or None
+        False if the signs of the gaps are more one-sided than chance allows, whatever the errors,
+        or if their root mean square is above the margin by more than errors allow, by chi-squared;
+        True if neither and it is within the margin with ``STANDARD_ERRORS`` of its error; else
+        None: a larger error decides less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> both, one = np.resize([0.01, -0.01], 64), np.full(64, 0.01)
+    >>> jointly(both, 0.02, 0.03), jointly(one, 0.02, 0.03), jointly(3 * both, 0.02, 0.01)
+    (True, False, None)
+    >>> jointly(9 * both, 0.02, 0.03)
+    False
+    """
+    arrays = np.broadcast_arrays(*(np.atleast_1d(a) for a in (gap, standard_error, margin)))
+    off, chance = (a.ravel() / arrays[2].ravel() for a in arrays[:2])
+    fewer = min(np.count_nonzero(off > 0), np.count_nonzero(off < 0))
+    if 2 * special.bdtr(fewer, np.count_nonzero(off), 0.5) < _RARE:
+        return False
+    level = np.sqrt(np.mean(off**2))
+    surely = level + STANDARD_ERRORS * np.sqrt(np.mean(chance**2) / off.size) <= 1
+    # a sum of squares of unequal errors exceeds this as rarely (Laurent and Massart 2000, Lemma 1)
+    weights, rare = chance**2, -np.log(_RARE)
+    most = weights.sum() + 2 * np.sqrt((weights**2).sum() * rare) + 2 * weights.max() * rare
+    return settle(surely, level <= 1 + np.sqrt(most / off.size))

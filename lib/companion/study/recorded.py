@@ -1,7 +1,8 @@
 """The recorded runs under ``data/recorded``: long runs on the papers' own data, read back.
 
 A record holds verdicts on the same targets as the exhibit's notebook. Where it decides a target,
-the record's verdict counts; pages show that of the notebook's quick run beside it.
+or leaves it undecided on the paper's own data, the record's verdict counts; pages show that of the
+notebook's quick run beside it.
 """
 
 import functools
@@ -163,7 +164,9 @@ class Recorded:
     def counting(self, target: str, quick: Iterable[tuple[str, Verdict]]) -> str:
         """Return the verdict that counts on a target, *pending* if there is none.
 
-        The worst over the exhibits that judge it, each by its record where that decides it.
+        The worst over the exhibits that judge it, each by its record where that decides it. On the
+        paper's data a record counts also where it is undecided: a weaker run decides nothing that a
+        stronger one does not.
 
         Parameters
         ----------
@@ -173,9 +176,15 @@ class Recorded:
         """
         quick, recorded = list(quick), self.verdicts_for(target)
         left = {exhibit for exhibit, _ in quick}
-        left -= {exhibit for exhibit, verdict in recorded if verdict.status not in UNJUDGED}
+        left -= {exhibit for exhibit, verdict in recorded if self._outranks(exhibit, verdict)}
         by_quick = [verdict for exhibit, verdict in quick if exhibit in left]
         return overall([*by_quick, *(v for exhibit, v in recorded if exhibit not in left)])
+
+    def _outranks(self, exhibit: str, verdict: Verdict) -> bool:
+        """Whether a recorded verdict counts instead of the quick run's."""
+        if verdict.status == "not decided":
+            return not self.records[exhibit].result.get("stand_ins")
+        return verdict.status not in UNJUDGED
 
 
 def recorded_ids(project: Path) -> list[str]:

@@ -41,57 +41,22 @@ PARAMETERS = {
     "resamples": Parameter("int", 2000, 10000, _OURS, "resamples for intervals", low=200),
 }
 SETTLES = ("O-031", "E-D-25")
-_ALL = ("", "O-031", "E-D-25")
+_EXCHANGED = {"cosine": "log capacity", "log capacity": "cosine"}
 _OF = "pairing == '{}' and order == '{}'"
-FALSIFIERS = (
-    world(
-        "equal errors at equal capacity",
-        column("equal capacity", "difference", lambda c: 0.0),
-        *_ALL,
-    ),
-    world(
-        "VMF noise with the larger error at equal capacity",
-        column("equal capacity", "difference", lambda c: -c),
-        *_ALL,
-    ),
-    graded(
-        "Gaussian errors {} smaller at equal capacity",
-        column("equal capacity", "difference", lambda c, by: c - by),
-        *_ALL,
-        unit="",
-    ),
-    graded(
-        "capacity's correlations {} stronger at equal capacity",
-        column(
-            "correlations",
-            "Spearman",
-            lambda c, by: c + by,
-            _OF.format("equal capacity", "log capacity"),
-        ),
-        *("", "O-031"),
-        unit="",
-    ),
-    graded(
-        "epsilon's correlations {} stronger at equal epsilon",
-        column(
-            "correlations", "Spearman", lambda c, by: c + by, _OF.format("equal epsilon", "epsilon")
-        ),
-        *("", "O-031"),
-        unit="",
-    ),
-    graded(
-        "the cosine's correlations {} weaker",
-        column("correlations", "Spearman", lambda c, by: c - by, "order == 'cosine'"),
-        *("", "O-031"),
-        unit="",
-    ),
-    world(
+ALTERED = {
+    "equal capacity": {"difference": "differences of errors at equal capacity []"},
+    "correlations": {
+        "Spearman": (
+            at("order == 'cosine'", "correlations with the cosine"),
+            at(_OF.format("equal epsilon", "epsilon"), "correlations with an equal epsilon"),
+            at(_OF.format("equal capacity", "log capacity"), "correlations with an equal capacity"),
+        )
+    },
+}
+SCENARIOS = (
+    scenario(
         "capacity and the cosine exchanged",
-        column(
-            "correlations",
-            "order",
-            lambda c: c.replace({"cosine": "log capacity", "log capacity": "cosine"}),
-        ),
+        column("correlations", "order", lambda c: c.replace(_EXCHANGED)),
         *("", "O-031"),
     ),
 )

@@ -72,28 +72,26 @@ SETS = {"digits": "MNIST", "garments": "FashionMNIST"}
 GLOROT, HALF = 1.0, 0.5
 KEYS = ["start", "weights", "pixels"]
 SETTLES = ("O-141", "O-142")
-_BOTH = ("", "O-141")
-FALSIFIERS = (
-    world(
-        "undefended errors that first weights do not change",
-        frame("errors", lambda t: _whatever_weights(t)),
-        *_BOTH,
-    ),
-    world(
+ALTERED = {
+    "errors": {
+        "MSE": (
+            at(
+                f"row == {UNDEFENDED!r} and weights == {HALF}",
+                "undefended errors, weights halved",
+            ),
+            at(
+                f"row == {CLIPPED!r} and start == {CONSTANT!r}",
+                "clipped errors from one constant",
+            ),
+            at("share == 1", "errors under Gaussian noise"),
+        )
+    }
+}
+SCENARIOS = (
+    scenario(
         "the printed errors with Glorot's own weights",
         frame("errors", lambda t: _as_printed(t, t["weights"] == GLOROT)),
-        *_BOTH,
-    ),
-    world(
-        "a constant start that leaves the clipped rows as they are",
-        frame("errors", lambda t: _as_printed(t, (t["start"] == CONSTANT) & (t["row"] == CLIPPED))),
-        *_BOTH,
-    ),
-    graded(
-        "errors under Gaussian noise {} smaller",
-        column("errors", "MSE", lambda c, by: c * (1 - by), "share == 1"),
-        "O-142",
-        most=0.5,
+        *("", "O-141"),
     ),
 )
 
@@ -241,13 +239,6 @@ def fits(errors: pd.DataFrame) -> pd.DataFrame:
             "noise": np.exp(share.groupby(level=KEYS, sort=False).mean()),
         }
     )
-
-
-def _whatever_weights(errors: pd.DataFrame) -> pd.DataFrame:
-    """Undefended errors averaged over the first weights."""
-    others = ["data", "start", "pixels", "row", "share"]
-    means = errors.groupby(others)["MSE"].transform("mean")
-    return errors.assign(MSE=errors["MSE"].mask(errors["row"] == UNDEFENDED, means))
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

@@ -14,6 +14,7 @@ PARAMETERS = {
     "concentration": Parameter("float", 400.0, 400.0, "75 to 500", "kappa", low=1.0),
     "draws": Parameter("int", 300, 5000, "not printed: a check of ours", "noisy gradients", 20),
 }
+SETTLES = ("D-038",)
 SHOWN = ("lines",)
 ALTERED = {
     "deviations": {
@@ -41,3 +42,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     p = tables.parameters
     ours = f"{p.draws} draws at kappa = {p.concentration:g}"
     yield lines.lines_verdict("biswas2024/alg2", tables, ours)
+    deviations = tables["deviations"].set_index("does")
+    length = deviations.loc[lines.UNIT]
+    yield check(
+        "D-038",
+        length["off"] <= length["allowed"],
+        "what is released has length one, as the vector that it turns: the average gradient is "
+        "scaled to it first, and its own length is not released",
+        ours=f"off by less than {length['allowed']:g}",
+    )

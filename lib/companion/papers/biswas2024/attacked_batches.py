@@ -73,6 +73,9 @@ OF_SIZES = {
 
 #: pictures of each problem that are kept for Figure 3
 PICTURES = 8
+#: how far a series may be from print to count as the printed one, and whether in proportion to it:
+#: less than a fifth of what is between the heaviest and the lightest Gaussian noise in print
+MARGINS = {"MSE": (0.05, True), "SSIM": (0.01, False)}
 #: decimals with which Tables II and VI are printed
 DECIMALS = {"MSE": 3, "SSIM": 4}
 #: columns of our tables, and what they are called in a task's results
@@ -171,16 +174,6 @@ def attack_works(tables: Tables) -> bool:
     return bool((controls[label(NONE)][least.index] < least).all())
 
 
-def failing_attack() -> Change:
-    """Give the attack without defence the error that it has under VMF noise."""
-
-    def change(world: World) -> World:
-        worst = world.tables["ours"].groupby("data")["MSE"].max()
-        return frame("controls", lambda t: t.assign(MSE=t["data"].map(worst)))(world)
-
-    return change
-
-
 def _means(values: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Means over the draws, each beside its standard error."""
     columns: dict[str, np.ndarray] = {}
@@ -230,6 +223,37 @@ def cell_by_cell(target: str, both: pd.DataFrame, draws: int) -> Verdict:
         "in print these are nearer to the pictures than here, as if the noise were smaller (see "
         "Table VI). First weights, total variation and draws are not printed",
     )
+
+
+def of_series(both: pd.DataFrame, draws: int) -> pd.DataFrame:
+    """Compare every series of cells with print as a whole, see :func:`jointly`.
+
+    One row a data set, mechanism and metric: the margin, the mean difference from print in margins,
+    how many cells lie below print of how many, and whether they agree.
+    """
+    rows = []
+    for (which, mechanism), own in both.groupby(["data", "mechanism"]):
+        for metric, (margin, is_relative) in MARGINS.items():
+            printed = own[f"{metric} printed"]
+            room = margin * (printed if is_relative else 1.0)
+            gap = (own[metric] - printed) / room
+            agree = jointly(gap, of_one_run(own[f"{metric} error"], draws) / room, 1.0)
+            rows.append((which, mechanism, metric, margin, gap.mean(), (gap < 0).sum(), agree))
+    columns = ["data", "mechanism", "metric", "margin", "off", "below", "agree"]
+    cells = both.groupby(["data", "mechanism"]).size().rename("cells")
+    table = pd.DataFrame(rows, columns=columns).astype({"agree": object})
+    return table.join(cells, on=["data", "mechanism"])
+
+
+def series_in_words(table: pd.DataFrame) -> str:
+    """Return how far every series lies from print."""
+    parts = []
+    for _, row in table.iterrows():
+        off = row["off"] * row["margin"]
+        text = f"{off:+.1%}" if MARGINS[row["metric"]][1] else f"{off:+.3f}"
+        name = f"{row['metric']} of {row['data']} ({row['mechanism']})"
+        parts.append(f"{name} {text}, {row['below']} of {row['cells']} below print")
+    return "; ".join(parts)
 
 
 def about(share: float) -> str:

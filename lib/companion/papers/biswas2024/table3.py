@@ -44,61 +44,20 @@ PARAMETERS = {
 }
 SETTLES = ("D-031",)
 _NOISY = "row != 'no defence'"
-FALSIFIERS = (
-    graded(
-        "errors under noise {} smaller",
-        column("leakage", "median MSE", lambda c, by: c * (1 - by), _NOISY),
-        *("", "D-031"),
-    ),
-    graded(
-        "SSIMs under noise {} higher",
-        column("leakage", "median SSIM", lambda c, by: c + by, _NOISY),
-        *("", "D-031"),
-        unit="",
-    ),
-    graded(
-        "errors without noise {} larger up to eight records",
-        column(
-            "leakage",
-            "median MSE",
-            lambda c, by: c * (1 + by),
-            "row == 'no defence' and `batch size` <= 8",
+ALTERED = {
+    "leakage": {
+        "median MSE": (
+            at(_NOISY, "errors under noise"),
+            at("row == 'no defence' and `batch size` <= 8", "errors of up to eight records"),
+            at("row == 'no defence' and `batch size` > 8", "errors of more than eight records"),
         ),
-        *("", "D-031"),
-        most=50,
-    ),
-    graded(
-        "an error without noise {} smaller for more than eight records",
-        column(
-            "leakage",
-            "median MSE",
-            lambda c, by: c * (1 - by),
-            "row == 'no defence' and `batch size` > 8",
-        ),
-        *("", "D-031"),
-    ),
-    graded(
-        "printed errors {} smaller",
-        column("printed", "MSE", lambda c, by: c * (1 - by), _NOISY),
-        *("", "D-031"),
-    ),
-    graded(
-        "printed SSIMs under noise {} higher",
-        column("printed", "SSIM", lambda c, by: c + by, _NOISY),
-        *("", "D-031"),
-        unit="",
-    ),
-    world(
-        "an attack that fails without noise as well",
-        column("leakage", "median MSE", lambda c: 0.3, "row == 'no defence'"),
-        *("", "D-031"),
-    ),
-    world(
-        "uniform noise in place of every reconstruction",
-        frame("leakage", lambda t: t.assign(**{"median MSE": t["start"]})),
-        *("", "D-031"),
-    ),
-)
+        "median SSIM": at(_NOISY, "SSIMs under noise []"),
+    },
+    "printed": {
+        "MSE": at(_NOISY, "printed errors under noise"),
+        "SSIM": at(_NOISY, "printed SSIMs under noise []"),
+    },
+}
 
 #: largest batch for which deep leakage is said to work (Section VI)
 LARGEST_LEAKED = 8

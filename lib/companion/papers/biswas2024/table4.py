@@ -20,7 +20,6 @@ from companion.papers.biswas2024.vmf_accounts import (
     accounts,
     fits,
     printed_table4,
-    scaled,
     setting,
 )
 from reconrisk import DPSGD, bounds, privacy
@@ -28,66 +27,22 @@ from reconrisk import DPSGD, bounds, privacy
 PARAMETERS: dict[str, Parameter] = {}
 SETTLES = ("D-001", "D-009", "D-010", "E-D-01", "E-D-04")
 SHOWN = ("the concentrations", "the noise multipliers")
-_PAIRS = ("", "D-009", "D-010")
-FALSIFIERS = (
-    graded(
-        "concentrations that cost {} more at three compositions",
-        column("columns", "VMF, T = 3", lambda c, by: c * (1 + by)),
-        *_PAIRS,
-    ),
-    graded(
-        "concentrations that cost {} less at three compositions",
-        column("columns", "VMF, T = 3", lambda c, by: c * (1 - by)),
-        *_PAIRS,
-    ),
-    graded(
-        "noise multipliers that are found {} larger",
-        column("columns", "searched sigma", lambda c, by: c * (1 + by)),
-        *_PAIRS,
-        "E-D-04",
-    ),
-    graded(
-        "printed noise multipliers {} larger",
-        printed("biswas2024/table4", lambda t, by: scaled(t, "sigma_gauss", 1 + by)),
-        *_PAIRS,
-    ),
-    world(
+ALTERED = {
+    "columns": {
+        "VMF, T = 3": "epsilons of concentrations at three compositions",
+        "searched sigma": "noise multipliers found",
+        "kappa": "concentrations",
+    },
+    "certified": {
+        ("VMF certified, T = 3", "VMF certified, T = 1407"): "certified epsilons of concentrations",
+        "Gaussian certified by layer": "epsilons of layers clipped one by one",
+    },
+}
+SCENARIOS = (
+    scenario(
         "concentrations that cost what is printed at 1,407 compositions as well",
         frame("columns", lambda t: t.assign(**{"VMF, T = 1407": t["epsilon"].astype(float)})),
-        *_PAIRS,
-    ),
-    world(
-        "columns whose two members cost the same",
-        frame("certified", lambda t: t.assign(**_same_epsilons(t))),
-        "",
-        "E-D-01",
-    ),
-    graded(
-        "concentrations that cost {} less at 1,407 compositions",
-        column("certified", "VMF certified, T = 1407", lambda c, by: c * (1 - by)),
-        "",
-        "E-D-01",
-    ),
-    graded(
-        "layers clipped one by one that cost {} less",
-        column("certified", "Gaussian certified by layer", lambda c, by: c * (1 - by)),
-        "",
-        "E-D-01",
-    ),
-    graded(
-        "a search that ends {} nearer to the printed digits",
-        frame("columns", lambda t, by: t.assign(**_nearer(t, by))),
-        "E-D-04",
-    ),
-    world(
-        "concentrations whose epsilon falls as the noise does",
-        column("certified", "VMF certified, T = 1407", lambda c: c.to_numpy()[::-1]),
-        "D-001",
-    ),
-    world(
-        "one capacity at every concentration",
-        column("columns", "kappa", lambda c: 75.0),
-        "D-001",
+        *("", "D-009", "D-010"),
     ),
 )
 
@@ -152,19 +107,6 @@ def _shown(table: pd.DataFrame, name: str, settings: Sequence[str]) -> pd.DataFr
 
 def _four_digits(values: pd.Series) -> list[str]:
     return [f"{v:.4g}" if v < 1e4 else f"{v:.0f}" for v in values]
-
-
-def _same_epsilons(certified: pd.DataFrame) -> dict[str, pd.Series]:
-    return {
-        f"VMF certified, T = {t}": certified[f"Gaussian certified, T = {t}"]
-        for t in (EPOCHS, STEPS)
-    }
-
-
-def _nearer(columns: pd.DataFrame, by: float) -> dict[str, pd.Series]:
-    """Searched noise multipliers nearer to what is printed by a share of the distance."""
-    shown = columns["sigma"].astype(float)
-    return {"searched sigma": shown + (1 - by) * (columns["searched sigma"] - shown)}
 
 
 def beside_print(tables: Tables) -> pd.DataFrame:
