@@ -9,37 +9,56 @@ one or both of
 ``rebuild(releases, sigma, others)``
     each release's record, shape (count, N), by an attacker who knows other records only.
 
-Records and noise are drawn anew from the seed given when an entry is scored, so that there is no
-answer to look up. No attack can name more records than paper C's bound (Corollary 4) allows, nor
-err less, on average, than the posterior mean of one who knows the 1,000 candidates drawn from.
+*What is granted*: everything public, the digits and this code included. *What is secret*: the
+draws. Records are made when an entry is scored, from a seed of the operating system, and are in no
+data set. Each call is a process of its own, which is sent what the function takes and nothing else.
+It is no sandbox: read a file before you score it.
+
+*What counts* is the mean over the candidates that a release leaves possible, by their posterior
+probability: neither luck nor a sight of the answer helps. So no entry has a smaller error than the
+posterior mean of one who knows the 1,000 candidates, nor names more records than the likeliest
+candidate does, which paper C's bound (Corollary 4) limits. An entry that agrees with the answers
+more closely than its releases explain is refused.
 """
 
 from __future__ import annotations
 
-import runpy
-from collections.abc import Callable, Iterator, Sequence
+import ast
+import io
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import ndimage, special
 
 from reconrisk import DPSGD, arguments, bounds, datasets
 
-__all__ = ["DATA", "NOISES", "Entry", "Score", "load_entry", "score", "summary"]
+__all__ = ["DATA", "NOISES", "Entry", "Score", "draw_records", "load_entry", "score", "summary"]
 
 NOISES = (0.05, 0.1, 0.2, 0.5, 1.0)
 DATA = ("MNIST", "synthetic")
 #: records that an attacker who rebuilds knows; the others are the candidates
 OTHERS = 4000
-#: keeps the draws apart from an entry's: seeds 0 and (0, 0) are one to NumPy
-_OWN_STREAM = 20231
-#: level of the intervals of a score, and what a share beyond the bound must be significant at
-_LEVEL, _IMPOSSIBLE = 0.95, 1e-6
-
-Name = Callable[[np.ndarray, float, np.ndarray], Any]
-Rebuild = Callable[[np.ndarray, float, np.ndarray], Any]
+#: how far digits are turned [rad], resized [log] and shifted [pixels], at most
+TURN, RESIZE, SHIFT = 0.25, 0.15, 2.0
+#: an entry whose agreement with the answers is less probable is refused
+_IMPOSSIBLE = 1e-6
+#: what a process runs: one function on what it is sent; what an entry prints is no answer
+_PROCESS = """
+import io, os, runpy, sys
+import numpy as np
+answer, kept = io.BytesIO(), os.dup(1)
+os.dup2(2, 1)
+given = np.load(io.BytesIO(sys.stdin.buffer.read()))
+function = runpy.run_path(sys.argv[1])[sys.argv[2]]
+found = function(given["releases"], float(given["sigma"]), given["known"])
+np.save(answer, np.asarray(found, dtype=float))
+os.fdopen(kept, "wb").write(answer.getvalue())
+"""
 
 
 @dataclass(frozen=True)
@@ -49,13 +68,15 @@ class Entry:
     Attributes
     ----------
     title : str
-    name, rebuild : callable or None
-        As in the module's description.
+    path : Path
+        The file that defines it.
+    functions : tuple of str
+        Which of ``name`` and ``rebuild`` the file defines.
     """
 
     title: str
-    name: Name | None = None
-    rebuild: Rebuild | None = None
+    path: Path
+    functions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,10 +86,10 @@ class Score:
     Attributes
     ----------
     sigma : float
-    named, low, high : float
-        Share of records named, and its 95% interval (Clopper and Pearson).
-    bound : float
-        What no attack exceeds, certified.
+    named : float
+        Share of records named.
+    likeliest, bound : float
+        Share that the likeliest candidate names, and what no attack exceeds, certified.
     error : float
         Mean squared error of the rebuilt records.
     constant, floor : float
@@ -77,8 +98,7 @@ class Score:
 
     sigma: float
     named: float
-    low: float
-    high: float
+    likeliest: float
     bound: float
     error: float
     constant: float
@@ -86,7 +106,10 @@ class Score:
 
     @property
     def removed(self) -> float:
-        """Share of the constant's error above the floor that is gone; negative for a worse one."""
+        """Share of the constant's error above the floor that is gone, at most 1.
+
+        It is negative for an error above the constant's.
+        """
         return (self.constant - self.error) / (self.constant - self.floor)
 
     def as_dict(self) -> dict[str, float]:
@@ -95,31 +118,50 @@ class Score:
 
 
 def load_entry(path: Path | str) -> Entry:
-    """Read an entry from a Python file, which runs.
+    """Read an entry from a Python file, which is parsed and not run.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it defines neither ``name`` nor ``rebuild`` as functions.
+        If it is no Python, or defines neither ``name`` nor ``rebuild`` as functions.
     """
-    path = Path(path)
+    path = Path(path).absolute()
     if not path.is_file():
         raise FileNotFoundError(f"FILE must be a Python file; there is none at {path}")
-    found = runpy.run_path(str(path))
-    functions = {n: found[n] for n in ("name", "rebuild") if callable(found.get(n))}
+    try:
+        module = ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        raise ValueError(f"{path} must be Python: {error}") from None
+    defined = {part.name for part in module.body if isinstance(part, ast.FunctionDef)}
+    functions = tuple(name for name in ("name", "rebuild") if name in defined)
     if not functions:
         raise ValueError(f"{path} must define a function name or rebuild; it defines neither")
-    return Entry((found.get("__doc__") or path.stem).strip().splitlines()[0], **functions)
+    title = (ast.get_docstring(module) or path.stem).strip().splitlines()[0]
+    return Entry(title, path, functions)
 
 
-def records_of(data: str) -> np.ndarray:
-    """Return the challenge's 5,000 records, (5000, N): MNIST's, or 64 uniform values each."""
+def draw_records(data: str, rng: np.random.Generator) -> np.ndarray:
+    """Draw 5,000 records, (5000, N), that are in no data set.
+
+    MNIST's digits in a random order, each turned, resized and shifted; or 64 uniform values each.
+    """
     arguments.one_of("data", data, DATA)
     if data == "synthetic":
-        return np.random.default_rng(64).uniform(size=(5000, 64))
-    return datasets.classified("MNIST-5000", split="all").inputs.astype(float)
+        return rng.uniform(size=(5000, 64))
+    digits = datasets.classified("MNIST-5000", split="all").inputs.reshape(-1, 28, 28)
+    turn = rng.uniform(-TURN, TURN, len(digits))
+    size = np.exp(rng.uniform(-RESIZE, RESIZE, len(digits)))
+    cos, sin = np.cos(turn) / size, np.sin(turn) / size
+    matrices = np.moveaxis(np.array([[cos, -sin], [sin, cos]]), -1, 0)
+    centre = np.full(2, 13.5)
+    offsets = centre - matrices @ centre + rng.uniform(-SHIFT, SHIFT, (len(digits), 2))
+    moved = [
+        ndimage.affine_transform(digit, matrix, offset, order=1).ravel()
+        for digit, matrix, offset in zip(digits.astype(float), matrices, offsets, strict=True)
+    ]
+    return rng.permutation(moved)
 
 
 def score(
@@ -127,8 +169,9 @@ def score(
     *,
     data: str = "MNIST",
     trials: int = 200,
-    seed: int = 0,
+    seed: int | None = None,
     noises: tuple[float, ...] = NOISES,
+    limit: float = 600.0,
 ) -> Iterator[Score]:
     """Score an entry at each noise.
 
@@ -138,10 +181,12 @@ def score(
     data : {"MNIST", "synthetic"}
     trials : int
         Releases a noise, 1 to 10,000: each of a record drawn anew from the 1,000 candidates.
-    seed : int
-        Draws records and noise.
+    seed : int, optional
+        Draws records and noise, the same again; by default they are secret and never the same.
     noises : tuple of float
         sigma > 0.
+    limit : float
+        Seconds that an entry may take for one answer.
 
     Yields
     ------
@@ -151,87 +196,106 @@ def score(
     Raises
     ------
     ValueError
-        If an entry's answers have another shape or range, or more records were named than any
-        attack can: then it has seen what it was not given.
+        If the entry fails or takes too long, if its answers have another shape or range, or if they
+        agree with the records more closely than any function of the releases does.
     """
     arguments.integer("trials", trials, 1, 10_000)
-    records = records_of(data)
+    rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
+    records = draw_records(data, rng)
     others, candidates = records[:OTHERS], records[OTHERS:]
     directions = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
-    for number, sigma in enumerate(noises):
+    constant = others.mean(axis=0)
+    for sigma in noises:
         arguments.real("noises", sigma, 0, np.inf, low_open=True, high_open=True)
-        rng = np.random.default_rng([_OWN_STREAM, seed, number])
         own = rng.integers(len(candidates), size=trials)
-        targets = candidates[own]
-        releases = directions[own] + sigma * rng.normal(size=targets.shape)
-        floor = _posterior(releases, sigma, directions) @ candidates
-        constant = np.broadcast_to(others.mean(axis=0), targets.shape)
-        most = float(bounds.rero(DPSGD(sigma), 1 / len(candidates)).upper)
+        releases = directions[own] + sigma * rng.normal(size=(trials, candidates.shape[1]))
+        law = special.softmax(releases @ directions.T / sigma**2, axis=1)
+        named = error = np.nan
+        if "name" in entry.functions:
+            answers = _answer(entry, "name", (releases, sigma, candidates), (trials,), limit)
+            named = -_mean_cost("name", _misses(answers, len(candidates)), law, own)
+        if "rebuild" in entry.functions:
+            rebuilt = _answer(entry, "rebuild", (releases, sigma, others), releases.shape, limit)
+            error = _mean_cost("rebuild", _squares(rebuilt, candidates), law, own)
         yield Score(
             sigma,
-            *_naming(entry, releases, sigma, candidates, own, most),
-            most,
-            _rebuilding(entry, releases, sigma, others, targets),
-            _mse(constant, targets),
-            _mse(floor, targets),
+            named,
+            float(law.max(axis=1).mean()),
+            float(bounds.rero(DPSGD(sigma), 1 / len(candidates)).upper),
+            error,
+            _expected(_squares(np.broadcast_to(constant, releases.shape), candidates), law),
+            _expected(_squares(law @ candidates, candidates), law),
         )
 
 
-def _posterior(releases: np.ndarray, sigma: float, directions: np.ndarray) -> np.ndarray:
-    log_law = releases @ directions.T / sigma**2
-    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
-    return law / law.sum(axis=1, keepdims=True)
-
-
-def _naming(
+def _answer(
     entry: Entry,
-    releases: np.ndarray,
-    sigma: float,
-    candidates: np.ndarray,
-    own: np.ndarray,
-    most: float,
-) -> tuple[float, float, float]:
-    if entry.name is None:
-        return np.nan, np.nan, np.nan
-    named = entry.name(releases.copy(), sigma, candidates.copy())
-    answers = _answers("name", named, (len(own),))
-    if not np.isin(answers, np.arange(len(candidates))).all():
-        raise ValueError(f"name must return positions from 0 to {len(candidates) - 1}; got others")
-    hits, trials = int((answers == own).sum()), len(own)
-    if stats.binom.sf(hits - 1, trials, most) < _IMPOSSIBLE:
-        raise ValueError(
-            f"name found {hits} of {trials} records at sigma = {sigma:g}, where no attack finds "
-            f"more than a share of {most:.4f}: it was given something else than the releases"
-        )
-    interval = stats.binomtest(hits, trials).proportion_ci(_LEVEL)
-    return hits / trials, float(interval.low), float(interval.high)
-
-
-def _rebuilding(
-    entry: Entry, releases: np.ndarray, sigma: float, others: np.ndarray, targets: np.ndarray
-) -> float:
-    if entry.rebuild is None:
-        return np.nan
-    rebuilt = entry.rebuild(releases.copy(), sigma, others.copy())
-    return _mse(_answers("rebuild", rebuilt, targets.shape), targets)
-
-
-def _answers(function: str, answers: Any, shape: tuple[int, ...]) -> np.ndarray:
-    found = np.asarray(answers, dtype=float)
+    function: str,
+    given: tuple[np.ndarray, float, np.ndarray],
+    shape: tuple[int, ...],
+    limit: float,
+) -> np.ndarray:
+    """Return what an entry's function answers, in a process that is sent ``given`` and no more."""
+    sent = io.BytesIO()
+    np.savez(sent, releases=given[0], sigma=given[1], known=given[2])
+    command = [sys.executable, "-c", _PROCESS, str(entry.path), function]
+    try:
+        run = subprocess.run(command, input=sent.getvalue(), capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{function} took more than {limit:g} seconds") from None
+    if run.returncode or not run.stdout:
+        last = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{function} failed, with exit status {run.returncode}: {last}")
+    found = np.load(io.BytesIO(run.stdout))
     if found.shape != shape or not np.isfinite(found).all():
         what = f"shape {found.shape}" if found.shape != shape else "values that are not finite"
         raise ValueError(f"{function} must return finite numbers of shape {shape}; got {what}")
     return found
 
 
-def _mse(rebuilt: np.ndarray, targets: np.ndarray) -> float:
-    return float(np.square(rebuilt - targets).mean())
+def _misses(answers: np.ndarray, count: int) -> np.ndarray:
+    """Return -1 at the candidate that is named, 0 at others: (trials, candidates)."""
+    positions = np.arange(count)
+    if not np.isin(answers, positions).all():
+        raise ValueError(f"name must return positions from 0 to {count - 1}; got others")
+    return -(answers[:, None] == positions).astype(float)
+
+
+def _squares(rebuilt: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Return mean squared distances of rebuilt records to each candidate: (trials, candidates)."""
+    own, other = np.square(rebuilt).mean(axis=1), np.square(candidates).mean(axis=1)
+    products = rebuilt @ candidates.T / candidates.shape[1]
+    return np.maximum(own[:, None] + other - 2 * products, 0.0)
+
+
+def _expected(costs: np.ndarray, law: np.ndarray) -> float:
+    return float((law * costs).sum(axis=1).mean())
+
+
+def _mean_cost(function: str, costs: np.ndarray, law: np.ndarray, own: np.ndarray) -> float:
+    """Return the expected cost given the releases; refuse answers that know more than they.
+
+    Given its release a record follows the posterior ``law``, whatever was answered. By Chernoff's
+    bound the total cost at the records themselves is as small with at most the probability here.
+    """
+    total = costs[np.arange(len(own)), own].sum()
+    scale = max(float(np.abs(costs).max()), np.finfo(float).tiny)
+    log_chance = min(
+        weight * total + special.logsumexp(-weight * costs, b=law, axis=1).sum()
+        for weight in np.geomspace(0.1, 1e4, 26) / scale
+    )
+    if log_chance < np.log(_IMPOSSIBLE):
+        raise ValueError(
+            f"{function} agrees with the records more closely than its releases explain (by chance "
+            f"with a probability below {_IMPOSSIBLE:g}): it has seen something else"
+        )
+    return _expected(costs, law)
 
 
 def summary(scores: Sequence[Score]) -> tuple[float, float]:
     """Return two means over the noises: of the share of the bound that was named, of ``removed``.
 
-    An error above the constant's counts as none removed.
+    Each is at most 1 at any noise. An error above the constant's counts as none removed.
     """
-    named = np.mean([s.named / s.bound for s in scores])
+    named = np.mean([np.minimum(s.named / s.bound, 1.0) for s in scores])
     return float(named), float(np.mean([np.maximum(s.removed, 0.0) for s in scores]))

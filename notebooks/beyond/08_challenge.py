@@ -24,8 +24,13 @@
 # - `rebuild(releases, sigma, others)`: return the record, knowing 4,000 *other* records. No attack errs less on average than the
 #   posterior mean of one who has the list of candidates; a constant, the mean of the others, is the error to start from.
 #
-# Records are MNIST's or, for whoever wants no pictures, 64 uniform values. They and the noise are drawn when an entry is scored, from
-# the seed, so that there is no answer to look up. An entry that names more than is possible is refused.
+# **The rules.** Everything public is granted: MNIST, this code, any network that you have trained. Secret are the draws. When an entry is
+# scored every record is made anew, a digit of MNIST turned, resized and shifted at random (or, for whoever wants no pictures, 64
+# uniform values), so that no list that you can load holds it. Each function runs in a process of its own, which is sent its three arguments and
+# nothing else. It is no sandbox: read a file before you score it.
+#
+# **The score** is the mean over all candidates that a release leaves possible, by their probability. So luck does not count, and
+# nobody scores more than one. An entry that agrees with the records more closely than its releases explain is refused.
 #
 # ## Take part
 #
@@ -51,7 +56,7 @@ print((entries / "nearest.py").read_text())
 # %% [markdown]
 # ## First entries
 #
-# Our own, on 200 releases of MNIST's digits at each of five noises. The constant's error exceeds the least
+# Our own, on 200 releases of digits at each of five noises, drawn from this page's seed so that the page can be made again. The constant's error exceeds the least
 # possible error; *error removed* is the share of this excess that the entry removes, zero if it is worse than
 # the constant.
 
@@ -103,4 +108,5 @@ plt.show()
 # - A proof of a smaller bound for these candidates. With equal priors the likeliest direction is the Bayes rule, which no
 #   entry beats: the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`).
 #
-# **To submit**, open a pull request that adds the file to `templates/challenge/`; the table above is computed from what is there.
+# **To submit**, open a pull request that adds the file to `templates/challenge/`. What counts is its score on secret draws, which a test compares
+# with the table above.

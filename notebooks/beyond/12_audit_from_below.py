@@ -87,11 +87,10 @@ study.judge(audit_from_below, tables)
 #
 # **Nothing crosses.** No audit exceeds a bound, here or in Opacus' runs, whose accountant reports more than the certified value.
 #
-# **One run sees about half.** This is no weakness of the attack, which is the best one. With 95% confidence
-# one run cannot rule out a mechanism that says everything once in twenty runs and hardly anything otherwise,
-# so the audit has to allow for all mechanisms of that kind. Independent runs do not have this problem: they
-# close the gap up to what Clopper and Pearson leave, and the measured success with ten candidates is nearly
-# that of the best attack.
+# **One run sees about half**, with this number of canaries and these shares of guesses. This is no weakness of the attack, which is the best one: the audit
+# allows for every mechanism with the same curve, also one in which all canaries are guessed rightly together or not at all. More canaries,
+# of which only the surest are guessed, show more. Independent runs leave no room for such ties: what remains is what Clopper and Pearson
+# leave, and the measured success with ten candidates is nearly that of the best attack.
 #
 # **A family helps.** Who knows that the noise is Gaussian gets more epsilon from the same guesses than who allows for any mechanism. The same holds for sampled batches of a known rate:
 # {py:func}`~reconrisk.bounds.audit_noise` says how much noise such a run can have at most.

@@ -19,7 +19,7 @@
 # {cite:p}`guerra2026understanding`, and, by others, that one trade-off curve is the right object after all
 # {cite:p}`kulynych2025unifying,swanberg2025unified`. (Of these three works we could read the abstracts only.)
 # At the end of this page you can say which assumption such an attacker breaks, which bound holds
-# nevertheless, and that it cannot be improved.
+# nevertheless, and that two opposite gradients attain it.
 #
 # The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.
 
@@ -86,7 +86,8 @@ study.judge(right_notion, tables)
 # ## What it says
 #
 # **The bound breaks at the wrong prior only.** With much noise, knowing a digit's label or its lower half names it far more often than the bound at the old prior allows. At
-# the prior that includes the knowledge it holds, and opposite gradients attain it.
+# the prior that includes the knowledge it holds. Attacks on runs with a secret label attain it, where the label's two values have opposite gradients;
+# digits on a list stay below it.
 #
 # **A copy is not knowledge.** If the data hold the record twice, the release is another one: it moves by two clipping norms. No prior repairs that; group privacy does.
 #

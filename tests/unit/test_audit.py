@@ -143,6 +143,20 @@ def test_more_right_guesses_rule_out_more(guesses, share, k, confidence, delta):
         assert here + near >= audit(right, candidates=k, confidence=confidence, canaries=400)
 
 
+@pytest.mark.parametrize(("canaries", "guesses", "least"), [(10_000, 430, 0.7), (10**6, 2073, 0.8)])
+def test_one_run_shows_more_of_mu_with_more_canaries(canaries, guesses, least):
+    """Not about half whatever the attack: with mu = 1 three quarters, and five sixths."""
+    shown = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        inside = rng.random(canaries) < 0.5
+        seen = inside - 0.5 + rng.normal(size=canaries)
+        surest = np.abs(seen).argpartition(-guesses)[-guesses:]
+        right = int(((seen > 0) == inside)[surest].sum())
+        shown.append(privacy.audit_gaussian(right, guesses, canaries=canaries))
+    assert least < np.median(shown) < 1
+
+
 def test_several_numbers_of_guesses_share_the_risk():
     both = privacy.audit_gaussian([99, 750], [100, 1000], confidence=0.9)
     alone = [

@@ -1,4 +1,4 @@
-"""The open challenge: what entries score, and which are refused."""
+"""The open challenge: what entries score, which are refused, and what cheating gains."""
 
 from __future__ import annotations
 
@@ -11,76 +11,223 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from companion import challenge
-from companion.challenge import Entry, load_entry, score, summary
+from companion.challenge import load_entry, score, summary
 from companion.cli.app import app
 from companion.study import registry
 
 ENTRIES = registry.project_root() / "templates" / "challenge"
 
 
-def scored(entry: Entry, *noises: float, **options) -> list[challenge.Score]:
-    return list(score(entry, data="synthetic", noises=noises, **options))
+def scored(path: Path, *noises: float, data: str = "synthetic", **options):
+    return list(score(load_entry(path), data=data, noises=noises, **options))
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    """Write an entry's code into a file."""
+
+    def write(code: str) -> Path:
+        path = tmp_path / "entry.py"
+        path.write_text(code)
+        return path
+
+    return write
 
 
 @pytest.mark.parametrize("file", sorted(p.name for p in ENTRIES.glob("*.py")))
-def test_our_entries_stay_between_the_constant_and_what_is_possible(file: str):
-    for found in scored(load_entry(ENTRIES / file), 0.05, 0.2, trials=200):
-        if not np.isnan(found.named):
-            assert found.low <= found.named <= found.high and found.low <= found.bound
+def test_our_entries_score_on_secret_draws_what_the_page_shows(file: str):
+    # an entry that knows the page's seed would not
+    shown, secret = (
+        scored(ENTRIES / file, *challenge.NOISES[:3], data="MNIST", seed=seed) for seed in (0, None)
+    )
+    for found in (*shown, *secret):
+        assert np.isnan(found.named) or 0 <= found.named <= found.likeliest
         assert np.isnan(found.error) or found.error >= found.floor
+    assert summary(secret) == pytest.approx(summary(shown), abs=0.1, nan_ok=True)
 
 
 def test_the_ladder_of_entries():
     files = ("guess.py", "shrink.py", "wiener.py")
-    at = {f: scored(load_entry(ENTRIES / f), 0.05, trials=300)[0] for f in files}
+    at = {f: scored(ENTRIES / f, 0.05, trials=300)[0] for f in files}
     assert at["wiener.py"].error < at["shrink.py"].error < at["guess.py"].error
     assert at["guess.py"].removed == pytest.approx(0, abs=1e-12)
-    named = scored(load_entry(ENTRIES / "nearest.py"), 0.05, trials=300)[0].named
-    assert named > 0.97
+    assert scored(ENTRIES / "nearest.py", 0.05, trials=300)[0].named > 0.97
 
 
 def test_guessing_names_one_in_a_thousand():
-    found = scored(load_entry(ENTRIES / "guess.py"), 0.5, trials=1000)[0]
-    assert found.low <= 1 / 1000 <= found.high
-    assert found.bound == pytest.approx(stats.norm.cdf(stats.norm.ppf(1 / 1000) + 2), rel=1e-3)
+    found = scored(ENTRIES / "guess.py", 5.0, trials=1000)[0]
+    assert found.named == pytest.approx(1 / 1000, rel=0.1)
+    assert found.bound == pytest.approx(stats.norm.cdf(stats.norm.ppf(1 / 1000) + 0.2), rel=1e-3)
 
 
-def test_the_same_seed_draws_the_same():
-    entry = load_entry(ENTRIES / "nearest.py")
-    assert scored(entry, 0.2, trials=50) == scored(entry, 0.2, trials=50)
-    assert scored(entry, 0.2, trials=50) != scored(entry, 0.2, trials=50, seed=1)
+def test_errors_are_squared(written):
+    # of 64 uniform values the mean square is 1/3, the variance 1/12
+    nothing = written("def rebuild(r, s, o): return 0 * r")
+    found = scored(nothing, 5.0, trials=500)[0]
+    assert found.error == pytest.approx(1 / 3, rel=0.02)
+    assert found.constant == pytest.approx(1 / 12, rel=0.02)
 
 
-def test_an_entry_that_names_more_than_is_possible_has_seen_the_answers():
-    def peek(releases, sigma, candidates):
-        return np.random.default_rng([20231, 0, 0]).integers(len(candidates), size=len(releases))
+def test_the_score_is_how_often_records_are_named(written, monkeypatch):
+    """The mean over the posterior against a count at the records themselves."""
+    drawn = {}
 
-    with pytest.raises(ValueError, match="name found 100 of 100 records at sigma = 1, where no"):
-        scored(Entry("peek", name=peek), 1.0, trials=100)
+    def answer(entry, function, given, shape, limit):
+        drawn["releases"], sigma, candidates = given
+        directions = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
+        drawn["own"] = (given[0] @ directions.T).argmax(axis=1)
+        return drawn["own"].astype(float)
+
+    monkeypatch.setattr(challenge, "_answer", answer)
+    found = scored(written("def name(r, s, c): pass"), 0.12, seed=3, trials=1000)[0]
+    # the same draws by hand
+    rng = np.random.default_rng(3)
+    rng.uniform(size=(5000, 64))
+    own = rng.integers(1000, size=1000)
+    hits = int((drawn["own"] == own).sum())
+    low, high = stats.binomtest(hits, 1000).proportion_ci(0.999)
+    assert 0.3 < found.named < 0.99 and low < found.named < high
+    assert found.named == pytest.approx(found.likeliest, abs=1e-12)
 
 
-def test_summary_counts_what_is_worse_than_a_constant_as_nothing():
-    one = challenge.Score(0.1, 0.5, 0.4, 0.6, 1.0, 0.2, 0.1, 0.0)
-    two = challenge.Score(0.2, 0.1, 0.0, 0.2, 0.5, 0.05, 0.1, 0.0)
-    assert one.removed == -1 and two.removed == 0.5
-    assert summary([one, two]) == (0.35, 0.25)
+def test_draws_are_secret_unless_a_seed_is_given():
+    nearest = ENTRIES / "nearest.py"
+    assert scored(nearest, 0.2, trials=50, seed=1) == scored(nearest, 0.2, trials=50, seed=1)
+    assert scored(nearest, 0.2, trials=50, seed=1) != scored(nearest, 0.2, trials=50, seed=2)
+    assert scored(nearest, 0.2, trials=50) != scored(nearest, 0.2, trials=50)
+
+
+# Ways to cheat
+
+
+def test_an_entry_cannot_reach_the_scorers_objects(written):
+    peek = """
+import sys
+def rebuild(releases, sigma, others):
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        for name in ("targets", "candidates", "own"):
+            if name in frame.f_locals:
+                return frame.f_locals[name]
+    raise LookupError("no frame has them")
+"""
+    with pytest.raises(ValueError, match="rebuild failed, with exit status 1: LookupError: no fr"):
+        scored(written(peek), 0.5, trials=20)
+
+
+def test_looking_digits_up_gains_nothing(written):
+    look_up = """
+import numpy as np
+from reconrisk import datasets
+def rebuild(releases, sigma, others):
+    listed = datasets.classified("MNIST-5000", split="all").inputs.astype(float)
+    log_law = releases @ (listed / np.linalg.norm(listed, axis=1, keepdims=True)).T / sigma**2
+    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
+    return law / law.sum(axis=1, keepdims=True) @ listed
+"""
+    found = scored(written(look_up), 0.05, 0.2, data="MNIST", seed=5)
+    filtered = scored(ENTRIES / "wiener.py", 0.05, 0.2, data="MNIST", seed=5)
+    for looked, honest in zip(found, filtered, strict=True):
+        assert looked.error > honest.error and looked.removed < 0.5
+
+
+REPLAY = """
+import numpy as np
+SEEDS = {seeds}
+def replay(releases, sigma, size):
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        records = rng.uniform(size=(5000, 64))[4000:]
+        own = rng.integers(1000, size=len(releases))
+        directions = records / np.linalg.norm(records, axis=1, keepdims=True)
+        if np.allclose(directions[own] + sigma * rng.normal(size=records[own].shape), releases):
+            return own, records
+    return np.zeros(len(releases), int), np.full((1000, 64), 0.5)
+def name(releases, sigma, candidates):
+    return {name}
+def rebuild(releases, sigma, others):
+    return {rebuild}
+"""
+KNOWN = "replay(releases, sigma, 0)[0]"
+TARGETS = "np.take(*replay(releases, sigma, 0)[::-1], axis=0)"
+GUESS, MEAN = "np.zeros(len(releases))", "0 * releases + 0.5"
+
+
+def test_replayed_seeds_do_not_find_secret_draws(written):
+    code = REPLAY.format(seeds="range(100)", name=KNOWN, rebuild=TARGETS)
+    found = scored(written(code), 1.0, trials=40)[0]
+    assert found.named <= found.likeliest and found.removed < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "rebuild", "function"), [(KNOWN, MEAN, "name"), (GUESS, TARGETS, "rebuild")]
+)
+def test_answers_that_know_more_than_releases_are_refused(written, name, rebuild, function):
+    code = REPLAY.format(seeds="[11]", name=name, rebuild=rebuild)
+    with pytest.raises(ValueError, match=f"{function} agrees with the records more closely than"):
+        scored(written(code), 1.0, trials=40, seed=11)
+
+
+def test_knowing_the_records_gains_nothing_where_it_is_not_noticed(written):
+    # one answer in twenty is the record itself, the others are guesses
+    few = "np.where(np.arange(len(releases)) % 20, 0, replay(releases, sigma, 0)[0])"
+    found = scored(
+        written(REPLAY.format(seeds="[11]", name=few, rebuild=MEAN)), 1.0, trials=40, seed=11
+    )[0]
+    assert found.named <= found.likeliest < 0.02
+
+
+def test_a_state_is_not_kept_between_noises(written):
+    counting = """
+calls = []
+def name(releases, sigma, candidates):
+    calls.append(sigma)
+    print("not an answer")
+    return [len(calls)] * len(releases)
+"""
+    assert len(scored(written(counting), 0.5, 1.0, trials=20)) == 2
+
+
+# What is refused
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
         ("x = 1", "must define a function name or rebuild"),
+        ("def name(:", "must be Python"),
         ("def name(r, s, c): return [0]", r"name must return finite numbers of shape \(20,\)"),
         ("def name(r, s, c): return [-1] * len(r)", "positions from 0 to 999"),
         ("def rebuild(r, s, o): return r * float('nan')", "rebuild must return finite numbers"),
+        ("def rebuild(r, s, o): return 1 / 0", "rebuild failed, with exit status 1: ZeroDiv"),
+        ("import os\ndef name(r, s, c): os._exit(0)", "name failed, with exit status 0"),
+        ("import time\ndef name(r, s, c): time.sleep(60)", "name took more than 2 seconds"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, code: str, message: str):
-    (tmp_path / "entry.py").write_text(code)
+def test_what_is_refused(written, code: str, message: str):
     with pytest.raises(ValueError, match=message):
-        scored(load_entry(tmp_path / "entry.py"), 0.5, trials=20)
+        scored(written(code), 0.5, trials=20, limit=2.0 if "sleep" in code else 60.0)
+
+
+def test_an_entry_is_not_run_when_it_is_read(written, tmp_path: Path):
+    code = f"'''Title\n\nmore'''\nopen({str(tmp_path / 'ran')!r}, 'w')\ndef name(r, s, c): pass"
+    entry = load_entry(written(code))
+    assert entry.title == "Title" and entry.functions == ("name",)
+    assert not (tmp_path / "ran").exists()
     with pytest.raises(FileNotFoundError, match="there is none at"):
         load_entry(tmp_path / "other.py")
+
+
+# What is printed
+
+
+def test_summary_counts_what_is_worse_than_a_constant_as_nothing():
+    one = challenge.Score(0.1, 0.5, 0.5, 1.0, 0.2, 0.1, 0.0)
+    two = challenge.Score(0.2, 0.1, 0.2, 0.5, 0.05, 0.1, 0.0)
+    lucky = challenge.Score(0.2, 0.6, 0.6, 0.5, 0.0, 0.1, 0.0)
+    assert one.removed == -1 and two.removed == 0.5
+    assert summary([one, two]) == (0.35, 0.25)
+    assert summary([lucky]) == (1, 1)
 
 
 def test_the_command(tmp_path: Path):
@@ -93,6 +240,6 @@ def test_the_command(tmp_path: Path):
     assert shown.exit_code == 0 and "of the bound on naming" in shown.stdout
     data = json.loads(run(app, [*options, "--trials", "50", "--json"]).stdout)
     assert [row["sigma"] for row in data["noises"]] == list(challenge.NOISES)
-    assert data["noises"][0]["named"] == 1.0
+    assert data["noises"][0]["named"] == pytest.approx(1.0)
     wrong = run(app, [*options, "--trials", "50000"])
     assert wrong.exit_code == 2 and "trials" in wrong.stderr

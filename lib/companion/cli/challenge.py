@@ -39,12 +39,13 @@ def score_entry(
     ],
     data: Annotated[str, typer.Option(help="MNIST or synthetic.")] = "MNIST",
     trials: Annotated[int, typer.Option(help="Releases a noise, 1 to 10,000.")] = 200,
-    seed: Annotated[int, typer.Option(help="Draws the records and the noise.")] = 0,
+    limit: Annotated[float, typer.Option(help="Seconds for one answer of the entry.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score an entry at five noises, beside the certified bound and the least possible error.
 
-    Records and noise are drawn from the seed; a table of entries uses seed 0 and 200 trials.
+    Records and noise are drawn in secret, anew each time. The file runs in a process of its own,
+    with your rights: read it first.
 
     Example: `companion challenge score my_attack.py`
     """
@@ -53,7 +54,7 @@ def score_entry(
     scores = []
     with usage_errors(context.obj):
         entry = challenge.load_entry(file)
-        for found in challenge.score(entry, data=data, trials=trials, seed=seed):
+        for found in challenge.score(entry, data=data, trials=trials, limit=limit):
             scores.append(found)
             if not as_json:
                 note(f"[{len(scores)}/{len(challenge.NOISES)}] sigma = {found.sigma:g} scored")
@@ -61,16 +62,16 @@ def score_entry(
     if as_json:
         means = {"named of the bound": _number(named), "error removed": _number(removed)}
         rows = [{k: _number(v) for k, v in s.as_dict().items()} for s in scores]
-        asked = {"entry": entry.title, "data": data, "seed": seed, "trials": trials}
+        asked = {"entry": entry.title, "data": data, "trials": trials}
         print_json({**asked, **means, "noises": rows})
         return
     print_table(
-        ("sigma", "named", "95%", "at most", "error", "constant", "least", "removed"),
+        ("sigma", "named", "likeliest", "at most", "error", "constant", "least", "removed"),
         [
             (
                 f"{s.sigma:g}",
                 _text(s.named),
-                "" if math.isnan(s.named) else f"{s.low:.3f} to {s.high:.3f}",
+                f"{s.likeliest:.3f}",
                 f"{s.bound:.3f}",
                 _text(s.error),
                 f"{s.constant:.4f}",
