@@ -22,6 +22,12 @@ ALTERED = {
         "all but one": "changes by maps that miss an input [nats]",
     }
 }
+SCENARIOS = (
+    scenario(
+        "a missed input that never lowers the capacity",
+        column("channels", "all but one", lambda c: c.clip(lower=0.0)),
+    ),
+)
 
 _REACHED = ["every input", "all but one"]
 

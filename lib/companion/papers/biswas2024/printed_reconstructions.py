@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from companion.exhibit import *
@@ -125,7 +126,7 @@ def printed_figure1() -> pd.DataFrame:
     return pd.concat([cells[cells["batch size"] == BATCH_SIZE], added], ignore_index=True)
 
 
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
+def rank_correlation(x: ArrayLike, y: ArrayLike) -> float:
     """Return Spearman's correlation, zero where either is constant."""
     if min(np.ptp(np.asarray(x)), np.ptp(np.asarray(y))) == 0:
         return 0.0

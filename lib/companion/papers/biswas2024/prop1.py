@@ -38,6 +38,13 @@ ALTERED = {
     "growth": {"least rise": "rises of the divergence from one angle to the next [nats]"},
     "hockey sticks": {"least rise": "rises of delta from one angle to the next"},
 }
+SCENARIOS = (
+    scenario(
+        "deltas that do not depend on the angle",
+        frame("hockey sticks", lambda t: t.assign(**{"least rise": 0.0, "largest rise": 0.0})),
+        "D-004",
+    ),
+)
 
 #: of the circle and the sphere
 _SMALL = tuple(itertools.product((2, 3), (0.7, 2.5)))

@@ -23,8 +23,13 @@ ALTERED = {
     "constants": {"formula": "logarithms of the constant [nats]"},
     "conversions": {"converted": "converted epsilons", "exact": "exact epsilons"},
     "stationary points": {"converted": "epsilons at the best order"},
-    "convexity": {"least bend": "least bends of log delta"},
 }
+SCENARIOS = (
+    scenario(
+        "a log delta that is a straight line in the order",
+        column("convexity", "least bend", lambda c: 0.0),
+    ),
+)
 
 
 @measurement

@@ -27,9 +27,18 @@ ALTERED = {
     "compositions": {
         "delta of the bound": "the theorem's deltas",
         "exact": "exact deltas",
-        "plain": "settings in which the plain sum is smallest",
     }
 }
+SCENARIOS = (
+    scenario(
+        "a form that is smaller than the plain sum at T = 3",
+        column("compositions", "plain", lambda c: False, "T == 3"),
+    ),
+    scenario(
+        "a plain sum that is the smallest form at every T",
+        column("compositions", "plain", lambda c: True),
+    ),
+)
 
 
 @measurement

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from companion.exhibit import *
@@ -23,7 +22,6 @@ __all__ = [
     "printed_epsilons",
     "printed_table1",
     "printed_table4",
-    "scaled",
     "setting",
 ]
 
@@ -138,14 +136,3 @@ def printed_epsilons() -> dict[float, str]:
     both = printed_table1().set_index("kappa")["printed"].to_dict()
     both |= printed_table4().set_index("kappa")["epsilon"].to_dict()
     return dict(sorted(both.items()))
-
-
-def scaled(printed: pd.DataFrame, metric: str, factor: float) -> pd.DataFrame:
-    """Return a printed table with all numbers of one kind multiplied, to as many decimals."""
-    rows = printed["metric"] == metric
-    texts = [
-        f"{factor * float(text):.{len(text.partition('.')[2])}f}"
-        for text in printed.loc[rows, "printed"]
-    ]
-    printed.loc[rows, ["printed", "value"]] = np.column_stack([texts, texts])
-    return printed
