@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from scipy import special as sc
 
 from reconrisk import DPSGD, bounds, privacy
+from reconrisk.bounds._audit import _level_of
 from reconrisk.privacy._audit import refuted_by_guesses
 
 #: m, guesses, right, risk, delta; epsilon of the Gaussian audit by the recursion that the authors
@@ -194,6 +195,36 @@ def test_claims_of_sampled_runs_stand_when_true_and_fall_when_not():
     true = [bounds.audit_claim(run, _guessed(run, 1.0, 500, rng), 500) for _ in range(3)]
     assert min(true) > 0.05
     assert bounds.audit_claim(run, _guessed(run, 0.3, 500, rng), 500) < 0.05
+
+
+@pytest.mark.parametrize("canaries", [1, 2, 3])
+@pytest.mark.parametrize(("sigma", "q"), [(0.3, 0.5), (0.05, 0.5), (1.0, 0.1)])
+def test_a_claim_holds_for_the_best_guesses_about_one_sampled_step(sigma, q, canaries):
+    """A threshold's guess is right with probability (1 + TV)/2; canaries do not disturb another."""
+    chance = 0.5 * (1.0 + q * (2.0 * stats.norm.cdf(0.5 / sigma) - 1.0))
+    found = bounds.audit_claim(DPSGD(sigma, q, 1), canaries, canaries)
+    assert found >= chance**canaries
+    if canaries == 1:
+        assert found == pytest.approx(chance, rel=2e-3)
+        assert bounds.audit_noise(1, 1, sampling_rate=q, steps=1, confidence=1 - chance) >= sigma
+
+
+def test_the_curve_of_both_directions_is_a_hull():
+    """Against tangents: the level of a power is at most that of (epsilon, delta), any epsilon."""
+    sigma, q = 0.5, 0.3
+    level = _level_of(DPSGD(sigma, q, 1))
+    at = np.linspace(-40.0, 40.0, 80_001)
+    without = stats.norm.sf(at)
+    present = (1 - q) * without + q * stats.norm.sf(at - 1 / sigma)
+    lift = np.exp(np.linspace(0.0, 6.0, 2001))[:, None]
+    removed = np.max(present[::20] - lift * without[::20], axis=1)
+    added = np.max((1 - without)[::20] - lift * (1 - present)[::20], axis=1)
+    delta = np.maximum(removed, added)
+    for power in np.linspace(0.02, 0.98, 13):
+        # the hull's two sides mirror one another
+        tangents = np.maximum((power - delta) / lift[:, 0], 1 - delta - (1 - power) * lift[:, 0])
+        assert level(power) == pytest.approx(tangents.max(), rel=0.02, abs=1e-6)
+        assert level(power) <= tangents.max() + 1e-6
 
 
 def test_the_noise_of_a_run_is_bounded_from_above():

@@ -23,6 +23,8 @@ __all__ = ["audit_claim", "audit_noise", "audit_rero"]
 #: levels at which a curve is computed, and the smallest probability that is returned
 _LEVELS = np.concatenate([np.geomspace(1e-10, 0.5, 160), 1.0 - np.geomspace(0.5, 1e-8, 120)[1:]])
 _LEAST = 1e-9
+#: bound on the roundings of a level
+_ROUNDING = 1e-15
 #: noise multipliers between which a search goes on, and how near
 _LEAST_NOISE, _MOST_NOISE, _NEAR = 0.1, 1e3, 5e-3
 
@@ -94,8 +96,8 @@ def audit_claim(
 
     Notes
     -----
-    The inequalities of Mahloujifar et al. (2024), arXiv 2410.22235, for the run's certified curve
-    in both directions. Cost: that of 280 points of the curve, about half a second.
+    The inequalities of Mahloujifar et al. (2024), arXiv 2410.22235, for the concave hull of the
+    run's certified curves in both directions. Cost: that of 280 points of the curve, about half a second.
 
     Examples
     --------
@@ -187,18 +189,52 @@ def audit_noise(
 
 
 def _level_of(run: DPSGD) -> Callable[[float], float]:
-    """Return the least level of a test with a given power, or less, in both directions."""
-    power_at = np.maximum.accumulate(rero_curve(run, _LEVELS, tolerance=1e-5)[1])
+    """Return the least level of a test with a given power, or less, in both directions.
 
-    def level(power: float) -> float:
-        # between two levels: the curve is concave, from (0, 0) in one direction and to (1, 1) in
-        # the other, which is the same test with its answers exchanged
-        below = int(np.searchsorted(power_at, power)) - 1
-        removed = float(_LEVELS[below] * power / power_at[below]) if below >= 0 else 0.0
-        other = int(np.searchsorted(_LEVELS, 1.0 - power))
-        added = 0.0
-        if other < _LEVELS.size:
-            added = float(power * (1.0 - power_at[other]) / (1.0 - _LEVELS[other]))
-        return min(removed, added)
+    A canary is as often there as not, so that the guesses mix tests of either direction: their
+    curve is the concave hull of both (Dong et al. 2022, symmetrisation).
+    """
+    kappa, gamma = _corners_above(*rero_curve(run, _LEVELS, tolerance=1e-5))
+    # in the other direction it is the same test with its answers exchanged
+    power = np.concatenate([gamma, 1.0 - kappa])
+    level = np.concatenate([kappa, np.maximum(1.0 - gamma - _ROUNDING, 0.0)])
+    powers, levels = _lower_hull(power, level)
+    return lambda power: float(np.interp(power, powers, levels)) * (1.0 - _ROUNDING)
 
-    return level
+
+def _corners_above(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return corners of a polygon above a concave curve that is enclosed at ``_LEVELS``.
+
+    Between two points it is below the chords on either side, prolonged: a corner is where they
+    cross.
+    """
+    kappa = np.concatenate([[0.0], _LEVELS, [1.0]])
+    low, high = (np.concatenate([[0.0], power, [1.0]]) for power in (low, high))
+    gap = np.diff(kappa)
+    before = np.append(np.inf, (high[1:-1] - low[:-2]) / gap[:-1])
+    after = np.append(np.maximum((low[2:] - high[1:-1]) / gap[1:], 0.0), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        along = (high[1:] - after * gap - high[:-1]) / (before - after)
+    along = np.clip(np.nan_to_num(along), 0.0, gap)
+    between = kappa[:-1] + along
+    return np.append(kappa, between), np.append(high, high[1:] - after * (gap - along))
+
+
+def _lower_hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of the largest convex function below points."""
+    found: list[tuple[float, float]] = []
+    for point in sorted(zip(x.tolist(), y.tolist(), strict=True)):
+        if found and point[0] == found[-1][0]:
+            continue
+        while len(found) > 1 and _turns_down(found[-2], found[-1], point):
+            found.pop()
+        found.append(point)
+    corners = np.array(found)
+    return corners[:, 0], corners[:, 1]
+
+
+def _turns_down(
+    one: tuple[float, float], two: tuple[float, float], three: tuple[float, float]
+) -> bool:
+    """Whether the middle one of three points, from left to right, is not below their chord."""
+    return (two[1] - one[1]) * (three[0] - one[0]) >= (three[1] - one[1]) * (two[0] - one[0])
