@@ -14,6 +14,7 @@ from reconrisk import arguments
 __all__ = ["DPSGD", "Enclosure", "check_run"]
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class DPSGD:
     """Parameters of one run of DP-SGD that determine its privacy.

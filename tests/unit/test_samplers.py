@@ -312,6 +312,10 @@ def test_arguments():
         SampledRun(1.0, 0.1, 10, "random")
     with pytest.raises(ValueError, match=r'adjacency must be "zero-out" for .*shuffle'):
         SampledRun(1.0, 0.1, 10, "shuffle", "replace")
+    with pytest.raises(ValueError, match=r'must be "zero-out" or "add-remove" for .*poisson'):
+        SampledRun(1.0, 0.1, 10, "poisson", "replace")
+    removed = SampledRun(1.0, 0.1, 10, "random-allocation", "add-remove")
+    assert removed.dominating() == SampledRun(1.0, 0.1, 10, "random-allocation").dominating()
     with pytest.raises(ValueError, match="noise_multiplier must be in"):
         SampledRun(0.01, 0.1, 10, "shuffle")
     with pytest.raises(ValueError, match="released must be in"):
@@ -394,6 +398,24 @@ def test_a_run_keeps_its_settings_beside_a_sampler():
     assert "delta = 0.001 is not below 1/n" in warning and "60,952" in warning
     known = risk.from_guarantee({"epsilon": 1.0}).as_dict()
     assert known["sampler"] is None
+
+
+@pytest.mark.parametrize("word", ["sample_rate", "sampling_probability"])
+@pytest.mark.parametrize(
+    ("call", "settings"),
+    [
+        (DPSGD, {"noise_multiplier": 1.0}),
+        (SampledRun, {"noise_multiplier": 1.0, "steps": 3, "sampler": "fixed"}),
+        (privacy.Laplace, {"noise_multiplier": 1.0}),
+        (privacy.Atoms, {"without": (0.5, 0.5), "present": (0.25, 0.75)}),
+        (privacy.noise_for_epsilon, {"epsilon": 1.0, "delta": 1e-5}),
+        (privacy.noise_for_success, {"success": 0.5, "prior_success": 0.1}),
+        (bounds.audit_noise, {"right": 5, "guesses": 5, "steps": 3}),
+    ],
+)
+def test_other_libraries_words_are_answered_with_ours(call, settings, word):
+    with pytest.raises(TypeError, match=f"{call.__name__} calls it sampling_rate; got {word}"):
+        call(**settings, **{word: 0.1})
 
 
 # Closed forms above ------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def merge_equal(releases: Iterable[Release]) -> list[Release]:
             key, steps = _single_step(release)
         else:
             raise TypeError(
-                "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
+                "releases must be DPSGD, Laplace, Atoms, Group or Allocation; "
                 f"got a {type(release).__name__}, {str(release)[:60]}"
             )
         counted[key] = counted.get(key, 0) + steps

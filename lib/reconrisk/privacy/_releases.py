@@ -40,6 +40,7 @@ _FAR = 1.0
 # What is released --------------------------------------------------------------------------------
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class Laplace:
     """Releases of a sum of sensitivity one with Laplace noise, each on a Poisson sample.
@@ -76,6 +77,7 @@ class Laplace:
         _check_sampling(self.sampling_rate, self.steps)
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class Atoms:
     """Releases with finitely many outcomes, each on a Poisson sample.

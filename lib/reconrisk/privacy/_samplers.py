@@ -39,6 +39,7 @@ _BINS = 4000
 Value = TypeVar("Value")
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class SampledRun:
     """A run of DP-SGD whose batches are not, or not only, Poisson samples.
@@ -60,8 +61,8 @@ class SampledRun:
         "poisson", "fixed", "random-allocation" (balls-and-bins), "shuffle" or "cyclic".
     adjacency : str
         What the neighbouring data set has in the record's place: "zero-out" a record whose gradient
-        is zero, "replace" any other, "add-remove" none. The last two only for "fixed"; for
-        "poisson" zero-out and add-remove are the same.
+        is zero, "replace" any other, "add-remove" none. "replace" only for "fixed", "add-remove"
+        also for "poisson" and "random-allocation", where it is the same as zero-out.
 
     Raises
     ------
@@ -107,10 +108,16 @@ class SampledRun:
         arguments.integer("steps", self.steps, 1)
         arguments.one_of("sampler", self.sampler, tuple(SAMPLERS))
         arguments.one_of("adjacency", self.adjacency, ADJACENCIES)
-        allowed = {"fixed": ADJACENCIES, "poisson": ("zero-out", "add-remove")}
-        if self.adjacency not in allowed.get(self.sampler, ("zero-out",)):
+        independent = ("zero-out", "add-remove")
+        allowed = {
+            "fixed": ADJACENCIES,
+            "poisson": independent,
+            "random-allocation": independent,
+        }.get(self.sampler, ("zero-out",))
+        if self.adjacency not in allowed:
+            words = " or ".join(f'"{one}"' for one in allowed)
             raise ValueError(
-                f'adjacency must be "zero-out" for sampler={self.sampler!r}; got {self.adjacency!r}'
+                f"adjacency must be {words} for sampler={self.sampler!r}; got {self.adjacency!r}"
             )
 
     @property
