@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from reconrisk import arguments
 __all__ = ["DPSGD", "Enclosure", "check_run"]
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class DPSGD:
     """Parameters of one run of DP-SGD that determine its privacy.
@@ -73,7 +77,10 @@ def check_not_described(
 class Enclosure:
     """A certified interval: the true value lies in ``[lower, upper]``.
 
-    ``float()`` of it raises ``TypeError``, so that no one end is quoted by accident.
+    ``float()`` of it raises ``TypeError``, so that no one end is quoted by accident. A number
+    format shows both ends, rounded outwards; ``round()`` rounds outwards, too. An enclosure is
+    smaller or larger than a number, or than another enclosure, if all of it is; where that is open,
+    comparing raises ``ValueError``.
 
     Parameters
     ----------
@@ -91,6 +98,8 @@ class Enclosure:
     >>> found = Enclosure(0.25, 0.5)
     >>> 0.3 in found, found.width
     (True, 0.25)
+    >>> f"{Enclosure(0.1234, 0.1251):.2f}", round(found, 1), found < 0.6
+    ('[0.12, 0.13]', Enclosure(lower=0.2, upper=0.5), True)
     """
 
     lower: float
@@ -110,3 +119,77 @@ class Enclosure:
 
     def __float__(self) -> float:
         raise TypeError("an Enclosure is an interval; take .lower, .upper or .width")
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return f"[{_format_beyond(self.lower, spec, -1)}, {_format_beyond(self.upper, spec, 1)}]"
+
+    def __round__(self, digits: int = 0) -> Enclosure:
+        ends = (
+            _round_decimal(end, Decimal(1).scaleb(-digits), sign)
+            for end, sign in ((self.lower, -1), (self.upper, 1))
+        )
+        return Enclosure(*ends)
+
+    def __lt__(self, other: object) -> bool:
+        return self._compare(other, "<")
+
+    def __gt__(self, other: object) -> bool:
+        return self._compare(other, ">")
+
+    def __le__(self, other: object) -> bool:
+        return self._compare(other, "<=")
+
+    def __ge__(self, other: object) -> bool:
+        return self._compare(other, ">=")
+
+    def _compare(self, other: object, sign: str) -> bool:
+        """Compare where every value of the interval gives the same answer."""
+        if isinstance(other, Enclosure):
+            low, high = other.lower, other.upper
+        elif isinstance(other, (int, float, np.integer, np.floating)):
+            low = high = float(other)
+        else:
+            return NotImplemented
+        compare = _COMPARISONS[sign]
+        answers = {compare(a, b) for a in (self.lower, self.upper) for b in (low, high)}
+        if len(answers) > 1 or math.isnan(low):
+            raise ValueError(
+                f"an Enclosure is compared with what it does not overlap; got {self} {sign} {other}"
+                "; compare .lower or .upper"
+            )
+        return answers.pop()
+
+
+_COMPARISONS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+
+
+def _round_decimal(value: float, unit: Decimal, sign: int) -> float:
+    """Return a value rounded upwards (``sign`` 1) or downwards to a multiple of a unit."""
+    if not math.isfinite(value):
+        return value
+    rounding = ROUND_CEILING if sign > 0 else ROUND_FLOOR
+    with localcontext(prec=800):
+        return float(Decimal(value).quantize(unit, rounding))
+
+
+def _format_beyond(value: float, spec: str, sign: int) -> str:
+    """Return a number by a format, rounded upwards (``sign`` 1) or downwards in its last digit."""
+    text = format(value, spec)
+    if not math.isfinite(value):
+        return text
+    percent, plain = text.strip().endswith("%"), text.strip().rstrip("%")
+    try:
+        shown = Decimal(plain.replace(",", "").replace("_", ""))
+    except InvalidOperation:
+        raise ValueError(f"an Enclosure has no format {spec!r}; format .lower or .upper") from None
+    with localcontext(prec=800):
+        exact = Decimal(value) * (100 if percent else 1)
+        if (shown - exact) * sign >= 0:
+            return text
+        # a unit of the last digit that is shown, as a fixed or a scientific number has it
+        beyond = shown + sign * Decimal(1).scaleb(int(shown.as_tuple().exponent))
+        if percent:
+            beyond /= 100
+    return format(beyond, spec)

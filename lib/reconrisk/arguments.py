@@ -5,10 +5,20 @@ The library never clips or ignores a value that is out of range; it raises, thro
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["integer", "one_of", "real", "shown", "single"]
+__all__ = ["integer", "names_sampling_rate", "one_of", "real", "shown", "single"]
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+#: what Opacus, dp-accounting and others call the sampling rate
+_OTHER_WORDS = frozenset(
+    {"sample_rate", "sampling_probability", "sampling_prob", "subsampling_rate"}
+)
 
 
 def real(
@@ -121,6 +131,27 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(value)}")
     return value
+
+
+def names_sampling_rate(call: Call) -> Call:
+    """Make a class or function name ``sampling_rate`` where another library's word is given."""
+
+    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **settings: Any) -> Any:
+            wrong = _OTHER_WORDS.intersection(settings)
+            if wrong:
+                raise TypeError(
+                    f"{call.__name__} calls it sampling_rate; got {', '.join(sorted(wrong))}"
+                )
+            return function(*args, **settings)
+
+        return wrapper
+
+    if isinstance(call, type):
+        call.__init__ = checked(call.__init__)  # type: ignore[misc]
+        return call
+    return checked(call)  # type: ignore[return-value]
 
 
 def shown(value: object) -> str:

@@ -211,16 +211,34 @@ def test_claims_of_sampled_runs_stand_when_true_and_fall_when_not():
     assert bounds.audit_claim(run, _guessed(run, 0.3, 500, rng), 500) < 0.05
 
 
-@pytest.mark.parametrize("noise", [0.3, 0.05])
-def test_tests_of_both_directions_may_be_mixed(noise):
-    # one canary, one step, q = 1/2: the guess is right with probability (1 + TV)/2
-    run = DPSGD(noise, 0.5, 1)
-    variation = 0.5 * (2 * stats.norm.cdf(0.5 / noise) - 1)
-    assert (1 + variation) / 2 <= bounds.audit_claim(run, 1, 1) < (1 + variation) / 2 + 0.001
-    # at most two of two right, each with the better of its two answers
-    assert bounds.audit_claim(run, 2, 2) >= ((1 + variation) / 2) ** 2
-    with_doubt = bounds.audit_noise(1, 1, sampling_rate=0.5, steps=1, confidence=0.33)
-    assert with_doubt > 0.3
+@pytest.mark.parametrize("canaries", [1, 2, 3])
+@pytest.mark.parametrize(("sigma", "q"), [(0.3, 0.5), (0.05, 0.5), (1.0, 0.1)])
+def test_a_claim_holds_for_the_best_guesses_about_one_sampled_step(sigma, q, canaries):
+    """A threshold's guess is right with probability (1 + TV)/2; canaries do not disturb another."""
+    chance = 0.5 * (1.0 + q * (2.0 * stats.norm.cdf(0.5 / sigma) - 1.0))
+    found = bounds.audit_claim(DPSGD(sigma, q, 1), canaries, canaries)
+    assert found >= chance**canaries
+    if canaries == 1:
+        assert found == pytest.approx(chance, rel=2e-3)
+        assert bounds.audit_noise(1, 1, sampling_rate=q, steps=1, confidence=1 - chance) >= sigma
+
+
+def test_the_curve_of_both_directions_is_a_hull():
+    """Against tangents: the level of a power is at most that of (epsilon, delta), any epsilon."""
+    sigma, q = 0.5, 0.3
+    level = _level_of(DPSGD(sigma, q, 1))
+    at = np.linspace(-40.0, 40.0, 80_001)
+    without = stats.norm.sf(at)
+    present = (1 - q) * without + q * stats.norm.sf(at - 1 / sigma)
+    lift = np.exp(np.linspace(0.0, 6.0, 2001))[:, None]
+    removed = np.max(present[::20] - lift * without[::20], axis=1)
+    added = np.max((1 - without)[::20] - lift * (1 - present)[::20], axis=1)
+    delta = np.maximum(removed, added)
+    for power in np.linspace(0.02, 0.98, 13):
+        # the hull's two sides mirror one another
+        tangents = np.maximum((power - delta) / lift[:, 0], 1 - delta - (1 - power) * lift[:, 0])
+        assert level(power) == pytest.approx(tangents.max(), rel=0.02, abs=1e-6)
+        assert level(power) <= tangents.max() + 1e-6
 
 
 @pytest.mark.parametrize("run", [DPSGD(0.6, 0.1, 20), DPSGD(2.0, 0.5, 5), DPSGD(1.0)])

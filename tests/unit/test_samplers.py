@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import special as sc
 from reconrisk import DPSGD, bounds, privacy
 from reconrisk.privacy import Allocation, SampledRun
 from reconrisk.privacy._fixed_size import FixedSizeBound
+from reconrisk.privacy._outer import outer_delta
 
 DELTA = 1e-5
 
@@ -310,6 +312,10 @@ def test_arguments():
         SampledRun(1.0, 0.1, 10, "random")
     with pytest.raises(ValueError, match=r'adjacency must be "zero-out" for .*shuffle'):
         SampledRun(1.0, 0.1, 10, "shuffle", "replace")
+    with pytest.raises(ValueError, match=r'must be "zero-out" or "add-remove" for .*poisson'):
+        SampledRun(1.0, 0.1, 10, "poisson", "replace")
+    removed = SampledRun(1.0, 0.1, 10, "random-allocation", "add-remove")
+    assert removed.dominating() == SampledRun(1.0, 0.1, 10, "random-allocation").dominating()
     with pytest.raises(ValueError, match="noise_multiplier must be in"):
         SampledRun(0.01, 0.1, 10, "shuffle")
     with pytest.raises(ValueError, match="released must be in"):
@@ -392,3 +398,85 @@ def test_a_run_keeps_its_settings_beside_a_sampler():
     assert "delta = 0.001 is not below 1/n" in warning and "60,952" in warning
     known = risk.from_guarantee({"epsilon": 1.0}).as_dict()
     assert known["sampler"] is None
+
+
+@pytest.mark.parametrize("word", ["sample_rate", "sampling_probability"])
+@pytest.mark.parametrize(
+    ("call", "settings"),
+    [
+        (DPSGD, {"noise_multiplier": 1.0}),
+        (SampledRun, {"noise_multiplier": 1.0, "steps": 3, "sampler": "fixed"}),
+        (privacy.Laplace, {"noise_multiplier": 1.0}),
+        (privacy.Atoms, {"without": (0.5, 0.5), "present": (0.25, 0.75)}),
+        (privacy.noise_for_epsilon, {"epsilon": 1.0, "delta": 1e-5}),
+        (privacy.noise_for_success, {"success": 0.5, "prior_success": 0.1}),
+        (bounds.audit_noise, {"right": 5, "guesses": 5, "steps": 3}),
+    ],
+)
+def test_other_libraries_words_are_answered_with_ours(call, settings, word):
+    with pytest.raises(TypeError, match=f"{call.__name__} calls it sampling_rate; got {word}"):
+        call(**settings, **{word: 0.1})
+
+
+# Closed forms above ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+@pytest.mark.parametrize("sigma", [0.05, 1.0])
+def test_fixed_batches_say_no_more_than_full_ones(sigma, adjacency):
+    apart = 0.5 if adjacency == "replace" else 1.0
+    for q, steps in ((0.01, 1000), (0.9999, 5)):
+        found = privacy.epsilon(SampledRun(sigma, q, steps, "fixed", adjacency), DELTA)
+        full = privacy.epsilon(DPSGD(apart * sigma, 1.0, steps), DELTA).upper
+        assert found.lower <= found.upper <= full * (1 + 1e-9)
+
+
+def test_any_other_record_includes_one_of_gradient_zero():
+    for sigma in (0.05, 0.3):
+        zero, other = (
+            privacy.epsilon(SampledRun(sigma, 0.01, 100, "fixed", a), DELTA)
+            for a in ("zero-out", "replace")
+        )
+        assert other.lower >= zero.lower * (1 - 1e-9)
+
+
+def test_rare_records_of_fixed_batches_by_the_union_bound():
+    """At q = 1e-9 a record is in one of ten batches at most, nearly: 1e-8 (2 Phi(1/2) - 1)."""
+    found = privacy.delta(SampledRun(1.0, 1e-9, 10, "fixed"), 0.0)
+    assert found.upper == pytest.approx(1e-8 * (2 * stats.norm.cdf(0.5) - 1), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps"),
+    [(1.0, 1e-5, 1000), (1.0, 1e-5, 10), (1e6, 0.01, 1000), (2.0, 1e-4, 50), (0.5, 1e-3, 20)],
+)
+def test_dear_allocations_are_enclosed_quickly(sigma, q, steps):
+    """Two routes from above: a step that took the record, which batch being told, and moments."""
+    start = time.process_time()
+    found = privacy.epsilon(SampledRun(sigma, q, steps, "random-allocation"), DELTA)
+    assert time.process_time() - start < 5.0
+    assert found.width < 5e-3
+    whole, rest = divmod(steps, round(1 / q))
+    if not whole:
+        told = privacy.epsilon(DPSGD(sigma, rest * q, 1), DELTA)
+        assert found.lower <= told.upper
+        square = rest * q * q * math.expm1(sigma**-2)
+        assert found.upper <= max(square / (4 * DELTA), 1e-12) * 1.01 or found.width < 1e-4
+
+
+def test_the_mean_square_bounds_simulated_losses():
+    rng = np.random.default_rng(3)
+    batches, released, sigma = 400, 40, 1.0
+    z = rng.standard_normal((100_000, released))
+    ratio = 1 - released / batches + np.exp(z / sigma - 0.5 / sigma**2).sum(axis=1) / batches
+    one = [Allocation(sigma, batches, released)]
+    for epsilon in (0.0, 1e-3, 1e-2, 0.05):
+        lift = math.exp(epsilon)
+        for gains in (ratio - lift, 1 - lift * ratio):
+            gained = np.maximum(gains, 0)
+            assert gained.mean() - 4 * gained.std() / 300 <= outer_delta(one, epsilon)
+    # and its success: a test on the likelihood ratio itself
+    order = np.sort(ratio)[::-1]
+    for kappa in (1e-3, 0.01, 0.1):
+        power = order[: int(kappa * order.size)].sum() / order.size
+        assert bounds.rero(one, kappa).upper >= power * (1 - 0.02)

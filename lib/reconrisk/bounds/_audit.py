@@ -124,6 +124,7 @@ def audit_claim(
     return min(len(pairs) * min(least_risk(w, r) for w, r in pairs), 1.0)
 
 
+@arguments.names_sampling_rate
 def audit_noise(
     right: ArrayLike,
     guesses: ArrayLike,

@@ -38,8 +38,14 @@ __all__ = [
 ]
 
 _SLACK = 1e-12
-#: orders at which zero-concentrated privacy is used; fewer only loosen the bound
+#: orders at which zero-concentrated privacy is used from above; fewer only loosen the bound
 _ORDERS = 1.0 + np.geomspace(1e-4, 1e8, 161)
+#: orders to try near a decisive one; how often, and in how many, intervals of orders are cut
+_NEAR, _CUTS, _PIECES = 65, 6, 16
+#: log odds of what is as good as certain
+_CERTAIN = 1e6
+#: shares of the way from the prior success that are given up for a lower end
+_SHARES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5)
 _GRID = 65
 
 
@@ -470,37 +476,37 @@ class RenyiDP:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
         if log_prior_success in (0.0, -math.inf):
             return Enclosure(log_prior_success, log_prior_success)
-        low, high = (self._largest(log_prior_success, sign) for sign in (-1.0, 1.0))
+        kappa = log_prior_success - _log_rest(log_prior_success)
+        low, high = (
+            max(_log_of_odds(self._largest_odds(kappa, sign)), log_prior_success)
+            for sign in (-1.0, 1.0)
+        )
         return Enclosure(min(low, high), high)
 
-    def _largest(self, log_kappa: float, sign: float) -> float:
-        """Return the largest log gamma allowed, with a margin for rounding on one side."""
-        kappa = log_kappa - _log_rest(log_kappa)
+    def _largest_odds(self, kappa: float, sign: float) -> float:
+        """Return the largest log odds of gamma, with a margin for rounding on one side.
+
+        ``kappa`` is given by its log odds, too.
+        """
+        most = self._d * (1.0 + sign * _SLACK) + sign * 1e-11
 
         def is_allowed(gamma: float) -> bool:
-            return self._allows(gamma, kappa, sign) and self._allows(kappa, gamma, sign)
+            return all(
+                bool(np.all(_divergence(self._a, p, q) <= most))
+                for p, q in ((gamma, kappa), (kappa, gamma))
+            )
 
         low, high = kappa, max(kappa, 0.0) + 1.0
         while is_allowed(high):
             low, high = high, 2.0 * high
-            if high > 1e6:
-                return 0.0
+            if high > _CERTAIN:
+                return math.inf
         for _ in range(200):
             middle = 0.5 * (low + high)
             if middle in (low, high):
                 break
             low, high = (middle, high) if is_allowed(middle) else (low, middle)
-        # the logarithm of the probability with these log odds
-        return max(-float(np.logaddexp(0.0, -(high if sign > 0.0 else low))), log_kappa)
-
-    def _allows(self, p: float, q: float, sign: float) -> bool:
-        """Tell whether coins with these log odds may stand for two adjacent inputs.
-
-        With a margin for rounding: if ``sign`` is -1, they may; if it is 1 and the answer is no,
-        they may not.
-        """
-        most = self._d * (1.0 + sign * _SLACK) + sign * 1e-11
-        return bool(np.all(_divergence(self._a, p, q) <= most))
+        return high if sign > 0.0 else low
 
     def delta(self, epsilon: float) -> Enclosure:
         """Enclose the smallest delta at an epsilon."""
@@ -548,41 +554,83 @@ class ZeroConcentratedDP(RenyiDP):
     """
 
     def __init__(self, rho: float) -> None:
-        self._rho = float(arguments.real("rho", rho, 1e-9, 1e6))
-        super().__init__(_ORDERS, self._rho * _ORDERS)
-        self.description = f"{self._rho:g}-zero-concentrated differential privacy"
+        value = float(arguments.real("rho", rho, 1e-9, 1e6))
+        super().__init__(_ORDERS, value * _ORDERS)
+        self._rho = value
+        self.description = f"{value:g}-zero-concentrated differential privacy"
 
-    def _allows(self, p: float, q: float, sign: float) -> bool:
-        return super()._allows(p, q, sign) and (sign > 0.0 or self._allows_all_orders(p, q))
+    def success(self, log_prior_success: float) -> Enclosure:
+        """Enclose the logarithm of the largest success at the logarithm of a prior success.
 
-    def _allows_all_orders(self, p: float, q: float) -> bool:
-        """Tell whether the coins are near enough at the orders between and beyond the listed ones.
-
-        Times ``a - 1`` the divergence is convex in the order ``a``: between two orders it is below
-        its chord. Where the chord is too high, the interval is halved.
+        The lower end is that of a coin that keeps the guarantee at every order: for rho from 1e-9
+        to 5 within 3e-6 of the upper one.
         """
-        rho = self._rho * (1.0 - _SLACK)
-        # divergences grow with the order: below the first and above the last
-        if _divergence(_ORDERS[:1], p, q)[0] > rho or abs(p - q) > rho * _ORDERS[-1]:
-            return False
-        ends = np.column_stack([_ORDERS[:-1], _ORDERS[1:]])
-        values = (ends - 1.0) * _divergence(ends, p, q)
-        for _ in range(60):
-            slope = np.diff(values)[:, 0] / np.diff(ends)[:, 0]
-            worst = np.clip(0.5 * (1.0 + slope / rho), ends[:, 0], ends[:, 1])
-            chord = values[:, 0] + slope * (worst - ends[:, 0])
-            high = chord > rho * worst * (worst - 1.0)
-            if not np.any(high):
-                return True
-            ends, values, middle = ends[high], values[high], worst[high]
-            # halves at the middle where the chord is worst at an end
-            middle = np.where((middle > ends[:, 0]) & (middle < ends[:, 1]), middle, ends.mean(1))
-            there = (middle - 1.0) * _divergence(middle, p, q)
-            if np.any(there > rho * middle * (middle - 1.0)):
-                return False
-            ends = np.vstack([np.c_[ends[:, 0], middle], np.c_[middle, ends[:, 1]]])
-            values = np.vstack([np.c_[values[:, 0], there], np.c_[there, values[:, 1]]])
+        if log_prior_success in (0.0, -math.inf):
+            return Enclosure(log_prior_success, log_prior_success)
+        kappa = log_prior_success - _log_rest(log_prior_success)
+        # orders near those that decide, until more of them change nothing
+        decisive = self
+        odds = RenyiDP._largest_odds(self, kappa, 1.0)
+        for reach in (0.2, 2e-3) if odds < math.inf else ():
+            near = decisive._decisive_order(kappa, odds)
+            orders = 1.0 + (near - 1.0) * np.exp(np.linspace(-reach, reach, _NEAR))
+            decisive = decisive._with_orders(orders)
+            odds = RenyiDP._largest_odds(decisive, kappa, 1.0)
+        upper = max(_log_of_odds(odds), log_prior_success)
+        odds = min(odds, _CERTAIN)
+        for share in _SHARES:
+            less = kappa + (odds - kappa) * (1.0 - share)
+            if _is_concentrated(less, kappa, self._rho) and _is_concentrated(
+                kappa, less, self._rho
+            ):
+                return Enclosure(min(max(_log_of_odds(less), log_prior_success), upper), upper)
+        return Enclosure(log_prior_success, upper)
+
+    def _with_orders(self, orders: np.ndarray) -> ZeroConcentratedDP:
+        """Return the same guarantee used at further orders."""
+        found = ZeroConcentratedDP(self._rho)
+        found._a = np.unique(np.concatenate([self._a, orders]))
+        found._d = self._rho * found._a
+        return found
+
+    def _decisive_order(self, kappa: float, gamma: float) -> float:
+        """Return the order at which two coins, given by their log odds, leave the least room."""
+        excess = np.maximum(_divergence(self._a, gamma, kappa), _divergence(self._a, kappa, gamma))
+        return float(self._a[np.argmax(excess / self._d)])
+
+
+def _is_concentrated(p: float, q: float, rho: float) -> bool:
+    """Tell whether coins with these log odds have a divergence of at most ``rho a`` at all orders.
+
+    ``(a - 1) D_a`` is convex in ``a``: between two orders it is below its chord, which exceeds
+    ``rho a (a - 1)`` the most where the latter has the chord's slope. Intervals where it does are
+    cut, a few times. ``D_a`` rises with ``a``, which settles the orders near one and the largest.
+    """
+    margin = 1.0 - 1e-11
+    if float(_divergence(_ORDERS[:1], p, q)[0]) > rho * margin:
         return False
+    log_p, rest_p, log_q, rest_q = (-np.logaddexp(0.0, x) for x in (-p, p, -q, q))
+    if max(log_p - log_q, rest_p - rest_q) > rho * _ORDERS[-1] * margin:
+        return False
+    left, right = _ORDERS[:-1], _ORDERS[1:]
+    for _ in range(_CUTS):
+        one, two = ((a - 1.0) * _divergence(a, p, q) for a in (left, right))
+        if np.any(two > rho * margin * right * (right - 1.0)):
+            return False
+        slope = (two - one) / (right - left)
+        at = np.clip(0.5 * (slope / (rho * margin) + 1.0), left, right)
+        excess = one + slope * (at - left) - rho * margin * at * (at - 1.0)
+        unsure = excess > 0.0
+        if not np.any(unsure):
+            return True
+        ends = np.linspace(left[unsure], right[unsure], _PIECES + 1)
+        left, right = ends[:-1].ravel(), ends[1:].ravel()
+    return False
+
+
+def _log_of_odds(odds: float) -> float:
+    """Return the logarithm of the probability with these log odds."""
+    return -float(np.logaddexp(0.0, -odds))
 
 
 def _log_rest(log_p: float) -> float:

@@ -28,9 +28,11 @@ from reconrisk.privacy._phases import (
 from reconrisk.privacy._releases import (
     Group,
     Laplace,
-    TooManyMembers,
+    TooDear,
     full_batch_shift,
+    log_mean_square,
     part_of,
+    taken,
 )
 from reconrisk.privacy._samplers import SampledRun
 from reconrisk.privacy._targets import mechanism_of
@@ -234,7 +236,7 @@ def _enclose(
         low, high = _enclose_from_far(run, log_kappa)
         try:
             return _narrow(low, high, log_kappa, tolerance, partial(composed_success, run))
-        except TooManyMembers:
+        except TooDear:
             return low, high
     full = _enclose_in_closed_form(run, run.steps, 1.0, log_kappa)
     one = _enclose_in_closed_form(run, 1, float(run.sampling_rate), log_kappa)
@@ -305,6 +307,7 @@ def _enclose_from_far(
     shift = full_batch_shift(releases)
     if shift < math.inf:
         high = _enclose_in_closed_form(DPSGD(1.0 / shift), 1, 1.0, log_kappa)[1]
+        high = np.minimum(high, _by_mean_square(log_mean_square(releases), log_kappa))
     if len(releases) == 1 and isinstance(releases[0], Laplace) and releases[0].steps == 1:
         one, q = releases[0], float(releases[0].sampling_rate)
         full = np.array([_laplace(float(v), 1.0 / float(one.noise_multiplier)) for v in log_kappa])
@@ -317,16 +320,28 @@ def _enclose_from_far(
     most = math.fsum(p.steps * p.highest for p in map(part_of, releases))
     if most < math.inf:
         high = np.minimum(high, np.minimum(log_kappa + most * (1.0 + 1e-12) + 1e-12, 0.0))
-    if all(isinstance(r, DPSGD | Laplace) for r in releases):
+    if shift < math.inf or all(isinstance(r, DPSGD | Laplace) for r in releases):
         never = math.fsum(
-            r.steps * math.log1p(-r.sampling_rate) if r.sampling_rate < 1.0 else -math.inf
-            for r in releases
+            steps * math.log1p(-rate) if rate < 1.0 else -math.inf
+            for steps, rate in map(taken, releases)
         )
         if never > -math.inf:
             some = np.logaddexp(never + log_kappa, np.log(-np.expm1(never)))
             some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 16.0 * abs(never))
             high = np.where(log_kappa > -np.inf, np.minimum(high, some), high)
     return low, high
+
+
+def _by_mean_square(log_square: float, log_kappa: np.ndarray) -> np.ndarray:
+    """Bound ``log gamma`` by ``gamma <= kappa + sqrt(v kappa (1 - kappa))``.
+
+    ``v`` is the variance of the likelihood ratio: the inequality is Cauchy and Schwarz's.
+    """
+    if log_square > 300.0:
+        return np.where(log_kappa > -np.inf, 0.0, -np.inf)
+    spread = math.log(max(math.expm1(log_square * (1.0 + 1e-12)), 1e-300))
+    gained = 0.5 * (spread + log_kappa + special.log1mexp(log_kappa))
+    return np.minimum(np.logaddexp(log_kappa, gained) * (1.0 - 1e-14) + 1e-12, 0.0)
 
 
 def _laplace(log_kappa: float, shift: float) -> float:

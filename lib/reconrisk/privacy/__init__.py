@@ -1,6 +1,7 @@
 """Privacy of DP-SGD and of von Mises-Fisher noise: (epsilon, delta) of a run, noise for a target.
 
-NumPy and SciPy only. Add/remove adjacency; epsilon in nats.
+NumPy and SciPy only. A record is added or removed, unless a run says which adjacency it has;
+epsilon in nats.
 """
 
 from typing import TYPE_CHECKING

@@ -28,7 +28,13 @@ from scipy import special as sc
 
 from reconrisk import arguments
 from reconrisk.privacy._compose import _recursion
-from reconrisk.privacy._releases import Composable, Part, _normal_masses
+from reconrisk.privacy._releases import (
+    Composable,
+    Part,
+    TooDear,
+    _normal_masses,
+    log_square_of,
+)
 from reconrisk.privacy._saddle import LARGEST_OUTPUT
 from reconrisk.privacy._step import UNIT, Law, Step
 
@@ -38,6 +44,9 @@ __all__ = ["Allocation"]
 _LEAST_NOISE = 0.05
 #: cells of the rough table, and the most of the lattice
 _ROUGH, _CELLS = 300, 2000
+#: most cells of one batch's loss within so many deviations, and the fewest of an epoch's spread
+_FINEST, _DEVIATIONS, _FEWEST = 4_000, 8.0, 3.0
+_LONGEST = 350_000
 #: cells are twice as wide for every so many doublings that are still to come
 _SLOWLY = 2
 #: bound on the rounding of one split, relative to the likelihood ratio
@@ -82,6 +91,28 @@ class Allocation(Composable):
         if self.released is not None:
             arguments.integer("released", self.released, 1, self.batches)
         arguments.integer("steps", self.steps, 1)
+
+    @property
+    def shift(self) -> float:
+        """Deviations by which an epoch moves, for who knows the record's batch."""
+        return 1.0 / float(self.noise_multiplier)
+
+    @property
+    def share(self) -> float:
+        """Probability with which an epoch releases the record's batch."""
+        return int(self.released or self.batches) / int(self.batches)
+
+    @property
+    def log_square(self) -> float:
+        """Logarithm of the mean square of an epoch's likelihood ratio."""
+        return log_square_of(float(self.noise_multiplier), self.share / int(self.batches))
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether an epoch's losses are spread too little for a lattice that takes seconds."""
+        spread = math.sqrt(math.expm1(min(self.log_square, 100.0)))
+        released = int(self.released or self.batches)
+        return spread < _FEWEST * _finest(1.0 / float(self.noise_multiplier), released)
 
     def part(self) -> Part:
         """Return the part of a composition that these epochs are."""
@@ -132,14 +163,21 @@ class _AllocationPart:
         self.steps, self._a = int(release.steps), 1.0 / float(release.noise_multiplier)
         self._batches = int(release.batches)
         self._released = int(release.released or release.batches)
+        self.finest, self._is_dear = _finest(self._a, self._released), release.is_dear
         idle = self._batches - self._released
         self.lowest = math.log(idle / self._batches) if idle else -math.inf
 
     def table(self, spill: float) -> tuple[np.ndarray, np.ndarray]:
+        if self._is_dear:
+            raise TooDear(
+                "batches of an allocation must be few enough for its losses to be composed; got "
+                f"{self._batches:,}, of which {self._released:,} released"
+            )
         reach = -float(sc.ndtri(max(spill, 1e-250)))
         # at most some cells in all, and at least some in a deviation of the mean of many
         deviation = math.sqrt(math.expm1(min(self._a**2, 100.0)) / self._released)
         width = min(self._a * (2.0 * reach + self._a) / _ROUGH, 0.3 * deviation)
+        width = max(width, self.finest)
         step = self.step(width, spill)
         used = step.nu.mass > 0.0
         return (step.base + width * step.nu.points)[used], np.log(step.nu.mass[used])
@@ -163,6 +201,13 @@ class _AllocationPart:
             at_infinity=law.certain * (1.0 + 1e-9),
             at_minus_infinity=law.lost * (1.0 + 1e-9),
         )
+
+
+def _finest(a: float, released: int) -> float:
+    """Return the least width of cells: sums of so many batches take seconds there."""
+    # sums of two ratios reach the logarithm of two above the ratios
+    width = a * (2.0 * _DEVIATIONS + a) / (_FINEST * 2 ** _coarsening(released))
+    return max(width, math.log(2.0) / _LONGEST)
 
 
 def _one_ratio(a: float, width: float, spill: float) -> _Sum:

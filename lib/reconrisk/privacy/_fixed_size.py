@@ -38,6 +38,8 @@ _BINS, _REACH = 4000, 12.0
 #: distances, in clipping norms, of the record's gradient and of the neighbouring one from the
 #: substitute's: where the record is the likelier law, and where the neighbouring one is
 _DISTANCES = {"replace": ((2, 0), (2, 0)), "zero-out": ((2, 1), (1, 0))}
+#: and of the record's from what is in its place
+_APART = {"replace": 2.0, "zero-out": 1.0}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class FixedSizeBound(Composable):
     noise_multiplier: float
     sampling_rate: float
     adjacency: str
+
+    @property
+    def shift(self) -> float:
+        """Deviations between the record and what is in its place, in the same batch."""
+        return _APART[self.adjacency] / float(self.noise_multiplier)
+
+    @property
+    def share(self) -> float:
+        """Probability with which a step takes the record."""
+        return float(self.sampling_rate)
 
     def part(self) -> Part:
         """Return the part of a composition that these steps are."""
@@ -131,7 +143,7 @@ class _Side:
 class _FixedSizePart:
     """Steps on batches of fixed size, as the composition needs them."""
 
-    cells = _CELLS
+    cells, finest = _CELLS, 0.0
     lowest, highest = -math.inf, math.inf
 
     def __init__(self, release: FixedSizeBound) -> None:

@@ -86,7 +86,7 @@ def merge_equal(releases: Iterable[Release]) -> list[Release]:
             key, steps = _single_step(release)
         else:
             raise TypeError(
-                "releases must be DPSGD, Laplace, Atoms, Group, Allocation or FixedSize; "
+                "releases must be DPSGD, Laplace, Atoms, Group or Allocation; "
                 f"got a {type(release).__name__}, {str(release)[:60]}"
             )
         counted[key] = counted.get(key, 0) + steps
@@ -243,12 +243,14 @@ class _Guide:
     saddle: Saddle
     tables: list[tuple[int, np.ndarray, np.ndarray]]
     cells: list[int]
+    finest: float
 
     @property
     def least(self) -> float:
         """Smallest width at which no step has more cells than it may."""
         spans = (float(np.ptp(loss)) for _, loss, _ in self.tables)
-        return max(s / n for s, n in zip(spans, self.cells, strict=True)) + 1e-13
+        least = max(s / n for s, n in zip(spans, self.cells, strict=True)) + 1e-13
+        return max(least, self.finest)
 
     def width(self, level: float, variance: float) -> float:
         """Return the width at which the cells add about ``variance`` to the sum at a level."""
@@ -301,7 +303,8 @@ def _guide(composition: _Composition, spill: float) -> _Guide:
     # bounded losses: far tilts have no spread left
     spreads = np.sqrt(np.maximum(variance, 1e-24))
     cells = [p.cells for p in composition.parts]
-    return _Guide(Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0), tables, cells)
+    saddle = Saddle(1, theta, log_norm, mean, spreads, nothing, nothing, 0.0)
+    return _Guide(saddle, tables, cells, max(p.finest for p in composition.parts))
 
 
 def _sum_of(

@@ -40,6 +40,7 @@ _FAR = 1.0
 # What is released --------------------------------------------------------------------------------
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class Laplace:
     """Releases of a sum of sensitivity one with Laplace noise, each on a Poisson sample.
@@ -76,6 +77,7 @@ class Laplace:
         _check_sampling(self.sampling_rate, self.steps)
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class Atoms:
     """Releases with finitely many outcomes, each on a Poisson sample.
@@ -214,6 +216,21 @@ class Composable:
 
     steps: int = 1
 
+    @property
+    def shift(self) -> float:
+        """Deviations by which a step that takes the record moves, if that is all it does."""
+        return math.inf
+
+    @property
+    def share(self) -> float:
+        """Probability with which a step takes the record."""
+        return 1.0
+
+    @property
+    def log_square(self) -> float:
+        """Logarithm of the mean square of a step's likelihood ratio; infinite if unknown."""
+        return math.inf
+
     def part(self) -> Part:
         """Return the part of a composition that this release is."""
         raise NotImplementedError
@@ -240,9 +257,12 @@ class Part(Protocol):
         Infimum and supremum of the loss of one step.
     cells : int
         The most cells of one step that are worth their cost.
+    finest : float
+        Their least width that is.
     """
 
     cells: int
+    finest: float
     steps: int
     lowest: float
     highest: float
@@ -278,7 +298,11 @@ def _check_shift(shift: float) -> None:
         )
 
 
-class TooManyMembers(ValueError):
+class TooDear(ValueError):
+    """A release is not composed, so that only bounds in closed form are known."""
+
+
+class TooManyMembers(TooDear):
     """A group is too large for its noise to be composed."""
 
 
@@ -290,16 +314,45 @@ def full_batch_shift(releases: Iterable[Release]) -> float:
     shifts = []
     for release in releases:
         run, size = (release.run, release.size) if isinstance(release, Group) else (release, 1)
-        if not isinstance(run, DPSGD):
-            return math.inf
-        shifts.append(size * math.sqrt(float(run.steps)) / float(run.noise_multiplier))
+        if isinstance(run, DPSGD):
+            shift = 1.0 / float(run.noise_multiplier)
+        else:
+            shift = run.shift if isinstance(run, Composable) else math.inf
+        shifts.append(size * shift * math.sqrt(float(run.steps)))
     return math.hypot(*shifts) * (1.0 + 1e-14)
+
+
+def taken(release: Release) -> tuple[int, float]:
+    """Return the steps of a release, and the probability with which one takes the record."""
+    if isinstance(release, Group):
+        return int(release.run.steps), 1.0
+    rate = release.share if isinstance(release, Composable) else float(release.sampling_rate)
+    return int(release.steps), rate
+
+
+def log_mean_square(releases: Iterable[Release]) -> float:
+    """Return the logarithm of the mean square of the likelihood ratio; infinite if unknown."""
+    found = []
+    for release in releases:
+        one = math.inf
+        if isinstance(release, DPSGD):
+            one = log_square_of(float(release.noise_multiplier), float(release.sampling_rate) ** 2)
+        elif isinstance(release, Composable):
+            one = release.log_square
+        found.append(math.inf if one == math.inf else float(taken(release)[0]) * one)
+    return math.fsum(found)
+
+
+def log_square_of(noise_multiplier: float, share: float) -> float:
+    """Return ``log(1 + share (exp(1/sigma**2) - 1))``; infinite where that overflows."""
+    square = noise_multiplier**-2.0
+    return math.log1p(share * math.expm1(square)) if square < 700.0 else math.inf
 
 
 class Gaussian:
     """Steps of DP-SGD."""
 
-    cells = MOST_CELLS
+    cells, finest = MOST_CELLS, 0.0
     highest = math.inf
 
     def __init__(self, run: DPSGD) -> None:
@@ -329,7 +382,7 @@ def _outputs(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
 class _MixturePart:
     """A group's steps: ``mu`` is a binomial mixture of normal laws, ``size`` of them at most."""
 
-    highest = math.inf
+    highest, finest = math.inf, 0.0
 
     def __init__(self, shift: float, rate: float, size: int, steps: int) -> None:
         self.steps, self._a = steps, shift
@@ -436,7 +489,7 @@ class _LaplacePart:
     The loss of an output ``x`` in [0, 1] is ``mu (2 x - 1)``, and constant on either side.
     """
 
-    cells = MOST_CELLS
+    cells, finest = MOST_CELLS, 0.0
 
     def __init__(self, release: Laplace) -> None:
         self.steps = int(release.steps)
@@ -490,7 +543,7 @@ def _sampled_loss(loss: np.ndarray, q: float) -> np.ndarray:
 class _AtomsPart:
     """Finitely many outcomes; those that only one of the laws has are at infinity."""
 
-    cells = MOST_CELLS
+    cells, finest = MOST_CELLS, 0.0
 
     def __init__(self, release: Atoms) -> None:
         self.steps = int(release.steps)

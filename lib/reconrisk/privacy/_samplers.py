@@ -39,6 +39,7 @@ _BINS = 4000
 Value = TypeVar("Value")
 
 
+@arguments.names_sampling_rate
 @dataclass(frozen=True)
 class SampledRun:
     """A run of DP-SGD whose batches are not, or not only, Poisson samples.
@@ -60,8 +61,8 @@ class SampledRun:
         "poisson", "fixed", "random-allocation" (balls-and-bins), "shuffle" or "cyclic".
     adjacency : str
         What the neighbouring data set has in the record's place: "zero-out" a record whose gradient
-        is zero, "replace" any other, "add-remove" none. The last two only for "fixed"; for
-        "poisson" zero-out and add-remove are the same.
+        is zero, "replace" any other, "add-remove" none. "replace" only for "fixed", "add-remove"
+        also for "poisson" and "random-allocation", where it is the same as zero-out.
 
     Raises
     ------
@@ -107,10 +108,16 @@ class SampledRun:
         arguments.integer("steps", self.steps, 1)
         arguments.one_of("sampler", self.sampler, tuple(SAMPLERS))
         arguments.one_of("adjacency", self.adjacency, ADJACENCIES)
-        allowed = {"fixed": ADJACENCIES, "poisson": ("zero-out", "add-remove")}
-        if self.adjacency not in allowed.get(self.sampler, ("zero-out",)):
+        independent = ("zero-out", "add-remove")
+        allowed = {
+            "fixed": ADJACENCIES,
+            "poisson": independent,
+            "random-allocation": independent,
+        }.get(self.sampler, ("zero-out",))
+        if self.adjacency not in allowed:
+            words = " or ".join(f'"{one}"' for one in allowed)
             raise ValueError(
-                f'adjacency must be "zero-out" for sampler={self.sampler!r}; got {self.adjacency!r}'
+                f"adjacency must be {words} for sampler={self.sampler!r}; got {self.adjacency!r}"
             )
 
     @property
@@ -155,7 +162,9 @@ class SampledRun:
     def attained(self) -> list[list[Release]]:
         """Return what attackers can learn, each on data of its own: no more than the run says."""
         if self.sampler == "shuffle" and self.batches > 1:
-            return [self._allocate_epochs(), self._largest_outputs()]
+            return [*self._test_allocation(), self._largest_outputs()]
+        if self.sampler == "random-allocation":
+            return self._test_allocation()
         if self.sampler != "fixed" or self.adjacency == "add-remove" or self.sampling_rate == 1.0:
             return [self.dominating()]
         return self._worst_batches()
@@ -187,28 +196,42 @@ class SampledRun:
             found.append(Allocation(sigma, b, released=rest))
         return found
 
-    def _largest_outputs(self) -> list[Release]:
+    def _test_allocation(self) -> list[list[Release]]:
+        """Random allocation itself, or the sums and the largest outputs where that is dear."""
+        epochs = self._allocate_epochs()
+        if not any(isinstance(one, Allocation) and one.is_dear for one in epochs):
+            return [epochs]
+        sigma, b = float(self.noise_multiplier), self.batches
+        whole, rest = divmod(int(self.steps), b)
+        sums: list[Release] = []
+        if whole:
+            sums.append(DPSGD(sigma * math.sqrt(b), 1.0, whole))
+        if rest:
+            sums.append(DPSGD(sigma * math.sqrt(rest), rest / b, 1))
+        return [sums, self._largest_outputs((0.0, 1.0))]
+
+    def _largest_outputs(self, shifts: tuple[float, float] = (1.0, 2.0)) -> list[Release]:
         """The largest output of every epoch, where all other gradients oppose the record's.
 
         The batch of the record is then shifted by two clipping norms against the others, and by one
-        if its gradient is zero.
+        if its gradient is zero. With no other gradients it is by one, and by none.
         """
         whole, rest = divmod(int(self.steps), self.batches)
         found: list[Release] = []
         if whole:
-            found.append(self._largest_output(self.batches, whole))
+            found.append(self._largest_output(self.batches, whole, shifts))
         if rest:
-            found.append(self._largest_output(rest, 1))
+            found.append(self._largest_output(rest, 1, shifts))
         return found
 
-    def _largest_output(self, released: int, epochs: int) -> Binned:
+    def _largest_output(self, released: int, epochs: int, shifts: tuple[float, float]) -> Binned:
         a, share = 1.0 / float(self.noise_multiplier), released / self.batches
         # from where the largest of all outputs may lie on, bins of equal size
         low = -float(sc.ndtri(-math.expm1(math.log(1e-15) / released)))
         edges = np.linspace(min(low, 12.0), 2.0 * a + 12.0, _BINS - 1)
         idle = released * sc.log_ndtr(edges)
         laws = []
-        for shift in (a, 2.0 * a):
+        for shift in (a * times for times in shifts):
             taken = (released - 1) * sc.log_ndtr(edges) + sc.log_ndtr(edges - shift)
             # probabilities of larger values, and of no larger ones
             above = -share * np.expm1(taken) - (1.0 - share) * np.expm1(idle)
@@ -222,8 +245,10 @@ class SampledRun:
         sigma, q, steps = float(self.noise_multiplier), float(self.sampling_rate), int(self.steps)
         a = 1.0 / sigma
         far = [(1.0 - q, 0.0), (q, 2.0 * a)]
+        zero: list[Release] = [bin_outputs(far, [(1.0 - q, 0.0), (q, a)], steps)]
         if self.adjacency == "replace":
             # the others side with the neighbouring record, or with this one
-            return [[DPSGD(0.5 * sigma, q, steps)], [bin_outputs([(1.0, 0.0)], far, steps)]]
+            # or oppose it where it is replaced by one of gradient zero
+            return [[DPSGD(0.5 * sigma, q, steps)], [bin_outputs([(1.0, 0.0)], far, steps)], zero]
         # the others oppose the record, or have no gradients
-        return [[bin_outputs(far, [(1.0 - q, 0.0), (q, a)], steps)], [DPSGD(sigma, q, steps)]]
+        return [zero, [DPSGD(sigma, q, steps)]]
