@@ -107,6 +107,7 @@ def from_guarantee(
         ),
         group_size=together,
         guarantee=found,
+        adjacency=None,
     )
 
 

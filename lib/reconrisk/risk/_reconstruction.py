@@ -12,8 +12,8 @@ from reconrisk import arguments, bounds, special
 from reconrisk.bounds._selections import selection_log_enclosure, selection_mean
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import Kind, Method, Point, Setting
-from reconrisk.risk._membership import INFORMED, POISSON
+from reconrisk.risk._kinds import POISSON, Kind, Method, Point, Setting
+from reconrisk.risk._membership import INFORMED
 
 __all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE"]
 
