@@ -6,12 +6,15 @@ Constructors validate every value. If one is missing, contradictory or out of ra
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -169,6 +172,34 @@ def _numbers(
 def _wholes(field: str, values: object, low: float, high: float) -> tuple[int, ...]:
     found = _values(field, values, f"whole, in [{low:g}, {high:g}]")
     return tuple(dict.fromkeys(whole(field, v, low, high) for v in found))
+
+
+#: arguments of other libraries for ours
+_ELSEWHERE = {
+    "sample_rate": "sampling_rate", "sampling_probability": "sampling_rate",
+    "sigma": "noise_multiplier", "noise_scale": "noise_multiplier",
+    "l2_norm_clip": "max_grad_norm", "num_steps": "steps", "iterations": "steps",
+    "num_examples": "dataset_size", "sample_size": "dataset_size",
+}  # fmt: skip
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def name_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a function's error on an argument that it has not name the one that is meant."""
+    known = [*inspect.signature(function).parameters]
+
+    @functools.wraps(function)
+    def checked(*args: _Arguments.args, **given: _Arguments.kwargs) -> _Result:
+        for name in given:
+            if name not in known:
+                near = [_ELSEWHERE[name]] if name in _ELSEWHERE else []
+                near += difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f": it has {', '.join(known)}"
+                raise TypeError(f"{function.__name__} has no argument {name}{hint}")
+        return function(*args, **given)
+
+    return checked
 
 
 def remarks(notes: object) -> tuple[str, ...]:
@@ -373,6 +404,7 @@ class TrainingRun:
         return plain
 
 
+@name_unknown
 def training_run(
     *,
     noise_multiplier: float | None = None,
@@ -817,7 +849,8 @@ class Record:
 
     Of a sample ``data_norm`` is the smallest norm, whose record is the easiest to reconstruct,
     ``norms`` are the smallest, median and largest, and ``contrast`` is the largest. Without a
-    contrast correlations are reported at contrast one, which bounds them for every record.
+    contrast correlations are reported at contrast one, which bounds them for every record. Of a
+    ``picture`` the report says how it would look, of others how far their values are off.
     """
 
     dimension: int | None = None
@@ -825,6 +858,7 @@ class Record:
     data_norm: float | None = None
     contrast: float | None = None
     norms: tuple[float, float, float] | None = None
+    picture: bool = False
 
 
 def record(
@@ -834,6 +868,7 @@ def record(
     data_norm: float | None = None,
     contrast: float | None = None,
     sample: ArrayLike | None = None,
+    picture: bool = False,
 ) -> Record:
     """Describe the records; entries that need a property left out are not applicable.
 
@@ -850,6 +885,8 @@ def record(
     sample : array_like, shape (n, ...), optional
         Records of the training set, from which dimension, norms and contrast are computed. No
         record may be zero.
+    picture : bool
+        Whether a record is a picture.
 
     Returns
     -------
@@ -870,8 +907,10 @@ def record(
     span = None if data_range is None else number("data_range", data_range, 1e-9, 1e12)
     norm = None if data_norm is None else number("data_norm", data_norm, 1e-9, 1e12)
     share = None if contrast is None else number("contrast", contrast, 0, 1)
+    if not isinstance(picture, bool):
+        raise SettingError("picture", picture, "true or false")
     if sample is None:
-        return Record(n, span, norm, share)
+        return Record(n, span, norm, share, picture=picture)
     if norm is not None:
         raise SettingError("data_norm", data_norm, "left out where a sample is given")
     rows = _sample(sample)
@@ -881,6 +920,11 @@ def record(
     if span is not None and spread > span * (1.0 + 1e-6):
         raise SettingError("data_range", data_range, f"at least that of the sample, {spread:g}")
     lengths = np.linalg.norm(rows, axis=1)
+    if lengths.min() < 1e-9:
+        where = int(lengths.argmin())
+        raise SettingError(
+            "sample", lengths[where], f"not zero; record {where} (from 0) has a norm"
+        )
     norms = tuple(
         number("sample", float(v), 1e-9, 1e12)
         for v in (lengths.min(), np.median(lengths), lengths.max())
@@ -888,7 +932,8 @@ def record(
     if share is None:
         # a constant record has no correlation
         share = max((contrast_of(r) for r in rows if np.ptp(r) > 0), default=0.0)
-    return Record(int(rows.shape[1]), span, norms[0], share, (norms[0], norms[1], norms[2]))
+    three = (norms[0], norms[1], norms[2])
+    return Record(int(rows.shape[1]), span, norms[0], share, three, picture)
 
 
 def _sample(sample: ArrayLike) -> np.ndarray:
