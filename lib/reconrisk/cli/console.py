@@ -132,7 +132,10 @@ def write_out(text: str, *, utf8: bool = False) -> None:
 
 @contextlib.contextmanager
 def said_when_slow(what: str) -> Iterator[None]:
-    """Say once on stderr that something is still at work, if it takes more than some seconds."""
+    """Say once, in a terminal, that something is still at work after some seconds."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
     timer = threading.Timer(_SLOW, note, (f"still {what} ...",))
     timer.daemon = True
     timer.start()

@@ -109,13 +109,9 @@ def describe_value(entry: Entry) -> str:
         nearest = number(entry.upper, "nearest", entry.log_upper)
         # where an exact value's ends are near, a rounding may still fall between them
         exact = entry.direction.startswith("exact")
-        if entry.direction == "exact":  # of the worst record: a bound for all
-            worst = entry.upper if entry.riskier == "larger" else entry.lower
-            way, slip = ("up", -1e-12) if entry.riskier == "larger" else ("down", 1e-12)
-            log = entry.log_upper if entry.riskier == "larger" else entry.log_lower
-            return f"{number(worst * (1.0 + slip), way, log)}{unit}"
         if near == nearest or (exact and entry.upper - entry.lower <= 0.01 * abs(entry.upper)):
-            return f"{nearest}{unit}"
+            # the value of the worst record is a bound for all: "at most 1.14"
+            return f"{high if entry.direction == 'exact' else nearest}{unit}"
     return f"between {low} and {high}{unit}"
 
 

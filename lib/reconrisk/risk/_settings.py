@@ -346,7 +346,7 @@ class TrainingRun:
             assert isinstance(self.releases, SampledRun)
             if self.sampler != "fixed" or self.adjacency == "zero-out":
                 return self.guarantee
-            return Releases(replace(self.releases, adjacency=self.adjacency))
+            return Releases(replace(self.releases, adjacency=self.adjacency or "zero-out"))
         if self.guarantee is not None or self.adjacency != "replace":
             return self.guarantee
         return _Replaced(self.dpsgd)

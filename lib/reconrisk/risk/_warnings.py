@@ -107,8 +107,8 @@ def _on_sampling(run: TrainingRun) -> str:
     begun = ", phases of one sampling rate follow each other as listed" if run.phases else ""
     return (
         f"{text}. If each record takes part exactly once an epoch{begun}, epsilon is at most "
-        f"{number(most, 'up')} (adjacency zero-out), the cost of {epochs:,} full-batch "
-        f"step{'s' if epochs > 1 else ''}."
+        f"{number(most, 'up')}, the cost of {epochs:,} full-batch "
+        f"step{'s' if epochs > 1 else ''} (adjacency zero-out)."
     )
 
 
@@ -117,7 +117,8 @@ def _passes(run: TrainingRun) -> list[DPSGD]:
 
     Another sampling rate begins a new epoch.
     """
-    found, rate, done = [], 0.0, 0.0
+    found: list[DPSGD] = []
+    rate = done = noise = 0.0
     for phase in run.each_phase:
         noise, q = float(phase.noise_multiplier) / run.group_size, float(phase.sampling_rate)
         if q != rate:
