@@ -78,8 +78,8 @@ def risk(
     adjacency: Annotated[
         Text,
         _flag(
-            "What the neighbouring data set has in a record's place: add-remove (nothing), zero-out "
-            "(a record of gradient zero) or replace (any other).",
+            "What the neighbouring data set has in a record's place: add-remove (nothing), "
+            "zero-out (a record of gradient zero) or replace (any other).",
             metavar="NAME",
         ),
     ] = None,

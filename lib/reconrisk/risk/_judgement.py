@@ -163,8 +163,8 @@ def _membership(asked: _Asked) -> Judgement:
     low = asked.entry("epsilon").lower or 0.0
     least = f" (at least {number(low, 'down')})" if open_ and low < 0.9 * epsilon else ""
     text += (
-        f" Epsilon is at most {number(epsilon, 'up')}{least} at delta = {asked.run.delta:g}; up to 1 is "
-        "called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names no "
+        f" Epsilon is at most {number(epsilon, 'up')}{least} at delta = {asked.run.delta:g}; up to "
+        "1 is called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names no "
         "value that is safe everywhere."
     )
     mu = _mu(asked.run)
@@ -200,8 +200,8 @@ def _matching(asked: _Asked) -> Judgement:
     text = (
         f"Given ten candidates, one of them right, an attacker names it with at most "
         f"{chance(ten)} (a blind guess: 10%); given a million, with at most {chance(million)} (a "
-        f"blind guess: 1 in 1,000,000). For published clinical reports EMA and Health Canada accept "
-        f"a re-identification risk of {chance(REIDENTIFICATION)} (EMA Policy 0070), to be compared "
+        f"blind guess: 1 in 1,000,000). For published clinical reports EMA and Health Canada "
+        f"accept a re-identification risk of {chance(REIDENTIFICATION)} (EMA Policy 0070), to be compared "
         "with the chance among a million: among ten a blind guess has more."
     )
     k = asked.run.group_size
@@ -333,8 +333,9 @@ def _bits(bits: float) -> str:
 def _final_model(asked: _Asked) -> Judgement:
     text = (
         f"Every bound above holds for them: {chance(asked.success(10))} at most among ten "
-        "candidates, whatever they query. There are losses for which the last model alone gives away as much as all steps (Annamalai 2024). "
-        "The analytic attack reads single noisy gradients, and they have none."
+        "candidates, whatever they query. There are losses for which the last model alone gives "
+        "away as much as all steps (Annamalai 2024). The analytic attack reads single noisy "
+        "gradients, and they have none."
     )
     return Judgement(
         "final_model", "And if they see only the final model, or its answers?",

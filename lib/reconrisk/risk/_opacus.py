@@ -65,21 +65,21 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
     settings["adjacency"] = settings.get("adjacency") or "zero-out"
     if settings["adjacency"] == "add-remove":
         raise SettingError(
-            "adjacency", "add-remove", "zero-out or replace: Opacus takes sampling rate and divisor "
-            "from the number of records, which the weights then show",
+            "adjacency", "add-remove", "zero-out or replace: Opacus takes sampling rate and "
+            "divisor from the number of records, which the weights then show",
         )  # fmt: skip
     if settings.pop("layers", 1) != 1:
         raise SettingError(
-            "layers", "given", "left out: the noise multiplier of Opacus is relative to the norm of "
-            "all layers' bounds together, with per-layer clipping too",
+            "layers", "given", "left out: the noise multiplier of Opacus is relative to the norm "
+            "of all layers' bounds together, with per-layer clipping too",
         )  # fmt: skip
     history = _history(source)
     phases = [phase_of_history(f"history[{i}]", entry) for i, entry in enumerate(history)]
     if not phases:
         raise ValueError("history must hold at least one step of training; it is empty")
     note = (
-        "recorded by Opacus, which takes sampling rate and divisor from the number of records: that "
-        "number is taken as public (arXiv 2605.15648)"
+        "recorded by Opacus, which takes sampling rate and divisor from the number of records: "
+        "that number is taken as public (arXiv 2605.15648)"
     )
     if settings.get("sampler", "poisson") == "poisson":
         note += "; Poisson sampling is assumed"

@@ -922,9 +922,7 @@ def record(
     lengths = np.linalg.norm(rows, axis=1)
     if lengths.min() < 1e-9:
         where = int(lengths.argmin())
-        raise SettingError(
-            "sample", lengths[where], f"not zero; record {where} (from 0) has a norm"
-        )
+        raise SettingError("sample", lengths[where], f"of no norm zero; that of record {where} is")
     norms = tuple(
         number("sample", float(v), 1e-9, 1e12)
         for v in (lengths.min(), np.median(lengths), lengths.max())
