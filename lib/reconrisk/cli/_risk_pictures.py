@@ -59,8 +59,8 @@ def examples(report: risk.Report) -> tuple[Example, ...]:
     Returns
     -------
     tuple of Example
-        Without dimension, norm or range, and of no picture: none. A drawn face stands for the record, at its own
-        size, or averaged to the thumbnail that :func:`reconrisk.risk.seen_at` speaks of; the noise
+        Without dimension, norm or range, and of no picture: none. A drawn face stands for the
+        record, at its own size, or averaged to the thumbnail that :func:`reconrisk.risk.seen_at` speaks of; the noise
         is white, as the attack's is.
     """
     entry, size = report["psnr"], report.record.dimension

@@ -164,8 +164,8 @@ def _membership(asked: _Asked) -> Judgement:
     least = f" (at least {number(low, 'down')})" if open_ and low < 0.9 * epsilon else ""
     text += (
         f" Epsilon is at most {number(epsilon, 'up')}{least} at delta = {asked.run.delta:g}; up to "
-        "1 is called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names no "
-        "value that is safe everywhere."
+        "1 is called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names "
+        "no value that is safe everywhere."
     )
     mu = _mu(asked.run)
     if mu is not None:
@@ -201,8 +201,8 @@ def _matching(asked: _Asked) -> Judgement:
         f"Given ten candidates, one of them right, an attacker names it with at most "
         f"{chance(ten)} (a blind guess: 10%); given a million, with at most {chance(million)} (a "
         f"blind guess: 1 in 1,000,000). For published clinical reports EMA and Health Canada "
-        f"accept a re-identification risk of {chance(REIDENTIFICATION)} (EMA Policy 0070), to be compared "
-        "with the chance among a million: among ten a blind guess has more."
+        f"accept a re-identification risk of {chance(REIDENTIFICATION)} (EMA Policy 0070), to be "
+        "compared with the chance among a million: among ten a blind guess has more."
     )
     k = asked.run.group_size
     text += (
