@@ -136,10 +136,9 @@ def test_a_schedule_costs_its_epochs_and_not_its_entries():
     schedule = [(1.1 - 1e-6 * i, 256 / 60_000, 1) for i in range(3516)]
     (warning,) = warnings_of(risk.from_opacus(schedule))
     found = re.search(r"at most ([0-9.]+), the cost of ([0-9]+) full-batch", warning)
-    assert (
-        found is not None
-        and found[2] == "16"  # 15.0016 epochs and float(found[1]) == pytest.approx(21.6, abs=0.2)
-    )
+    # 15.0016 epochs
+    assert found is not None and found[2] == "16"
+    assert float(found[1]) == pytest.approx(21.6, abs=0.2)
 
 
 def test_correlated_noise_is_headed_by_what_was_given():
