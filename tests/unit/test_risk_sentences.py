@@ -237,3 +237,18 @@ def test_no_sentence_contradicts_its_numbers(seed):
     two = re.search(r"right at most ([0-9.]+)% of", judged(report, "attribute").text)
     assert two is not None and float(two[1]) >= 50.0 and float(shown[1]) >= 1.0
     assert "accept 9%" not in judged(report, "matching").text
+
+
+# Raw messages ------------------------------------------------------------------------------------
+
+
+def test_messages_name_what_was_given():
+    with pytest.raises(
+        risk.SettingError, match="guarantee orders and divergences must be two lists"
+    ):
+        risk.from_guarantee({"orders": [2, 3], "divergences": [1.0]})
+    with pytest.raises(risk.SettingError, match=r"guarantee orders must be in \(1, inf\)"):
+        risk.from_guarantee({"orders": [0.5, 3], "divergences": [1.0, 2.0]})
+    run = risk.training_run(noise_multiplier=1e-4, sampling_rate=1.0, steps=2)
+    reason = risk.assess(run, risk.record(dimension=784))["direction_error"].reason
+    assert reason == "the direction is computed from a noise multiplier of 0.000141 on"

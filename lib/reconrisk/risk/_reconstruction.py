@@ -409,6 +409,9 @@ def _refuse_direction(setting: Setting, point: Point | None) -> str:
         return "a direction needs records of at least 2 values"
     if setting.run.steps > 1 and not setting.run.gaussian:
         return "several releases of a direction have no closed form here"
+    noisy = setting.run.gaussian
+    if noisy and _noise(setting) < (least := 1e-4 * math.sqrt(setting.run.steps)):
+        return f"the direction is computed from a noise multiplier of {least:.3g} on"
     return ""
 
 
